@@ -1,0 +1,68 @@
+"""A QNN graph without handles: what the builders make and what every executor takes.
+
+Torch-free and numpy-free: ``data`` of a static tensor is any object with the buffer protocol (a numpy
+array in practice).  The order of ``ops`` is an order of execution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+
+
+@dataclass(frozen=True)
+class GraphTensor:
+    """One tensor of a graph.  ``type`` is APP_WRITE (graph input), APP_READ (output), NATIVE or STATIC."""
+
+    name: str
+    dtype: str  # short name; ex) f32
+    shape: tuple[int, ...]
+    type: str = "NATIVE"
+    data: Any = None  # STATIC only
+    quant: Quant | None = None
+
+    def config(self, slot: str) -> TensorConfig:
+        """This tensor as the tensor of ``slot`` in an op config."""
+        return TensorConfig(slot, self.dtype, self.shape, self.type, self.data, self.quant)
+
+
+@dataclass(frozen=True)
+class GraphOp:
+    """One node.  ``inputs`` and ``outputs`` name tensors of the graph; None is an omitted optional input."""
+
+    name: str
+    op: str
+    inputs: tuple[str | None, ...]
+    params: tuple[ParamConfig, ...]
+    outputs: tuple[str, ...]
+    package: str = "qti.aisw"
+    origin: str = ""  # where it came from; ex) the torch node's name
+
+
+@dataclass
+class QnnGraph:
+    name: str
+    tensors: dict[str, GraphTensor] = field(default_factory=dict)
+    ops: list[GraphOp] = field(default_factory=list)
+
+    @property
+    def inputs(self) -> tuple[GraphTensor, ...]:
+        return tuple(t for t in self.tensors.values() if t.type == "APP_WRITE")
+
+    @property
+    def outputs(self) -> tuple[GraphTensor, ...]:
+        return tuple(t for t in self.tensors.values() if t.type == "APP_READ")
+
+    def op_config(self, op: GraphOp) -> OpConfig:
+        """The op config of one node of this graph; slot names are empty, the order is QNN's."""
+        absent = TensorConfig("", "f32", (), "NULL")
+        return OpConfig(
+            op=op.op,
+            package=op.package,
+            id=op.name,
+            inputs=tuple(absent if n is None else self.tensors[n].config("") for n in op.inputs),
+            params=op.params,
+            outputs=tuple(self.tensors[n].config("") for n in op.outputs),
+        )

@@ -1,0 +1,237 @@
+"""One op as a backend is asked about it: what ``QnnBackend_validateOpConfig`` takes, without pointers.
+
+The JSON form is the contract of ``opdb validate`` (docs/architecture.md, "Op configs").  Names of
+tensors are the slot names of the spec; the order is QNN's.  An omitted optional tensor in the middle
+has type NULL.  Data of static tensors may be left out: it then means "any data" (zeros are passed on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opdb.dtypes import BY_SHORT, DType, lookup
+from opdb.errors import OpdbError
+
+#: The largest size of one dimension.  QNN stores uint32; opdb stays below 2**31 so that products of a
+#: dimension and a parameter fit 64 bits (docs/architecture.md, "Arithmetic").
+MAX_DIM = 2**31 - 1
+#: The largest rank that opdb handles; QNN backends stop at 8 or less (probe: HTP and CPU 2.47).
+MAX_RANK = 16
+
+TENSOR_TYPES = ("APP_WRITE", "APP_READ", "NATIVE", "STATIC", "NULL")
+ENCODINGS = (
+    "SCALE_OFFSET",
+    "AXIS_SCALE_OFFSET",
+    "BW_SCALE_OFFSET",
+    "BW_AXIS_SCALE_OFFSET",
+    "BLOCK",
+    "BLOCKWISE_EXPANSION",
+    "VECTOR",
+)
+
+
+class ConfigError(OpdbError):
+    """An op config that cannot be read: the place (a JSON path) and the cure are in the message."""
+
+
+@dataclass(frozen=True)
+class Quant:
+    """``Qnn_QuantizeParams_t``: real = (q + offset) * scale.  Axis forms hold one scale per slice."""
+
+    encoding: str  # one of ENCODINGS
+    scale: tuple[float, ...] = ()
+    offset: tuple[int, ...] = ()
+    axis: int | None = None
+    bits: int | None = None
+    block_size: tuple[int, ...] = ()
+
+    @property
+    def symmetric(self) -> bool:
+        return all(o == 0 for o in self.offset)
+
+
+@dataclass(frozen=True)
+class TensorConfig:
+    """One input or output tensor.  ``shape`` in elements; ``data`` a nested list or a numpy array."""
+
+    name: str
+    dtype: str  # short name; ex) f32
+    shape: tuple[int, ...]
+    type: str = "NATIVE"  # one of TENSOR_TYPES
+    data: Any = None
+    quant: Quant | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+@dataclass(frozen=True)
+class ParamConfig:
+    """One parameter: a scalar (``shape`` is None) or a static tensor of numbers (flat, row-major)."""
+
+    name: str
+    dtype: str
+    value: Any  # bool, int, float, str; or a flat tuple of numbers
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class OpConfig:
+    op: str  # ex) LayerNorm
+    inputs: tuple[TensorConfig, ...] = ()
+    params: tuple[ParamConfig, ...] = ()
+    outputs: tuple[TensorConfig, ...] = ()
+    package: str = "qti.aisw"
+    id: str | None = None
+
+
+def from_json(raw: Any) -> OpConfig:
+    """The op config in ``raw`` (a parsed JSON object).  Raises ConfigError with the path of the fault."""
+    _object(raw, "op config", {"op", "package", "id", "inputs", "params", "outputs"}, {"op"})
+    if not isinstance(raw["op"], str):
+        raise ConfigError(f"op: expected a name, got {raw['op']!r}")
+    ident = raw.get("id")
+    params = raw.get("params", {})
+    if not isinstance(params, Mapping):
+        raise ConfigError(f"params: expected an object of parameters by name, got {type(params).__name__}")
+    return OpConfig(
+        op=raw["op"],
+        package=str(raw.get("package", "qti.aisw")),
+        id=None if ident is None else str(ident),
+        inputs=_tensors(raw.get("inputs", []), "inputs"),
+        outputs=_tensors(raw.get("outputs", []), "outputs"),
+        params=tuple(_param(n, p, f"params.{n}") for n, p in params.items()),
+    )
+
+
+def to_json(config: OpConfig) -> dict[str, Any]:
+    """The inverse of ``from_json``; QNN's dtype names, no numpy types."""
+    out: dict[str, Any] = {} if config.id is None else {"id": config.id}
+    out |= {"op": config.op, "package": config.package}
+    out["inputs"] = [_tensor_json(t) for t in config.inputs]
+    out["params"] = {p.name: _param_json(p) for p in config.params}
+    out["outputs"] = [_tensor_json(t) for t in config.outputs]
+    return out
+
+
+def _object(raw: Any, where: str, allowed: set[str], needed: set[str]) -> None:
+    if not isinstance(raw, Mapping):
+        raise ConfigError(f"{where}: expected an object, got {type(raw).__name__}")
+    for key in raw:
+        if key not in allowed:
+            raise ConfigError(f"{where}: unknown field {key!r}; allowed: {', '.join(sorted(allowed))}")
+    for key in sorted(needed - set(raw)):
+        raise ConfigError(f"{where}: the field {key!r} is missing")
+
+
+def _tensors(raw: Any, where: str) -> tuple[TensorConfig, ...]:
+    if not isinstance(raw, Sequence) or isinstance(raw, str):
+        raise ConfigError(f"{where}: expected a list of tensors, got {type(raw).__name__}")
+    return tuple(_tensor(t, f"{where}[{i}]") for i, t in enumerate(raw))
+
+
+def _tensor(raw: Any, where: str) -> TensorConfig:
+    fields = {"name", "dtype", "shape", "type", "data", "quant"}
+    kind = raw.get("type", "NATIVE") if isinstance(raw, Mapping) else "NATIVE"
+    _object(raw, where, fields, set() if kind == "NULL" else {"dtype", "shape"})
+    if kind not in TENSOR_TYPES:
+        raise ConfigError(f"{where}.type: {kind!r} is not a tensor type; one of {', '.join(TENSOR_TYPES)}")
+    quant = raw.get("quant")
+    return TensorConfig(
+        name=str(raw.get("name", "")),
+        dtype=_dtype(raw.get("dtype", "FLOAT_32"), f"{where}.dtype").short,
+        shape=_shape(raw.get("shape", []), f"{where}.shape"),
+        type=kind,
+        data=raw.get("data"),
+        quant=None if quant is None else _quant(quant, f"{where}.quant"),
+    )
+
+
+def _dtype(raw: Any, where: str) -> DType:
+    found = lookup(raw) if isinstance(raw, str) else None
+    if found is None:
+        raise ConfigError(f"{where}: {raw!r} is not a QNN data type; ex) FLOAT_32, UFIXED_POINT_8")
+    return found
+
+
+def _shape(raw: Any, where: str) -> tuple[int, ...]:
+    if not isinstance(raw, Sequence) or isinstance(raw, str):
+        raise ConfigError(f"{where}: expected a list of dimensions, got {raw!r}")
+    if len(raw) > MAX_RANK:
+        raise ConfigError(f"{where}: rank {len(raw)} is above the limit of {MAX_RANK}")
+    for i, d in enumerate(raw):
+        if type(d) is not int or not 0 <= d <= MAX_DIM:
+            raise ConfigError(f"{where}[{i}]: a dimension is an integer from 0 to {MAX_DIM}, got {d!r}")
+    return tuple(raw)
+
+
+def _quant(raw: Any, where: str) -> Quant:
+    _object(raw, where, {"encoding", "scale", "offset", "axis", "bits", "block_size"}, {"encoding"})
+    if raw["encoding"] not in ENCODINGS:
+        raise ConfigError(f"{where}.encoding: {raw['encoding']!r} is not one of {', '.join(ENCODINGS)}")
+
+    def numbers(key: str, kind: type) -> tuple[Any, ...]:
+        v = raw.get(key, [])
+        v = v if isinstance(v, Sequence) and not isinstance(v, str) else [v]
+        for e in v:
+            if isinstance(e, bool) or not isinstance(e, (int, float) if kind is float else int):
+                raise ConfigError(f"{where}.{key}: expected {kind.__name__} numbers, got {e!r}")
+        return tuple(kind(e) for e in v)
+
+    for key in ("axis", "bits"):
+        if raw.get(key) is not None and type(raw[key]) is not int:
+            raise ConfigError(f"{where}.{key}: expected an integer, got {raw[key]!r}")
+    return Quant(
+        raw["encoding"], numbers("scale", float), numbers("offset", int), raw.get("axis"), raw.get("bits"),
+        numbers("block_size", int),
+    )  # fmt: skip
+
+
+def _param(name: str, raw: Any, where: str) -> ParamConfig:
+    _object(raw, where, {"dtype", "value", "shape", "data"}, {"dtype"})
+    dtype = _dtype(raw["dtype"], f"{where}.dtype").short
+    if "value" in raw:
+        if "data" in raw or "shape" in raw:
+            raise ConfigError(f"{where}: give either 'value' (a scalar) or 'shape' and 'data' (a tensor)")
+        if not isinstance(raw["value"], (bool, int, float, str)):
+            raise ConfigError(f"{where}.value: expected a scalar, got {type(raw['value']).__name__}")
+        return ParamConfig(name, dtype, raw["value"])
+    if "data" not in raw:
+        raise ConfigError(f"{where}: the field 'value' or 'data' is missing")
+    flat = tuple(_flatten(raw["data"], f"{where}.data"))
+    shape = _shape(raw.get("shape", [len(flat)]), f"{where}.shape")
+    size = 1
+    for d in shape:
+        size *= d
+    if size != len(flat):
+        raise ConfigError(f"{where}.data: {len(flat)} values do not fill the shape {list(shape)}")
+    return ParamConfig(name, dtype, flat, shape)
+
+
+def _flatten(data: Any, where: str) -> list[Any]:
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        return [v for i, row in enumerate(data) for v in _flatten(row, f"{where}[{i}]")]
+    if not isinstance(data, (bool, int, float)):
+        raise ConfigError(f"{where}: expected a number, got {data!r}")
+    return [data]
+
+
+def _tensor_json(t: TensorConfig) -> dict[str, Any]:
+    out: dict[str, Any] = {"name": t.name, "dtype": BY_SHORT[t.dtype].qnn, "shape": list(t.shape), "type": t.type}
+    if t.data is not None:
+        out["data"] = t.data.tolist() if hasattr(t.data, "tolist") else t.data
+    if t.quant is not None:
+        q = t.quant
+        fields = {"scale": list(q.scale), "offset": list(q.offset), "axis": q.axis, "bits": q.bits}
+        fields["block_size"] = list(q.block_size)
+        out["quant"] = {"encoding": q.encoding} | {k: v for k, v in fields.items() if v not in (None, [])}
+    return out
+
+
+def _param_json(p: ParamConfig) -> dict[str, Any]:
+    if p.shape is None:
+        return {"dtype": BY_SHORT[p.dtype].qnn, "value": p.value}
+    return {"dtype": BY_SHORT[p.dtype].qnn, "shape": list(p.shape), "data": list(p.value)}

@@ -1,0 +1,110 @@
+/* What generated C code and the kernels include: tensor view, op view, report, checked arithmetic.
+ * C99, no allocation.  Sizes in elements, strides implied (dense, row-major). */
+#ifndef OPDB_RUNTIME_H
+#define OPDB_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "opdb/dtypes.h" /* generated: enum opdb_dtype */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { OPDB_MAX_RANK = 16, OPDB_MAX_LIST = 64, OPDB_MAX_VIOLATIONS = 64, OPDB_MAX_GOT = 192 };
+
+/* Qnn_QuantizationEncoding_t, and NONE for a tensor without encoding. */
+typedef enum {
+    OPDB_ENCODING_SCALE_OFFSET = 0,
+    OPDB_ENCODING_AXIS_SCALE_OFFSET = 1,
+    OPDB_ENCODING_BW_SCALE_OFFSET = 2,
+    OPDB_ENCODING_BW_AXIS_SCALE_OFFSET = 3,
+    OPDB_ENCODING_BLOCK = 4,
+    OPDB_ENCODING_BLOCKWISE_EXPANSION = 5,
+    OPDB_ENCODING_VECTOR = 6,
+    OPDB_ENCODING_NONE = 0x7fffffff
+} opdb_encoding;
+
+/* A dense tensor.  An omitted optional tensor is a NULL pointer, never a struct. */
+typedef struct {
+    uint32_t rank;
+    const int64_t *dims;
+    enum opdb_dtype dtype;
+    opdb_encoding encoding;
+    bool symmetric; /* every offset of the encoding is zero; true without encoding */
+    bool is_static;
+    int32_t axis; /* of an axis encoding, else -1 */
+    void *data;   /* NULL where only the configuration is judged */
+} opdb_tensor;
+
+/* Lists.  opdb_ints looks at somebody's memory, opdb_list holds a computed list by value. */
+typedef struct {
+    int64_t n;
+    const int64_t *v;
+} opdb_ints;
+typedef struct {
+    int64_t n;
+    int64_t v[OPDB_MAX_LIST];
+} opdb_list;
+typedef struct {
+    int64_t n;
+    const opdb_tensor *const *v;
+} opdb_tensors;
+
+/* One parameter: a scalar (rank 0, count 1) or a tensor of integers (row-major). */
+typedef struct {
+    const char *name;
+    enum opdb_dtype dtype;
+    uint32_t rank;       /* 0: a scalar */
+    const int64_t *dims; /* of a tensor parameter */
+    int64_t count;       /* number of values */
+    const int64_t *ints; /* integer, enum and bool values */
+    double real;         /* the value of a floating-point scalar */
+} opdb_param;
+
+/* One op as a backend is asked about it. */
+typedef struct {
+    const char *op;
+    size_t num_inputs;
+    const opdb_tensor *const *inputs; /* NULL entry: omitted */
+    size_t num_outputs;
+    const opdb_tensor *const *outputs;
+    size_t num_params;
+    const opdb_param *params;
+} opdb_op;
+
+/* What the op is judged for.  arch is the Hexagon version (75 for v75), 0 where it does not apply. */
+typedef struct {
+    int32_t backend; /* index into the generated backend list, -1: the op definition only */
+    int32_t arch;
+    int32_t sdk; /* major * 1000 + minor, ex) 2047 */
+} opdb_target;
+
+typedef struct {
+    const char *rule;     /* ex) "LayerNorm.C3" */
+    const char *sentence; /* ex) "every a in axes must be in [0, rank of x)" */
+    bool undecidable;
+    bool expected; /* an `expect` rule: a warning */
+    char got[OPDB_MAX_GOT];
+} opdb_violation;
+
+typedef struct {
+    size_t n;
+    size_t dropped; /* violations beyond OPDB_MAX_VIOLATIONS */
+    opdb_violation v[OPDB_MAX_VIOLATIONS];
+} opdb_report;
+
+typedef enum {
+    OPDB_OK = 0,
+    OPDB_INVALID = 1,     /* the report says why */
+    OPDB_UNSUPPORTED = 2, /* no kernel for these dtypes */
+    OPDB_UNKNOWN_OP = 3,
+    OPDB_TOO_SMALL = 4 /* scratch or output buffer */
+} opdb_status;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
