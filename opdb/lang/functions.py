@@ -1,0 +1,106 @@
+"""The one table of the rule language's functions.
+
+A row carries signature, the Python and C names, the English phrase and examples; the examples are run
+as tests of the Python, the C and the English emitters (tests/lang/test_functions.py).  ``python`` names a
+function of ``opdb.runtime.checks`` or a builtin; ``c`` one of runtime/include/opdb/checked.h.  In
+``english``, ``{0}`` is the first argument.  ``phrase`` pairs are (affirmed, denied) predicates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, STR, TENSOR, TENSORS
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    params: tuple[tuple[str, ...], ...]  # the types that each argument may have
+    result: str
+    python: str
+    c: str  # "" for torch-only functions
+    english: str
+    examples: tuple[tuple[str, Any], ...]  # expression -> value; None means undecidable
+    partial: bool = False  # may be undecidable: the C function takes `bool *ok`
+    optional: int = 0  # how many trailing parameters may be left out
+    predicate: tuple[str, str] = ("", "")
+    torch: bool = False  # only in torch mappings
+    note: str = field(default="", compare=False)
+
+
+_LIST, _T = (INTS,), (TENSOR,)
+
+FUNCTIONS: dict[str, Function] = {
+    f.name: f
+    for f in (
+        Function("len", ((INTS, TENSORS),), INT, "len", ".n", "the number of {0}", (("len([4, 5])", 2), ("len([])", 0))),
+        Function("prod", (_LIST,), INT, "prod", "opdb_prod", "the product of {0}",
+                 (("prod([2, 3, 4])", 24), ("prod([])", 1), ("prod([4294967296, 4294967296])", None)), partial=True),
+        Function("sum_of", (_LIST,), INT, "sum_of", "opdb_sum", "the sum of {0}",
+                 (("sum_of([2, 3])", 5), ("sum_of([9223372036854775807, 1])", None)), partial=True),
+        Function("min", ((INT, FLOAT), (INT, FLOAT)), INT, "min", "opdb_min", "the smaller of {0} and {1}",
+                 (("min(2, 3)", 2), ("min(0 - 1, 3)", -1))),
+        Function("max", ((INT, FLOAT), (INT, FLOAT)), INT, "max", "opdb_max", "the larger of {0} and {1}",
+                 (("max(2, 3)", 3), ("max(4, 3)", 4))),
+        Function("unique", (_LIST,), BOOL, "unique", "opdb_unique", "", (("unique([1, 2])", True), ("unique([1, 1])", False)),
+                 predicate=("have no value twice", "have a value twice")),
+        Function("increasing", (_LIST,), BOOL, "increasing", "opdb_increasing", "",
+                 (("increasing([1, 2, 4])", True), ("increasing([1, 1])", False), ("increasing([])", True)),
+                 predicate=("be strictly increasing", "not be strictly increasing")),
+        Function("contains", (_LIST, (INT,)), BOOL, "contains", "opdb_contains", "",
+                 (("contains([1, 2], 2)", True), ("contains([], 0)", False)),
+                 predicate=("contain {1}", "not contain {1}")),
+        Function("present", (("any",),), BOOL, "present", "present", "", (),
+                 predicate=("be given", "be left out")),
+        Function("broadcastable", (_LIST, _LIST), BOOL, "broadcastable", "opdb_broadcastable", "",
+                 (("broadcastable([2, 1], [3])", True), ("broadcastable([2], [3])", False), ("broadcastable([], [3])", True)),
+                 predicate=("be broadcastable with {1}", "not be broadcastable with {1}")),
+        Function("broadcast", (_LIST, _LIST), INTS, "broadcast", "opdb_broadcast", "the broadcast of {0} and {1}",
+                 (("broadcast([2, 1], [3])", [2, 3]), ("broadcast([2], [3])", None), ("broadcast([1, 0], [5, 1])", [5, 0])),
+                 partial=True),
+        Function("gather", (_LIST, _LIST), INTS, "gather", "opdb_gather", "{0} at {1}",
+                 (("gather([5, 6, 7], [2, 0])", [7, 5]), ("gather([5], [1])", None)), partial=True),
+        Function("replace", (_LIST, (INT,), (INT,)), INTS, "replace", "opdb_replace", "{0} with {2} at position {1}",
+                 (("replace([5, 6, 7], 1, 9)", [5, 9, 7]), ("replace([5, 6], 2, 9)", None), ("replace([5, 6], 0 - 1, 9)", [5, 9])),
+                 partial=True),
+        Function("range", ((INT,), (INT,)), INTS, "indices", "opdb_range", "the integers from {0} to {1} - 1",
+                 (("range(3)", [0, 1, 2]), ("range(1, 3)", [1, 2]), ("range(3, 1)", []), ("range(0, 65)", None)),
+                 partial=True, optional=1),
+        Function("cat", (_LIST, _LIST), INTS, "cat", "opdb_cat", "{0} followed by {1}",
+                 (("cat([1], [2, 3])", [1, 2, 3]), ("cat([], [])", [])), partial=True),
+        Function("reduced", (_LIST, _LIST, (BOOL,)), INTS, "reduced", "opdb_reduced",
+                 "{0} without the axes {1} (kept as 1 if {2})",
+                 (("reduced([2, 3, 4], [1], 1 == 2)", [2, 4]), ("reduced([2, 3, 4], [1], 1 == 1)", [2, 1, 4]),
+                  ("reduced([2], [0], 1 == 2)", [1]), ("reduced([2], [1], 1 == 1)", None), ("reduced([2, 3], [1, 1], 1 == 1)", None)),
+                 partial=True, note="an empty result is [1]: the rank of QNN's reductions is max(1, N - M)"),
+        Function("expand", (_LIST, (INT,)), INTS, "expand", "opdb_expand", "{0}, repeated to {1} values if it has one",
+                 (("expand([2], 3)", [2, 2, 2]), ("expand([1, 2], 2)", [1, 2]), ("expand([1, 2], 3)", None)), partial=True),
+        # Only in torch mappings: they make tensors.
+        Function("permute", (_T, _LIST), TENSOR, "permute", "", "{0} permuted by {1}", (), torch=True),
+        Function("reshape", (_T, _LIST), TENSOR, "reshape", "", "{0} in the shape {1}", (), torch=True),
+        Function("ones", (_LIST,), TENSOR, "ones", "", "ones in the shape {0}", (), torch=True),
+        Function("zeros", (_LIST,), TENSOR, "zeros", "", "zeros in the shape {0}", (), torch=True),
+        Function("full", (_LIST, (FLOAT,)), TENSOR, "full", "", "{1} in the shape {0}", (), torch=True),
+        Function("is_float", (_T,), BOOL, "is_float", "", "", (), torch=True,
+                 predicate=("have a floating-point type", "not have a floating-point type")),
+        Function("lower_case", ((STR,),), STR, "lower_case", "", "{0} in lower case", (), torch=True),
+    )
+}  # fmt: skip
+
+#: Attributes of tensors: name -> (type, range, English).
+ATTRIBUTES: dict[str, tuple[str, tuple[int, int] | None, str]] = {
+    "rank": (INT, (0, 16), "the rank of {0}"),
+    "shape": (INTS, (0, 2**31 - 1), "the shape of {0}"),
+    "dtype": ("dtype", None, "the dtype of {0}"),
+    "encoding": ("encoding", None, "the encoding of {0}"),
+    "symmetric": (BOOL, None, "{0} symmetric"),
+    "static": (BOOL, None, "{0} static"),
+    "axis": (INT, (-1, 2**31 - 1), "the quantisation axis of {0}"),
+}
+
+ENCODING_NAMES = (
+    "NONE", "SCALE_OFFSET", "AXIS_SCALE_OFFSET", "BW_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET", "BLOCK",
+    "BLOCKWISE_EXPANSION", "VECTOR",
+)  # fmt: skip

@@ -1,0 +1,321 @@
+"""What an op is, as data: frozen models with the shape of the YAML files, expressions still as text.
+
+Principles.  A model holds just what its file says (``extends`` is merged by ``opdb.spec.resolve``, with
+the name of the base kept), so that YAML -> model -> YAML and YAML -> SQL -> YAML are the identity.
+Order is meaning: slots are in QNN's order, rules in the order of checking.  Meaning that needs more
+than one field (names, types, derived rules) is worked out by ``opdb.compiled``, never here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_serializer, model_validator
+
+from opdb.dtypes import BY_SHORT
+
+IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
+SOURCE = r"^[^@#\s][^@#]*@[^@#\s]+(#.+)?$|^probe( .+)?$"
+PARAM = re.compile(r"^(?P<base>[a-z][a-z0-9]*|enum \{[^{}]*\})(?P<dims>(\[\d*\]){0,2})(?P<absent>\?)?( = (?P<default>.+))?$")
+#: Words that generated Python or C cannot use as a name.
+RESERVED = frozenset(
+    """False None True and as assert async await break class continue def del elif else except finally for from
+    global if import in is lambda nonlocal not or pass raise return try while with yield match case type auto char
+    const default do double enum extern float goto inline int long register restrict short signed sizeof static
+    struct switch typedef union unsigned void volatile bool true false report target ok op self result results
+    arch sdk""".split()
+)
+
+Identifier = Annotated[str, Field(pattern=IDENTIFIER, max_length=60)]
+Source = Annotated[str, Field(pattern=SOURCE, description="document@version#locator, or 'probe RUN'")]
+
+
+def _text(value: Any) -> Any:
+    """Numbers and booleans may stand where an expression is expected."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, (str, int)) else value
+
+
+Expression = Annotated[str, BeforeValidator(_text)]
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: Any) -> Any:
+        """Only what differs from the defaults, in the short spelling where there is one."""
+        full: dict[str, Any] = handler(self)
+        fields = type(self).model_fields
+        kept = {k: v for k, v in full.items() if fields[k].is_required() or getattr(self, k) != fields[k].get_default(call_default_factory=True)}
+        return self._short(kept)
+
+    def _short(self, kept: dict[str, Any]) -> Any:
+        return kept
+
+
+class TensorDef(Model):
+    """One tensor slot.  Three spellings: a list of dims, a shape expression, a record."""
+
+    shape: list[Expression] | str | None = None  # None: any shape (variadic inputs), "any": not inferable
+    dtype: Annotated[list[str], BeforeValidator(_listed)] = []  # fixed data types
+    optional: bool = False
+    static: bool = False
+    variadic: bool = False
+    min: int = 1  # of a variadic slot
+    count: Expression | None = None  # number of tensors of a variadic output
+    index: Identifier | None = None  # the name of the position in the shape of a variadic output
+    layout: str | None = None  # ex) NHWC
+    doc: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spellings(cls, raw: Any) -> Any:
+        return {"shape": raw} if isinstance(raw, (list, str)) else raw
+
+    @model_validator(mode="after")
+    def _sound(self) -> TensorDef:
+        for d in self.dtype:
+            if d not in BY_SHORT:
+                raise ValueError(f"'{d}' is not a data type; ex) f32, uq8")
+        return self
+
+    def _short(self, kept: dict[str, Any]) -> Any:
+        return kept["shape"] if list(kept) == ["shape"] else kept
+
+
+class ParamDef(Model):
+    """One parameter.  ``type`` in one line: ``u32[2] = [1, 1]``, ``f32 = 0.001``, ``f32?``, ``enum {A: 0} = A``."""
+
+    type: str
+    kind: Literal["axis", "axes", "perm", "shape", "pads", "scalar"] = "scalar"
+    doc: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spellings(cls, raw: Any) -> Any:
+        return {"type": raw} if isinstance(raw, str) else raw
+
+    @model_validator(mode="after")
+    def _sound(self) -> ParamDef:
+        match = PARAM.match(self.type)
+        if match is None:
+            raise ValueError(f"'{self.type}' is not a parameter type; ex) u32, f32 = 0.5, u32[2], u32[], f32?, enum {{A: 0, B: 1}}")
+        if not self.enum and self.base not in BY_SHORT:
+            raise ValueError(f"'{self.base}' is not a data type; ex) u32, f32, bool8")
+        if match["absent"] and match["default"]:
+            raise ValueError("a parameter has '?' (may be absent) or a default, not both")
+        if len(set(self.enum.values())) != len(self.enum):
+            raise ValueError("two names of the enum have one value")
+        return self
+
+    @property
+    def _match(self) -> re.Match[str]:
+        match = PARAM.match(self.type)
+        assert match is not None, "validated"
+        return match
+
+    @property
+    def enum(self) -> dict[str, int]:
+        """Name -> value of an enum parameter; empty for any other."""
+        base = self._match["base"]
+        if not base.startswith("enum"):
+            return {}
+        out: dict[str, int] = {}
+        for part in base[base.index("{") + 1 : -1].split(","):
+            name, _, value = part.partition(":")
+            if not re.match(IDENTIFIER, name.strip()) or not value.strip().isdigit() or name.strip() in out:
+                raise ValueError(f"'{part.strip()}' is not NAME: NUMBER, or is given twice")
+            out[name.strip()] = int(value)
+        return out
+
+    @property
+    def base(self) -> str:
+        """The short dtype of one value; enums are u32 (QnnOpDef.h)."""
+        base = self._match["base"]
+        return "u32" if base.startswith("enum") else base
+
+    @property
+    def dims(self) -> tuple[int | None, ...]:
+        """() for a scalar; None for a length that is free."""
+        return tuple(int(d) if d else None for d in re.findall(r"\[(\d*)\]", self._match["dims"]))
+
+    @property
+    def default(self) -> str | None:
+        return self._match["default"]
+
+    @property
+    def optional(self) -> bool:
+        return bool(self._match["absent"])
+
+    def _short(self, kept: dict[str, Any]) -> Any:
+        return kept["type"] if list(kept) == ["type"] else kept
+
+
+class Rule(Model):
+    """One constraint.  ``require`` must hold; ``expect`` is a warning where a backend leaves it open."""
+
+    when: Expression | None = None
+    require: Expression | None = None
+    expect: Expression | None = None
+    why: str | None = None
+    source: Source | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spellings(cls, raw: Any) -> Any:
+        return {"require": raw} if isinstance(raw, (str, bool, int)) else raw
+
+    @model_validator(mode="after")
+    def _sound(self) -> Rule:
+        if (self.require is None) == (self.expect is None):
+            raise ValueError("a rule has either 'require' or 'expect'")
+        return self
+
+    @property
+    def expression(self) -> str:
+        return self.require if self.require is not None else self.expect or ""
+
+    def _short(self, kept: dict[str, Any]) -> Any:
+        return kept["require"] if list(kept) == ["require"] else kept
+
+
+Cell = Annotated[list[str], BeforeValidator(_listed)]
+
+
+class BackendDef(Model):
+    """What one backend documents about the op: rules of its own, and the rows of allowed dtypes."""
+
+    source: Source | None = None
+    since: str | None = None  # first SDK, ex) 2.13
+    until: str | None = None  # last SDK
+    constraints: dict[Identifier, Rule] = {}
+    dtypes: dict[Identifier, list[dict[Identifier, Cell]]] = {}
+
+    @model_serializer(mode="wrap")
+    def _rows(self, handler: Any) -> Any:
+        full: dict[str, Any] = handler(self)
+        out = {k: v for k, v in full.items() if v not in (None, {})}
+        if "dtypes" in out:
+            out["dtypes"] = {
+                config: [{k: v[0] if len(v) == 1 else v for k, v in row.items()} for row in rows]
+                for config, rows in out["dtypes"].items()
+            }
+        return out
+
+
+class TorchMapping(Model):
+    """One ATen target -> this op.  Right-hand sides are expressions over the ATen schema's argument names."""
+
+    when: Expression | None = None
+    why: str | None = None  # what the guard means, in words
+    inputs: dict[Identifier, Expression] = {}
+    absent: dict[Identifier, Expression] = {}
+    params: dict[Identifier, Expression] = {}
+    outputs: dict[Identifier, int | Literal["all"]] = {}
+    ignored: dict[Identifier, str] = {}
+    source: Source | None = None
+
+
+class KernelDef(Model):
+    """The C function that computes the op, and the dtypes it takes (short names of the first input)."""
+
+    function: Identifier
+    dtypes: list[str]
+
+
+class Tolerance(Model):
+    """How far a result may be from the oracle: units in the last place, and an absolute floor."""
+
+    ulp: Expression = "0"
+    abs: float = 0.0
+
+
+def _names_ok(names: dict[str, Any], what: str) -> None:
+    for name in names:
+        if name in RESERVED:
+            raise ValueError(f"'{name}' cannot name a {what}: it is a reserved word")
+
+
+class Body(Model):
+    """What an op and a base have in common."""
+
+    summary: str | None = None
+    source: Source | None = None
+    inputs: dict[Identifier, TensorDef] = {}
+    params: dict[Identifier, ParamDef] = {}
+    let: dict[Identifier, Expression] = {}
+    outputs: dict[Identifier, TensorDef] = {}
+    constraints: dict[Identifier, Rule] = {}
+    backends: dict[Identifier, BackendDef] = {}
+    torch: dict[str, TorchMapping] = {}
+    quant: dict[str, Any] = {}
+    kernel: KernelDef | None = None
+    tolerance: dict[str, Tolerance] = {}
+    samples: list[dict[Identifier, Any]] = []
+
+    @model_validator(mode="after")
+    def _sound(self) -> Body:
+        seen: dict[str, str] = {}
+        for what, group in (("tensor", self.inputs), ("parameter", self.params), ("let", self.let), ("tensor", self.outputs)):
+            _names_ok(group, what)
+            for name in group:
+                if name in seen:
+                    raise ValueError(f"'{name}' names both a {seen[name]} and a {what}")
+                seen[name] = what
+        return self
+
+
+class BaseDef(Body):
+    """What a family of ops shares (specs/bases/)."""
+
+    base: Identifier
+
+
+class OpDef(Body):
+    """One op (specs/ops/<Op>.yaml)."""
+
+    op: Identifier
+    package: str = "qti.aisw"
+    extends: Identifier | None = None
+
+    @property
+    def slots(self) -> dict[str, TensorDef]:
+        return {**self.inputs, **self.outputs}
+
+
+class Intermediate(Model):
+    """A tensor between two ops of a decomposition, with the dtype and encoding of ``like``."""
+
+    shape: list[Expression] | str
+    like: Identifier
+
+
+class Step(Model):
+    """One QNN op of a decomposition."""
+
+    op: Identifier
+    inputs: dict[Identifier, Expression] = {}
+    absent: dict[Identifier, Expression] = {}
+    params: dict[Identifier, Expression] = {}
+    outputs: dict[Identifier, str]
+
+
+class Decomposition(Model):
+    """Several QNN ops for one torch node (specs/decompositions/)."""
+
+    decomposition: Identifier
+    summary: str
+    torch: Annotated[list[str], BeforeValidator(_listed)]
+    when: Expression | None = None
+    why: str | None = None
+    let: dict[Identifier, Expression] = {}
+    tensors: dict[Identifier, Intermediate] = {}
+    ops: list[Step]
+    ignored: dict[Identifier, str] = {}
