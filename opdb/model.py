@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_serializer, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer, model_validator
 
 from opdb.dtypes import BY_SHORT
 
@@ -42,7 +42,21 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, (str, int)) else value
 
 
-Expression = Annotated[str, BeforeValidator(_text)]
+def _plain(text: str) -> Any:
+    """The inverse of ``_text``: a literal is written as YAML's own number or boolean."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            if str(kind(text)) == text:
+                return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+#: Text in the rule language (opdb.lang); a number may be written bare.
+Expression = Annotated[str, BeforeValidator(_text), PlainSerializer(_plain)]
 
 
 class Model(BaseModel):
@@ -218,7 +232,8 @@ class TorchMapping(Model):
     inputs: dict[Identifier, Expression] = {}
     absent: dict[Identifier, Expression] = {}
     params: dict[Identifier, Expression] = {}
-    outputs: dict[Identifier, int | Literal["all"]] = {}
+    #: output slot -> the number of the torch result, or an expression over `result` / `results`
+    outputs: dict[Identifier, Expression] = {}
     ignored: dict[Identifier, str] = {}
     source: Source | None = None
 
