@@ -1,0 +1,86 @@
+"""What pyproject.toml cannot say: the map from folders to packages, and what is compiled."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+#: Import name -> folder.  generated/c has no __init__.py: it is found in an installed opdb only.
+ROOTS = {
+    "opdb": "opdb",
+    "opdb.codegen": "codegen",
+    "opdb.generated": "generated/python",
+    "opdb.generated.c": "generated/c",
+    "opdb.migrations": "migrations",
+    "opdb.runtime": "runtime",
+    "opdb.specs": "specs",
+}
+#: Modules that cffi makes: the script and its variable.
+CFFI_MODULES = ["runtime/build_cffi.py:ffibuilder", "runtime/qnn/build_cffi.py:ffibuilder"]
+FLAGS = ["-std=c99", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
+#: Compiled into the checkout by an editable install: never data.
+NOT_DATA = ["*.so", "*.o", "*.py[co]", ".*"]
+
+
+class SharedLibrary(Extension):
+    """A plain shared library ``lib<name>.so`` for dlopen: no Python module, no suffix of the ABI."""
+
+
+class BuildExt(build_ext):
+    """Builds extensions and plain shared libraries, and says at once what is missing to build."""
+
+    def build_extensions(self) -> None:
+        compiler = self.compiler.compiler_so[0]
+        if shutil.which(compiler) is None:
+            raise SystemExit(
+                f"opdb: no C compiler: '{compiler}' is not on PATH; install one (Debian: apt-get install gcc "
+                "libc6-dev) or name yours in CC"
+            )
+        header = Path(sysconfig.get_path("include"), "Python.h")
+        if not header.exists():
+            raise SystemExit(f"opdb: {header} is missing; install Python's headers (Debian: apt-get install python3-dev)")
+        super().build_extensions()
+
+    def get_ext_filename(self, fullname: str) -> str:
+        if isinstance(self.ext_map.get(fullname), SharedLibrary):
+            return os.path.join(*fullname.split(".")) + ".so"
+        return super().get_ext_filename(fullname)
+
+    def get_export_symbols(self, ext: Extension) -> list[str]:
+        return [] if isinstance(ext, SharedLibrary) else super().get_export_symbols(ext)
+
+
+def packages() -> dict[str, str]:
+    """Every folder that holds files, as a package: import name -> folder."""
+    found = {}
+    for name, root in ROOTS.items():
+        for folder, folders, files in os.walk(root):
+            folders[:] = sorted(f for f in folders if f.isidentifier() and f != "__pycache__")
+            if files or folder == root:
+                tail = os.path.relpath(folder, root).split(os.sep)
+                found[".".join([name, *(t for t in tail if t != ".")])] = folder
+    return found
+
+
+setup(
+    packages=list(packages()),
+    package_dir=packages(),
+    package_data={"": ["*"]},
+    exclude_package_data={"": NOT_DATA},
+    # Both scripts land with the runtime; then this filter goes.
+    cffi_modules=[m for m in CFFI_MODULES if Path(m.partition(":")[0]).exists()],
+    ext_modules=[
+        SharedLibrary(
+            "opdb.runtime.forward.libopdb_qnn_forward",
+            sources=["runtime/forward/qnn_forward.c"],
+            extra_compile_args=FLAGS,
+        )
+    ],
+    cmdclass={"build_ext": BuildExt},
+    zip_safe=False,
+)

@@ -1,0 +1,1 @@
+"""The specs as package data: importlib.resources.files("opdb.specs")."""
