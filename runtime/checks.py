@@ -1,0 +1,289 @@
+"""What generated validators import: the rule language's functions in Python, and the report.
+
+Arithmetic is that of 64-bit integers: what leaves them is undecidable, as in the C side
+(runtime/include/opdb/checked.h).  Undecidable is raised inside a rule and recorded by ``Report.check``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+MAX_LIST = 64  # the longest list that a rule may compute (OPDB_MAX_LIST)
+T = TypeVar("T")
+Ints = Sequence[int]
+
+
+class Undecidable(Exception):  # noqa: N818  a value of the rule language, not an error
+    """A rule reads something that is absent, out of range, or overflows."""
+
+
+def int64(value: int) -> int:
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise Undecidable("the result leaves 64 bits")
+    return value
+
+
+def add(a: int, b: int) -> int:
+    return int64(a + b)
+
+
+def sub(a: int, b: int) -> int:
+    return int64(a - b)
+
+
+def mul(a: int, b: int) -> int:
+    return int64(a * b)
+
+
+def neg(a: int) -> int:
+    return int64(-a)
+
+
+def floordiv(a: int, b: int) -> int:
+    if b == 0:
+        raise Undecidable("division by zero")
+    return int64(a // b)
+
+
+def floormod(a: int, b: int) -> int:
+    if b == 0:
+        raise Undecidable("division by zero")
+    return a % b
+
+
+def divide(a: float, b: float) -> float:
+    if b == 0:
+        raise Undecidable("division by zero")
+    return a / b
+
+
+def given(value: T | None) -> T:
+    """The value of something that may be absent."""
+    if value is None:
+        raise Undecidable("the value is absent")
+    return value
+
+
+def at(values: Sequence[T], i: int) -> T:
+    """``values[i]``, negative from the end; undecidable out of range or where the tensor is omitted."""
+    if not -len(values) <= i < len(values):
+        raise Undecidable("the index is out of range")
+    return given(values[i])
+
+
+def _short(values: list[int]) -> list[int]:
+    if len(values) > MAX_LIST:
+        raise Undecidable("the list is too long")
+    return values
+
+
+def prod(values: Ints) -> int:
+    out = 1
+    for v in values:
+        out = mul(out, v)
+    return out
+
+
+def sum_of(values: Iterable[int]) -> int:
+    out = 0
+    for v in values:
+        out = add(out, v)
+    return out
+
+
+def smallest(values: Iterable[int]) -> int:
+    return min(_some(values))
+
+
+def largest(values: Iterable[int]) -> int:
+    return max(_some(values))
+
+
+def _some(values: Iterable[int]) -> list[int]:
+    out = list(values)
+    if not out:
+        raise Undecidable("the list is empty")
+    return out
+
+
+def listed(values: Iterable[int]) -> list[int]:
+    """The list of a list comprehension, within the longest length."""
+    return _short(list(values))
+
+
+def unique(values: Ints) -> bool:
+    return len(set(values)) == len(values)
+
+
+def increasing(values: Ints) -> bool:
+    return all(a < b for a, b in zip(values, values[1:], strict=False))
+
+
+def contains(values: Ints, value: int) -> bool:
+    return value in values
+
+
+def broadcastable(a: Ints, b: Ints) -> bool:
+    """Whether the shapes broadcast, as in numpy."""
+    return all(x == y or x == 1 or y == 1 for x, y in zip(reversed(a), reversed(b), strict=False))
+
+
+def broadcast(a: Ints, b: Ints) -> list[int]:
+    if not broadcastable(a, b):
+        raise Undecidable("the shapes do not broadcast")
+    n = max(len(a), len(b))
+    left, right = [1] * (n - len(a)) + list(a), [1] * (n - len(b)) + list(b)
+    return _short([y if x == 1 else x for x, y in zip(left, right, strict=True)])
+
+
+def gather(values: Ints, positions: Ints) -> list[int]:
+    return _short([at(values, i) for i in positions])
+
+
+def replace(values: Ints, i: int, value: int) -> list[int]:
+    at(values, i)
+    out = _short(list(values))
+    out[i] = value
+    return out
+
+
+def indices(low: int, high: int | None = None) -> list[int]:
+    """``range(low)`` or ``range(low, high)`` as a list."""
+    start, stop = (0, low) if high is None else (low, high)
+    if stop - start > MAX_LIST:
+        raise Undecidable("the list is too long")
+    return list(range(start, stop))
+
+
+def cat(a: Ints, b: Ints) -> list[int]:
+    return _short([*a, *b])
+
+
+def reduced(shape: Ints, axes: Ints, keep_dims: bool) -> list[int]:
+    """``shape`` after a reduction over ``axes``; [1] if nothing is left (QNN: rank max(1, N - M))."""
+    if not unique(axes) or not all(0 <= a < len(shape) for a in axes):
+        raise Undecidable("an axis is out of range or given twice")
+    if keep_dims:
+        return [1 if i in axes else d for i, d in enumerate(shape)]
+    return [d for i, d in enumerate(shape) if i not in axes] or [1]
+
+
+def expand(values: Ints, n: int) -> list[int]:
+    """``values`` if it has ``n`` values, or its only value ``n`` times."""
+    if len(values) == n:
+        return list(values)
+    if len(values) != 1 or not 0 <= n <= MAX_LIST:
+        raise Undecidable(f"{len(values)} values cannot stand for {n}")
+    return [values[0]] * n
+
+
+class Let(Generic[T]):
+    """A named expression: worked out once, undecidable for every rule that reads it if it cannot be."""
+
+    __slots__ = ("_failure", "_value")
+
+    def __init__(self, compute: Callable[[], T]) -> None:
+        self._failure: str | None = None
+        try:
+            self._value = compute()
+        except Undecidable as reason:
+            self._failure = str(reason)
+
+    def __call__(self) -> T:
+        if self._failure is not None:
+            raise Undecidable(self._failure)
+        return self._value
+
+    def shown(self) -> T | None:
+        return None if self._failure is not None else self._value
+
+
+def default(compute: Callable[[], T]) -> T | None:
+    """The default value of an omitted parameter, or None where it cannot be worked out."""
+    try:
+        return compute()
+    except Undecidable:
+        return None
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken rule.  ``rule``: ex) LayerNorm.C3; ``got``: the values that the rule reads."""
+
+    rule: str
+    sentence: str  # ex) every a in axes must be in [0, the rank of x)
+    got: str = ""  # ex) a = 3 at axes[1], x.rank = 3
+    undecidable: bool = False
+    expected: bool = False  # an `expect` rule: a warning
+    path: str = ""  # ex) params.axes
+
+    @property
+    def message(self) -> str:
+        got = f"; got {self.got}" if self.got else ""
+        return f"{self.sentence}{got}" + " (cannot be evaluated)" * self.undecidable
+
+
+Got = Sequence[tuple[str, Any]]
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it; the C side prints the same."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(shown(v) for v in value) + "]"
+    return str(value)
+
+
+def element(value: int, name: str, i: int) -> str:
+    """A loop variable that stands for an element of a list, with its place."""
+    return f"{value} at {name}[{i}]"
+
+
+@dataclass
+class Report:
+    """Collects what is broken in one op config."""
+
+    op: str
+    violations: list[Violation] = field(default_factory=list)
+
+    def check(
+        self,
+        rule: str,
+        sentence: str,
+        holds: Callable[[], bool],
+        got: Callable[[], Got] = tuple,
+        witness: Callable[[], Iterable[Got]] | None = None,
+        *,
+        expected: bool = False,
+        path: str = "",
+    ) -> bool:
+        """Judges one rule.  ``witness`` yields the values of each failing round of an "all" rule."""
+        undecidable = False
+        try:
+            if holds():
+                return True
+        except Undecidable:
+            undecidable = True
+        values: list[tuple[str, Any]] = []
+        if witness is not None and not undecidable:
+            values += next(iter(witness()))
+        values += got()
+        text = ", ".join(f"{n} = {shown(v)}" for n, v in values if v is not None)
+        self.add(rule, sentence, text, undecidable=undecidable, expected=expected, path=path)
+        return False
+
+    def add(self, rule: str, sentence: str, got: str = "", *, undecidable: bool = False, expected: bool = False,
+            path: str = "") -> None:  # fmt: skip
+        self.violations.append(Violation(f"{self.op}.{rule}", sentence, got, undecidable, expected, path))
+
+    def result(self) -> tuple[Violation, ...]:
+        """All violations; undecidable ones only where nothing was decidably broken."""
+        decided = [v for v in self.violations if not v.undecidable]
+        broken = [v for v in decided if not v.expected]
+        return tuple(decided if broken else self.violations)
