@@ -204,6 +204,14 @@ def resolve(own: OpDef, bases: Mapping[str, BaseDef]) -> OpDef:
 
 def read_folder(folder: Path) -> SpecSet:
     """Everything under ``folder`` (a specs/ tree).  Raises SpecError with all faults of all files."""
+    specs, problems = gather(folder)
+    if problems:
+        raise SpecError(problems)
+    return specs
+
+
+def gather(folder: Path) -> tuple[SpecSet, list[Problem]]:
+    """What can be read under ``folder``, and the faults of the rest; SpecError if there is no such folder."""
     if not folder.is_dir():
         raise SpecError([Problem(str(folder), 0, 0, "no such folder; give the folder that holds ops/ and backends.yaml")])
     problems: list[Problem] = []
@@ -243,10 +251,8 @@ def read_folder(folder: Path) -> SpecSet:
             problems.append(documents[f"ops/{name}.yaml"].problem(("extends",), f"no base '{op.extends}' in bases/{hint}"))
         else:
             ops[name] = resolve(op, bases)
-    if problems:
-        raise SpecError(problems)
     side = {k: documents[f"{k}.yaml"].data if f"{k}.yaml" in documents else None for k in ("backends", "socs", "retired")}
-    return SpecSet(ops, own, bases, decompositions, documents, side["backends"], side["socs"], side["retired"])
+    return SpecSet(ops, own, bases, decompositions, documents, side["backends"], side["socs"], side["retired"]), problems
 
 
 def dump(model: BaseModel) -> str:
