@@ -16,9 +16,7 @@ Names = Mapping[str, Name]
 def expression(node: Node, names: Names, at_least: int = IF) -> str:
     """The Python text of ``node``.  ``names`` tells what may be absent (read through ``given``) and what is a let."""
     text = _text(node, names)
-    binds = ATOM if _is_helper(node) else strength(node)
-    if node.kind == "not" or (node.kind in ("compare", "in") and at_least > ADD):
-        binds = min(binds, strength(node))
+    binds = ATOM if _is_helper(node) or (_compares_lists(node) and node.value[0] == "==") else strength(node)
     return f"({text})" if binds < at_least else text
 
 
@@ -32,6 +30,8 @@ def helpers(nodes: list[Node], names: Names) -> set[str]:
             used.add("neg")
         elif node.kind == "index":
             used.add("at")
+        elif _compares_lists(node):
+            used.add("same")
         elif node.kind == "comp":
             used.add(COMPREHENSIONS[node.value[0]])
         elif node.kind == "call" and node.value != "present":
@@ -45,7 +45,7 @@ def helpers(nodes: list[Node], names: Names) -> set[str]:
 
 def _absent(node: Node, names: Names) -> bool:
     known = names.get(node.value)
-    return known is not None and known.optional
+    return known is not None and known.absent
 
 
 def _is_helper(node: Node) -> bool:
@@ -56,6 +56,10 @@ def _is_helper(node: Node) -> bool:
         low, high = node.args[1].range or (0, 0)
         return node.checked or low <= 0 <= high
     return node.checked
+
+
+def _compares_lists(node: Node) -> bool:
+    return node.kind == "compare" and node.args[0].type == "ints"
 
 
 def constant(node: Node) -> str:
@@ -102,7 +106,9 @@ def _text(node: Node, names: Names) -> str:
     if kind in ("and", "or"):
         return f" {kind} ".join(sub(a, (AND if kind == "and" else OR) + 1) for a in args)
     if kind == "compare":
-        terms = [f"list({sub(a)})" if a.type == "ints" else sub(a, ADD) for a in args]
+        if args[0].type == "ints":
+            return "not " * (node.value[0] == "!=") + f"same({sub(args[0])}, {sub(args[1])})"
+        terms = [sub(a, ADD) for a in args]
         return terms[0] + "".join(f" {op} {t}" for op, t in zip(node.value, terms[1:], strict=True))
     if kind == "in":
         choices = ", ".join(sub(a) for a in args[1:]) + ("," if len(args) == 2 else "")
@@ -115,7 +121,8 @@ def _text(node: Node, names: Names) -> str:
 
 def _call(node: Node, names: Names) -> str:
     if node.value == "present":
-        return f"({node.args[0].value} is not None)"
+        known, name = names.get(node.args[0].value), node.args[0].value
+        return f"{name}_given" if known is not None and known.param else f"({name} is not None)"
     args = ", ".join(expression(a, names) for a in node.args)
     return f"{FUNCTIONS[node.value].python}({args})"
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -163,6 +164,12 @@ def param_type(name: str, definition: ParamDef) -> str:
     return {"bool8": BOOL, "str": STR}.get(base, INT)
 
 
+def _literal(definition: ParamDef) -> bool:
+    """Whether the default is a number, boolean, enum value or list of them."""
+    words = set(re.findall(r"[A-Za-z_]\w*", re.sub(r"\d\.?\d*e[-+]?\d+", "", definition.default or "?")))
+    return definition.default is not None and words <= {*definition.enum, "true", "false"}
+
+
 def _shape_of(tensor: str, column: int = 0) -> Node:
     return Node("attr", INTS, (Node("name", TENSOR, value=tensor),), "shape", range=DIMS)
 
@@ -264,7 +271,8 @@ class _Compiler:
         out = []
         for name, d in self.op.params.items():
             type_ = param_type(name, d)
-            self.new_name(name, Name(type_, RANGES.get(d.base), d.optional or d.default is not None), ("params", name))
+            optional, sure = d.optional or d.default is not None, _literal(d)
+            self.new_name(name, Name(type_, RANGES.get(d.base), optional, sure, param=True), ("params", name))
             for value, number in d.enum.items():
                 if self.enums.get(value, (name, number)) != (name, number):
                     self.fault(("params", name), f"the enum value '{value}' is also one of '{self.enums[value][0]}'")

@@ -198,10 +198,10 @@ def _param(name: str, raw: Any, where: str) -> ParamConfig:
             raise ConfigError(f"{where}: give either 'value' (a scalar) or 'shape' and 'data' (a tensor)")
         if not isinstance(raw["value"], (bool, int, float, str)):
             raise ConfigError(f"{where}.value: expected a scalar, got {type(raw['value']).__name__}")
-        return ParamConfig(name, dtype, raw["value"])
+        return ParamConfig(name, dtype, _number(raw["value"], dtype, f"{where}.value"))
     if "data" not in raw:
         raise ConfigError(f"{where}: the field 'value' or 'data' is missing")
-    flat = tuple(_flatten(raw["data"], f"{where}.data"))
+    flat = tuple(_number(v, dtype, f"{where}.data") for v in _flatten(raw["data"], f"{where}.data"))
     shape = _shape(raw.get("shape", [len(flat)]), f"{where}.shape")
     size = 1
     for d in shape:
@@ -209,6 +209,25 @@ def _param(name: str, raw: Any, where: str) -> ParamConfig:
     if size != len(flat):
         raise ConfigError(f"{where}.data: {len(flat)} values do not fill the shape {list(shape)}")
     return ParamConfig(name, dtype, flat, shape)
+
+
+def _number(value: Any, dtype: str, where: str) -> Any:
+    """``value`` as the Python type of ``dtype``, if it can hold it."""
+    kind = BY_SHORT[dtype]
+    if dtype == "str":
+        fits = isinstance(value, str)
+    elif dtype == "bool8":
+        fits, value = value in (0, 1), bool(value)
+    elif kind.qnn.startswith(("FLOAT", "BFLOAT")):
+        fits = isinstance(value, (int, float)) and not isinstance(value, bool)
+        value = float(value) if fits else value
+    else:
+        signed = not kind.qnn.startswith("U")
+        low, high = (-(2 ** (kind.bits - 1)), 2 ** (kind.bits - 1) - 1) if signed else (0, 2**kind.bits - 1)
+        fits = type(value) is int and low <= value <= min(high, 2**63 - 1)
+    if not fits:
+        raise ConfigError(f"{where}: {value!r} is not a value of {kind.qnn}")
+    return value
 
 
 def _flatten(data: Any, where: str) -> list[Any]:

@@ -114,6 +114,10 @@ def listed(values: Iterable[int]) -> list[int]:
     return _short(list(values))
 
 
+def same(a: Ints, b: Ints) -> bool:
+    return len(a) == len(b) and all(x == y for x, y in zip(a, b, strict=True))
+
+
 def unique(values: Ints) -> bool:
     return len(set(values)) == len(values)
 

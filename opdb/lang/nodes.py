@@ -64,8 +64,15 @@ class Name:
 
     type: str
     range: Range | None = None
-    optional: bool = False  # may be absent: reading it is then undecidable
+    optional: bool = False  # may be left out: `present` may be asked
+    sure: bool = False  # optional, with a literal default: reading it is never undecidable
+    param: bool = False  # a parameter of the op: whether it was given is kept apart from its value
     let: bool = False  # a named expression, evaluated before the rules
+
+    @property
+    def absent(self) -> bool:
+        """Whether reading the name can be undecidable because it has no value."""
+        return self.optional and not self.sure
 
 
 @dataclass(frozen=True)

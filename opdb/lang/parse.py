@@ -219,6 +219,8 @@ class _Checker:
                 self.fail(f"'{type(op).__name__}' is not part of the rule language", n)
             ordered = left.type == right.type and left.type in (INT, FLOAT)
             equal = left.type == right.type and left.type not in (TENSOR, TENSORS, ROWS)
+            if left.type == INTS and len(n.ops) > 1:
+                self.fail("comparisons of lists cannot be chained", n)
             if not (ordered or (equal and name in ("==", "!="))):
                 self.fail(f"cannot compare {left.type} {name} {right.type}", n)
             ops.append(name)

@@ -1,0 +1,175 @@
+"""Texts -> files, all or nothing as far as a file system allows.
+
+One process at a time (a lock that ends with its process).  Every new text is written to a temporary file
+beside its place and synced before the first file is replaced, so a full disk changes nothing.  A journal
+of the new checksums makes the next run recognise what an interrupted one has left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from opdb.errors import OpdbError
+
+LOCK = "generated/.lock"
+JOURNAL = "generated/.pending.json"
+CURES = {
+    errno.ENOSPC: "the disk is full; free some space and run again",
+    errno.EDQUOT: "the disk quota is used up; free some space and run again",
+    errno.EACCES: "no permission to write; make the folder and its files writable and run again",
+    errno.EPERM: "no permission to write; make the folder and its files writable and run again",
+    errno.EROFS: "the file system is read-only; work on a writable copy",
+}
+
+
+@contextlib.contextmanager
+def lock(root: Path) -> Iterator[None]:
+    """Holds the lock of ``root``.  Raises OpdbError if another process that lives holds it."""
+    path = root / LOCK
+    with writing(LOCK):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _locked(path)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(path) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            raise OpdbError(f"another opdb generate (process {holder}) is writing {path.parent}; wait until it ends") from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # the holder removed this file between open and flock
+
+
+def recover(root: Path) -> dict[str, str]:
+    """Removes what an interrupted run left; returns the checksums (by name) it was about to write."""
+    try:
+        journal = json.loads((root / JOURNAL).read_text(encoding="utf-8"))
+        names, paths = dict(journal["sha256"]), list(journal["paths"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    with writing(JOURNAL):
+        for path in [*paths, JOURNAL]:
+            _temporary(root / path).unlink(missing_ok=True)
+    return {str(k): str(v) for k, v in names.items()}
+
+
+def prepare(root: Path, texts: Mapping[str, str], checksums: Mapping[str, str]) -> None:
+    """Writes the journal and a temporary file for each path of ``texts``.  On an error nothing is left."""
+    journal = {"sha256": dict(checksums), "paths": sorted(texts)}
+    done: list[Path] = []
+    made: list[Path] = []
+    path = JOURNAL
+    try:
+        _write(root / JOURNAL, json.dumps(journal) + "\n", done)
+        _sync(done)
+        os.replace(done.pop(), root / JOURNAL)
+        for path, text in texts.items():
+            made += _make_folders((root / path).parent)
+            _write(root / path, text, done)
+        _sync(done)
+    except OSError as error:
+        for leftover in [*done, root / JOURNAL]:
+            with contextlib.suppress(OSError):
+                leftover.unlink(missing_ok=True)
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise OpdbError(f"{message(path, error)}; nothing was changed") from error
+
+
+def install(root: Path, paths: Sequence[str], removed: Sequence[str]) -> None:
+    """Puts prepared files into place, removes others and the folders that this empties."""
+    folders = set()
+    for path in paths:
+        with writing(path):
+            os.replace(_temporary(root / path), root / path)
+        folders.add((root / path).parent)
+    for path in removed:
+        with writing(path):
+            (root / path).unlink(missing_ok=True)
+            folder = (root / path).parent
+            while folder != root / "generated" and _is_empty(folder):
+                folder.rmdir()
+                folder = folder.parent
+        folders.add(folder)
+    for folder in sorted(folders):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def finish(root: Path) -> None:
+    """Forgets the journal: everything is in place and recorded."""
+    with writing(JOURNAL):
+        (root / JOURNAL).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Turns a failure of the file system into one clear error about ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise OpdbError(message(path, error)) from error
+
+
+def message(path: str, error: OSError) -> str:
+    cure = CURES.get(error.errno or 0)
+    return f"cannot write {path}: {cure or (error.strerror or str(error)).lower()}"
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.new")
+
+
+def _write(path: Path, text: str, done: list[Path]) -> None:
+    temporary = _temporary(path)
+    done.append(temporary)
+    with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        if path.exists():
+            os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
+        file.write(text)
+
+
+def _sync(files: Sequence[Path]) -> None:
+    for file in files:
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Makes ``folder``; returns those that were missing, outermost first."""
+    missing = [f for f in (folder, *folder.parents) if not f.exists()][::-1]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())

@@ -1,0 +1,99 @@
+"""Templates -> text: one jinja2 environment for every target.
+
+A template gives a file its shape and computes nothing; it is project code, never spec content.  The
+sandbox is a second wall behind the checks of opdb.model.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from opdb.errors import OpdbError
+
+if TYPE_CHECKING:  # jinja2 is loaded only when something is rendered
+    from jinja2 import Environment
+
+
+def c_string(text: str) -> str:
+    """A C string literal of ``text``; ASCII only."""
+    out = []
+    for byte in text.encode():
+        char = chr(byte)
+        if char in '"\\':
+            out.append("\\" + char)
+        else:  # three octal digits: never joined to what follows; ? avoids trigraphs
+            out.append(char if 32 <= byte < 127 and char != "?" else f"\\{byte:03o}")
+    return '"' + "".join(out) + '"'
+
+
+def c_comment(text: str) -> str:
+    """``text`` as the inside of a C comment: one line, ASCII, and nothing that opens or ends one."""
+    ascii_ = text.encode("ascii", "backslashreplace").decode()
+    return " ".join(ascii_.replace("*/", "* /").replace("/*", "/ *").split()).rstrip("\\")
+
+
+def python_string(text: str) -> str:
+    """A Python string literal of ``text``, in double quotes; ASCII only."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return '"' + "".join(c if 32 <= ord(c) < 127 else _escape(c) for c in escaped) + '"'
+
+
+def _escape(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
+
+
+def markdown(text: str) -> str:
+    """``text`` in running Markdown or a table cell: one line, no markup."""
+    line = " ".join(text.split())
+    return "".join("\\" + c if c in "\\`*_[]<>|#~$" else c for c in line)
+
+
+def code(text: str) -> str:
+    """``text`` as Markdown code, also inside a table cell."""
+    line = " ".join(text.split())
+    fence = "`" * (1 + max((len(run) for run in _runs(line)), default=0))
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{pad}{line}{pad}{fence}".replace("|", "\\|")
+
+
+def _runs(text: str) -> list[str]:
+    return [part for part in "".join(c if c == "`" else " " for c in text).split() if part]
+
+
+@cache
+def environment() -> Environment:
+    """Strict, sandboxed, without autoescape: what reaches a file goes through a filter of this module."""
+    from jinja2 import PackageLoader, StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    env = ImmutableSandboxedEnvironment(
+        loader=PackageLoader("opdb.codegen"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+        auto_reload=False,
+    )
+    env.filters |= {f.__name__: f for f in (c_string, c_comment, python_string, markdown, code)}
+    return env
+
+
+def render(template: str, **view: Any) -> str:
+    """The text of ``template`` (a file in codegen/templates) for ``view``.
+
+    Raises OpdbError with template, line and reason: a fault of the template or of what it was given.
+    """
+    import traceback
+
+    from jinja2 import TemplateError, TemplateSyntaxError
+
+    try:
+        return environment().get_template(template).render(**view)
+    except TemplateSyntaxError as error:
+        raise OpdbError(f"{template}:{error.lineno}: {error.message}") from error
+    except TemplateError as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.endswith(".j2")]
+        place = f"{template}:{frames[-1].lineno}" if frames else template
+        raise OpdbError(f"{place}: {error.message}") from error

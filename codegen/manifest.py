@@ -1,0 +1,98 @@
+"""generated/MANIFEST.json: what was generated, from what, with which checksum.
+
+``generator`` is the checksum of the code that generates, ``units`` has the key of each unit's inputs: both
+only save time.  ``files`` is what ``check`` compares.  One line for each file, so that changes read well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from opdb.codegen import formatters
+from opdb.codegen.artifact import ALL_OPS, Artifact
+from opdb.errors import OpdbError
+
+NAME = "generated/MANIFEST.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One generated file or region."""
+
+    unit: str  # ex) docs/LayerNorm, or the target alone
+    sha256: str  # of the file; of the region without its markers
+    inputs: tuple[str, ...]
+
+    @property
+    def target(self) -> str:
+        return self.unit.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    generator: str = ""
+    units: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Entry] = field(default_factory=dict)  # by Artifact.name
+
+    def text(self, specs: tuple[str, ...]) -> str:
+        """The JSON; the list of all ``specs`` is written as one pattern."""
+        files = {
+            name: {
+                "unit": e.unit,
+                "sha256": e.sha256,
+                "inputs": [ALL_OPS, *(i for i in e.inputs if i not in specs)] if set(specs) <= set(e.inputs) else e.inputs,
+            }
+            for name, e in sorted(self.files.items())
+        }
+        parts = [
+            f'  "generator": {json.dumps(self.generator)}',
+            f'  "units": {_lines(dict(sorted(self.units.items())))}',
+            f'  "files": {_lines(files)}',
+        ]
+        return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _lines(mapping: Mapping[str, object]) -> str:
+    rows = [f"    {json.dumps(k)}: {json.dumps(v)}" for k, v in mapping.items()]
+    return "{\n" + ",\n".join(rows) + "\n  }" if rows else "{}"
+
+
+def read(root: Path, specs: tuple[str, ...]) -> Manifest:
+    """The manifest under ``root``; an empty one if there is none.  Raises OpdbError if it is not a manifest."""
+    try:
+        raw = json.loads((root / NAME).read_text(encoding="utf-8"))
+        files = {str(k): Entry(v["unit"], v["sha256"], _expand(v["inputs"], specs)) for k, v in raw["files"].items()}
+        return Manifest(str(raw["generator"]), {str(k): str(v) for k, v in raw["units"].items()}, files)
+    except FileNotFoundError:
+        return Manifest()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise OpdbError(f"{NAME} cannot be read (a merge conflict?); delete it and run opdb generate") from None
+    except OSError as error:
+        raise OpdbError(f"{NAME} cannot be read: {error.strerror}") from None
+
+
+def _expand(inputs: Iterable[str], specs: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(path for i in inputs for path in (specs if i == ALL_OPS else (i,)))
+
+
+def entry(unit: str, artifact: Artifact, text: str) -> Entry:
+    return Entry(unit, hashlib.sha256(text.encode()).hexdigest(), artifact.inputs)
+
+
+@cache
+def generator() -> str:
+    """The checksum of everything that decides what comes out for a catalogue: our code, templates, formatters."""
+    import opdb.lang
+
+    here, lang = Path(__file__).parent, Path(opdb.lang.__file__ or "").parent
+    files = [*here.glob("*.py"), *here.glob("*.yaml"), *(here / "templates").glob("*.j2"), *lang.glob("*.py")]
+    files += [lang.parent / f"{name}.py" for name in ("compiled", "dtypes", "model")]
+    total = hashlib.sha256(json.dumps(formatters.VERSIONS, sort_keys=True).encode())
+    for file in sorted(files, key=lambda f: (f.parent.name, f.name)):
+        total.update(f"{file.parent.name}/{file.name}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()

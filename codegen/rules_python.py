@@ -1,0 +1,213 @@
+"""What the template of a Python validator is given: texts of every part of one op's rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opdb.codegen import emit_python, validators
+from opdb.codegen.artifact import Catalog
+from opdb.codegen.environment import python_string
+from opdb.compiled import CompiledOp, CompiledRule, Param, Slot
+from opdb.lang.nodes import INT, INTS, ROWS, TENSOR, TENSORS, Name, Node, is_enum
+from opdb.lang.printer import to_text
+
+
+def backend_names(catalog: Catalog) -> list[str]:
+    """Every backend, in the order of specs/backends.yaml."""
+    return list(catalog.backends)
+
+
+def _slot(slot: Slot) -> str:
+    parts = [python_string(slot.name)]
+    if slot.optional:
+        parts.append("optional=True")
+    if slot.variadic:
+        parts += ["variadic=True", f"minimum={slot.definition.min}"]
+    return f"Slot({', '.join(parts)})"
+
+
+def _param(param: Param) -> str:
+    d = param.definition
+    parts = [python_string(param.name), python_string(d.base)]
+    if d.dims:
+        parts.append(f"({', '.join(map(str, d.dims))},)")
+    if not param.required:
+        parts.append("required=False")
+    if d.enum:
+        parts.append(f"enum={param.name.upper()}")
+    return f"Param({', '.join(parts)})"
+
+
+def reading(node: Node) -> str:
+    """A binding: safe once the ranks are known, so without the helpers; ex) x.shape[:-2]."""
+    if node.kind == "index":
+        return f"{node.args[0].args[0].value}.shape[{node.args[1].value}]"
+    if node.kind == "slice":
+        return f"{node.args[0].args[0].value}.shape[:{node.args[1].value}]"
+    return f"{node.args[0].value}.shape"
+
+
+class _Op:
+    """The texts of one op."""
+
+    def __init__(self, op: CompiledOp) -> None:
+        self.op, self.names = op, dict(op.scope.names)
+        self.enums = {p.name for p in op.params if is_enum(p.type)}
+        self.nodes: list[Node] = []  # everything emitted, for the import line
+        self.extra: set[str] = set()
+
+    def text(self, node: Node) -> str:
+        self.nodes.append(node)
+        return emit_python.expression(node, self.names)
+
+    def got(self, atom: Node) -> str:
+        label = python_string(to_text(atom))
+        if atom.kind == "attr":
+            slot = atom.args[0].value
+            optional = slot in self.names and self.names[slot].optional
+            return f"({label}, {slot} and {slot}.{atom.value})" if optional else f"({label}, {slot}.{atom.value})"
+        if atom.value in self.enums:
+            value = f"{atom.value.upper()}.get({atom.value})"
+            return f"({label}, {value})"
+        known = self.names.get(atom.value)
+        return f"({label}, {atom.value}.shown())" if known is not None and known.let else f"({label}, {atom.value})"
+
+    def witness(self, node: Node) -> str:
+        """A generator of what each failing round shows; ex) a = 3 at axes[1]."""
+        loops = node.value[1]
+        saved = dict(self.names)
+        shown = []
+        for loop in loops:
+            self.names[loop.var] = Name(TENSOR if loop.source.type == TENSORS else INT)
+            source = loop.source
+            if source.type == TENSORS:
+                shown.append(f'("{loop.var}", f"{to_text(source)}[{{{loop.var}_i}}]")')
+            elif source.kind in ("name", "attr"):
+                self.extra.add("element")
+                shown.append(f'("{loop.var}", element({loop.var}, "{to_text(source)}", {loop.var}_i))')
+            else:
+                shown.append(f'("{loop.var}", {loop.var})')
+        variables = tuple(loop.var for loop in loops)
+        body = node.args[0]
+        inner = [a for a in validators.atoms(body) if any(n in variables for n in validators.free_names(a))]
+        shown += [self.got(a) for a in dict.fromkeys(inner) if not (a.kind == "name" and a.value in variables)]
+        failing = emit_python.expression(Node("not", "bool", (body,)), self.names)
+        self.nodes.append(body)
+        text = emit_python.loops_text(loops, self.names, numbered=True)
+        if any(loop.source.type == TENSORS for loop in loops):
+            self.extra.add("given")
+        self.names = saved
+        return f"(({', '.join(shown)},){text} if {failing})"
+
+    def rule(self, rule: CompiledRule) -> dict[str, Any]:
+        view = validators.rule_view(self.op, rule)
+        return {
+            "id": python_string(rule.id),
+            "sentence": python_string(view.sentence),
+            "why": rule.why,
+            "holds": self.text(view.condition),
+            "got": [self.got(a) for a in view.atoms],
+            "witness": self.witness(view.witness) if view.witness is not None else None,
+            "expected": rule.expected,
+            "path": python_string(view.path),
+        }
+
+
+def view(op: CompiledOp) -> dict[str, Any]:
+    """The view of ``validator.py.j2``."""
+    texts = _Op(op)
+    for name in op.definition.backends:
+        for rule in op.backend_rules[name]:
+            for free in validators.free_names(rule.require) + (validators.free_names(rule.when) if rule.when else ()):
+                texts.names.setdefault(free, Name(INT))
+    ranks = [texts.rule(r) for r in op.ranks]
+    rules = [texts.rule(r) for r in op.rules]
+    backends = [_backend(op, name, texts) for name in op.definition.backends]
+    infer = [_inference(i, texts) for i in op.inferences]
+    everything = [r for group in (op.rules, *op.backend_rules.values()) for r in group]
+    used = validators.needed_names(op, [n for r in everything for n in (r.require, *([r.when] if r.when else []))])
+    used_by_infer = validators.needed_names(op, [n for i in op.inferences for n in (i.shape, *([i.count] if i.count else []))])
+    for _, node in op.lets:
+        texts.nodes.append(node)
+    texts.nodes += [p.default for p in op.params if p.default is not None]
+    checks = {"Report", "Undecidable", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra
+    if op.lets:
+        checks.add("Let")
+    if any(p.default is not None and not texts.names[p.name].sure for p in op.params):
+        checks.add("default")
+    binding = ["Context", *(["Param"] if op.params else []), "Signature", "Slot", "bind"]
+    return {
+        "op": op.name,
+        "summary": op.definition.summary or "",
+        "enums": [(p.name.upper(), p.definition.enum) for p in op.params if p.definition.enum],
+        "inputs": [_slot(s) for s in op.inputs],
+        "params": [_param(p) for p in op.params],
+        "outputs": [_slot(s) for s in op.outputs],
+        "arguments": [s.name for s in op.inputs] + [p.name for p in op.params] + [s.name for s in op.outputs],
+        "ranks": ranks,
+        "validate": _preamble(op, used, texts),
+        "rules": rules,
+        "backends": backends,
+        "infer": {"outputs": infer, "preamble": _preamble(op, used_by_infer, texts)},
+        "uninferable": [s.name for s in op.outputs if s.name not in {i.output for i in op.inferences}],
+        "checks": sorted(checks, key=lambda n: (n.lower(), n)),
+        "binding": binding + (["check_types"] if any(b["rows"] for b in backends) else []),
+    }
+
+
+def _preamble(op: CompiledOp, used: set[str], texts: _Op) -> dict[str, Any]:
+    """Bindings, defaults and named expressions, in order, as far as they are read."""
+    defaults = []
+    for p in op.params:
+        if p.default is None or p.name not in used:
+            continue
+        value = emit_python.expression(p.default, texts.names)
+        sure = texts.names[p.name].sure
+        defaults.append((p.name, value if sure else f"default(lambda: {value})"))
+    asked = [n for n in used if n in texts.names and texts.names[n].param and _presence_asked(op, n)]
+    return {
+        "given": sorted(asked),
+        "binds": [(b.symbol, reading(b.value)) for b in op.binds if b.symbol in used],
+        "defaults": defaults,
+        "lets": [(n, emit_python.expression(node, texts.names)) for n, node in op.lets if n in used],
+    }
+
+
+def _presence_asked(op: CompiledOp, name: str) -> bool:
+    from opdb.lang.nodes import walk
+
+    rules = [r for group in (op.rules, *op.backend_rules.values()) for r in group]
+    nodes = [n for r in rules for n in (r.require, *([r.when] if r.when else []))] + [n for _, n in op.lets]
+    return any(n.kind == "call" and n.value == "present" and n.args[0].value == name for top in nodes for n in walk(top))
+
+
+def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
+    rules = [texts.rule(r) for r in op.backend_rules[name]]
+    read = {n for r in op.backend_rules[name] for part in (r.require, r.when) if part for n in validators.free_names(part)}
+    rows = []
+    for row in op.type_rows[name]:
+        cells = [f"frozenset({{{', '.join(python_string(d) for d in cell)}}})" for cell in row.cells.values()]
+        rows.append((row.id, cells))
+    return {
+        "name": name,
+        "rules": rules,
+        "context": [n for n in ("arch", "sdk") if n in read],
+        "rows": rows,
+        "sentence": validators.TYPES_SENTENCE.format(name),
+        "slots": [s.name for s in op.slots],
+    }
+
+
+def _inference(inference: Any, texts: _Op) -> dict[str, Any]:
+    names = dict(texts.names)
+    if inference.index:
+        texts.names[inference.index] = Name(INT)
+    shape = texts.text(inference.shape)
+    count = texts.text(inference.count) if inference.count is not None else None
+    texts.names = names
+    if inference.shape.kind == "name":
+        shape = f"list({shape})"
+    return {"output": inference.output, "shape": shape, "count": count, "index": inference.index}
+
+
+LISTS = (INTS, ROWS)

@@ -1,0 +1,343 @@
+"""Catalogue and targets -> files under generated/: plan, render, write; or compare.  The only writer of them.
+
+A *unit* is a target for one op, or a target for the whole catalogue.  ``generate`` renders the units whose
+inputs changed, or whose files are not what the manifest says, all into memory; only then it writes what
+differs.  ``check`` trusts nothing: it renders everything and compares bytes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opdb.codegen import commit, formatters, manifest
+from opdb.codegen.artifact import Artifact, Catalog, Target, all_specs, digest, is_untouched, sorted_ops, with_header
+from opdb.codegen.manifest import Entry, Manifest
+from opdb.errors import OpdbError
+
+FOLDER = "generated"
+#: What a build leaves under generated/; dot files are the writer's own.
+BUILT = ("__pycache__", ".so", ".o", ".pyc")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What SQL keeps of one artifact."""
+
+    path: str  # with #region for a region
+    target: str
+    key: str  # sha256 of all that it was made from
+    sha256: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One file that is not as generation makes it: ``differs``, ``missing`` or ``unexpected``."""
+
+    name: str
+    kind: str
+    on_disk: str | None
+    generated: str | None
+
+    @property
+    def diff(self) -> str:
+        """From the file on disk to the generated text, as a unified diff."""
+        old, new = ((t or "").splitlines(keepends=True) for t in (self.on_disk, self.generated))
+        files = f"{self.name} (on disk)" if self.on_disk is not None else "/dev/null"
+        return "".join(difflib.unified_diff(old, new, files, f"{self.name} (generated)" if self.generated is not None else "/dev/null"))
+
+
+class HandEdited(OpdbError):
+    """Generated files that somebody changed; ``differences`` shows how."""
+
+    def __init__(self, differences: Sequence[Difference]) -> None:
+        self.differences = tuple(differences)
+        names = ", ".join(d.name for d in differences)
+        were = "was" if len(differences) == 1 else "were"
+        super().__init__(
+            f"{names} {were} edited by hand; move the change into specs/ or codegen/, "
+            "or overwrite with: opdb generate --force"
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What ``generate`` did.  ``records`` has every artifact of the manifest, written now or before."""
+
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+    unchanged: int
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True)
+class _Unit:
+    target: Target
+    op: str | None
+    key: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.target.name}/{self.op}" if self.op else self.target.name
+
+
+@dataclass(frozen=True)
+class _Plan:
+    texts: Mapping[str, str]  # by name, of the units that were rendered
+    artifacts: Mapping[str, Artifact]
+    stale: tuple[str, ...]
+    manifest: Manifest
+
+
+def generate(
+    catalog: Catalog,
+    root: Path,
+    targets: Sequence[Target],
+    *,
+    only: Iterable[str] = (),
+    ops: Iterable[str] = (),
+    force: bool = False,
+    record: Callable[[Sequence[Record]], None] | None = None,
+) -> Outcome:
+    """Writes what differs below ``root``, removes what is no longer generated.
+
+    ``only`` limits the targets; ``ops`` limits what is rendered for one op (what reads the whole catalogue
+    is rendered too).  Order: files, ``record``, manifest.  Raises OpdbError (HandEdited without ``force``);
+    then nothing was written.
+    """
+    with commit.lock(root):
+        pending = commit.recover(root)
+        old = manifest.read(root, all_specs(catalog))
+        plan = _plan(catalog, root, targets, old, tuple(only), tuple(ops), cached=True)
+        differences = _compare(root, plan)
+        edited = [d for d in differences if d.on_disk is not None and not _is_ours(d, old, pending)]
+        if edited and not force:
+            raise HandEdited(edited)
+        return _write(catalog, root, plan, old, differences, record, bool(pending))
+
+
+def diff(
+    catalog: Catalog, root: Path, targets: Sequence[Target], *, only: Iterable[str] = (), ops: Iterable[str] = ()
+) -> list[Difference]:
+    """What ``generate`` would change; writes nothing."""
+    old = manifest.read(root, all_specs(catalog))
+    return _compare(root, _plan(catalog, root, targets, old, tuple(only), tuple(ops), cached=True))
+
+
+def check(
+    catalog: Catalog, root: Path, targets: Sequence[Target], *, only: Iterable[str] = (), ops: Iterable[str] = ()
+) -> list[Difference]:
+    """Everything that differs from what generation gives now, caches ignored; empty when all is current."""
+    only, ops = tuple(only), tuple(ops)
+    old = manifest.read(root, all_specs(catalog))
+    plan = _plan(catalog, root, targets, old, only, ops, cached=False)
+    differences = _compare(root, plan)
+    if not only and not ops:
+        known = {*plan.texts, *plan.stale}
+        for path in _files(root):
+            if path not in known and path != manifest.NAME:
+                differences.append(Difference(path, "unexpected", _read(root, path, None), None))
+    if old.files != plan.manifest.files:
+        specs = all_specs(catalog)
+        files = [Manifest(files=m.files).text(specs) for m in (old, plan.manifest)]
+        differences.append(Difference(manifest.NAME, "differs" if old.files else "missing", *files))
+    return sorted(differences, key=lambda d: d.name)
+
+
+# -- planning
+
+
+def _units(catalog: Catalog, targets: Sequence[Target]) -> list[_Unit]:
+    """All units, with the key of what each reads."""
+    side = hashlib.sha256(json.dumps([catalog.backends, catalog.socs], sort_keys=True, default=str).encode()).hexdigest()
+    units = []
+    for target in targets:
+        files = [hashlib.sha256(file.read_bytes()).hexdigest() for file in target.reads]
+        if target.per_op is not None:
+            for op in sorted_ops(catalog):
+                units.append(_Unit(target, op, _key(target.name, op, catalog.op_hash(op), side, *files)))
+        if target.whole is not None:
+            units.append(_Unit(target, None, _key(target.name, catalog.hash, side, *files)))
+    return units
+
+
+def _key(*parts: str) -> str:
+    return digest("\0".join(parts))[:16]
+
+
+def _chosen(units: list[_Unit], catalog: Catalog, only: tuple[str, ...], ops: tuple[str, ...]) -> list[_Unit]:
+    names = list(dict.fromkeys(u.target.name for u in units))
+    for given, known, what in ((only, names, "target"), (ops, list(catalog.ops), "op")):
+        for name in given:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1)
+                hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+                raise OpdbError(f"no {what} '{name}'; {hint}")
+    return [u for u in units if (not only or u.target.name in only) and (not ops or u.op is None or u.op in ops)]
+
+
+def _plan(
+    catalog: Catalog, root: Path, targets: Sequence[Target], old: Manifest, only: tuple[str, ...], ops: tuple[str, ...],
+    cached: bool,
+) -> _Plan:  # fmt: skip
+    units = _units(catalog, targets)
+    chosen = _chosen(units, catalog, only, ops)
+    by_unit: dict[str, list[str]] = {}
+    for name, entry in old.files.items():
+        by_unit.setdefault(entry.unit, []).append(name)
+    same_code = old.generator == manifest.generator()
+    todo = [u for u in chosen if not (cached and same_code and _fresh(root, u, old, by_unit.get(u.name, [])))]
+    artifacts, owners = _render(catalog, todo)
+    formatted = formatters.format_all([artifacts[n] for n in artifacts])
+    finished = [_with_text(a, t) for a, t in zip(artifacts.values(), formatted, strict=True)]
+    texts = {a.name: with_header(a) for a in finished}
+
+    rendered, expected = {u.name for u in todo}, {u.name for u in units}
+    partial = bool(only or ops)
+    gone = [n for n, e in old.files.items() if n not in texts and (e.unit in rendered or (e.unit not in expected and not partial))]
+    kept = {n: e for n, e in old.files.items() if n not in gone and e.unit not in rendered}
+    for name in texts:
+        if name in kept and kept[name].unit in expected:
+            raise OpdbError(f"two targets generate {name}: {kept[name].unit} and {owners[name]}")
+    files = kept | {a.name: manifest.entry(owners[a.name], a, texts[a.name]) for a in finished}
+    keys = {u.name: u.key for u in chosen} | {n: k for n, k in old.units.items() if partial and n not in {u.name for u in chosen}}
+    code = manifest.generator() if same_code or not partial else old.generator
+    return _Plan(texts, artifacts, tuple(gone), Manifest(code, keys, files))
+
+
+def _fresh(root: Path, unit: _Unit, old: Manifest, names: list[str]) -> bool:
+    """Whether the unit's inputs are those of the manifest, and so are its files."""
+    if old.units.get(unit.name) != unit.key:
+        return False
+    for name in names:
+        path, _, region = name.partition("#")
+        text = _read(root, path, region or None)
+        if text is None or digest(text) != old.files[name].sha256:
+            return False
+    return True
+
+
+def _render(catalog: Catalog, units: Sequence[_Unit]) -> tuple[dict[str, Artifact], dict[str, str]]:
+    artifacts: dict[str, Artifact] = {}
+    owners: dict[str, str] = {}
+    for unit in units:
+        try:
+            made = unit.target.render(catalog, unit.op)
+        except OpdbError as error:
+            raise OpdbError(f"{unit.name}: {error}") from error
+        for artifact in made:
+            if artifact.name in artifacts:
+                raise OpdbError(f"two targets generate {artifact.name}: {owners[artifact.name]} and {unit.name}")
+            artifacts[artifact.name], owners[artifact.name] = artifact, unit.name
+    return artifacts, owners
+
+
+def _with_text(artifact: Artifact, text: str) -> Artifact:
+    return Artifact(artifact.path, text, artifact.inputs, artifact.language, artifact.region)
+
+
+# -- comparing
+
+
+def _compare(root: Path, plan: _Plan) -> list[Difference]:
+    """What the rendered units and the removals would change."""
+    differences = []
+    for name, text in plan.texts.items():
+        artifact = plan.artifacts[name]
+        found = _read(root, artifact.path, artifact.region)
+        if found != text:
+            differences.append(Difference(name, "missing" if found is None else "differs", found, text))
+    for name in plan.stale:
+        path, _, region = name.partition("#")
+        found = _read(root, path, None) if not region else None
+        if found is not None:
+            differences.append(Difference(name, "unexpected", found, None))
+    return differences
+
+
+def _is_ours(difference: Difference, old: Manifest, pending: Mapping[str, str]) -> bool:
+    """Whether the text on disk is what some generation wrote."""
+    text, name = difference.on_disk or "", difference.name
+    untouched = is_untouched(text)
+    if untouched is not None:
+        return untouched
+    known = {old.files[name].sha256 if name in old.files else None, pending.get(name)}
+    return not text.strip() or digest(text) in known
+
+
+def _read(root: Path, path: str, region: str | None) -> str | None:
+    try:
+        text = (root / path).read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        if region is None:
+            return None
+        raise OpdbError(f"{path} is missing; it needs the lines <!-- {region} --> and <!-- /{region} -->") from None
+    except OSError as error:
+        raise OpdbError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
+    return text if region is None else text[slice(*_bounds(text, path, region))]
+
+
+def _bounds(text: str, path: str, region: str) -> tuple[int, int]:
+    """Where the region's text begins and ends: the lines between its markers."""
+    first, last = f"<!-- {region} -->\n", f"<!-- /{region} -->\n"
+    start, end = text.find(first), text.find(last)
+    if start < 0 or end < start + len(first) or text.count(first) != 1 or text.count(last) != 1:
+        raise OpdbError(f"{path} needs the lines <!-- {region} --> and <!-- /{region} -->, once each and in this order")
+    return start + len(first), end
+
+
+def _files(root: Path) -> list[str]:
+    """Every file under generated/ that is neither a build product nor a dot file."""
+    found = []
+    for file in sorted((root / FOLDER).rglob("*")):
+        parts = file.relative_to(root).parts
+        hidden = any(p.startswith(".") or p in BUILT for p in parts)
+        if file.is_file() and not hidden and file.suffix not in BUILT:
+            found.append("/".join(parts))
+    return found
+
+
+# -- writing
+
+
+def _write(
+    catalog: Catalog, root: Path, plan: _Plan, old: Manifest, differences: Sequence[Difference],
+    record: Callable[[Sequence[Record]], None] | None, interrupted: bool,
+) -> Outcome:  # fmt: skip
+    new = plan.manifest
+    records = tuple(
+        Record(name, e.target, _key(new.generator, new.units[e.unit]), e.sha256, e.inputs)
+        for name, e in sorted(new.files.items())
+    )
+    changed = [d for d in differences if d.generated is not None]
+    removed = tuple(d.name for d in differences if d.generated is None)
+    if changed or removed or new != old or interrupted:
+        texts = _full_texts(root, plan, changed)
+        everything = texts | {manifest.NAME: new.text(all_specs(catalog))}
+        commit.prepare(root, everything, {d.name: digest(d.generated or "") for d in changed})
+        commit.install(root, list(texts), removed)
+        if record is not None:
+            record(records)
+        commit.install(root, [manifest.NAME], [])
+        commit.finish(root)
+    written = tuple(d.name for d in changed)
+    return Outcome(written, removed, len(new.files) - len(written), records)
+
+
+def _full_texts(root: Path, plan: _Plan, changed: Sequence[Difference]) -> dict[str, str]:
+    """The whole text of each file to write; a region is put into the file that holds it."""
+    texts: dict[str, str] = {}
+    for d in changed:
+        artifact = plan.artifacts[d.name]
+        if artifact.region is None:
+            texts[artifact.path] = plan.texts[d.name]
+            continue
+        whole = texts.get(artifact.path) or _read(root, artifact.path, None) or ""
+        start, end = _bounds(whole, artifact.path, artifact.region)
+        texts[artifact.path] = whole[:start] + plan.texts[d.name] + whole[end:]
+    return texts

@@ -1,0 +1,178 @@
+"""From an op config to the named, typed arguments that generated validators work on.
+
+Slots are bound by position, in QNN's order; where every tensor carries the name of a slot, by name.
+The C side (runtime/src/binding.c) judges the same three rules: INPUTS, PARAMS and OUTPUTS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.runtime.checks import Report
+
+NUMBER = "the number of {}s must be that of the definition"
+GIVEN = "every required {} must be given"
+ENOUGH = "a variadic slot must have at least its smallest number of tensors"
+KNOWN = "every parameter must be one of the definition, given once"
+DTYPE = "every parameter must have the data type of the definition"
+SHAPE = "every parameter must have the shape of the definition"
+ENUM = "every enum parameter must have a value of its enum"
+
+
+@dataclass(frozen=True)
+class Slot:
+    name: str
+    optional: bool = False
+    variadic: bool = False
+    minimum: int = 1  # of a variadic slot
+
+
+@dataclass(frozen=True)
+class Param:
+    name: str
+    dtype: str  # short name; an enum is u32
+    dims: tuple[int | None, ...] = ()  # () for a scalar; None: any length
+    required: bool = True
+    enum: dict[int, str] = field(default_factory=dict)  # value -> name
+
+
+@dataclass(frozen=True)
+class Signature:
+    op: str
+    inputs: tuple[Slot, ...]
+    params: tuple[Param, ...]
+    outputs: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a backend's rules may read.  ``backend`` None judges the op definition only.
+
+    ``arch`` is the Hexagon version (75 for v75); ``sdk`` is major * 1000 + minor (2047 for 2.47).
+    """
+
+    backend: str | None = None
+    arch: int = 0
+    sdk: int = 0
+
+
+class Tensor:
+    """A tensor as rules read it."""
+
+    __slots__ = ("axis", "dtype", "encoding", "rank", "shape", "static", "symmetric")
+
+    def __init__(self, config: TensorConfig) -> None:
+        quant = config.quant
+        self.shape = list(config.shape)
+        self.rank = len(self.shape)
+        self.dtype = config.dtype
+        self.static = config.type == "STATIC"
+        self.encoding = quant.encoding if quant else "NONE"
+        self.symmetric = quant.symmetric if quant else True
+        self.axis = -1 if quant is None or quant.axis is None else quant.axis
+
+
+def arrange(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[TensorConfig | None]:
+    """The tensors in slot order; None for an omitted one.  ``xs`` or ``xs[1]`` names a variadic tensor."""
+    names = [t.name.partition("[")[0] for t in tensors]
+    known = {s.name: s for s in slots}
+    once = all(known[n].variadic or names.count(n) == 1 for n in names if n in known)
+    if not names or not once or not all(n in known for n in names):
+        return [None if t.type == "NULL" else t for t in tensors]
+    out: list[TensorConfig | None] = []
+    for slot in slots:
+        mine = [None if t.type == "NULL" else t for t, n in zip(tensors, names, strict=True) if n == slot.name]
+        out += mine or ([] if slot.variadic else [None])
+    while out and out[-1] is None:
+        out.pop()
+    return out
+
+
+def bind(config: OpConfig, signature: Signature, report: Report, outputs: bool = True) -> list[Any] | None:
+    """The arguments in the order inputs, params, outputs; None where the config cannot be bound.
+
+    A tensor is a ``Tensor`` or None, a variadic slot a list; a parameter a bool, int, float, str, a list, or
+    a list of lists; None where it is absent.  Without ``outputs`` they are neither judged nor returned.
+    """
+    values = _bind_slots(arrange(config.inputs, signature.inputs), signature.inputs, "input", report)
+    values += _bind_params(config.params, signature.params, report)
+    if outputs:
+        values += _bind_slots(arrange(config.outputs, signature.outputs), signature.outputs, "output", report)
+    return None if report.violations else values
+
+
+def _bind_slots(tensors: list[TensorConfig | None], slots: Sequence[Slot], what: str, report: Report) -> list[Any]:
+    rule, group = what.upper() + "S", what + "s"
+    variadic = any(s.variadic for s in slots)
+    if len(tensors) > len(slots) and not variadic:
+        report.add(rule, NUMBER.format(what), f"{group} = {len(tensors)}", path=group)
+        return []
+    values: list[Any] = []
+    position = 0
+    for i, slot in enumerate(slots):
+        if slot.variadic:
+            count = max(len(tensors) - position - (len(slots) - i - 1), 0)
+            many = [None if t is None else Tensor(t) for t in tensors[position : position + count]]
+            if None in many:
+                report.add(rule, GIVEN.format(what), f"{slot.name} = omitted", path=f"{group}.{slot.name}")
+            elif count < slot.minimum:
+                report.add(rule, ENOUGH, f"{slot.name} = {count}", path=f"{group}.{slot.name}")
+            values.append(many)
+            position += count
+            continue
+        tensor = tensors[position] if position < len(tensors) else None
+        if tensor is None and not slot.optional:
+            report.add(rule, GIVEN.format(what), f"{slot.name} = omitted", path=f"{group}.{slot.name}")
+        values.append(None if tensor is None else Tensor(tensor))
+        position += 1
+    return values
+
+
+def _bind_params(params: Sequence[ParamConfig], slots: Sequence[Param], report: Report) -> list[Any]:
+    given: dict[str, ParamConfig] = {}
+    known = {s.name for s in slots}
+    for p in params:
+        if p.name not in known or p.name in given:
+            problem = "given twice" if p.name in given else "unknown"
+            report.add("PARAMS", KNOWN, f"{p.name} = {problem}", path=f"params.{p.name}")
+        given.setdefault(p.name, p)
+    return [_bind_param(given.get(slot.name), slot, report) for slot in slots]
+
+
+def _bind_param(param: ParamConfig | None, slot: Param, report: Report) -> Any:
+    path = f"params.{slot.name}"
+    if param is None:
+        if slot.required:
+            report.add("PARAMS", GIVEN.format("parameter"), f"{slot.name} = omitted", path=path)
+        return None
+    if param.dtype != slot.dtype:
+        report.add("PARAMS", DTYPE, f"{slot.name} = {param.dtype}", path=path)
+        return None
+    shape = param.shape or ()
+    fits = len(shape) == len(slot.dims) and all(d in (None, s) for d, s in zip(slot.dims, shape, strict=True))
+    if not fits:
+        report.add("PARAMS", SHAPE, f"{slot.name}.shape = [{', '.join(map(str, shape))}]", path=path)
+        return None
+    if slot.enum and param.value not in slot.enum:
+        report.add("PARAMS", ENUM, f"{slot.name} = {param.value}", path=path)
+        return None
+    if len(shape) == 2:
+        return [list(param.value[r * shape[1] : (r + 1) * shape[1]]) for r in range(shape[0])]
+    return list(param.value) if shape else param.value
+
+
+TypeRows = Sequence[tuple[str, Sequence[frozenset[str]]]]
+
+
+def check_types(report: Report, rule: str, sentence: str, rows: TypeRows, slots: Sequence[str], tensors: Sequence[Any]) -> None:
+    """Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row."""
+    dtypes = [[t.dtype for t in v if t] if isinstance(v, list) else [] if v is None else [v.dtype] for v in tensors]
+    for _, cells in rows:
+        if all(d in cell for cell, found in zip(cells, dtypes, strict=True) for d in found):
+            return
+    text = [f"{name} = {found[0] if len(set(found)) == 1 else '[' + ', '.join(found) + ']'}"
+            for name, found in zip(slots, dtypes, strict=True) if found]  # fmt: skip
+    report.add(rule, sentence, ", ".join(text))

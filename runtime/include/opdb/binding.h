@@ -1,0 +1,115 @@
+/* From an op as a backend sees it to the named, typed arguments that generated code works on. */
+#ifndef OPDB_BINDING_H
+#define OPDB_BINDING_H
+
+#include "opdb/checked.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    const char *name;
+    bool optional;
+    bool variadic;
+    int32_t minimum; /* of a variadic slot */
+} opdb_slot;
+
+typedef struct {
+    const char *name;
+    enum opdb_dtype dtype;
+    uint32_t rank;    /* 0: a scalar */
+    int64_t dims[2];  /* -1: any length */
+    bool required;
+    int32_t num_values; /* of an enum, else 0 */
+    const int64_t *values;
+} opdb_param_slot;
+
+typedef struct {
+    const char *op; /* ex) "LayerNorm" */
+    size_t num_inputs;
+    const opdb_slot *inputs;
+    size_t num_params;
+    const opdb_param_slot *params;
+    size_t num_outputs;
+    const opdb_slot *outputs;
+    /* The ids of the three rules that bind itself judges, ex) "LayerNorm.INPUTS". */
+    const char *inputs_rule, *params_rule, *outputs_rule;
+} opdb_signature;
+
+/* What "the op definition or backend" asks of number, presence and types of slots and parameters.
+ * Adds violations INPUTS, PARAMS, OUTPUTS; true where the arguments can be bound.  `outputs` false
+ * leaves the outputs unjudged (shape inference). */
+bool opdb_check_signature(const opdb_signature *signature, const opdb_op *op, bool outputs, opdb_report *report);
+
+/* Slot number `i`: NULL where omitted. */
+const opdb_tensor *opdb_slot_tensor(const opdb_tensor *const *tensors, size_t count, size_t i);
+/* The tensors of a variadic slot that starts at `from` and leaves `after` tensors to later slots. */
+opdb_tensors opdb_slot_tensors(const opdb_tensor *const *tensors, size_t count, size_t from, size_t after);
+/* The parameter of this name, or NULL. */
+const opdb_param *opdb_find_param(const opdb_op *op, const char *name);
+
+opdb_ints opdb_param_ints(const opdb_param *param);
+opdb_rows opdb_param_rows(const opdb_param *param);
+
+/* Values that may be absent: reading one clears ok. */
+static inline const opdb_tensor *opdb_given(const opdb_tensor *t, bool *ok) {
+    if (t != NULL) return t;
+    *ok = false;
+    return &opdb_no_tensor;
+}
+static inline int64_t opdb_int_if(int64_t value, bool known, bool *ok) {
+    *ok = *ok && known;
+    return value;
+}
+static inline double opdb_real_if(double value, bool known, bool *ok) {
+    *ok = *ok && known;
+    return value;
+}
+static inline bool opdb_bool_if(bool value, bool known, bool *ok) {
+    *ok = *ok && known;
+    return value;
+}
+static inline opdb_ints opdb_ints_if(opdb_ints value, bool known, bool *ok) {
+    *ok = *ok && known;
+    return value;
+}
+static inline opdb_rows opdb_rows_if(opdb_rows value, bool known, bool *ok) {
+    *ok = *ok && known;
+    return value;
+}
+static inline double opdb_divide(double a, double b, bool *ok) {
+    if (b != 0.0) return a / b;
+    *ok = false;
+    return 0.0;
+}
+static inline void opdb_push(opdb_list *list, int64_t value, bool *ok) {
+    if (list->n >= OPDB_MAX_LIST) {
+        *ok = false;
+        return;
+    }
+    list->v[list->n++] = value;
+}
+
+/* Ends a validation: undecidable violations stay only where nothing was decidably broken. */
+void opdb_finish(opdb_report *report);
+
+/* One row of allowed data types: for each slot (inputs, then outputs) a set of dtypes. */
+typedef struct {
+    const char *id;               /* ex) "HTP.INT16.3" */
+    const enum opdb_dtype *cells; /* num_slots lists, each ended by OPDB_NO_DTYPE */
+} opdb_type_row;
+
+enum { OPDB_NO_DTYPE = -1 };
+
+/* Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row. */
+void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const char *rule, const char *sentence,
+                      const opdb_type_row *rows, size_t num_rows, opdb_report *report);
+
+const char *opdb_dtype_name(enum opdb_dtype dtype);          /* ex) "uq8"; "?" for no dtype of the table */
+const char *opdb_encoding_name(opdb_encoding encoding);      /* ex) "SCALE_OFFSET" */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
