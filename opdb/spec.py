@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -25,6 +26,9 @@ from opdb.model import BaseDef, Decomposition, OpDef
 
 MAX_BYTES = 256 * 1024
 MAX_NESTING = 24
+#: What under specs/ defines the catalogue: folders of one model per file, and files of their own form.
+KINDS = ("bases", "decompositions", "ops")
+SIDE_FILES = ("backends", "retired", "socs")
 M = TypeVar("M", bound=BaseModel)
 Path_ = tuple[str | int, ...]
 
@@ -210,14 +214,25 @@ def read_folder(folder: Path) -> SpecSet:
     return specs
 
 
-def gather(folder: Path) -> tuple[SpecSet, list[Problem]]:
-    """What can be read under ``folder``, and the faults of the rest; SpecError if there is no such folder."""
+def spec_paths(folder: Path) -> list[Path]:
+    """The files that define the catalogue, in order of name."""
+    side = [folder / f"{name}.yaml" for name in SIDE_FILES]
+    return sorted([p for kind in KINDS for p in (folder / kind).glob("*.yaml")] + [p for p in side if p.is_file()])
+
+
+def gather(folder: Path, known: Mapping[str, Any] = MappingProxyType({})) -> tuple[SpecSet, list[Problem]]:
+    """What can be read under ``folder``, and the faults of the rest; SpecError if there is no such folder.
+
+    ``known`` (path -> model, or data of a side file) stands for files that have been read before.
+    """
     if not folder.is_dir():
         raise SpecError([Problem(str(folder), 0, 0, "no such folder; give the folder that holds ops/ and backends.yaml")])
     problems: list[Problem] = []
     documents: dict[str, Document] = {}
-    for path in sorted([*folder.glob("*/*.yaml"), *folder.glob("*.yaml")]):
-        name = path.relative_to(folder).as_posix()
+    names = {path.relative_to(folder).as_posix(): path for path in spec_paths(folder)}
+    for name, path in names.items():
+        if name in known:
+            continue
         try:
             documents[name] = parse_document(path.read_text(encoding="utf-8"), name)
         except SpecError as error:
@@ -227,8 +242,13 @@ def gather(folder: Path) -> tuple[SpecSet, list[Problem]]:
 
     def each(kind: str, model: type[M], key: str) -> dict[str, M]:
         out: dict[str, M] = {}
-        for name, document in documents.items():
+        for name in names:
             if not name.startswith(f"{kind}/"):
+                continue
+            if name in known:
+                out[getattr(known[name], key)] = known[name]
+            document = documents.get(name)
+            if document is None:
                 continue
             try:
                 item = load(model, document)
@@ -248,11 +268,18 @@ def gather(folder: Path) -> tuple[SpecSet, list[Problem]]:
         if op.extends is not None and op.extends not in bases:
             close = difflib.get_close_matches(op.extends, bases, 1)
             hint = f"; did you mean '{close[0]}'?" if close else ""
-            problems.append(documents[f"ops/{name}.yaml"].problem(("extends",), f"no base '{op.extends}' in bases/{hint}"))
+            document = documents.get(f"ops/{name}.yaml") or reread(folder, f"ops/{name}.yaml")
+            problems.append(document.problem(("extends",), f"no base '{op.extends}' in bases/{hint}"))
         else:
             ops[name] = resolve(op, bases)
-    side = {k: documents[f"{k}.yaml"].data if f"{k}.yaml" in documents else None for k in ("backends", "socs", "retired")}
+    side = {n: known[f"{n}.yaml"] if f"{n}.yaml" in known else documents[f"{n}.yaml"].data if f"{n}.yaml" in documents else None
+            for n in SIDE_FILES}  # fmt: skip
     return SpecSet(ops, own, bases, decompositions, documents, side["backends"], side["socs"], side["retired"]), problems
+
+
+def reread(folder: Path, name: str) -> Document:
+    """The document of a file that is known to be sound, for the places in it."""
+    return parse_document((folder / name).read_text(encoding="utf-8"), name)
 
 
 def dump(model: BaseModel) -> str:
