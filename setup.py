@@ -23,6 +23,8 @@ ROOTS = {
 #: Modules that cffi makes: the script and its variable.
 CFFI_MODULES = ["runtime/build_cffi.py:ffibuilder", "runtime/qnn/build_cffi.py:ffibuilder"]
 FLAGS = ["-std=c99", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
+#: A change in any of them compiles every module again: generated files are included, not listed.
+C_SOURCES = sorted(str(p) for root in ("runtime", "generated/c") for p in Path(root).rglob("*.[ch]"))
 #: Compiled into the checkout by an editable install: never data.
 NOT_DATA = ["*.so", "*.o", "*.py[co]", ".*"]
 
@@ -43,7 +45,9 @@ class BuildExt(build_ext):
             )
         header = Path(sysconfig.get_path("include"), "Python.h")
         if not header.exists():
-            raise SystemExit(f"opdb: {header} is missing; install Python's headers (Debian: apt-get install python3-dev)")
+            raise SystemExit(f"opdb: {header} is missing; install it (Debian: apt-get install python3-dev)")
+        for ext in self.extensions:
+            ext.depends = [*ext.depends, *C_SOURCES]
         super().build_extensions()
 
     def get_ext_filename(self, fullname: str) -> str:

@@ -1,0 +1,103 @@
+# opdb.  `make demo` and `make test` need Python 3.11 or newer with venv, a C compiler and Python's headers; both
+# install everything else into .venv.  Repeated calls do only what changed.
+
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
+	$$p -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+# Everything that `make` starts works on its own database, not on the user's.
+export OPDB_URL := sqlite:///$(CURDIR)/build/opdb.db
+
+PACKAGING := pyproject.toml setup.py
+C_SOURCES := $(shell find runtime generated/c -name '*.[ch]' -o -name 'build_cffi.py')
+C_FILES := $(shell find runtime -name '*.[ch]')
+SANITIZED := $(CURDIR)/build/sanitize/lib
+SANITIZE_FLAGS := -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+TESTS := tests
+
+.PHONY: setup demo test lint format generated unit sweep sanitize conformance bench wheel clean
+.DELETE_ON_ERROR:
+
+setup: .venv/compiled
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer with venv found; install it (Debian: apt-get" \
+		"install python3 python3-venv python3-dev) or call make PYTHON=/path/to/python3"; exit 1; }
+	@echo "setup: a virtual environment in .venv, $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv
+
+# torch first: another requirement must not choose another build of it.
+.venv/torch: .venv/bin/python
+	@echo "setup: torch"
+	@$(PIP) "$$(sed -n 's/^torch = \["\(torch==[^"]*\)"\]/\1/p' pyproject.toml)"
+	@touch $@
+
+.venv/installed: .venv/torch $(PACKAGING)
+	@echo "setup: opdb with all extras"
+	@$(PIP) --editable '.[all]'
+	@touch $@
+
+.venv/compiled: .venv/installed $(C_SOURCES)
+	@echo "setup: C modules"
+	@$(BIN)/python setup.py -q build_ext --inplace
+	@touch $@
+
+demo: setup
+	@$(BIN)/opdb demo --report report/
+
+test: setup lint generated unit
+
+# mypy and import-linter do not know package_dir: they get the tree as it is installed.
+lint: setup
+	@echo "lint: ruff, clang-format"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --diff .
+	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	@echo "lint: mypy --strict"
+	@rm -rf build/lint && $(BIN)/python setup.py -q build_py --build-lib build/lint
+	@cd build/lint && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache \
+		--no-error-summary -p opdb >../mypy.txt || { ../../tools/repository-paths <../mypy.txt; exit 1; }
+	@echo "lint: layers"
+	@cd build/lint && ../../$(BIN)/lint-imports --config ../../pyproject.toml \
+		--cache-dir ../../.import_linter_cache >../layers.txt || { cat ../layers.txt; exit 1; }
+
+format: setup
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet . ; $(BIN)/clang-format -i $(C_FILES)
+
+generated: setup
+	@echo "generated: opdb generate --check"
+	@mkdir -p build && $(BIN)/opdb init && $(BIN)/opdb generate --check
+
+unit: setup
+	@echo "tests: pytest, 2 processes"
+	@tools/with-postgres $(BIN)/pytest -q -n 2 --dist loadfile -m "not sweep" $(TESTS)
+
+sweep: setup
+	@echo "sweep: the long tests"
+	@tools/with-postgres $(BIN)/pytest -q -n 2 -m sweep $(TESTS)
+
+# The native tests on modules compiled with AddressSanitizer and UBSan.
+sanitize: setup
+	@echo "sanitize: C modules with -fsanitize=address,undefined"
+	@rm -rf build/sanitize
+	@CFLAGS="$(SANITIZE_FLAGS)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build \
+		--build-base build/sanitize --build-lib $(SANITIZED)
+	@echo "sanitize: pytest -m native"
+	@PYTHONPATH=$(SANITIZED) LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+		OPDB_EXPECT_TREE=$(SANITIZED) PYTHONMALLOC=malloc $(BIN)/pytest -q -m "native and not sweep" $(TESTS)
+
+conformance: setup
+	@$(BIN)/opdb init && $(BIN)/opdb conformance run
+	@mkdir -p report && $(BIN)/opdb conformance report --format html --output report/conformance.html
+
+bench: setup
+	@for b in benchmarks/[a-z]*.py; do echo "bench: $$b" && $(BIN)/python $$b || exit 1; done
+
+# From a clean folder: setuptools copies whatever an earlier build left in build/lib.
+wheel: setup
+	@rm -rf build/lib build/lib.* build/bdist.* && $(BIN)/python -m pip --disable-pip-version-check wheel --quiet \
+		--no-deps --wheel-dir dist . && ls dist
+
+clean:
+	rm -rf .venv build dist report opdb.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find opdb codegen generated runtime migrations -name '*.so' -delete
