@@ -1,6 +1,6 @@
 """What an op is, as data: frozen models with the shape of the YAML files, expressions still as text.
 
-Principles.  A model holds just what its file says (``extends`` is merged by ``opdb.spec.resolve``, with
+Principles.  A model holds just what its file says (``extends`` is merged by ``resolve``, with
 the name of the base kept), so that YAML -> model -> YAML and YAML -> SQL -> YAML are the identity.
 Order is meaning: slots are in QNN's order, rules in the order of checking.  Meaning that needs more
 than one field (names, types, derived rules) is worked out by ``opdb.compiled``, never here.
@@ -9,6 +9,7 @@ than one field (names, types, derived rules) is worked out by ``opdb.compiled``,
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer, model_validator
@@ -303,6 +304,20 @@ class OpDef(Body):
     @property
     def slots(self) -> dict[str, TensorDef]:
         return {**self.inputs, **self.outputs}
+
+
+def resolve(own: OpDef, bases: Mapping[str, BaseDef]) -> OpDef:
+    """The op with its base merged in: the op's entries win, the base's come first in order."""
+    if own.extends is None:
+        return own
+    base = bases[own.extends]
+    merged: dict[str, Any] = {}
+    for name in type(base).model_fields:
+        if name == "base":
+            continue
+        ours, theirs = getattr(own, name), getattr(base, name)
+        merged[name] = {**theirs, **ours} if isinstance(ours, dict) else ours or theirs
+    return OpDef.model_construct(**merged, op=own.op, package=own.package, extends=own.extends)
 
 
 class Intermediate(Model):

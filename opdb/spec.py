@@ -22,7 +22,7 @@ from ruamel.yaml.events import AliasEvent, NodeEvent, ScalarEvent
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from opdb.errors import Problem, SpecError
-from opdb.model import BaseDef, Decomposition, OpDef
+from opdb.model import BaseDef, Decomposition, OpDef, resolve
 
 MAX_BYTES = 256 * 1024
 MAX_NESTING = 24
@@ -190,20 +190,6 @@ def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
             models = [a for a in args if isinstance(a, type) and issubclass(a, BaseModel)]
             current = models[-1] if models else current
     return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
-
-
-def resolve(own: OpDef, bases: Mapping[str, BaseDef]) -> OpDef:
-    """The op with its base merged in: the op's entries win, the base's come first in order."""
-    if own.extends is None:
-        return own
-    base = bases[own.extends]
-    merged: dict[str, Any] = {}
-    for name in type(base).model_fields:
-        if name == "base":
-            continue
-        ours, theirs = getattr(own, name), getattr(base, name)
-        merged[name] = {**theirs, **ours} if isinstance(ours, dict) else ours or theirs
-    return OpDef.model_construct(**merged, op=own.op, package=own.package, extends=own.extends)
 
 
 def read_folder(folder: Path) -> SpecSet:
