@@ -29,6 +29,15 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"the tests import opdb from {opdb.__file__}, not from {EXPECTED_TREE}")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The folders native and executorch carry the marker of their name."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in ("native", "executorch"):
+            item.add_marker(folder)
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"opdb: {Path(opdb.__file__).parent}", f"postgres: {POSTGRES_URL or NO_POSTGRES}"]
 

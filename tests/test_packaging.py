@@ -78,7 +78,6 @@ def wheel(checkout: Path) -> Path:
     return path
 
 
-@pytest.mark.native
 def test_the_wheel_holds_every_file_and_what_was_compiled(checkout: Path, wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     expected = {
@@ -96,7 +95,6 @@ def test_the_wheel_holds_every_file_and_what_was_compiled(checkout: Path, wheel:
     }
 
 
-@pytest.mark.native
 def test_the_wheel_runs_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)
