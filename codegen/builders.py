@@ -1,0 +1,288 @@
+"""Generated builders: for each ATen target of an op a function of a node view, and the registry of all.
+
+A builder reads as the mapping does: guard, then the op with its inputs, parameters and outputs, in the
+terms of opdb.runtime.lowering.  Decompositions have a module each, with a function for each target.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from opdb.codegen import emit_english, emit_python
+from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops, spec_path
+from opdb.codegen.environment import python_string, render
+from opdb.codegen.rules import snake
+from opdb.compiled import CompiledOp, Param
+from opdb.errors import OpdbError
+from opdb.lang.analyse import atoms, free_names
+from opdb.lang.functions import FUNCTIONS
+from opdb.lang.nodes import TENSOR, TENSORS, Name, Node, is_enum, walk
+from opdb.lang.printer import to_text
+from opdb.mapping import (
+    CompiledDecomposition,
+    CompiledMapping,
+    CompiledStep,
+    Schema,
+    compile_decomposition,
+    compile_mapping,
+    conjuncts,
+    guarded,
+    may_be_none,
+    plain_type,
+    results_read,
+)
+
+Form = CompiledMapping | CompiledDecomposition
+Schemas = Callable[[str], Schema]
+FOLDER = "generated/python/builders"
+#: Functions that make a tensor: their texts get the tensor whose dtype they take.
+MAKERS = ("ones", "zeros", "full")
+#: Names that a builder uses itself, besides the functions of the rule language.
+OWN_NAMES = frozenset(
+    """all any len max min map node intermediate lowered_op require scalar tensor_param unused Lowered add at divide
+    floordiv floormod given indices largest listed mul neg same smallest sub sum_of""".split()
+)
+
+
+def mappings(op: CompiledOp, schemas: Schemas) -> list[CompiledMapping]:
+    """The compiled mappings of an op, in the order of its spec."""
+    return [compile_mapping(op, target, m, schemas(target)) for target, m in op.definition.torch.items()]
+
+
+def decompositions(catalog: Catalog, name: str, schemas: Schemas) -> list[CompiledDecomposition]:
+    """One decomposition for each of its targets."""
+    definition = catalog.decompositions[name]
+    ops = {s.op: catalog.compiled(s.op) for s in definition.ops if s.op in catalog.ops}
+    return [compile_decomposition(definition, target, ops, schemas(target)) for target in definition.torch]
+
+
+def python(catalog: Catalog, name: str) -> Iterable[Artifact]:
+    """The module of one op; none if it has no mapping."""
+    forms = mappings(catalog.compiled(name), _reference())
+    if forms:
+        view = module_view(name, catalog.ops[name].summary or "", forms)
+        yield Artifact(f"{FOLDER}/{snake(name)}.py", render("builders.py.j2", **view), (spec_path(name),), "python")
+
+
+def python_registry(catalog: Catalog) -> Iterable[Artifact]:
+    """The registry, and the modules of the decompositions."""
+    schemas = _reference()
+    targets: dict[str, list[tuple[str, tuple[str, ...], str, str]]] = {}
+    for name in sorted_ops(catalog):
+        for target in catalog.ops[name].torch:
+            targets.setdefault(target, []).append((name, (name,), snake(name), function_name(target)))
+    inputs = all_specs(catalog)
+    for name in sorted(catalog.decompositions):
+        forms = decompositions(catalog, name, schemas)
+        used = tuple(dict.fromkeys(s.op.name for f in forms for s in f.steps))
+        path = (f"specs/decompositions/{name}.yaml", *map(spec_path, used))
+        view = module_view(name, catalog.decompositions[name].summary, forms)
+        yield Artifact(f"{FOLDER}/{snake(name)}.py", render("builders.py.j2", **view), path, "python")
+        for form in forms:
+            targets.setdefault(form.target, []).append((name, used, snake(name), function_name(form.target)))
+        inputs += path[:1]
+    text = render("builders_init.py.j2", targets={t: targets[t] for t in sorted(targets)})
+    yield Artifact(f"{FOLDER}/__init__.py", text, inputs, "python")
+
+
+def _reference() -> Schemas:
+    from opdb.reference import aten_schema
+
+    return aten_schema
+
+
+def function_name(target: str) -> str:
+    """ex) aten.native_layer_norm.default -> aten_native_layer_norm, aten.add.Tensor -> aten_add_tensor."""
+    return target.removesuffix(".default").replace(".", "_").replace("::", "_").lower()
+
+
+def module_view(name: str, summary: str, forms: Iterable[Form]) -> dict[str, Any]:
+    """The view of ``builders.py.j2``."""
+    writers = [_Function(form) for form in forms]
+    functions = [w.view() for w in writers]
+    names = [f["name"] for f in functions]
+    if len(set(names)) != len(names):
+        raise OpdbError(f"{name}: two torch targets differ only in capitals: {', '.join(names)}")
+    constants: dict[str, dict[str, int]] = {}
+    for w in writers:
+        for parameter, values in w.constants.items():
+            constants.setdefault(parameter, {}).update(values)
+    used = set().union(*(w.lowering for w in writers)) | {"Lowered", "NodeView"}
+    checks = set().union(*(w.checks for w in writers))
+    return {
+        "name": name,
+        "summary": summary,
+        "functions": functions,
+        "constants": {p: sorted(v.items(), key=lambda item: item[1]) for p, v in sorted(constants.items())},
+        "checks": sorted(checks, key=str.lower),
+        "lowering": sorted(used, key=lambda n: (not n[0].isupper(), n)),  # as isort has it: classes first
+    }
+
+
+def _rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
+    """``node`` with ``change`` applied to every part of it, innermost first."""
+    value = node.value
+    if node.kind == "comp":
+        function, loops = value
+        value = function, tuple(
+            replace(p, source=_rewritten(p.source, change), conditions=tuple(_rewritten(c, change) for c in p.conditions))
+            for p in loops
+        )
+    return change(replace(node, args=tuple(_rewritten(a, change) for a in node.args), value=value))
+
+
+class _Function:
+    """The texts of one builder, and what they import."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.scope, self.given = form.scope, guarded(form.when)
+        self.locals = {a.name: self._local(a.name) for a in form.schema.arguments}
+        self.read: set[str] = set()
+        self.checks: set[str] = set()
+        self.lowering: set[str] = set()
+        self.constants: dict[str, dict[str, int]] = {}  # enum values by parameter: name -> number
+
+    def _local(self, name: str) -> str:
+        taken = name in OWN_NAMES or name in FUNCTIONS or keyword.iskeyword(name) or name in self.scope.enums
+        return f"{name}_" if taken else name
+
+    # -- expressions
+
+    def text(self, node: Node, given: Iterable[str] = (), like: Node | None = None, at_least: int = 0) -> str:
+        """The Python text of ``node``; ``given`` names optional arguments that are not None here."""
+        self.read |= set(free_names(node))
+        names: dict[str, Name] = {}
+        for name, known in self.scope.names.items():
+            sure = name in self.given or name in given
+            names[self.locals.get(name, name)] = replace(known, optional=False) if sure else known
+
+        def change(n: Node) -> Node:
+            if n.kind == "index" and n.args[0].value == "node.results()" and n.args[1].kind == "const":
+                return Node("name", TENSOR, value=f"node.result({n.args[1].value})")
+            if n.kind == "name":
+                spelled = {"result": "node.result(0)", "results": "node.results()"}.get(n.value)
+                return replace(n, value=spelled or self.locals.get(n.value, n.value))
+            if n.kind == "call" and n.value in MAKERS and like is not None:
+                return replace(n, args=(*n.args, change(like)))
+            return n
+
+        changed = _rewritten(node, change)
+        self.checks |= emit_python.helpers([changed], names)
+        self.lowering |= {n.value for n in walk(changed) if n.kind == "call" and FUNCTIONS[n.value].torch}
+        return emit_python.expression(changed, names, at_least)
+
+    def _require(self, condition: Node, sentence: str) -> dict[str, Any]:
+        self.lowering.add("require")
+        got = []
+        for atom in atoms(condition):
+            name = atom.args[0].value if atom.kind == "attr" else atom.value
+            known = self.scope.names.get(name)
+            if known is not None and known.optional and name not in self.given and atom.kind == "attr":
+                continue
+            got.append((python_string(to_text(atom)), self.text(atom, [name])))
+        return {"holds": self.text(condition), "sentence": python_string(sentence), "got": got}
+
+    def _requires(self) -> list[dict[str, Any]]:
+        form = self.form
+        why = form.why if isinstance(form, CompiledMapping) else form.definition.why
+        if form.when is None:
+            return []
+        if why:
+            return [self._require(form.when, why)]
+        given, self.given = self.given, set()  # narrowed condition by condition
+        out = []
+        for part in conjuncts(form.when):
+            out.append(self._require(part, emit_english.sentence(part)))
+            self.given |= guarded(part)
+        self.given = given
+        return out
+
+    # -- ops
+
+    def _input(self, slot: str, step: CompiledMapping | CompiledStep, like: Node) -> str:
+        node = step.inputs[slot]
+        missing = may_be_none(node, self.scope, self.given)
+        text = self.text(node, missing, like, at_least=1)
+        if not missing or (node.kind == "name" and slot not in step.absent):
+            return text
+        made = self.text(step.absent[slot], missing, like, at_least=1) if slot in step.absent else "None"
+        return f"{made} if {self._none(missing)} else {text}"
+
+    def _none(self, names: Iterable[str]) -> str:
+        return " or ".join(f"{self.locals.get(n, n)} is None" for n in names)
+
+    def _param(self, op: str, param: Param, node: Node) -> str:
+        for n in walk(node):
+            if n.kind == "const" and is_enum(n.type):
+                self.constants.setdefault(f"{op}.{param.name}", {})[n.value] = param.definition.enum[n.value]
+        missing = may_be_none(node, self.scope, self.given)
+        maker = "tensor_param" if param.definition.dims else "scalar"
+        self.lowering.add(maker)
+        text = f"{maker}({python_string(param.name)}, {python_string(param.definition.base)}, {self.text(node, missing)})"
+        return f"None if {self._none(missing)} else {text}" if missing else text
+
+    def _like(self, step: CompiledMapping | CompiledStep) -> Node:
+        """The tensor whose dtype made tensors take: what the first input reads."""
+        first = next(iter(step.inputs.values()), None)
+        for name in free_names(first) if first is not None else ():
+            known = self.scope.names.get(name)
+            if known is not None and known.type == TENSOR:
+                return Node("name", TENSOR, value=name)
+            if known is not None and known.type == TENSORS:
+                zero = Node("const", "int", value=0, range=(0, 0))
+                return Node("index", TENSOR, (Node("name", TENSORS, value=name), zero))
+        return Node("name", TENSOR, value="result")
+
+    def _op(self, step: CompiledMapping | CompiledStep) -> dict[str, Any]:
+        like = self._like(step)
+        params = {p.name: p for p in step.op.params}
+        slots = [s.name for s in step.op.inputs]
+        while slots and slots[-1] not in step.inputs:
+            slots.pop()
+        return {
+            "op": step.op.name,
+            "inputs": {s: self._input(s, step, like) if s in step.inputs else "None" for s in slots},
+            "params": [self._param(step.op.name, params[p], node) for p, node in step.params.items()],
+            "outputs": {slot: self.text(node) for slot, node in step.outputs.items()},
+        }
+
+    def _dropped(self, steps: Iterable[CompiledMapping | CompiledStep]) -> list[int]:
+        """The results that no op produces."""
+        read = results_read([n for s in steps for n in s.outputs.values()])
+        returns = self.form.schema.returns
+        if read is None or any(plain_type(r)[0] != TENSOR.capitalize() for r in returns):
+            return []
+        return [i for i in range(len(returns)) if i not in read]
+
+    def view(self) -> dict[str, Any]:
+        form = self.form
+        direct = isinstance(form, CompiledMapping)
+        steps: list[CompiledMapping | CompiledStep] = [form] if isinstance(form, CompiledMapping) else list(form.steps)
+        requires = self._requires()
+        dropped = self._dropped(steps)
+        if dropped:
+            self.lowering.add("unused")
+        lets = {n: self.text(node) for n, node in form.lets.items()} if not direct else {}
+        tensors = []
+        for t in form.tensors if not direct else ():
+            self.lowering.add("intermediate")
+            tensors.append((t.name, self.text(t.shape), self.text(t.like)))
+        ops = [self._op(s) for s in steps]
+        self.lowering |= {"one_op"} if direct else {"lowered_op"}
+        return {
+            "name": function_name(form.target),
+            "target": form.target,
+            "decomposition": None if isinstance(form, CompiledMapping) else form.name,
+            "requires": requires,
+            "dropped": dropped,
+            "lets": lets,
+            "tensors": tensors,
+            "ops": ops,
+            "arguments": [(self.locals[a.name], a.name) for a in form.schema.arguments if a.name in self.read],
+        }
+
+

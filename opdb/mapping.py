@@ -1,0 +1,369 @@
+"""PyTorch mappings after type-checking: one ATen target as one QNN op, or as several (a decomposition).
+
+Right-hand sides are expressions over the argument names of the ATen schema, and stand for the tensor or
+value that goes to the slot or parameter.  ``result`` is the target's (first) result as PyTorch sees it,
+``results`` all of them: ``y: permute(result, [0, 2, 3, 1])`` says that the op yields the NHWC form.
+``compile_mapping`` and ``compile_decomposition`` raise CompileError with every fault; ``unaccounted``
+says what a mapping leaves open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from opdb.compiled import CompiledOp, CompileError, Fault
+from opdb.lang.analyse import free_names
+from opdb.lang.nodes import BOOL, DTYPE, FLOAT, INT, INT64, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope, walk
+from opdb.lang.parse import ExpressionError, parse
+from opdb.model import Decomposition, Step, TorchMapping
+
+Place = tuple[str | int, ...]
+LET = (INT, INTS, FLOAT, BOOL)
+#: ATen's argument types without alias marks and list lengths -> the rule language's.
+TYPES: Mapping[str, Name] = {
+    "Tensor": Name(TENSOR), "Tensor[]": Name(TENSORS), "Tensor?[]": Name(TENSORS),
+    "int": Name(INT, INT64), "SymInt": Name(INT, INT64), "int[]": Name(INTS, INT64), "SymInt[]": Name(INTS, INT64),
+    "float": Name(FLOAT), "Scalar": Name(FLOAT), "bool": Name(BOOL), "str": Name(STR), "ScalarType": Name(DTYPE),
+    "Device": Name(STR), "Layout": Name(STR), "MemoryFormat": Name(STR),
+}  # fmt: skip
+
+
+class Argument(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...  # as the schema spells it; ex) SymInt[2], Tensor?, Scalar
+
+
+class Schema(Protocol):
+    """An ATen schema (opdb.reference.aten_schema)."""
+
+    @property
+    def arguments(self) -> Sequence[Argument]: ...
+    @property
+    def returns(self) -> Sequence[str]: ...  # types; ex) ("Tensor", "Tensor", "Tensor"), ("Tensor[]",)
+
+
+@dataclass(frozen=True)
+class CompiledMapping:
+    target: str  # ex) aten.native_layer_norm.default
+    op: CompiledOp
+    schema: Schema
+    scope: Scope
+    when: Node | None
+    why: str | None
+    inputs: Mapping[str, Node]  # by slot
+    absent: Mapping[str, Node]  # by slot: what stands in where the torch argument is None
+    params: Mapping[str, Node]
+    outputs: Mapping[str, Node]  # by slot, over `results`
+    ignored: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CompiledIntermediate:
+    name: str
+    shape: Node
+    like: Node
+
+
+@dataclass(frozen=True)
+class CompiledStep:
+    op: CompiledOp
+    inputs: Mapping[str, Node]
+    absent: Mapping[str, Node]
+    params: Mapping[str, Node]
+    outputs: Mapping[str, Node]
+
+
+@dataclass(frozen=True)
+class CompiledDecomposition:
+    """One decomposition for one of its targets."""
+
+    target: str
+    definition: Decomposition
+    schema: Schema
+    scope: Scope
+    when: Node | None
+    lets: Mapping[str, Node]
+    tensors: tuple[CompiledIntermediate, ...]
+    steps: tuple[CompiledStep, ...]
+
+    @property
+    def name(self) -> str:
+        return self.definition.decomposition
+
+
+def plain_type(type_: str) -> tuple[str, bool]:
+    """ATen's type without alias marks and list length, and whether it may be None; ex) "int[1]?" -> ("int[]", True)."""
+    bare = re.sub(r"\([^)]*\)", "", type_).strip()
+    return re.sub(r"\[\d+\]", "[]", bare.removesuffix("?")), bare.endswith("?")
+
+
+def torch_scope(schema: Schema) -> Scope:
+    """The names a mapping may read.  Arguments of types that the language lacks (generators) are left out."""
+    names = {}
+    for argument in schema.arguments:
+        bare, optional = plain_type(argument.type)
+        if bare in TYPES:
+            known = TYPES[bare]
+            names[argument.name] = Name(known.type, known.range, optional)
+    return Scope({**names, "result": Name(TENSOR), "results": Name(TENSORS)}, torch=True)
+
+
+def result_node(number: int) -> Node:
+    """The target's result ``number``."""
+    return Node("index", TENSOR, (Node("name", TENSORS, value="results"), Node("const", INT, value=number)))
+
+
+def results_read(nodes: Sequence[Node]) -> set[int] | None:
+    """The numbers of the results that ``nodes`` read; None for all of them."""
+    found: set[int] = set()
+    indexed: set[int] = set()
+    for n in (n for top in nodes for n in walk(top)):
+        if n.kind == "index" and n.args[0].value == "results" and n.args[1].kind == "const":
+            found.add(n.args[1].value)
+            indexed.add(id(n.args[0]))
+        elif n.kind == "name" and n.value == "result":
+            found.add(0)
+        elif n.kind == "name" and n.value == "results" and id(n) not in indexed:
+            return None
+    return found
+
+
+def guarded(when: Node | None) -> set[str]:
+    """The optional arguments that are given wherever ``when`` holds."""
+    parts = conjuncts(when)
+    return {p.args[0].value for p in parts if p.kind == "call" and p.value == "present"}
+
+
+def conjuncts(when: Node | None) -> tuple[Node, ...]:
+    if when is None:
+        return ()
+    return tuple(c for a in when.args for c in conjuncts(a)) if when.kind == "and" else (when,)
+
+
+def may_be_none(node: Node, scope: Scope, given: set[str]) -> tuple[str, ...]:
+    """The optional arguments whose absence leaves ``node`` without a value, in order of reading."""
+    asked = {n.args[0].value for n in walk(node) if n.kind == "call" and n.value == "present"}
+    return tuple(n for n in free_names(node) if n in scope.names and scope.names[n].optional and n not in asked | given)
+
+
+def compile_mapping(op: CompiledOp, target: str, mapping: TorchMapping, schema: Schema) -> CompiledMapping:
+    """The typed form of one entry of an op's ``torch`` section."""
+    reader = _Reader(torch_scope(schema), schema)
+    at: Place = ("torch", target)
+    when = None if mapping.when is None else reader.parse(mapping.when, (*at, "when"), BOOL)
+    inputs, absent, params = reader.given(op, mapping, at, guarded(when))
+    outputs = reader.outputs(op, {k: str(v) for k, v in mapping.outputs.items()}, at)
+    reader.finish()
+    return CompiledMapping(target, op, schema, reader.scope, when, mapping.why, inputs, absent, params, outputs, mapping.ignored)
+
+
+def compile_decomposition(
+    definition: Decomposition, target: str, ops: Mapping[str, CompiledOp], schema: Schema
+) -> CompiledDecomposition:
+    """The typed form of ``definition`` for ``target``, one of its torch targets."""
+    reader = _Reader(torch_scope(schema), schema)
+    when = None if definition.when is None else reader.parse(definition.when, ("when",), BOOL)
+    lets: dict[str, Node] = {}
+    for name, text in definition.let.items():
+        node = reader.parse(text, ("let", name), LET)
+        if node is not None:
+            lets[name] = node
+            reader.add(name, Name(node.type, node.range), ("let", name))
+    tensors = []
+    for name, t in definition.tensors.items():
+        text = t.shape if isinstance(t.shape, str) else f"[{', '.join(t.shape)}]"
+        shape = reader.parse(text, ("tensors", name, "shape"), INTS)
+        like = reader.parse(t.like, ("tensors", name, "like"), TENSOR)
+        reader.add(name, Name(TENSOR), ("tensors", name))
+        if shape is not None and like is not None:
+            tensors.append(CompiledIntermediate(name, shape, like))
+    steps = []
+    for i, step in enumerate(definition.ops):
+        op = ops.get(step.op)
+        if op is None:
+            reader.fault(("ops", i, "op"), f"no spec of an op '{step.op}'")
+            continue
+        given = reader.given(op, step, ("ops", i), guarded(when))
+        steps.append(CompiledStep(op, *given, reader.outputs(op, step.outputs, ("ops", i))))
+    reader.flow(definition)
+    _enums([s.op for s in steps], reader)
+    reader.finish()
+    return CompiledDecomposition(target, definition, schema, reader.scope, when, lets, tuple(tensors), tuple(steps))
+
+
+def _enums(ops: Sequence[CompiledOp], reader: _Reader) -> None:
+    """One name has one number in all ops of a form, since builders write it as a constant."""
+    seen: dict[str, int] = {}
+    for op in ops:
+        for name, (_, number) in op.scope.enums.items():
+            if seen.setdefault(name, number) != number:
+                reader.fault(("ops",), f"the enum value '{name}' has two numbers in the ops of this form")
+
+
+@dataclass
+class _Reader:
+    scope: Scope
+    schema: Schema
+    faults: list[Fault] = field(default_factory=list)
+
+    def fault(self, at: Place, message: str, column: int = 0) -> None:
+        self.faults.append(Fault(at, message, column))
+
+    def finish(self) -> None:
+        if self.faults:
+            raise CompileError(self.faults)
+
+    def add(self, name: str, value: Name, at: Place) -> None:
+        if name in self.scope.names:
+            self.fault(at, f"'{name}' is the name of something else already; choose another")
+        self.scope = self.scope.with_names({name: value})
+
+    def parse(self, text: str, at: Place, want: str | tuple[str, ...], scope: Scope | None = None) -> Node | None:
+        try:
+            return parse(text, scope or self.scope, want)
+        except ExpressionError as error:
+            self.fault(at, f"{error.message}: {error.text}" if error.text else error.message, error.column)
+            return None
+
+    def given(
+        self, op: CompiledOp, texts: TorchMapping | Step, at: Place, given: set[str]
+    ) -> tuple[dict[str, Node], dict[str, Node], dict[str, Node]]:
+        """Inputs, stand-ins and parameters."""
+        inputs: dict[str, Node] = {}
+        absent: dict[str, Node] = {}
+        params: dict[str, Node] = {}
+        slots = {s.name: s for s in op.inputs}
+        for name, text in texts.inputs.items():
+            place = (*at, "inputs", name)
+            if name not in slots:
+                self.fault(place, f"{op.name} has no input '{name}'; known: {', '.join(slots)}")
+                continue
+            node = self.parse(text, place, TENSORS if slots[name].variadic else TENSOR)
+            if node is None:
+                continue
+            inputs[name] = node
+            open_ = may_be_none(node, self.scope, given)
+            if open_ and not slots[name].optional and name not in texts.absent:
+                self.fault(place, f"'{open_[0]}' may be None, and {op.name} needs '{name}'; "
+                           f"say what stands in under 'absent', or 'present({open_[0]})' in 'when'")  # fmt: skip
+            if not open_ and name in texts.absent:
+                self.fault((*at, "absent", name), f"'{name}' is always given, so nothing can stand in for it")
+        for name, text in texts.absent.items():
+            if name not in texts.inputs:
+                self.fault((*at, "absent", name), f"'{name}' is not under 'inputs'")
+                continue
+            made = self.parse(text, (*at, "absent", name), TENSOR)
+            if made is not None:
+                absent[name] = made
+        self._params(op, texts, at, given, params)
+        return {s: inputs[s] for s in slots if s in inputs}, absent, params
+
+    def _params(self, op: CompiledOp, texts: TorchMapping | Step, at: Place, given: set[str], out: dict[str, Node]) -> None:
+        known = {p.name: p for p in op.params}
+        for name, text in texts.params.items():
+            place = (*at, "params", name)
+            if name not in known:
+                listed = f"; known: {', '.join(known)}" if known else ""
+                self.fault(place, f"{op.name} has no parameter '{name}'{listed}")
+                continue
+            want = {FLOAT: (FLOAT, INT), ROWS: (ROWS, INTS)}.get(known[name].type, known[name].type)
+            node = self.parse(text, place, want, Scope(self.scope.names, op.scope.enums, torch=True))
+            if node is None:
+                continue
+            open_ = may_be_none(node, self.scope, given)
+            if open_ and known[name].required:
+                self.fault(place, f"'{open_[0]}' may be None, and {op.name} needs '{name}'; "
+                           f"write ... if present({open_[0]}) else ..., or 'present({open_[0]})' in 'when'")  # fmt: skip
+            out[name] = node
+        ordered = {p: out[p] for p in known if p in out}
+        out.clear()
+        out.update(ordered)
+
+    def outputs(self, op: CompiledOp, texts: Mapping[str, str], at: Place) -> dict[str, Node]:
+        out: dict[str, Node] = {}
+        slots = {s.name: s for s in op.outputs}
+        for name, text in texts.items():
+            place = (*at, "outputs", name)
+            if name not in slots:
+                self.fault(place, f"{op.name} has no output '{name}'; known: {', '.join(slots)}")
+            elif text.isdigit():
+                self._number(int(text), place)
+                out[name] = result_node(int(text))
+            else:
+                node = self.parse(text, place, TENSORS if slots[name].variadic else TENSOR)
+                if node is not None:
+                    out[name] = node
+        numbers = results_read(list(out.values()))
+        if any(plain_type(r)[0] != "Tensor" for r in self.schema.returns) and numbers:
+            self.fault((*at, "outputs"), "the target returns a list of tensors; write 'results'")
+        return {s: out[s] for s in slots if s in out}
+
+    def _number(self, number: int, place: Place) -> None:
+        count = len(self.schema.returns)
+        if number >= count:
+            self.fault(place, f"the target has {count} result{'s' * (count != 1)}, counted from 0; there is no number {number}")
+
+    def flow(self, definition: Decomposition) -> None:
+        """Each intermediate is written once, before it is read."""
+        written: set[str] = set()
+        for i, step in enumerate(definition.ops):
+            for group in (step.inputs, step.absent):
+                for slot, text in group.items():
+                    words = set(re.findall(r"[A-Za-z_]\w*", text))
+                    for name in sorted(words & set(definition.tensors) - written):
+                        self.fault(("ops", i, "inputs", slot), f"'{name}' is read before an op writes it")
+            for slot, name in step.outputs.items():
+                if name in written:
+                    self.fault(("ops", i, "outputs", slot), f"'{name}' is written twice")
+                written.add(name)
+        for name in definition.tensors:
+            if name not in written:
+                self.fault(("tensors", name), f"no op writes '{name}'")
+
+
+def unaccounted(mapping: CompiledMapping | CompiledDecomposition, schema: Schema) -> list[Fault]:
+    """What ``mapping`` leaves open: schema arguments without a word, required slots and parameters without a value."""
+    if isinstance(mapping, CompiledMapping):
+        at: Place = ("torch", mapping.target)
+        ignored: Mapping[str, str] = mapping.ignored
+        steps: list[tuple[Place, CompiledMapping | CompiledStep]] = [(at, mapping)]
+        nodes = []
+    else:
+        at, ignored = (), mapping.definition.ignored
+        steps = [(("ops", i), s) for i, s in enumerate(mapping.steps)]
+        nodes = [*mapping.lets.values(), *(n for t in mapping.tensors for n in (t.shape, t.like))]
+    if mapping.when is not None:
+        nodes.append(mapping.when)
+    faults: list[Fault] = []
+    for place, step in steps:
+        for group in (step.inputs, step.absent, step.params, step.outputs):
+            nodes += group.values()
+        faults += _unfilled(step, place)
+    read = {name for node in nodes for name in free_names(node)}
+    known = {a.name for a in schema.arguments}
+    for name in known:
+        if name not in read and not ignored.get(name, "").strip():
+            faults.append(Fault(at, f"the argument '{name}' of {mapping.target} is neither read nor ignored; map it, "
+                                "restrict it in 'when', or give the reason under 'ignored'"))  # fmt: skip
+    for name in ignored:
+        if name not in known:
+            if not isinstance(mapping, CompiledMapping) and len(mapping.definition.torch) > 1:
+                continue  # of another target
+            faults.append(Fault((*at, "ignored", name), f"{mapping.target} has no argument '{name}'; known: "
+                                f"{', '.join(a.name for a in schema.arguments)}"))  # fmt: skip
+        elif name in read:
+            faults.append(Fault((*at, "ignored", name), f"'{name}' is read, so it is not ignored"))
+    return sorted(faults, key=lambda f: (tuple(map(str, f.at)), f.message))
+
+
+def _unfilled(step: CompiledMapping | CompiledStep, at: Place) -> list[Fault]:
+    name = step.op.name
+    missing = [f"the input '{s.name}'" for s in step.op.inputs if not s.optional and s.name not in step.inputs]
+    missing += [f"the parameter '{p.name}'" for p in step.op.params if p.required and p.name not in step.params]
+    missing += [f"the output '{s.name}'" for s in step.op.outputs if s.name not in step.outputs]
+    return [Fault(at, f"{name} needs {what}") for what in missing]
