@@ -252,6 +252,8 @@ def gather(folder: Path, known: Mapping[str, Any] = MappingProxyType({})) -> tup
     ops = {}
     for name, op in own.items():
         if op.extends is not None and op.extends not in bases:
+            if f"bases/{op.extends}.yaml" in names:
+                continue  # the base's own faults say what is wrong
             close = difflib.get_close_matches(op.extends, bases, 1)
             hint = f"; did you mean '{close[0]}'?" if close else ""
             document = documents.get(f"ops/{name}.yaml") or reread(folder, f"ops/{name}.yaml")
