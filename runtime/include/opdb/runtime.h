@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { OPDB_MAX_RANK = 16, OPDB_MAX_LIST = 64, OPDB_MAX_VIOLATIONS = 64, OPDB_MAX_GOT = 192 };
+enum { OPDB_MAX_RANK = 16, OPDB_MAX_LIST = 64, OPDB_MAX_VIOLATIONS = 64, OPDB_MAX_GOT = 384 };
 
 /* Qnn_QuantizationEncoding_t, and NONE for a tensor without encoding. */
 typedef enum {
@@ -52,6 +52,13 @@ typedef struct {
     int64_t n;
     const opdb_tensor *const *v;
 } opdb_tensors;
+
+/* A tensor parameter of rank 2, row-major: n rows of width values. */
+typedef struct {
+    int64_t n;
+    int64_t width;
+    const int64_t *v;
+} opdb_rows;
 
 /* One parameter: a scalar (rank 0, count 1) or a tensor of integers (row-major). */
 typedef struct {
@@ -96,12 +103,24 @@ typedef struct {
     opdb_violation v[OPDB_MAX_VIOLATIONS];
 } opdb_report;
 
+/* Inferred shapes of the outputs, in order; a variadic output adds several. */
+enum { OPDB_MAX_OUTPUTS = 64 };
+typedef struct {
+    uint32_t rank;
+    int64_t dims[OPDB_MAX_RANK];
+} opdb_shape_value;
+typedef struct {
+    size_t n;
+    opdb_shape_value v[OPDB_MAX_OUTPUTS];
+} opdb_shapes;
+
 typedef enum {
     OPDB_OK = 0,
     OPDB_INVALID = 1,     /* the report says why */
     OPDB_UNSUPPORTED = 2, /* no kernel for these dtypes */
     OPDB_UNKNOWN_OP = 3,
-    OPDB_TOO_SMALL = 4 /* scratch or output buffer */
+    OPDB_TOO_SMALL = 4,   /* scratch or output buffer */
+    OPDB_UNDECIDABLE = 5  /* the shapes do not follow from inputs and parameters */
 } opdb_status;
 
 #ifdef __cplusplus
