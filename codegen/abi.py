@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
+from opdb.codegen.environment import render
 from opdb.errors import Problem, SpecError
 
 Data = Mapping[str, Any]
@@ -29,26 +28,18 @@ def render_header(abi: Data, path: str = "specs/abi/qnn.yaml") -> str:
     Raises SpecError for a name or a type that is not one in C.
     """
     _check_names(abi, path)
-    return _template("qnn_abi.h.j2").render(
-        abi=abi,
-        begin=CDEF_BEGIN,
-        end=CDEF_END,
-        asserts=list(layout(abi)),
-        declare=declare,
-    )
+    view = {"abi": abi, "begin": CDEF_BEGIN, "end": CDEF_END, "asserts": layout(abi), "declare": declare}
+    return render("qnn_abi.h.j2", **view)
 
 
 def render_errors(errors: Data) -> str:
     """The Python module of error names by code."""
-    return _template("qnn_errors.py.j2").render(errors=errors)
+    return render("qnn_errors.py.j2", errors=errors)
 
 
 def render_socs(socs: Sequence[Data]) -> str:
-    """The Python module of chips; the first row of a chip counts, later ones are other documents' word."""
-    first: dict[str, Data] = {}
-    for row in socs:
-        first.setdefault(row["chip"], row)
-    return _template("socs.py.j2").render(socs=[first[chip] for chip in sorted(first)])
+    """The Python module of chips, from the rows of socs.yaml."""
+    return render("socs.py.j2", socs=sorted(socs, key=lambda row: str(row["chip"])))
 
 
 def declare(type_: str, name: str) -> str:
@@ -69,17 +60,6 @@ def layout(abi: Data) -> Sequence[tuple[str, str, int]]:
             out += [(name, f"{field}.{member}", place["at"]) for member in place.get("union", {})]
     out += [("QnnInterface_Functions_t", f["name"], f["at"]) for f in interface["functions"]]
     return out
-
-
-def _template(name: str) -> Any:
-    environment = Environment(
-        loader=PackageLoader("opdb.codegen"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template(name)
 
 
 def _check_names(abi: Data, path: str) -> None:

@@ -1,0 +1,72 @@
+"""What QNN answers: error codes with their names, the lines it logged, a validator's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from opdb.errors import OpdbError
+from opdb.generated.constants.qnn_errors import NAMES, RANGES
+
+#: QnnLog_Level_t; a line of a log begins with the level's name: "error: Unknown config socModel 0".
+LEVELS = {1: "error", 2: "warning", 3: "info", 4: "verbose", 5: "debug"}
+
+
+def error_name(code: int) -> str:
+    """QNN's name of an error code; ex) 3110 -> QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE.
+
+    A code that no header names is called by its module; ex) QNN_GRAPH_ERROR_6999.
+    """
+    if code in NAMES:
+        return NAMES[code][0]
+    module = next((m for m, (first, last) in RANGES.items() if first <= code <= last), None)
+    return f"QNN_{module}_ERROR_{code}" if module else f"QNN_ERROR_{code}"
+
+
+def reasons(log: Sequence[str]) -> tuple[str, ...]:
+    """The error lines of a log, without the level."""
+    return tuple(line.removeprefix("error: ") for line in log if line.startswith("error: "))
+
+
+def warnings(log: Sequence[str]) -> tuple[str, ...]:
+    """The lines of level warning or error."""
+    return tuple(line for line in log if line.startswith(("error: ", "warning: ")))
+
+
+class QnnError(OpdbError):
+    """A QNN function returned an error.
+
+    ``stage`` is what was being done, ``code`` the low 16 bits of the answer, ``name`` QNN's name for it,
+    ``log`` the lines logged during the call.
+    """
+
+    def __init__(self, stage: str, code: int, log: Sequence[str] = ()) -> None:
+        self.stage = stage
+        self.code = code
+        self.name = error_name(code)
+        self.log = tuple(log)
+        why = reasons(self.log)
+        super().__init__(f"QNN failed to {stage}: {code} {self.name}" + (f": {why[0]}" if why else ""))
+
+    def __reduce__(self) -> tuple[type[QnnError], tuple[str, int, tuple[str, ...]]]:
+        return type(self), (self.stage, self.code, self.log)
+
+
+@dataclass(frozen=True)
+class VendorVerdict:
+    """What ``QnnBackend_validateOpConfig`` said about one op config.
+
+    ``verdict`` is "accept" or "reject"; from a child process (opdb.probe) also "crashed" or "hung".
+    ``code`` is 0 for "accept", the signal's number for "crashed".
+    """
+
+    verdict: str
+    code: int
+    code_name: str
+    log: tuple[str, ...] = ()
+
+    @cached_property
+    def reasons(self) -> tuple[str, ...]:
+        """The error lines of the log, without the level."""
+        return reasons(self.log)

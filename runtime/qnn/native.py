@@ -1,0 +1,80 @@
+"""The door to QNN's C interface: the compiled module, opening a library, and C memory that stays alive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from opdb.errors import OpdbError
+
+try:
+    from opdb.runtime.qnn._qnn import ffi, lib
+except ImportError as error:  # the package was not built
+    raise OpdbError(
+        f"the compiled part of opdb.runtime.qnn is missing ({error}); build it: pip install -e ."
+    ) from None
+
+__all__ = ["CODE", "NULL", "Arena", "CData", "ffi", "lib", "open_library", "text", "version"]
+
+#: A cffi object: a pointer, struct or array in C memory.
+CData = Any
+NULL: CData = ffi.NULL
+CODE = 0xFFFF  # the low 16 bits of Qnn_ErrorHandle_t are the error code
+OLDEST = (lib.OPDB_QNN_OLDEST_CORE_API_MAJOR, lib.OPDB_QNN_OLDEST_CORE_API_MINOR)
+
+
+def open_library(path: Path) -> CData:
+    """The ``QnnInterface_t`` of a library, which stays loaded until the process ends.
+
+    Raises OpdbError with the path and the loader's reason, or for a core API whose layouts differ.
+    """
+    why = ffi.new("char[1024]")
+    interface = lib.opdb_qnn_open(str(path).encode(), why, ffi.sizeof(why))
+    if interface == NULL:
+        reason = text(why).replace(f"{path}: ", "")
+        raise OpdbError(f"{path}: cannot open this QNN library: {reason}")
+    core = version(interface.apiVersion.coreApiVersion)
+    if core[0] != OLDEST[0] or core[:2] < OLDEST:
+        raise OpdbError(
+            f"{path}: its core API is {'.'.join(map(str, core))}; opdb needs {OLDEST[0]}.x from "
+            f"{OLDEST[0]}.{OLDEST[1]} (QNN 2.47)"
+        )
+    return interface
+
+
+def text(pointer: CData) -> str:
+    """A C string, "" for NULL."""
+    return "" if pointer == NULL else ffi.string(pointer).decode(errors="replace")
+
+
+def version(struct: CData) -> tuple[int, int, int]:
+    """A ``Qnn_Version_t``."""
+    return struct.major, struct.minor, struct.patch
+
+
+class Arena:
+    """Owns C memory: everything made through it lives as long as it does."""
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+
+    def new(self, type_: str, init: Any = None) -> CData:
+        """Zeroed C memory; ex) new("uint32_t[]", [2, 3])."""
+        memory = ffi.new(type_, init)
+        self._kept.append(memory)
+        return memory
+
+    def text(self, value: str) -> CData:
+        return self.new("char[]", value.encode())
+
+    def buffer(self, owner: Any) -> CData:
+        """The memory of a contiguous numpy array, which is kept alive."""
+        memory = ffi.from_buffer(owner)
+        self._kept.append(memory)
+        return memory
+
+    def configs(self, type_: str, *configs: CData) -> CData:
+        """A NULL-terminated array of pointers to configurations; NULL when there is none."""
+        if not configs:
+            return NULL
+        return ffi.cast(f"const {type_} **", self.new(f"{type_} *[]", [*configs, NULL]))

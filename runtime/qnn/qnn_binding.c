@@ -1,0 +1,153 @@
+/* See qnn_binding.h.  QNN gives its log callback no user data, and calls it from threads of its own, so
+ * each log handle gets one of OPDB_QNN_MAX_LOGS callbacks, each with its own buffer and lock. */
+#define _GNU_SOURCE /* RTLD_NODELETE */
+#include "qnn_binding.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef Qnn_ErrorHandle_t (*get_providers)(const QnnInterface_t ***, uint32_t *);
+
+typedef struct {
+    bool taken;
+    size_t used;
+    size_t dropped;
+    char lines[OPDB_QNN_LOG_BYTES];
+} log_buffer;
+
+static pthread_mutex_t locks[OPDB_QNN_MAX_LOGS] = {
+#define LOCK PTHREAD_MUTEX_INITIALIZER
+    LOCK, LOCK, LOCK, LOCK, LOCK, LOCK, LOCK, LOCK, LOCK,
+    LOCK, LOCK, LOCK, LOCK, LOCK, LOCK, LOCK
+#undef LOCK
+};
+static log_buffer buffers[OPDB_QNN_MAX_LOGS];
+
+const QnnInterface_t *opdb_qnn_open(const char *path, char *why, size_t size) {
+    const QnnInterface_t **providers = NULL;
+    uint32_t n = 0;
+    get_providers get = NULL;
+    void *symbol;
+    /* The libraries keep threads and handlers at exit: they are never unloaded. */
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+
+    if (library == NULL) {
+        snprintf(why, size, "%s", dlerror());
+        return NULL;
+    }
+    symbol = dlsym(library, "QnnInterface_getProviders");
+    if (symbol == NULL) {
+        snprintf(why, size, "it has no function QnnInterface_getProviders");
+        return NULL;
+    }
+    memcpy(&get, &symbol, sizeof get);
+    if (get(&providers, &n) != 0 || n == 0 || providers == NULL || providers[0] == NULL) {
+        snprintf(why, size, "QnnInterface_getProviders hands out no interface");
+        return NULL;
+    }
+    return providers[0];
+}
+
+static void put(int log, int level, const char *format, va_list args) {
+    log_buffer *b = &buffers[log];
+    size_t room;
+    int length;
+
+    pthread_mutex_lock(&locks[log]);
+    room = sizeof b->lines - b->used;
+    if (b->taken && room > 2) {
+        length = vsnprintf(b->lines + b->used + 1, room - 1, format, args);
+        if (length >= 0 && (size_t)length < room - 1) {
+            b->lines[b->used] = (char)level;
+            b->used += (size_t)length + 2;
+        } else {
+            b->dropped++;
+        }
+    } else {
+        b->dropped++;
+    }
+    pthread_mutex_unlock(&locks[log]);
+}
+
+#define CALLBACK(n)                                                                                          \
+    static void callback_##n(const char *format, QnnLog_Level_t level, uint64_t time, va_list args) {        \
+        (void)time;                                                                                          \
+        put(n, (int)level, format, args);                                                                    \
+    }
+CALLBACK(0)
+CALLBACK(1)
+CALLBACK(2)
+CALLBACK(3)
+CALLBACK(4)
+CALLBACK(5)
+CALLBACK(6)
+CALLBACK(7)
+CALLBACK(8)
+CALLBACK(9)
+CALLBACK(10)
+CALLBACK(11)
+CALLBACK(12)
+CALLBACK(13)
+CALLBACK(14)
+CALLBACK(15)
+
+static const QnnLog_Callback_t callbacks[OPDB_QNN_MAX_LOGS] = {
+    callback_0, callback_1, callback_2,  callback_3,  callback_4,  callback_5,  callback_6,  callback_7,
+    callback_8, callback_9, callback_10, callback_11, callback_12, callback_13, callback_14, callback_15};
+
+static int acquire(void) {
+    for (int log = 0; log < OPDB_QNN_MAX_LOGS; log++) {
+        bool free_one;
+        pthread_mutex_lock(&locks[log]);
+        free_one = !buffers[log].taken;
+        if (free_one) {
+            buffers[log].taken = true;
+            buffers[log].used = buffers[log].dropped = 0;
+        }
+        pthread_mutex_unlock(&locks[log]);
+        if (free_one) {
+            return log;
+        }
+    }
+    return -1;
+}
+
+Qnn_ErrorHandle_t opdb_qnn_log_create(const QnnInterface_t *qnn, int level, int *log,
+                                      Qnn_LogHandle_t *handle) {
+    *log = acquire();
+    if (*log < 0) {
+        return 1010; /* QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE */
+    }
+    return qnn->api.logCreate(callbacks[*log], (QnnLog_Level_t)level, handle);
+}
+
+size_t opdb_qnn_log_take(int log, char *out, size_t size, size_t *dropped) {
+    log_buffer *b = &buffers[log];
+    size_t n;
+
+    pthread_mutex_lock(&locks[log]);
+    n = b->used < size ? b->used : size;
+    memcpy(out, b->lines, n);
+    *dropped = b->dropped;
+    b->used = b->dropped = 0;
+    pthread_mutex_unlock(&locks[log]);
+    return n;
+}
+
+void opdb_qnn_log_release(int log) {
+    pthread_mutex_lock(&locks[log]);
+    buffers[log].taken = false;
+    pthread_mutex_unlock(&locks[log]);
+}
+
+Qnn_ErrorHandle_t opdb_qnn_validate(const QnnInterface_t *qnn, Qnn_BackendHandle_t backend,
+                                    const Qnn_OpConfig_t *op) {
+    return qnn->api.backendValidateOpConfig(backend, *op);
+}
+
+Qnn_ErrorHandle_t opdb_qnn_add_node(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph,
+                                    const Qnn_OpConfig_t *op) {
+    return qnn->api.graphAddNode(graph, *op);
+}

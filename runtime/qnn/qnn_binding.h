@@ -1,0 +1,34 @@
+/* What Python needs C for when it calls QNN: opening a library, the log callback (a va_list), and the two
+ * functions that take an op config by value.  Everything else is called through the function table. */
+#ifndef OPDB_QNN_BINDING_H
+#define OPDB_QNN_BINDING_H
+
+#include "opdb/qnn_abi.h"
+
+/* CDEF: what follows is read by build_cffi.py. */
+enum { OPDB_QNN_MAX_LOGS = 16, OPDB_QNN_LOG_BYTES = 262144 };
+
+/* Opens the library at `path` for the rest of the process and finds its interface.  Returns NULL and a
+ * reason in `why` (at most `size` bytes with the NUL) when it cannot. */
+const QnnInterface_t *opdb_qnn_open(const char *path, char *why, size_t size);
+
+/* Creates a log handle with a buffer of its own.  `level` is the most talkative QnnLog_Level_t wanted.
+ * `log` receives the number of the buffer, or -1 if all OPDB_QNN_MAX_LOGS are taken (the result is then
+ * 1010, resource unavailable). */
+Qnn_ErrorHandle_t opdb_qnn_log_create(const QnnInterface_t *qnn, int level, int *log,
+                                      Qnn_LogHandle_t *handle);
+
+/* Moves what was logged since the last call into `out`, at most `size` bytes: per line one byte with the
+ * level, the text, a NUL.  Returns the number of bytes; `dropped` receives the lines that had no room. */
+size_t opdb_qnn_log_take(int log, char *out, size_t size, size_t *dropped);
+
+/* Gives the buffer back; its log handle must have been freed. */
+void opdb_qnn_log_release(int log);
+
+Qnn_ErrorHandle_t opdb_qnn_validate(const QnnInterface_t *qnn, Qnn_BackendHandle_t backend,
+                                    const Qnn_OpConfig_t *op);
+Qnn_ErrorHandle_t opdb_qnn_add_node(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph,
+                                    const Qnn_OpConfig_t *op);
+/* CDEF end. */
+
+#endif

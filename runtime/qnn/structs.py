@@ -1,0 +1,192 @@
+"""Op configs and tensors as QNN's C structs.  Memory belongs to the Arena that is passed in."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from opdb.dtypes import BY_SHORT
+from opdb.graph import GraphTensor
+from opdb.op_config import ConfigError, OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.runtime.qnn.native import NULL, Arena, CData, lib
+
+MAX_BYTES = 2**32 - 1  # Qnn_ClientBuffer_t.dataSize is 32 bits
+#: The member of Qnn_Scalar_t's union that holds a scalar of each type.
+SCALARS = {
+    "i8": "int8Value", "i16": "int16Value", "i32": "int32Value", "i64": "int64Value",
+    "u8": "uint8Value", "u16": "uint16Value", "u32": "uint32Value", "u64": "uint64Value",
+    "sq8": "int8Value", "sq16": "int16Value", "sq32": "int32Value",
+    "uq8": "uint8Value", "uq16": "uint16Value", "uq32": "uint32Value",
+    "f32": "floatValue", "f64": "doubleValue", "bool8": "bool8Value", "str": "stringValue",
+}  # fmt: skip
+
+
+def array(data: Any, dtype: str, shape: tuple[int, ...], where: str) -> np.ndarray[Any, Any]:
+    """``data`` as QNN stores a tensor of ``dtype`` (short name) and ``shape``: contiguous, row-major.
+
+    None gives zeros.  Numbers are converted where no value changes its meaning (integers must fit, real
+    numbers are rounded); bf16 takes real numbers or uint16 bits; 4-bit types take one int8 or uint8 per
+    element.  Raises ConfigError.
+    """
+    stored = np.dtype(BY_SHORT[dtype].numpy or "uint8")
+    size = math.prod(shape)
+    if size * stored.itemsize > MAX_BYTES:
+        raise ConfigError(f"{where}: {size} elements of {dtype} are more than the 4 GiB that QNN takes")
+    if data is None:
+        return np.zeros(shape, stored)
+    try:
+        given = np.asarray(data)
+    except ValueError:
+        raise ConfigError(f"{where}: the rows have different lengths") from None
+    if given.size != size:
+        raise ConfigError(f"{where}: {given.size} values do not fill the shape {list(shape)}")
+    if size == 0:
+        return np.zeros(shape, stored)
+    given = given.reshape(shape)
+    if dtype == "bf16" and given.dtype.kind == "f":
+        return _bf16(given)
+    if given.dtype == stored:
+        return np.ascontiguousarray(given)
+    if not _same_kind(given.dtype, stored):
+        raise ConfigError(f"{where}: values of type {given.dtype} do not go into {dtype}")
+    if stored.kind in "iub":
+        low, high = (0, 1) if stored.kind == "b" else (np.iinfo(stored).min, np.iinfo(stored).max)
+        if int(given.min()) < low or int(given.max()) > high:
+            raise ConfigError(f"{where}: a value does not fit {dtype}: {given.min()} to {given.max()}")
+    return np.ascontiguousarray(given.astype(stored))
+
+
+def _same_kind(given: np.dtype[Any], stored: np.dtype[Any]) -> bool:
+    return given.kind in ("fiu" if stored.kind == "f" else "iub")
+
+
+def _bf16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The upper half of float32, rounded to nearest, ties to even."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+
+
+def fill_tensor(out: CData, arena: Arena, name: str, tensor: TensorConfig | GraphTensor, where: str) -> None:
+    """Writes a tensor into ``out`` (a Qnn_Tensor_t), version 1; a static one with its data."""
+    out.version = lib.QNN_TENSOR_VERSION_1
+    v = out.u.v1
+    v.name = arena.text(name)
+    v.type = getattr(lib, f"QNN_TENSOR_TYPE_{tensor.type}")
+    v.dataFormat = lib.QNN_TENSOR_DATA_FORMAT_DENSE
+    v.dataType = BY_SHORT[tensor.dtype].code
+    v.rank = len(tensor.shape)
+    v.dimensions = arena.new("uint32_t[]", list(tensor.shape)) if tensor.shape else NULL
+    fill_quant(v.quantizeParams, arena, tensor.quant, tensor.shape, where)
+    if tensor.type == "STATIC":
+        set_data(out, arena, array(tensor.data, tensor.dtype, tensor.shape, where))
+
+
+def set_data(out: CData, arena: Arena, values: np.ndarray[Any, Any]) -> None:
+    """Points a tensor at the memory of a contiguous array."""
+    v = out.u.v1
+    v.memType = lib.QNN_TENSORMEMTYPE_RAW
+    v.u.clientBuf.data = arena.buffer(values)
+    v.u.clientBuf.dataSize = values.nbytes
+
+
+def fill_quant(out: CData, arena: Arena, quant: Quant | None, shape: tuple[int, ...], where: str) -> None:
+    """Writes a Qnn_QuantizeParams_t for a tensor of ``shape``; None: undefined."""
+    if quant is None:
+        out.encodingDefinition = lib.QNN_DEFINITION_UNDEFINED
+        out.quantizationEncoding = lib.QNN_QUANTIZATION_ENCODING_UNDEFINED
+        return
+    out.encodingDefinition = lib.QNN_DEFINITION_DEFINED
+    out.quantizationEncoding = getattr(lib, f"QNN_QUANTIZATION_ENCODING_{quant.encoding}")
+    offsets = quant.offset or (0,) * len(quant.scale)
+    if not quant.scale or len(quant.scale) != len(offsets):
+        raise ConfigError(f"{where}.quant: {len(quant.scale)} scales and {len(quant.offset)} offsets")
+    try:
+        _fill_encoding(out.u, arena, quant, list(quant.scale), list(offsets), shape, where)
+    except OverflowError as error:
+        raise ConfigError(f"{where}.quant: {error}") from None
+
+
+def _fill_encoding(
+    out: CData,
+    arena: Arena,
+    quant: Quant,
+    scales: list[float],
+    offsets: list[int],
+    shape: tuple[int, ...],
+    where: str,
+) -> None:
+    pairs = [{"scale": s, "offset": o} for s, o in zip(scales, offsets, strict=True)]
+    axis, bits = quant.axis or 0, quant.bits or 0
+    match quant.encoding:
+        case "SCALE_OFFSET":
+            out.scaleOffsetEncoding = pairs[0]
+        case "AXIS_SCALE_OFFSET":
+            memory = arena.new("Qnn_ScaleOffset_t[]", pairs)
+            out.axisScaleOffsetEncoding = {"axis": axis, "numScaleOffsets": len(pairs), "scaleOffset": memory}
+        case "BW_SCALE_OFFSET":
+            out.bwScaleOffsetEncoding = {"bitwidth": bits, **pairs[0]}
+        case "BW_AXIS_SCALE_OFFSET":
+            e = out.bwAxisScaleOffsetEncoding
+            e.bitwidth, e.axis, e.numElements = bits, axis, len(scales)
+            e.scales, e.offsets = arena.new("float[]", scales), arena.new("int32_t[]", offsets)
+        case "BLOCK":
+            sizes = quant.block_size
+            if len(sizes) != len(shape) or any(b < 1 for b in sizes):
+                raise ConfigError(f"{where}.quant.block_size: one size per dimension, got {list(sizes)}")
+            blocks = math.prod(-(-d // b) for d, b in zip(shape, sizes, strict=True))
+            if blocks != len(pairs):  # the struct has no count: the library would read past the end
+                raise ConfigError(f"{where}.quant: {len(pairs)} scales for {blocks} blocks")
+            out.blockEncoding.blockSize = arena.new("uint32_t[]", list(sizes))
+            out.blockEncoding.scaleOffset = arena.new("Qnn_ScaleOffset_t[]", pairs)
+        case other:
+            raise ConfigError(f"{where}.quant: opdb does not pass the encoding {other} to a library yet")
+
+
+def fill_param(out: CData, arena: Arena, param: ParamConfig, name: str, where: str) -> None:
+    """Writes a Qnn_Param_t.  ``name`` is the name of the tensor of a tensor parameter."""
+    out.name = arena.text(param.name)
+    if param.shape is not None:
+        out.paramType = lib.QNN_PARAMTYPE_TENSOR
+        values = TensorConfig(name, param.dtype, param.shape, "STATIC", list(param.value))
+        fill_tensor(out.u.tensorParam, arena, name, values, where)
+        return
+    if param.dtype not in SCALARS:
+        raise ConfigError(f"{where}: QNN has no scalar of type {param.dtype}")
+    out.paramType = lib.QNN_PARAMTYPE_SCALAR
+    scalar = out.u.scalarParam
+    scalar.dataType = BY_SHORT[param.dtype].code
+    try:
+        value = arena.text(param.value) if param.dtype == "str" else param.value
+        setattr(scalar.u, SCALARS[param.dtype], value)
+    except (AttributeError, TypeError, OverflowError):
+        raise ConfigError(f"{where}: {param.value!r} does not go into {param.dtype}") from None
+
+
+def op_config(arena: Arena, config: OpConfig, name: str = "op") -> CData:
+    """A Qnn_OpConfig_t * for validation: tensors named after their slots or places."""
+    inputs = arena.new("Qnn_Tensor_t[]", len(config.inputs))
+    outputs = arena.new("Qnn_Tensor_t[]", len(config.outputs))
+    params = arena.new("Qnn_Param_t[]", len(config.params))
+    for side, tensors, memory in (("inputs", config.inputs, inputs), ("outputs", config.outputs, outputs)):
+        for i, tensor in enumerate(tensors):
+            fill_tensor(memory[i], arena, tensor.name or f"{side}_{i}", tensor, f"{side}[{i}]")
+    for i, param in enumerate(config.params):
+        fill_param(params[i], arena, param, f"{name}.{param.name}", f"params.{param.name}")
+    return op_config_of(arena, config.op, config.package, name, inputs, params, outputs)
+
+
+def op_config_of(
+    arena: Arena, op: str, package: str, name: str, inputs: CData, params: CData, outputs: CData
+) -> CData:
+    """A Qnn_OpConfig_t * over arrays of tensors and parameters."""
+    out = arena.new("Qnn_OpConfig_t *")
+    out.version = lib.QNN_OPCONFIG_VERSION_1
+    v = out.u.v1
+    v.name, v.packageName, v.typeName = arena.text(name), arena.text(package), arena.text(op)
+    v.numOfInputs, v.inputTensors = len(inputs), inputs
+    v.numOfParams, v.params = len(params), params
+    v.numOfOutputs, v.outputTensors = len(outputs), outputs
+    return out
