@@ -40,16 +40,17 @@ class Block:
     lists: list[str] = field(default_factory=list)  # list temporaries to declare at the top
     depth: int = 1
     used: list[int] = field(default_factory=lambda: [0])
+    prefix: str = ""  # of temporaries
 
     def put(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
 
     def fresh(self, prefix: str) -> str:
         self.used[0] += 1
-        return f"{prefix}{self.used[0]}"
+        return f"{self.prefix}{prefix}{self.used[0]}"
 
     def child(self) -> Block:
-        return Block(self.names, self.enums, [], self.lists, self.depth + 1, self.used)
+        return Block(self.names, self.enums, [], self.lists, self.depth + 1, self.used, self.prefix)
 
     # -- expressions
 

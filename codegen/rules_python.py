@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from opdb.codegen import emit_python, validators
+from opdb.codegen import emit_python
 from opdb.codegen.artifact import Catalog
 from opdb.codegen.environment import python_string
-from opdb.compiled import CompiledOp, CompiledRule, Param, Slot
-from opdb.lang.nodes import INT, INTS, ROWS, TENSOR, TENSORS, Name, Node, is_enum
+from opdb.codegen.rules import TYPES_SENTENCE, Needs, all_rules, needs, rule_nodes, rule_view
+from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.lang.analyse import atoms, free_names
+from opdb.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
 from opdb.lang.printer import to_text
 
 
@@ -89,7 +91,7 @@ class _Op:
                 shown.append(f'("{loop.var}", {loop.var})')
         variables = tuple(loop.var for loop in loops)
         body = node.args[0]
-        inner = [a for a in validators.atoms(body) if any(n in variables for n in validators.free_names(a))]
+        inner = [a for a in atoms(body) if any(n in variables for n in free_names(a))]
         shown += [self.got(a) for a in dict.fromkeys(inner) if not (a.kind == "name" and a.value in variables)]
         failing = emit_python.expression(Node("not", "bool", (body,)), self.names)
         self.nodes.append(body)
@@ -100,7 +102,7 @@ class _Op:
         return f"(({', '.join(shown)},){text} if {failing})"
 
     def rule(self, rule: CompiledRule) -> dict[str, Any]:
-        view = validators.rule_view(self.op, rule)
+        view = rule_view(self.op, rule)
         return {
             "id": python_string(rule.id),
             "sentence": python_string(view.sentence),
@@ -117,16 +119,15 @@ def view(op: CompiledOp) -> dict[str, Any]:
     """The view of ``validator.py.j2``."""
     texts = _Op(op)
     for name in op.definition.backends:
-        for rule in op.backend_rules[name]:
-            for free in validators.free_names(rule.require) + (validators.free_names(rule.when) if rule.when else ()):
+        for node in rule_nodes(op.backend_rules[name]):
+            for free in free_names(node):
                 texts.names.setdefault(free, Name(INT))
     ranks = [texts.rule(r) for r in op.ranks]
     rules = [texts.rule(r) for r in op.rules]
     backends = [_backend(op, name, texts) for name in op.definition.backends]
     infer = [_inference(i, texts) for i in op.inferences]
-    everything = [r for group in (op.rules, *op.backend_rules.values()) for r in group]
-    used = validators.needed_names(op, [n for r in everything for n in (r.require, *([r.when] if r.when else []))])
-    used_by_infer = validators.needed_names(op, [n for i in op.inferences for n in (i.shape, *([i.count] if i.count else []))])
+    used = needs(op, rule_nodes(all_rules(op)))
+    used_by_infer = needs(op, [n for i in op.inferences for n in (i.shape, *([i.count] if i.count else []))])
     for _, node in op.lets:
         texts.nodes.append(node)
     texts.nodes += [p.default for p in op.params if p.default is not None]
@@ -151,54 +152,43 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "infer": {"outputs": infer, "preamble": _preamble(op, used_by_infer, texts)},
         "uninferable": [s.name for s in op.outputs if s.name not in {i.output for i in op.inferences}],
         "checks": sorted(checks, key=lambda n: (n.lower(), n)),
-        "binding": binding + (["check_types"] if any(b["rows"] for b in backends) else []),
+        "binding": binding + (["check_types", "rows"] if any(b["rows"] for b in backends) else []),
     }
 
 
-def _preamble(op: CompiledOp, used: set[str], texts: _Op) -> dict[str, Any]:
+def _preamble(op: CompiledOp, used: Needs, texts: _Op) -> dict[str, Any]:
     """Bindings, defaults and named expressions, in order, as far as they are read."""
     defaults = []
     for p in op.params:
-        if p.default is None or p.name not in used:
+        if p.default is None or p.name not in used.values:
             continue
         value = emit_python.expression(p.default, texts.names)
         sure = texts.names[p.name].sure
         defaults.append((p.name, value if sure else f"default(lambda: {value})"))
-    asked = [n for n in used if n in texts.names and texts.names[n].param and _presence_asked(op, n)]
     return {
-        "given": sorted(asked),
-        "binds": [(b.symbol, reading(b.value)) for b in op.binds if b.symbol in used],
+        "given": sorted(used.asked),
+        "binds": [(b.symbol, reading(b.value)) for b in op.binds if b.symbol in used.values],
         "defaults": defaults,
-        "lets": [(n, emit_python.expression(node, texts.names)) for n, node in op.lets if n in used],
+        "lets": [(n, emit_python.expression(node, texts.names)) for n, node in op.lets if n in used.values],
     }
-
-
-def _presence_asked(op: CompiledOp, name: str) -> bool:
-    from opdb.lang.nodes import walk
-
-    rules = [r for group in (op.rules, *op.backend_rules.values()) for r in group]
-    nodes = [n for r in rules for n in (r.require, *([r.when] if r.when else []))] + [n for _, n in op.lets]
-    return any(n.kind == "call" and n.value == "present" and n.args[0].value == name for top in nodes for n in walk(top))
 
 
 def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     rules = [texts.rule(r) for r in op.backend_rules[name]]
-    read = {n for r in op.backend_rules[name] for part in (r.require, r.when) if part for n in validators.free_names(part)}
-    rows = []
-    for row in op.type_rows[name]:
-        cells = [f"frozenset({{{', '.join(python_string(d) for d in cell)}}})" for cell in row.cells.values()]
-        rows.append((row.id, cells))
+    read = {n for node in rule_nodes(op.backend_rules[name]) for n in free_names(node)}
+    rows = [(row.id, [" ".join(cell) for cell in row.cells.values()]) for row in op.type_rows[name]]
     return {
         "name": name,
         "rules": rules,
         "context": [n for n in ("arch", "sdk") if n in read],
         "rows": rows,
-        "sentence": validators.TYPES_SENTENCE.format(name),
+        "sentence": TYPES_SENTENCE.format(name),
         "slots": [s.name for s in op.slots],
+        "slot_names": [python_string(s.name) for s in op.slots],
     }
 
 
-def _inference(inference: Any, texts: _Op) -> dict[str, Any]:
+def _inference(inference: Inference, texts: _Op) -> dict[str, Any]:
     names = dict(texts.names)
     if inference.index:
         texts.names[inference.index] = Name(INT)
@@ -209,5 +199,3 @@ def _inference(inference: Any, texts: _Op) -> dict[str, Any]:
         shape = f"list({shape})"
     return {"output": inference.output, "shape": shape, "count": count, "index": inference.index}
 
-
-LISTS = (INTS, ROWS)

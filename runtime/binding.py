@@ -164,7 +164,12 @@ def _bind_param(param: ParamConfig | None, slot: Param, report: Report) -> Any:
     return list(param.value) if shape else param.value
 
 
-TypeRows = Sequence[tuple[str, Sequence[frozenset[str]]]]
+TypeRows = tuple[tuple[str, tuple[frozenset[str], ...]], ...]
+
+
+def rows(*table: tuple[str, ...]) -> TypeRows:
+    """Type rows as written in generated code: an id, then for each slot the allowed types, blank-separated."""
+    return tuple((ident, tuple(frozenset(cell.split()) for cell in cells)) for ident, *cells in table)
 
 
 def check_types(report: Report, rule: str, sentence: str, rows: TypeRows, slots: Sequence[str], tensors: Sequence[Any]) -> None:

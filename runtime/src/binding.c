@@ -1,6 +1,7 @@
 /* From an op as a backend sees it to named arguments; see opdb/binding.h.  The Python side is binding.py. */
 #include "opdb/binding.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -157,6 +158,30 @@ bool opdb_check_signature(const opdb_signature *signature, const opdb_op *op, bo
     return report->n + report->dropped == before;
 }
 
+void opdb_got_element_of(opdb_violation *v, const char *name, int64_t value, const char *list, int64_t i) {
+    char text[OPDB_MAX_GOT];
+    snprintf(text, sizeof text, "%" PRId64 " at %s[%" PRId64 "]", value, list, i);
+    opdb_got_name(v, name, text);
+}
+
+void opdb_got_element(opdb_violation *v, const char *name, const char *list, int64_t i) {
+    char text[OPDB_MAX_GOT];
+    snprintf(text, sizeof text, "%s[%" PRId64 "]", list, i);
+    opdb_got_name(v, name, text);
+}
+
+void opdb_got_rows(opdb_violation *v, const char *name, opdb_rows value) {
+    char text[OPDB_MAX_GOT] = "[";
+    size_t used = 1;
+    for (int64_t r = 0; r < value.n; ++r)
+        for (int64_t c = 0; c < value.width && used < sizeof text; ++c)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64 "%s",
+                                     c > 0 ? ", " : r > 0 ? ", [" : "[", value.v[r * value.width + c],
+                                     c + 1 == value.width ? "]" : "");
+    if (used < sizeof text) snprintf(text + used, sizeof text - used, "]");
+    opdb_got_name(v, name, text);
+}
+
 void opdb_finish(opdb_report *report) {
     bool broken = false;
     for (size_t i = 0; i < report->n; ++i)
@@ -232,5 +257,24 @@ void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const 
         const bool output = slot >= signature->num_inputs;
         const char *name = output ? signature->outputs[slot - signature->num_inputs].name : signature->inputs[slot].name;
         got_dtypes(v, name, tensors_of(signature, op, slot));
+    }
+}
+
+bool opdb_dtype_in(enum opdb_dtype dtype, const enum opdb_dtype *allowed, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+        if (allowed[i] == dtype) return true;
+    return false;
+}
+
+void opdb_add_shape(opdb_shapes *shapes, opdb_ints shape, bool *ok) {
+    if (shapes->n >= OPDB_MAX_OUTPUTS || shape.n > OPDB_MAX_RANK) {
+        *ok = false;
+        return;
+    }
+    opdb_shape_value *out = &shapes->v[shapes->n++];
+    out->rank = (uint32_t)shape.n;
+    for (int64_t i = 0; i < shape.n; ++i) {
+        if (shape.v[i] < 0) *ok = false;
+        out->dims[i] = shape.v[i];
     }
 }

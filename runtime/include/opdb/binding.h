@@ -91,6 +91,11 @@ static inline void opdb_push(opdb_list *list, int64_t value, bool *ok) {
     list->v[list->n++] = value;
 }
 
+/* Append the value of a loop variable with its place, ex) a = 3 at axes[1], x = xs[1]; and rows. */
+void opdb_got_element_of(opdb_violation *v, const char *name, int64_t value, const char *list, int64_t i);
+void opdb_got_element(opdb_violation *v, const char *name, const char *list, int64_t i);
+void opdb_got_rows(opdb_violation *v, const char *name, opdb_rows value); /* [[0, 1], [2, 3]] */
+
 /* Ends a validation: undecidable violations stay only where nothing was decidably broken. */
 void opdb_finish(opdb_report *report);
 
@@ -100,11 +105,12 @@ typedef struct {
     const enum opdb_dtype *cells; /* num_slots lists, each ended by OPDB_NO_DTYPE */
 } opdb_type_row;
 
-enum { OPDB_NO_DTYPE = -1 };
-
 /* Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row. */
 void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const char *rule, const char *sentence,
                       const opdb_type_row *rows, size_t num_rows, opdb_report *report);
+
+bool opdb_dtype_in(enum opdb_dtype dtype, const enum opdb_dtype *allowed, size_t count);
+void opdb_add_shape(opdb_shapes *shapes, opdb_ints shape, bool *ok);
 
 const char *opdb_dtype_name(enum opdb_dtype dtype);          /* ex) "uq8"; "?" for no dtype of the table */
 const char *opdb_encoding_name(opdb_encoding encoding);      /* ex) "SCALE_OFFSET" */

@@ -1,0 +1,103 @@
+"""What the Python and the C generator both need to know of an op's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from opdb.codegen import emit_english
+from opdb.compiled import CompiledOp, CompiledRule
+from opdb.lang.analyse import atoms, free_names
+from opdb.lang.nodes import Node, children
+
+TYPES_SENTENCE = "the data types must be those of one row that {} documents"
+
+
+def snake(name: str) -> str:
+    """The snake-case form of an op's name; ex) LayerNorm -> layer_norm, Conv2d -> conv2d, MatMul -> mat_mul."""
+    out = ""
+    for i, c in enumerate(name):
+        out += ("_" if c.isupper() and i and (not name[i - 1].isupper()) else "") + c.lower()
+    return out
+
+
+@dataclass(frozen=True)
+class RuleView:
+    """One rule with all that a message shows."""
+
+    rule: CompiledRule
+    sentence: str
+    path: str  # ex) params.axes: the first slot or parameter that the rule reads
+    atoms: tuple[Node, ...]  # readings shown whatever fails
+    witness: Node | None  # an `all`: its first failing round is shown too
+
+    @property
+    def condition(self) -> Node:
+        """The whole condition: `require`, or "not when, or require"."""
+        if self.rule.when is None:
+            return self.rule.require
+        return Node("or", "bool", (Node("not", "bool", (self.rule.when,)), self.rule.require))
+
+
+def rule_view(op: CompiledOp, rule: CompiledRule) -> RuleView:
+    witness = rule.require if rule.require.kind == "comp" and rule.require.value[0] == "all" else None
+    parts = ([rule.when] if rule.when is not None else []) + [rule.require]
+    shown = tuple(dict.fromkeys(a for p in parts for a in atoms(p)))
+    return RuleView(rule, emit_english.rule_sentence(rule.require, rule.when), _path(op, rule), shown, witness)
+
+
+def _path(op: CompiledOp, rule: CompiledRule) -> str:
+    groups = {s.name: "outputs" if s.output else "inputs" for s in op.slots} | {p.name: "params" for p in op.params}
+    names = [n for n in free_names(rule.require) if n in groups]
+    for group in ("params", "outputs", "inputs"):
+        for name in names:
+            if groups[name] == group:
+                return f"{group}.{name}"
+    return ""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What some expressions read: names of values, and parameters of which only the presence is asked."""
+
+    values: frozenset[str]
+    asked: frozenset[str]
+
+
+def needs(op: CompiledOp, nodes: Iterable[Node], also: Iterable[str] = ()) -> Needs:
+    """What ``nodes`` read, with what the named expressions and defaults among it read; ``also`` is read too."""
+    lets, params = dict(op.lets), {p.name: p for p in op.params}
+    values: set[str] = set()
+    asked: set[str] = set()
+    pending = list(nodes)
+    names = list(also)
+    while pending or names:
+        if pending:
+            node = pending.pop()
+            names += _values(node, params.keys(), asked)
+            continue
+        name = names.pop()
+        if name in values:
+            continue
+        values.add(name)
+        default = params[name].default if name in params else None
+        pending += [n for n in (lets.get(name), default) if n is not None]
+    return Needs(frozenset(values), frozenset(asked))
+
+
+def _values(node: Node, params: Iterable[str], asked: set[str]) -> list[str]:
+    if node.kind == "call" and node.value == "present" and node.args[0].value in params:
+        asked.add(node.args[0].value)
+        return []
+    if node.kind == "name":
+        return [node.value]
+    return [n for child in children(node) for n in _values(child, params, asked)]
+
+
+def rule_nodes(rules: Iterable[CompiledRule]) -> list[Node]:
+    return [n for r in rules for n in (r.require, *([r.when] if r.when is not None else []))]
+
+
+def all_rules(op: CompiledOp) -> list[CompiledRule]:
+    """The rules that are judged once everything is bound: the op's own, then each backend's."""
+    return [r for group in (op.rules, *op.backend_rules.values()) for r in group]

@@ -1,0 +1,307 @@
+"""What the template of a C validator is given: texts of every part of one op's rules, and its kernel call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opdb.codegen.emit_c import Block, c_type
+from opdb.codegen.environment import c_string
+from opdb.codegen.rules import TYPES_SENTENCE, Needs, all_rules, needs, rule_nodes, rule_view, snake
+from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.dtypes import BY_SHORT
+from opdb.lang.analyse import atoms, free_names
+from opdb.lang.nodes import BOOL, ENCODING, FLOAT, INT, INTS, ROWS, TENSOR, TENSORS, Name, Node, is_enum
+from opdb.lang.printer import to_text
+
+GOT = {INT: "int", FLOAT: "real", BOOL: "bool", INTS: "ints", ROWS: "rows"}
+
+
+@dataclass
+class Emitted:
+    """One C block: list temporaries, statements, and a result expression."""
+
+    lists: list[str]
+    lines: list[str]
+    result: str
+
+    @property
+    def partial(self) -> bool:
+        """Whether the flag ``ok`` is used at all."""
+        return any("&ok" in line or "ok &&" in line or "ok = " in line for line in (*self.lines, self.result))
+
+
+class _Op:
+    def __init__(self, op: CompiledOp) -> None:
+        self.op = op
+        self.names: dict[str, Name] = dict(op.scope.names)
+        self.enums = {name: number for name, (_, number) in op.scope.enums.items()}
+        self.enum_params = {p.name for p in op.params if is_enum(p.type)}
+
+    def emit(self, node: Node, depth: int = 2, names: Mapping[str, Name] | None = None, prefix: str = "") -> Emitted:
+        block = Block(names or self.names, self.enums, depth=depth, prefix=prefix)
+        result = block.expression(node)
+        return Emitted(block.lists, block.lines, result)
+
+    # -- what a message shows
+
+    def got(self, atom: Node, scope: Mapping[str, Name] | None = None) -> str:
+        """The statement that appends one reading to the violation ``v``."""
+        names = scope or self.names
+        label = c_string(to_text(atom))
+        if atom.kind == "attr":
+            slot = atom.args[0].value
+            call = self._got_attribute(atom, label, slot)
+            known = names.get(slot)
+            return f"if ({slot} != NULL) {call}" if known is not None and known.optional else call
+        name = atom.value
+        if name in self.enum_params:
+            call = f"opdb_got_name(v, {label}, {name}_name({name}));"
+        else:
+            call = f"opdb_got_{GOT.get(atom.type, 'int')}(v, {label}, {name});"
+        known = names.get(name)
+        guarded = known is not None and (known.absent or known.let)
+        return f"if ({name}_known) {call}" if guarded else call
+
+    @staticmethod
+    def _got_attribute(atom: Node, label: str, slot: str) -> str:
+        value = {"rank": f"{slot}->rank", "shape": f"opdb_shape({slot})", "static": f"{slot}->is_static"}.get(
+            atom.value, f"{slot}->{atom.value}"
+        )
+        if atom.value == "dtype":
+            return f"opdb_got_name(v, {label}, opdb_dtype_name({value}));"
+        if atom.type == ENCODING:
+            return f"opdb_got_name(v, {label}, opdb_encoding_name({value}));"
+        return f"opdb_got_{GOT[atom.type]}(v, {label}, {value});"
+
+    def witness(self, node: Node) -> Emitted:
+        """Loops to the first failing round and shows its values."""
+        loops, body = node.value[1], node.args[0]
+        scope = dict(self.names)
+        block = Block(scope, self.enums, depth=3)
+        block.put("bool found = false;")
+        inner = block
+        closing: list[Block] = []
+        for loop in loops:
+            source = inner.fresh("from")
+            inner.put(f"const {c_type(loop.source.type)}{source} = {inner.expression(loop.source)};")
+            inner.put(f"for (int64_t {loop.var}_i = 0; !found && {loop.var}_i < {source}.n; ++{loop.var}_i) {{")
+            closing.append(inner)
+            scope[loop.var] = Name(TENSOR if loop.source.type == TENSORS else INT)
+            inner = inner.child()
+            element = f"opdb_nth({source}, {loop.var}_i, &ok)" if loop.source.type == TENSORS else f"{source}.v[{loop.var}_i]"
+            inner.put(f"const {'opdb_tensor *' if loop.source.type == TENSORS else 'int64_t '}{loop.var} = {element};")
+            for c in loop.conditions:
+                text = inner.expression(c, 8)
+                inner.put(f"if (!{text}) continue;")
+        held = inner.expression(body, 8)
+        inner.put(f"if ({held}) continue;")
+        inner.put("found = true;")
+        for loop in loops:
+            inner.put(self._got_loop(loop.var, loop.source))
+        variables = {loop.var for loop in loops}
+        for a in dict.fromkeys(atoms(body)):
+            if a.kind != "name" and variables & set(free_names(a)):
+                inner.put(self.got(a, scope))
+        for outer in reversed(closing):
+            outer.lines += inner.lines
+            outer.put("}")
+            inner = outer
+        return Emitted(block.lists, block.lines, "")
+
+    @staticmethod
+    def _got_loop(var: str, source: Node) -> str:
+        text = c_string(to_text(source))
+        if source.type == TENSORS:
+            return f'opdb_got_element(v, "{var}", {text}, {var}_i);'
+        if source.kind in ("name", "attr"):
+            return f'opdb_got_element_of(v, "{var}", {var}, {text}, {var}_i);'
+        return f'opdb_got_int(v, "{var}", {var});'
+
+    def rule(self, rule: CompiledRule) -> dict[str, Any]:
+        view = rule_view(self.op, rule)
+        holds = self.emit(view.condition)
+        witness = self.witness(view.witness) if view.witness is not None else None
+        return {
+            "id": f"{self.op.name}.{rule.id}",
+            "sentence": view.sentence,
+            "why": rule.why,
+            "holds": holds,
+            "got": [self.got(a) for a in view.atoms],
+            "witness": witness,
+            "partial": holds.partial or (witness is not None and witness.partial),
+            "expected": rule.expected,
+        }
+
+    # -- from op to named arguments
+
+    def unpack(self, used: Needs, outputs: bool = True) -> list[str]:
+        """Declarations of the slots and parameters that are read."""
+        bound = {n for b in self.op.binds if b.symbol in used.values for n in free_names(b.value)}
+        lines = []
+        for group, tensors in ((self.op.inputs, "inputs"), (self.op.outputs if outputs else (), "outputs")):
+            for i, slot in enumerate(group):
+                if slot.name in used.values | bound:
+                    lines.append(_slot_line(slot, i, group, tensors))
+        for p in self.op.params:
+            if p.name in used.values | used.asked:
+                lines.append(f"const opdb_param *const {p.name}_param = opdb_find_param(op, {c_string(p.name)});")
+            if p.name in used.asked:
+                lines.append(f"const bool {p.name}_given = {p.name}_param != NULL;")
+            if p.name in used.values:
+                lines += self._param_lines(p)
+        return lines
+
+    def _param_lines(self, p: Param) -> list[str]:
+        name, source = p.name, f"{p.name}_param"
+        lines: list[str] = []
+        value = {FLOAT: f"{source}->real", BOOL: f"{source}->ints[0] != 0", INTS: f"opdb_param_ints({source})",
+                 ROWS: f"opdb_param_rows({source})"}.get(p.type, f"{source}->ints[0]")  # fmt: skip
+        kind = c_type(p.type)
+        if p.required:
+            return [*lines, f"const {kind}{name} = {value};"]
+        if p.default is not None and self.names[name].sure:
+            return lines + self._sure_default(p, kind, source, value)
+        zero = {INTS: "opdb_param_ints(NULL)", ROWS: "opdb_param_rows(NULL)", BOOL: "false"}.get(p.type, "0")
+        if p.default is None:
+            return [*lines, f"const bool {name}_known = {source} != NULL;", f"const {kind}{name} = {name}_known ? {value} : {zero};"]
+        return [*lines, f"bool {name}_known = {source} != NULL;", f"{kind}{name} = {name}_known ? {value} : {zero};"]
+
+    def _sure_default(self, p: Param, kind: str, source: str, value: str) -> list[str]:
+        assert p.default is not None
+        if p.type == INTS:
+            values = ", ".join(str(a.value) for a in p.default.args)
+            return [
+                f"static const int64_t {p.name}_default[] = {{{values}}};",
+                f"const opdb_ints {p.name} = {source} != NULL ? {value} : (opdb_ints){{{len(p.default.args)}, {p.name}_default}};",
+            ]
+        return [f"const {kind}{p.name} = {source} != NULL ? {value} : {self.emit(p.default).result};"]
+
+    def prepare(self, needed: Needs) -> list[dict[str, Any]]:
+        """Bindings, defaults that are expressions, and named expressions, in order."""
+        used = needed.values
+        out: list[dict[str, Any]] = []
+        for b in self.op.binds:
+            if b.symbol in used:
+                out.append({"kind": "bind", "line": f"const {c_type(self.names[b.symbol].type)}{b.symbol} = {_reading(b.value)};"})
+        for p in self.op.params:
+            if p.name in used and p.default is not None and not self.names[p.name].sure:
+                out.append({"kind": "default", "name": p.name, "value": self.emit(p.default)})
+        for name, node in self.op.lets:
+            if name in used:
+                type_ = c_type(node.type)
+                out.append({"kind": "let", "name": name, "type": type_, "value": self.emit(node, prefix=f"{name}_"), "zero": _zero(node.type)})
+        return out
+
+
+def _zero(type_: str) -> str:
+    return {INTS: "opdb_param_ints(NULL)", BOOL: "false"}.get(type_, "0")
+
+
+def _slot_line(slot: Slot, i: int, group: tuple[Slot, ...], tensors: str) -> str:
+    before = [s for s in group[:i] if s.variadic]
+    position = str(i) if not before else f"op->num_{tensors} - {len(group) - i}"
+    if slot.variadic:
+        return f"const opdb_tensors {slot.name} = opdb_slot_tensors(op->{tensors}, op->num_{tensors}, {i}, {len(group) - i - 1});"
+    return f"const opdb_tensor *const {slot.name} = opdb_slot_tensor(op->{tensors}, op->num_{tensors}, {position});"
+
+
+def _reading(node: Node) -> str:
+    if node.kind == "index":
+        at, tensor = node.args[1].value, node.args[0].args[0].value
+        return f"{tensor}->dims[{at}]" if at >= 0 else f"{tensor}->dims[{tensor}->rank - {-at}]"
+    if node.kind == "slice":
+        return f"opdb_slice(opdb_shape({node.args[0].args[0].value}), false, 0, true, {node.args[1].value})"
+    return f"opdb_shape({node.args[0].value})"
+
+
+def kernel_declaration(op: CompiledOp) -> str:
+    """The declaration of the op's kernel; the definition is written by hand in runtime/src/kernels."""
+    assert op.definition.kernel is not None
+    return f"opdb_status {op.definition.kernel.function}({', '.join(_kernel_parameters(op))});"
+
+
+def _kernel_parameters(op: CompiledOp) -> list[str]:
+    def tensor(s: Slot) -> str:
+        return f"opdb_tensors {s.name}" if s.variadic else f"const opdb_tensor *{s.name}"
+
+    params = [f"{c_type(p.type)}{p.name}" for p in op.params]
+    return [*(tensor(s) for s in op.inputs), *params, *(tensor(s) for s in op.outputs)]
+
+
+def view(op: CompiledOp) -> dict[str, Any]:
+    """The view of ``validator.c.j2``."""
+    texts = _Op(op)
+    for node in rule_nodes(all_rules(op)):
+        for free in free_names(node):
+            texts.names.setdefault(free, Name(INT))
+    used = needs(op, rule_nodes([*op.ranks, *all_rules(op)]))
+    shape_nodes = [n for i in op.inferences for n in (i.shape, *([i.count] if i.count is not None else []))]
+    used_by_infer = needs(op, [*shape_nodes, *rule_nodes(op.ranks)])
+    return {
+        "op": op.name,
+        "snake": snake(op.name),
+        "summary": op.definition.summary or "",
+        "enums": [(p.name, p.definition.enum) for p in op.params if p.definition.enum],
+        "inputs": op.inputs,
+        "outputs": op.outputs,
+        "params": [_param_slot(p) for p in op.params],
+        "ranks": [texts.rule(r) for r in op.ranks],
+        "unpack": texts.unpack(used),
+        "steps": texts.prepare(used),
+        "rules": [texts.rule(r) for r in op.rules],
+        "backends": [_backend(op, name, texts) for name in op.definition.backends],
+        "infer": {
+            "unpack": texts.unpack(used_by_infer, outputs=False),
+            "prepare": texts.prepare(used_by_infer),
+            "outputs": [_inference(i, texts) for i in op.inferences],
+            "settled": len(op.inferences) == len(op.outputs),
+        },
+        "kernel": _kernel(op, texts),
+    }
+
+
+def _param_slot(p: Param) -> dict[str, Any]:
+    dims = [-1 if d is None else d for d in p.definition.dims] + [0, 0]
+    return {"name": p.name, "dtype": BY_SHORT[p.definition.base].enumerator, "rank": len(p.definition.dims),
+            "dims": dims[:2], "required": p.required, "values": list(p.definition.enum.values())}  # fmt: skip
+
+
+def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
+    read = {n for node in rule_nodes(op.backend_rules[name]) for n in free_names(node)}
+    table = []
+    for row in op.type_rows[name]:
+        cells = [BY_SHORT[d].enumerator if d else "OPDB_NO_DTYPE" for cell in row.cells.values() for d in (*cell, "")]
+        table.append((row.id, cells))
+    return {
+        "name": name,
+        "rules": [texts.rule(r) for r in op.backend_rules[name]],
+        "context": [n for n in ("arch", "sdk") if n in read],
+        "rows": table,
+        "sentence": TYPES_SENTENCE.format(name),
+    }
+
+
+def _inference(inference: Inference, texts: _Op) -> dict[str, Any]:
+    names = dict(texts.names)
+    if inference.index:
+        names[inference.index] = Name(INT)
+    count = texts.emit(inference.count, 1) if inference.count is not None else None
+    return {"output": inference.output, "shape": texts.emit(inference.shape, 2, names), "count": count, "index": inference.index}
+
+
+def _kernel(op: CompiledOp, texts: _Op) -> dict[str, Any] | None:
+    kernel = op.definition.kernel
+    if kernel is None:
+        return None
+    arguments = [*(s.name for s in op.inputs), *(p.name for p in op.params), *(s.name for s in op.outputs)]
+    used = needs(op, [], also=arguments)
+    return {
+        "function": kernel.function,
+        "dtypes": [BY_SHORT[d].enumerator for d in kernel.dtypes],
+        "first": op.inputs[0],
+        "unpack": texts.unpack(used),
+        "prepare": texts.prepare(used),
+        "arguments": arguments,
+    }
