@@ -15,7 +15,6 @@ import os
 import platform
 import shlex
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -116,11 +115,11 @@ def prepare(folder: Path | None = None, forwarding: Path | None = None) -> Envir
     return Environment(folder, htp, (lib, package.parent / "onnxruntime_qnn.libs"))
 
 
-def require_active() -> None:
+def require_active() -> str:
     """Refuses to go on unless this process was started in such an environment.
 
     Without it, importing executorch's Qualcomm backend downloads a vendor SDK.
-    Raises OpdbError with the cure.
+    Returns QNN_SDK_ROOT.  Raises OpdbError with the cure.
     """
     root = os.environ.get("QNN_SDK_ROOT")
     cure = 'start the process after: eval "$(opdb executorch env)"'
@@ -132,6 +131,7 @@ def require_active() -> None:
     if str(lib) not in (p.rstrip("/") for p in os.environ.get("LD_LIBRARY_PATH", "").split(":")):
         raise OpdbError(f"LD_LIBRARY_PATH does not contain {lib}; {cure}")
     _executorch()
+    return root
 
 
 def forwarding_library() -> Path:
@@ -156,8 +156,7 @@ def environment_report() -> tuple[Check, ...]:
         _check("onnxruntime-qnn", lambda: "{} in {}".format(*_onnxruntime_qnn())),
         _check("forwarding library", forwarding_library),
     ]
-    root = os.environ.get("QNN_SDK_ROOT", "")
-    checks.append(_check("this process", lambda: require_active() or root))
+    checks.append(_check("this process", require_active))
     return tuple(checks)
 
 
@@ -243,10 +242,9 @@ def _make(folder: Path, identity: Mapping[str, str], links: Mapping[str, Path], 
             (lib / name).symlink_to(target)
         _write(lib / HTP, library.read_bytes())
         _write(made / MARKER, json.dumps(identity, indent=1).encode() + b"\n")
-        with contextlib.suppress(FileNotFoundError):
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-            os.rename(folder, old)  # onto an empty folder: allowed
-            shutil.rmtree(old)
+        if folder.exists():
+            os.rename(folder, made / "outdated")
+            shutil.rmtree(made / "outdated")
         try:
             os.rename(made, folder)
         except OSError:
@@ -263,7 +261,3 @@ def _write(path: Path, data: bytes) -> None:
         f.write(data)
         f.flush()
         os.fsync(f.fileno())
-
-
-if sys.platform == "win32":  # os.rename onto an empty folder is POSIX
-    raise ImportError("opdb.executorch needs Linux")

@@ -1,0 +1,237 @@
+"""ExecuTorch's own Qualcomm flow: PyTorch module -> ``.pte`` -> outputs on QNN's HTP emulation.
+
+``compile_module`` and ``run_pte`` work in a process that was started in the prepared environment
+(opdb.executorch.env); ``compile_program`` and ``run_program`` do the same in a child process.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import operator
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opdb.errors import MissingExtra, OpdbError
+from opdb.executorch import env, process
+from opdb.runtime.lowering import Reason
+
+PRECISIONS = ("fp16", "quantized")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What a child process registers before it compiles; see ``opdb.executorch.register.register``.
+
+    ``lower`` names the function ("module:function"), since a child cannot be handed one.
+    """
+
+    lower: str
+    target: Any
+    targets: tuple[str, ...]
+    whole: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """A compiled model.  Nodes are named as in ExecuTorch's edge graph; ex) aten_linear_default."""
+
+    pte: bytes
+    soc: str
+    delegated: tuple[str, ...]
+    not_delegated: tuple[str, ...]
+    reasons: Mapping[str, tuple[Reason, ...]] = field(default_factory=dict)  # of nodes not delegated
+    forms: Mapping[str, str] = field(default_factory=dict)  # node -> the lowering that opdb's builder took
+
+
+def compile_module(
+    module: Any, example_inputs: Sequence[Any], soc: str, precision: str = "fp16"
+) -> CompiledProgram:
+    """``module`` (torch.nn.Module) compiled for one SoC by ExecuTorch's flow, in this process.
+
+    ``example_inputs``: tensors that fix the shapes.  ``soc``: ExecuTorch's name of the chipset; ex) SM8650.
+    ``precision``: "fp16" (float graphs, computed in fp16 on HTP) or "quantized" (a quantised module).
+
+    Raises OpdbError for an unknown SoC or precision and for a process without the environment; what the
+    flow itself raises (ex) a failed finalize) passes through.
+    """
+    env.require_active()
+    chipset = _chipset(soc)
+    if precision not in PRECISIONS:
+        raise OpdbError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
+    from executorch.backends.qualcomm.utils import utils as qnn
+    from executorch.exir import ExecutorchBackendConfig
+
+    from opdb.executorch import register
+
+    register.forget()
+    options = qnn.generate_htp_compiler_spec(use_fp16=precision == "fp16")
+    specs = qnn.generate_qnn_executorch_compiler_spec(chipset, options)
+    try:
+        edge = qnn.to_edge_transform_and_lower_to_qnn(module, tuple(example_inputs), specs)
+    except RuntimeError as e:
+        if "was not decomposed or delegated" not in str(e):
+            raise
+        raise OpdbError(_kept_whole(str(e))) from e
+    # Contexts load only at the alignment that the vendor asks for: otherwise error 5005, or a crash.
+    config = ExecutorchBackendConfig(segment_alignment=qnn.get_qnn_context_binary_alignment())
+    delegated, rest = _split(edge.exported_program().graph_module)
+    return CompiledProgram(
+        pte=bytes(edge.to_executorch(config=config).buffer),
+        soc=soc,
+        delegated=delegated,
+        not_delegated=rest,
+        reasons=_reasons(rest),
+        forms=register.forms(),
+    )
+
+
+def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The outputs (tensors) of a program on ``inputs`` (tensors), by the runtime in the executorch wheel."""
+    env.require_active()
+    import executorch.backends.qualcomm  # noqa: F401  loads the backend's libraries
+    from executorch.extension.pybindings import _portable_lib
+
+    program = _portable_lib._load_for_executorch_from_buffer(pte)
+    outputs = tuple(o.clone() for o in program.run_method("forward", tuple(inputs)))
+    del program  # before the bytes, to which it holds no reference
+    return outputs
+
+
+def compile_program(
+    program: Any,
+    soc: str,
+    *,
+    environment: env.Environment,
+    precision: str = "fp16",
+    plugin: Plugin | None = None,
+    timeout: float = 600.0,
+    path: Sequence[str | Path] = (),
+) -> CompiledProgram:
+    """``program`` (torch.export.ExportedProgram, exported from positional inputs) compiled in a child.
+
+    ``plugin``: opdb's builders to use instead of ExecuTorch's own; None for the stock flow.
+    Raises OpdbError as ``compile_module`` does, and ChildError when the flow fails, crashes or hangs.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("torch", "torch") from None
+    _, kwargs = program.example_inputs or ((), {})
+    if kwargs:
+        raise OpdbError(
+            f"keyword inputs ({', '.join(kwargs)}): ExecuTorch's flow takes positional inputs only"
+        )
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    compiled: CompiledProgram = process.call(
+        "opdb.executorch.flow:_compile_saved",
+        buffer.getvalue(),
+        soc,
+        precision,
+        plugin,
+        environment=environment,
+        timeout=timeout,
+        path=path,
+    )
+    return compiled
+
+
+def run_program(
+    pte: bytes, inputs: Sequence[Any], *, environment: env.Environment, timeout: float = 600.0
+) -> tuple[np.ndarray[Any, Any], ...]:
+    """``run_pte`` in a child process; numpy arrays (or tensors) in, numpy arrays out."""
+    arrays = tuple(np.asarray(i) for i in inputs)
+    outputs: tuple[np.ndarray[Any, Any], ...] = process.call(
+        "opdb.executorch.flow:_run_arrays", pte, arrays, environment=environment, timeout=timeout
+    )
+    return outputs
+
+
+def _compile_saved(saved: bytes, soc: str, precision: str, plugin: Plugin | None) -> CompiledProgram:
+    """The child's side of ``compile_program``."""
+    env.require_active()
+    import torch
+
+    from opdb.executorch import register
+
+    program = torch.export.load(io.BytesIO(saved))
+    inputs = program.example_inputs[0]
+    if plugin is None:
+        return compile_module(program.module(check_guards=False), inputs, soc, precision)
+    register.register(process.resolve(plugin.lower), plugin.target, plugin.targets, whole=plugin.whole)
+    try:
+        return compile_module(program.module(check_guards=False), inputs, soc, precision)
+    finally:
+        register.unregister()
+
+
+def _run_arrays(pte: bytes, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """The child's side of ``run_program``."""
+    env.require_active()
+    import torch
+
+    return tuple(o.numpy() for o in run_pte(pte, [torch.from_numpy(a.copy()) for a in arrays]))
+
+
+def _chipset(soc: str) -> Any:
+    from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
+
+    names = [c.name for c in QcomChipset if c.value]  # 0 is "unknown"
+    if soc not in names:
+        close = difflib.get_close_matches(soc.upper(), names, 1)
+        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
+        raise OpdbError(f"SoC {soc!r} is not known to ExecuTorch; {hint}")
+    return QcomChipset[soc]
+
+
+def _split(graph_module: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the nodes inside and outside the delegates."""
+    inside: list[str] = []
+    outside: list[str] = []
+    for node in graph_module.graph.nodes:
+        if node.op == "get_attr" and hasattr(getattr(graph_module, node.target), "original_module"):
+            inner = getattr(graph_module, node.target).original_module.graph
+            inside += [
+                n.name for n in inner.nodes if n.op == "call_function" and n.target is not operator.getitem
+            ]
+        elif (
+            node.op == "call_function"
+            and node.target is not operator.getitem
+            and "executorch_call_delegate" not in str(node.target)
+        ):
+            outside.append(node.name)
+    return tuple(inside), tuple(outside)
+
+
+def _kept_whole(message: str) -> str:
+    """ExecuTorch keeps some operators whole for the delegate and stops when one is left out of it."""
+    from opdb.executorch import register
+
+    node = message.partition("Node ")[2].partition(" ")[0]
+    reasons = _reasons([node])[node]
+    words = "; ".join(f"{r.rule}: {r.message}" for r in reasons)
+    others = sorted(set(register.reasons()) - {node})
+    also = f" (also rejected: {', '.join(others)})" if others else ""
+    return f"{node}: not taken by QNN, and ExecuTorch cannot run it on the CPU either: {words}{also}"
+
+
+def _reasons(nodes: Collection[str]) -> dict[str, tuple[Reason, ...]]:
+    """Why each node was left out: opdb's reasons, or that the vendor's validator refused."""
+    from opdb.executorch import register
+
+    own, forms = register.reasons(), register.forms()
+    found = {}
+    for node in nodes:
+        if node in own:
+            found[node] = own[node]
+        elif node in forms:
+            why = "opdb's rules accept the node, QNN's validator refuses it; the log has its words"
+            found[node] = (Reason(forms[node], "vendor", why),)
+        else:
+            found[node] = (Reason("stock", "unknown", "left out by ExecuTorch's own builder or validator"),)
+    return found

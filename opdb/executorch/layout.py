@@ -1,0 +1,79 @@
+"""Layout arithmetic: where ExecuTorch has already permuted tensors, and what is then left to do.
+
+ExecuTorch's LayoutTransform pass moves regions of the graph to channels-last.  A node inside carries an
+*order* (``meta["axis_order"]``; ex) (0, 2, 3, 1)): its dynamic tensors of that rank are stored as
+``permute(tensor, order)``, while its arguments still speak of PyTorch's dimensions.  This module knows
+neither torch nor executorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opdb.runtime.lowering import Rejection, Transform
+
+#: Operators f with ``permute(f(x, ...), order) == f(permute(x, order), ...)`` once the arguments named
+#: ``dim`` or ``dims`` are renumbered (ATen's definitions), for tensors of one rank or of one element.
+_ELEMENTWISE = """
+    abs acos asin atan ceil clamp cos elu erf exp floor gelu hardsigmoid hardswish hardtanh leaky_relu log
+    logical_not neg reciprocal relu round rsqrt sigmoid sign silu sin softplus sqrt square tanh
+    add bitwise_and bitwise_or bitwise_xor div eq floor_divide ge gt le logical_and logical_or logical_xor lt
+    maximum minimum mul ne pow remainder sub where
+"""
+_ALONG_DIMS = """
+    amax amin cat cumsum flip max mean min slice slice_copy _softmax _log_softmax _safe_softmax softmax
+    split_with_sizes split_with_sizes_copy sum topk
+"""
+COMMUTING = frozenset(_ELEMENTWISE.split() + _ALONG_DIMS.split())
+DIMS = ("dim", "dims")
+
+
+def commutes(target: str) -> bool:
+    """``target``: ex) aten.softmax.int."""
+    namespace, _, rest = target.partition(".")
+    return namespace == "aten" and rest.partition(".")[0] in COMMUTING
+
+
+def renumber(dims: int | Sequence[int], order: Sequence[int]) -> int | list[int]:
+    """PyTorch dimensions (negative ones from the end) as dimensions of the permuted tensor."""
+    rank = len(order)
+    if isinstance(dims, int):
+        if not -rank <= dims < rank:
+            raise Rejection(f"dimension {dims} of a tensor of rank {rank}")
+        return list(order).index(dims % rank)
+    return [list(order).index(d % rank) for d in dims]
+
+
+def inverse(perm: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(perm)), key=perm.__getitem__))
+
+
+def stored(shape: Sequence[int], order: Sequence[int] | None) -> tuple[int, ...]:
+    """The shape that is stored for a dynamic tensor of PyTorch shape ``shape``."""
+    if order is None or len(shape) <= 1:
+        return tuple(shape)
+    if len(shape) != len(order):
+        raise Rejection(
+            f"a tensor of rank {len(shape)} at a node that ExecuTorch laid out for rank {len(order)}"
+        )
+    return tuple(shape[d] for d in order)
+
+
+def remaining(
+    transforms: Sequence[Transform], order: Sequence[int] | None, rank: int
+) -> tuple[Transform, ...]:
+    """The steps from the stored tensor to the operand: first back to PyTorch's order, then ``transforms``.
+
+    ``rank``: of the tensor before its transforms.  What cancels is gone: for a convolution nothing remains.
+    """
+    start = [] if order is None or rank <= 1 else [Transform("permute", inverse(order))]
+    out: list[Transform] = []
+    for t in (*start, *transforms):
+        if out and out[-1].kind == t.kind == "permute":
+            before = out.pop().values
+            t = Transform("permute", tuple(before[p] for p in t.values))
+        elif out and out[-1].kind == t.kind == "reshape":
+            out.pop()
+        if t.kind != "permute" or t.values != tuple(range(len(t.values))):
+            out.append(t)
+    return tuple(out)

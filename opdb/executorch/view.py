@@ -1,0 +1,172 @@
+"""One node of ExecuTorch's edge graph as a ``NodeView``: what generated builders see of it.
+
+A view is in PyTorch's order of dimensions, or, for a node that ExecuTorch has laid out and whose
+operator commutes with permutations (opdb.executorch.layout), in the stored order with its ``dim``
+arguments renumbered; then the rules are checked on what the backend really gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from executorch.backends.qualcomm.builders.node_visitor import NodeVisitor
+from executorch.backends.qualcomm.builders.utils import get_parameter, is_mutable_buffer_input, is_parameter
+from executorch.backends.qualcomm.utils.constants import (
+    QCOM_AXIS,
+    QCOM_AXIS_ORDER,
+    QCOM_BITWIDTH,
+    QCOM_OFFSET,
+    QCOM_SCALE,
+    QCOM_SCALE_OFFSET,
+)
+
+from opdb.dtypes import lookup
+from opdb.executorch import layout
+from opdb.op_config import Quant
+from opdb.runtime.lowering import Rejection, TensorRef
+
+
+class FxNodeView:
+    """``visitor`` lends the helpers of ExecuTorch's builder interface; ``target`` is the ATen name."""
+
+    def __init__(self, visitor: NodeVisitor, node: torch.fx.Node, target: str) -> None:
+        self.target = target
+        self.name = str(node.name)
+        self.node = node
+        self._visitor = visitor
+        self._sources: dict[tuple[str, int], torch.fx.Node] = {}
+        self._encodings: dict[Quant, tuple[Any, dict[str, Any]]] = {}
+        order = node.meta.get(QCOM_AXIS_ORDER)
+        identity = order is None or list(order) == list(range(len(order)))
+        #: the order in which this node's dynamic tensors are stored, or None for PyTorch's
+        self.order: tuple[int, ...] | None = None if identity else tuple(order)
+        #: True: shapes and ``dim`` arguments are in the stored order
+        self.in_stored_order = self.order is not None and self._commutes()
+
+    # -- what builders ask ------------------------------------------------------------------------
+
+    def arg(self, name: str) -> Any:
+        """The argument of this ATen schema name; see ``opdb.runtime.lowering.NodeView``."""
+        for position, schema in enumerate(self.node.target._schema.arguments):
+            if schema.name != name:
+                continue
+            if name in self.node.kwargs:
+                value = self.node.kwargs[name]
+            elif position < len(self.node.args):
+                value = self.node.args[position]
+            elif schema.has_default_value():
+                value = schema.default_value
+            else:
+                raise Rejection(f"the argument {name} of {self.target} is missing")
+            return self._argument(name, value)
+        raise Rejection(f"{self.target} has no argument {name} in this version of PyTorch")
+
+    def result(self, index: int) -> TensorRef:
+        return self.results()[index]
+
+    def results(self) -> Sequence[TensorRef]:
+        values = self.values()
+        return [self._ref(self.node, i, v, static=False) for i, v in enumerate(values)]
+
+    def result_used(self, index: int) -> bool:
+        if not isinstance(self.node.meta["val"], (tuple, list)):
+            return bool(self.node.users)
+        return any(
+            getattr(u.target, "__name__", "") == "getitem" and u.args[1] == index for u in self.node.users
+        )
+
+    # -- what the sink asks -----------------------------------------------------------------------
+
+    def source(self, ref: TensorRef) -> torch.fx.Node:
+        """The graph node behind a ref with a key."""
+        return self._sources[ref.key]  # type: ignore[index]
+
+    def index(self, ref: TensorRef) -> int:
+        """Which result of its node a ref with a key is."""
+        assert isinstance(ref.key, tuple)
+        return int(ref.key[1])
+
+    def values(self) -> list[Any]:
+        """The fake tensors of the node's results, in PyTorch's order."""
+        val = self.node.meta["val"]
+        return list(val) if isinstance(val, (tuple, list)) else [val]
+
+    def stored(self, tensor: Any) -> Any:
+        """``tensor`` as this node's dynamic tensors are stored."""
+        layout.stored(tensor.shape, self.order)  # rank check
+        return tensor if self.order is None or tensor.dim() <= 1 else tensor.permute(self.order).contiguous()
+
+    def encoding(self, quant: Quant) -> tuple[Any, dict[str, Any]]:
+        """ExecuTorch's encoding and config from which ``quant`` was read."""
+        if quant not in self._encodings:
+            raise Rejection("an encoding that no tensor of this node has")
+        encoding, config = self._encodings[quant]
+        return encoding, dict(config)
+
+    # -- how -------------------------------------------------------------------------------------
+
+    def _commutes(self) -> bool:
+        if not layout.commutes(self.target):
+            return False
+        ranks = {v.dim() for i, v in enumerate(self.values()) if self.result_used(i)}
+        tensors = [n.meta["val"] for n in self.node.all_input_nodes]
+        return ranks == {len(self.order or ())} and all(
+            t.dim() == len(self.order or ()) or t.numel() == 1 for t in tensors
+        )
+
+    def _argument(self, name: str, value: Any) -> Any:
+        if isinstance(value, torch.fx.Node):
+            return self._operand(value)
+        if isinstance(value, (list, tuple)):
+            items = [self._argument("", v) for v in value]
+            if self.in_stored_order and name in layout.DIMS:
+                return layout.renumber(items, self.order or ())
+            return items
+        if isinstance(value, torch.SymInt):
+            raise Rejection(f"the argument {name} is not known before the program runs")
+        if isinstance(value, int) and self.in_stored_order and name in layout.DIMS:
+            return layout.renumber(value, self.order or ())
+        if isinstance(value, (torch.dtype, torch.layout, torch.device, torch.memory_format)):
+            return str(value).removeprefix("torch.")
+        return value
+
+    def _operand(self, node: torch.fx.Node) -> TensorRef:
+        source = self._visitor.get_node(node)
+        program = self._visitor.edge_program
+        static = is_parameter(source, program) and not is_mutable_buffer_input(source, program)
+        value = source.meta["val"]
+        if isinstance(value, (tuple, list)):
+            raise Rejection(f"{source.name} has several results and is read as one")
+        return self._ref(source, 0, get_parameter(source, program) if static else value, static)
+
+    def _ref(self, source: torch.fx.Node, index: int, value: Any, static: bool) -> TensorRef:
+        if any(isinstance(d, torch.SymInt) for d in value.shape):
+            raise Rejection(f"{source.name} has a dimension that is not known before the program runs")
+        shape = tuple(int(d) for d in value.shape) or (1,)  # a scalar is [1] to QNN
+        if self.in_stored_order and (not static or len(shape) == len(self.order or ())):
+            shape = layout.stored(shape, self.order)
+        encoding, config = self._visitor.get_quant_encoding_conf(source, self.node)
+        dtype = lookup(self._visitor.get_data_type(value, config).name)
+        if dtype is None:
+            raise Rejection(f"{source.name} has a data type that QNN has no tensor for ({value.dtype})")
+        key = (str(source.name), index)
+        self._sources[key] = source
+        quant = _quant(encoding.name, config) if config else None
+        if quant is not None:
+            self._encodings[quant] = (encoding, config)
+        return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape)
+
+
+def _quant(encoding: str, config: dict[str, Any]) -> Quant:
+    """``Qnn_QuantizeParams_t`` from ExecuTorch's config; its offsets have QNN's sign already."""
+    name = encoding.removeprefix("QNN_QUANTIZATION_ENCODING_")
+    bits = config.get(QCOM_BITWIDTH)
+    if name in ("SCALE_OFFSET", "BW_SCALE_OFFSET"):
+        return Quant(name, (float(config[QCOM_SCALE]),), (int(config[QCOM_OFFSET]),), bits=bits)
+    if name in ("AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET"):
+        pairs = config[QCOM_SCALE_OFFSET]
+        scales = tuple(float(s) for s in pairs["scale"])
+        return Quant(name, scales, tuple(int(o) for o in pairs["offset"]), int(config[QCOM_AXIS]), bits)
+    raise Rejection(f"the encoding {name} is not carried by opdb's builders yet")

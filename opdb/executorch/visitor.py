@@ -1,0 +1,271 @@
+"""From lowered ops to the wrappers of ExecuTorch's Qualcomm backend: the sink of opdb's builders.
+
+``OpdbVisitor`` stands in the place of ExecuTorch's hand-written builders (NodeVisitor).  It runs twice
+for each node: while ExecuTorch partitions (a rejection sends the node to the CPU, with its reasons) and
+while it builds the graph of a partition (a rejection would leave a hole: OpdbError).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
+import numpy as np
+import torch
+from executorch.backends.qualcomm.builders.node_visitor import NodeVisitor
+from executorch.backends.qualcomm.builders.utils import get_parameter
+from executorch.backends.qualcomm.utils.constants import QCOM_DATA, QCOM_INSERTED_PERMUTE, QCOM_QUANT_ATTRS
+from torch._subclasses.fake_tensor import FakeTensor
+
+from opdb.dtypes import BY_SHORT
+from opdb.errors import OpdbError
+from opdb.executorch import layout
+from opdb.executorch.view import FxNodeView
+from opdb.op_config import ParamConfig
+from opdb.runtime.lowering import (
+    Lowered,
+    LoweredOp,
+    NodeView,
+    Reason,
+    Rejected,
+    Rejection,
+    TensorRef,
+    Transform,
+    layout_ops,
+)
+
+#: ``lower(view, target)``: the ops for a node, or why there are none.  ``target`` is passed on as given.
+Lower = Callable[[NodeView, Any], Lowered | Rejected]
+#: What PyQnnManagerAdaptor passes on; it drops 64-bit and string scalars with a log line.
+SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i8": np.int8, "i16": np.int16,
+           "i32": np.int32, "f32": np.float32}  # fmt: skip
+PACKAGE = "qti.aisw"
+NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
+STATIC = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_STATIC
+UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
+
+
+class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
+    """A builder for every target in ``names``; ``register`` makes one subclass per registration.
+
+    Class attributes set there: ``lower`` and ``lower_target`` (see ``Lower``); ``names``, edge name ->
+    ATen name of the spec; ``stock``, edge name -> the class replaced; ``accept`` and ``reject``, which
+    are told the outcome.
+    """
+
+    lower: Lower
+    lower_target: Any
+    names: dict[str, str]
+    stock: dict[str, type[NodeVisitor]]
+    accept: Callable[[str, str], None]
+    reject: Callable[[str, tuple[Reason, ...]], None]
+
+    def define_node(self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]) -> Any:
+        """The op wrappers of ``node``, or None (with reasons recorded) when it cannot be lowered."""
+        edge = node.target.__name__
+        if QCOM_INSERTED_PERMUTE in node.meta:  # ExecuTorch's own: its shape is not in its meta
+            arguments = (
+                self.external_ids,
+                self.edge_program,
+                self.enable_tensor_dump,
+                self.is_qnn_partitioner,
+            )
+            return self.stock[edge](*arguments).define_node(node, nodes_to_wrappers)
+        kind = type(self)
+        try:
+            view = FxNodeView(self, node, self.names[edge])
+            lowered = kind.lower(view, kind.lower_target)
+            if isinstance(lowered, Lowered):
+                wrappers = Sink(self, view, nodes_to_wrappers).realise(lowered)
+                kind.accept(node.name, lowered.form)
+                return wrappers
+            reasons = lowered.reasons
+        except Rejection as e:
+            reasons = (Reason(self.names[edge], "layout", str(e)),)
+        except Exception as e:
+            reasons = (Reason(self.names[edge], "internal", f"{type(e).__name__}: {e}"),)
+        if self._building():
+            words = "; ".join(r.message for r in reasons)
+            raise OpdbError(f"{node.name}: accepted while partitioning, rejected while building: {words}")
+        kind.reject(node.name, reasons)
+        return None
+
+    def _building(self) -> bool:
+        """True in a partition's own graph: its nodes carry the tag that the partitioner gave them."""
+        return any("delegation_tag" in n.meta for n in self.edge_program.graph_module.graph.nodes)
+
+
+class Sink:
+    """Realises the ops of one node.  Tensors are shared through ExecuTorch's ``nodes_to_wrappers``."""
+
+    def __init__(self, visitor: OpdbVisitor, view: FxNodeView, wrappers: dict[str, dict[int, Any]]) -> None:
+        self.visitor = visitor
+        self.view = view
+        self.wrappers = wrappers
+        self.ops: list[Any] = []
+        self.made = 0  # constants and intermediates that were named here
+
+    def realise(self, lowered: Lowered) -> list[Any]:
+        """PyQnnOpWrappers in order of execution."""
+        produced = {r.key for op in lowered.ops for r in op.outputs if r.key is not None}
+        for index in range(len(self.view.values())):
+            if self.view.result_used(index) and (self.view.name, index) not in produced:
+                raise Rejection(f"result {index} of {self.view.target} is used; {lowered.form} lacks it")
+        for i, op in enumerate(lowered.ops):
+            name = self.view.name if len(lowered.ops) == 1 else f"{self.view.name}_{i}_{op.op}"
+            self._op(name, op)
+        return self.ops
+
+    def _op(self, name: str, op: LoweredOp) -> None:
+        inputs = list(op.inputs)
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        operands = []
+        for i, ref in enumerate(inputs):
+            if ref is None:
+                raise Rejection(f"input {i} of {op.op} is left out, and ExecuTorch has no such tensor")
+            operands.append(self.operand(ref))
+        outputs = [self.output(ref) for ref in op.outputs]
+        self._wrap(name, op.op, operands, op.params, [wrapper for wrapper, _ in outputs])
+        for wrapper, ref in outputs:
+            if ref is not None:
+                self._store(wrapper, ref)
+
+    def _wrap(
+        self, name: str, kind: str, inputs: list[Any], params: Sequence[ParamConfig], outputs: list[Any]
+    ) -> None:
+        wrapper = PyQnn.PyQnnOpWrapper(name, PACKAGE, kind)
+        wrapper.AddInputTensors(inputs)
+        wrapper.AddOutputTensors(outputs)
+        for p in params:
+            _add_param(wrapper, p)
+        self.ops.append(wrapper)
+
+    # -- tensors ---------------------------------------------------------------------------------
+
+    def operand(self, ref: TensorRef) -> Any:
+        """The wrapper of an op's input, after its transforms."""
+        if ref.static:
+            return self._constant(ref)
+        if ref.local is not None:
+            wrapper = self._intermediate(ref, ref.local, ref.base_shape)
+        else:
+            source = self.view.source(ref)
+            tensor = self.view.stored(source.meta["val"])
+            wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
+        return self._transformed(wrapper, ref, layout_ops(self._from_stored(ref)))
+
+    def output(self, ref: TensorRef) -> tuple[Any, TensorRef | None]:
+        """The wrapper that an op writes, and ``ref`` if ops must follow to store it as the result."""
+        if ref.local is not None and not ref.transforms:
+            return self._intermediate(ref, ref.local, ref.shape), None
+        if ref.static or ref.key is None:
+            raise Rejection("an output that is neither a result nor an intermediate")
+        if self._from_stored(ref).transforms:
+            self.made += 1
+            return self._intermediate(ref, f"result{self.made}", ref.shape), ref
+        return self._result(ref), None
+
+    def _result(self, ref: TensorRef) -> Any:
+        index = self.view.index(ref)
+        tensor = self.view.stored(self.view.values()[index])
+        node = self.view.node
+        return self.visitor.define_tensor(node, node, tensor, NATIVE, self.wrappers, wrapper_idx=index)
+
+    def _store(self, wrapper: Any, ref: TensorRef) -> None:
+        """Ops from what an op wrote to the result as it is stored."""
+        steps = layout_ops(self._from_stored(ref), inverse=True)
+        wrapper = self._transformed(wrapper, ref, steps[:-1])
+        self._step(steps[-1], wrapper, self._result(ref))
+
+    def _transformed(self, wrapper: Any, ref: TensorRef, steps: Sequence[LoweredOp]) -> Any:
+        """Emits the Transposes and Reshapes after one another; the wrapper that the last one writes."""
+        for step in steps:
+            self.made += 1
+            result = self._intermediate(ref, f"step{self.made}", step.outputs[0].shape)
+            self._step(step, wrapper, result)
+            wrapper = result
+        return wrapper
+
+    def _step(self, step: LoweredOp, wrapper: Any, result: Any) -> None:
+        self._wrap(f"{self.view.name}_{step.op}{len(self.ops)}", step.op, [wrapper], step.params, [result])
+
+    def _from_stored(self, ref: TensorRef) -> TensorRef:
+        """``ref`` with what is left to do: its origin as stored, its transforms without what cancels."""
+        order = None if self.view.in_stored_order or ref.local is not None else self.view.order
+        transforms = layout.remaining(ref.transforms, order, len(ref.base_shape))
+        return replace(ref, base_shape=layout.stored(ref.base_shape, order), transforms=transforms)
+
+    def _intermediate(self, ref: TensorRef, name: str, shape: Sequence[int]) -> Any:
+        encoding, config = (UNDEFINED, {}) if ref.quant is None else self.view.encoding(ref.quant)
+        return self.visitor.define_custom_tensor_wrapper(
+            node_name=f"{self.view.name}_opdb_{name}",
+            tensor_type=NATIVE,
+            dtype=_dtype(ref.dtype),
+            quant_encoding=encoding,
+            quant_configs=config,
+            dims=torch.Size(shape),
+            tensor=None,
+            is_fake_tensor=True,
+            nodes_to_wrappers=self.wrappers,
+        )
+
+    def _constant(self, ref: TensorRef) -> Any:
+        """A static tensor: data of the program, or a value that the builder fills in."""
+        if ref.key is None:
+            if ref.fill is None:
+                raise Rejection("a static tensor without data")
+            if BY_SHORT[ref.dtype].quantized:
+                raise Rejection("a constant of a quantised type without an encoding")
+            self.made += 1
+            array = np.full(ref.shape, ref.fill, BY_SHORT[ref.dtype].numpy)
+            return self._static(f"{self.view.name}_opdb_constant{self.made}", ref, array, UNDEFINED, {})
+        source = self.view.source(ref)
+        steps = list(ref.transforms)
+        tensor = get_parameter(source, self.visitor.edge_program).detach()
+        if self.view.in_stored_order and self.view.order and tensor.dim() == len(self.view.order):
+            steps.insert(0, Transform("permute", self.view.order))
+        name = f"{source.name}_opdb" + "".join(f"_{s.kind[0]}{'x'.join(map(str, s.values))}" for s in steps)
+        encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
+        self.visitor.get_data_type(tensor, config)  # settles config's dtype
+        if isinstance(tensor, FakeTensor):  # while partitioning there is no data yet
+            return self._static(name, ref, None, encoding, config)
+        if config:
+            tensor = self.visitor.get_quant_tensor_value(tensor, source.meta[QCOM_QUANT_ATTRS], config)
+        for s in steps:
+            tensor = tensor.permute(s.values) if s.kind == "permute" else tensor.reshape(s.values)
+        array = tensor.contiguous().numpy().reshape(ref.shape)
+        if ref.dtype == "f32":
+            array = array.astype(np.float32)  # float64 parameters
+        return self._static(name, ref, array, encoding, config)
+
+    def _static(self, name: str, ref: TensorRef, array: Any, encoding: Any, config: dict[str, Any]) -> Any:
+        """One wrapper per name; ``array`` None: a tensor whose data is not known yet."""
+        if 0 not in self.wrappers[name]:
+            data = (np.array([]), False) if array is None else (array, True)
+            self.wrappers[name][0] = PyQnn.TensorWrapper(
+                name, STATIC, _dtype(ref.dtype), encoding, config, ref.rank, list(ref.shape), [], *data
+            )
+        return self.wrappers[name][0]
+
+
+def _dtype(short: str) -> Any:
+    found = getattr(PyQnn.Qnn_DataType_t, BY_SHORT[short].macro, None)
+    if found is None:
+        raise Rejection(f"ExecuTorch has no tensors of type {BY_SHORT[short].qnn}")
+    return found
+
+
+def _add_param(wrapper: Any, p: ParamConfig) -> None:
+    if p.shape is None:
+        if p.dtype not in SCALARS:
+            raise Rejection(f"ExecuTorch cannot pass the parameter {p.name} of type {BY_SHORT[p.dtype].qnn}")
+        wrapper.AddScalarParam(p.name, _dtype(p.dtype), {QCOM_DATA: SCALARS[p.dtype](p.value)})
+        return
+    if math.prod(p.shape) == 0:
+        raise Rejection(f"the parameter {p.name} is an empty tensor")
+    array = np.array(p.value, dtype=BY_SHORT[p.dtype].numpy).reshape(p.shape)
+    wrapper.AddTensorParam(p.name, _dtype(p.dtype), len(p.shape), list(p.shape), array, True)
