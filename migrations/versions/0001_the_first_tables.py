@@ -1,0 +1,871 @@
+"""The first tables"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "artifact",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("target", sa.Text(), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("sha256", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_artifact")),
+        sa.UniqueConstraint("path", name=op.f("uq_artifact_path")),
+    )
+    op.create_table(
+        "backend",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=True),
+        sa.Column("letter", sa.Text(), nullable=False),
+        sa.Column("context", sa.Text(), nullable=True),
+        sa.Column("more", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_backend_position")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_backend")),
+        sa.UniqueConstraint("letter", name=op.f("uq_backend_letter")),
+        sa.UniqueConstraint("name", name=op.f("uq_backend_name")),
+    )
+    op.create_table(
+        "conformance_case",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("sha256", sa.Text(), nullable=False),
+        sa.Column("op", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("backend", sa.Text(), nullable=False),
+        sa.Column("soc", sa.Text(), nullable=False),
+        sa.Column("sdk", sa.Text(), nullable=False),
+        sa.Column("type_row", sa.Text(), nullable=False),
+        sa.Column("config", sa.Text(), nullable=False),
+        sa.CheckConstraint("kind IN ('positive', 'negative')", name=op.f("ck_conformance_case_kind")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_conformance_case")),
+        sa.UniqueConstraint("name", "sha256", name=op.f("uq_conformance_case_name_sha256")),
+    )
+    op.create_table(
+        "decomposition",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("summary", sa.Text(), nullable=False),
+        sa.Column("guard", sa.Text(), nullable=True),
+        sa.Column("why", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_decomposition")),
+        sa.UniqueConstraint("name", name=op.f("uq_decomposition_name")),
+    )
+    op.create_table(
+        "implication",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("rule", sa.Text(), nullable=False),
+        sa.Column("implied_by", sa.Text(), nullable=False),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_implication")),
+        sa.UniqueConstraint("rule", "implied_by", name=op.f("uq_implication_rule_implied_by")),
+    )
+    op.create_table(
+        "library",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("package", sa.Text(), nullable=False),
+        sa.Column("version", sa.Text(), nullable=False),
+        sa.Column("build_id", sa.Text(), nullable=False),
+        sa.Column("sha256", sa.Text(), nullable=False),
+        sa.Column("backend", sa.Text(), nullable=False),
+        sa.Column("sdk", sa.Text(), nullable=False),
+        sa.Column("emulated", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_library")),
+        sa.UniqueConstraint(
+            "package",
+            "version",
+            "build_id",
+            "sha256",
+            "backend",
+            name=op.f("uq_library_package_version_build_id_sha256_backend"),
+        ),
+    )
+    op.create_table(
+        "retired",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("entry", sa.Text(), nullable=False),
+        sa.CheckConstraint("kind IN ('rules', 'ops')", name=op.f("ck_retired_kind")),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_retired_position")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_retired")),
+        sa.UniqueConstraint("kind", "position", name=op.f("uq_retired_kind_position")),
+    )
+    op.create_table(
+        "run",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("uid", sa.Text(), nullable=False),
+        sa.Column("started", sa.Text(), nullable=False),
+        sa.Column("finished", sa.Text(), nullable=True),
+        sa.Column("seed", sa.BigInteger(), nullable=True),
+        sa.Column("opdb_version", sa.Text(), nullable=False),
+        sa.Column("catalog_hash", sa.Text(), nullable=False),
+        sa.Column("command", sa.Text(), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_run")),
+        sa.UniqueConstraint("uid", name=op.f("uq_run_uid")),
+    )
+    op.create_table(
+        "sdk",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("version", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_sdk")),
+        sa.UniqueConstraint("version", name=op.f("uq_sdk_version")),
+    )
+    op.create_table(
+        "snapshot",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("hash", sa.Text(), nullable=False),
+        sa.Column("reader", sa.Text(), nullable=False),
+        sa.Column("synced_at", sa.Text(), nullable=False),
+        sa.CheckConstraint("id = 1", name=op.f("ck_snapshot_single")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_snapshot")),
+    )
+    op.create_table(
+        "soc",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("chip", sa.Text(), nullable=False),
+        sa.Column("soc_model", sa.Integer(), nullable=True),
+        sa.Column("htp_arch", sa.Integer(), nullable=True),
+        sa.Column("more", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_soc_position")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_soc")),
+        sa.UniqueConstraint("chip", name=op.f("uq_soc_chip")),
+    )
+    op.create_table(
+        "source",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("document", sa.Text(), nullable=False),
+        sa.Column("version", sa.Text(), nullable=True),
+        sa.Column("locator", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_source")),
+        sa.UniqueConstraint("text", name=op.f("uq_source_text")),
+    )
+    op.create_table(
+        "spec_file",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("sha256", sa.Text(), nullable=False),
+        sa.Column("synced_at", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_spec_file")),
+        sa.UniqueConstraint("path", name=op.f("uq_spec_file_path")),
+    )
+    op.create_table(
+        "artifact_input",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("artifact_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_artifact_input_position")),
+        sa.ForeignKeyConstraint(
+            ["artifact_id"],
+            ["artifact.id"],
+            name=op.f("fk_artifact_input_artifact_id_artifact"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_artifact_input")),
+        sa.UniqueConstraint("artifact_id", "path", name=op.f("uq_artifact_input_artifact_id_path")),
+        sa.UniqueConstraint("artifact_id", "position", name=op.f("uq_artifact_input_artifact_id_position")),
+    )
+    op.create_table(
+        "case_rule",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("conformance_case_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("rule", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_case_rule_position")),
+        sa.ForeignKeyConstraint(
+            ["conformance_case_id"],
+            ["conformance_case.id"],
+            name=op.f("fk_case_rule_conformance_case_id_conformance_case"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_case_rule")),
+        sa.UniqueConstraint(
+            "conformance_case_id", "position", name=op.f("uq_case_rule_conformance_case_id_position")
+        ),
+        sa.UniqueConstraint(
+            "conformance_case_id", "rule", name=op.f("uq_case_rule_conformance_case_id_rule")
+        ),
+    )
+    op.create_table(
+        "decomposition_name",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("decomposition_id", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("expression", sa.Text(), nullable=False),
+        sa.CheckConstraint("kind IN ('let', 'ignored')", name=op.f("ck_decomposition_name_kind")),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_decomposition_name_position")),
+        sa.ForeignKeyConstraint(
+            ["decomposition_id"],
+            ["decomposition.id"],
+            name=op.f("fk_decomposition_name_decomposition_id_decomposition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_decomposition_name")),
+        sa.UniqueConstraint(
+            "decomposition_id", "kind", "name", name=op.f("uq_decomposition_name_decomposition_id_kind_name")
+        ),
+        sa.UniqueConstraint(
+            "decomposition_id",
+            "kind",
+            "position",
+            name=op.f("uq_decomposition_name_decomposition_id_kind_position"),
+        ),
+    )
+    op.create_table(
+        "decomposition_step",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("decomposition_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("op", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_decomposition_step_position")),
+        sa.ForeignKeyConstraint(
+            ["decomposition_id"],
+            ["decomposition.id"],
+            name=op.f("fk_decomposition_step_decomposition_id_decomposition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_decomposition_step")),
+        sa.UniqueConstraint(
+            "decomposition_id", "position", name=op.f("uq_decomposition_step_decomposition_id_position")
+        ),
+    )
+    op.create_table(
+        "decomposition_target",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("decomposition_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("target", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_decomposition_target_position")),
+        sa.ForeignKeyConstraint(
+            ["decomposition_id"],
+            ["decomposition.id"],
+            name=op.f("fk_decomposition_target_decomposition_id_decomposition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_decomposition_target")),
+        sa.UniqueConstraint(
+            "decomposition_id", "position", name=op.f("uq_decomposition_target_decomposition_id_position")
+        ),
+    )
+    op.create_table(
+        "decomposition_tensor",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("decomposition_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("dims", sa.Text(), nullable=True),
+        sa.Column("shape", sa.Text(), nullable=True),
+        sa.Column("like_tensor", sa.Text(), nullable=False),
+        sa.CheckConstraint(
+            "dims IS NULL OR shape IS NULL", name=op.f("ck_decomposition_tensor_shape_or_dims")
+        ),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_decomposition_tensor_position")),
+        sa.ForeignKeyConstraint(
+            ["decomposition_id"],
+            ["decomposition.id"],
+            name=op.f("fk_decomposition_tensor_decomposition_id_decomposition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_decomposition_tensor")),
+        sa.UniqueConstraint(
+            "decomposition_id", "name", name=op.f("uq_decomposition_tensor_decomposition_id_name")
+        ),
+        sa.UniqueConstraint(
+            "decomposition_id", "position", name=op.f("uq_decomposition_tensor_decomposition_id_position")
+        ),
+    )
+    op.create_table(
+        "definition",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("summary", sa.Text(), nullable=True),
+        sa.Column("source_id", sa.Integer(), nullable=True),
+        sa.CheckConstraint("kind IN ('op', 'base')", name=op.f("ck_definition_kind")),
+        sa.ForeignKeyConstraint(["source_id"], ["source.id"], name=op.f("fk_definition_source_id_source")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_definition")),
+    )
+    op.create_table(
+        "executor",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("version", sa.Text(), nullable=False),
+        sa.Column("backend", sa.Text(), nullable=False),
+        sa.Column("library_id", sa.Integer(), nullable=True),
+        sa.ForeignKeyConstraint(["library_id"], ["library.id"], name=op.f("fk_executor_library_id_library")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_executor")),
+        sa.UniqueConstraint("name", "version", name=op.f("uq_executor_name_version")),
+    )
+    op.create_table(
+        "probe_run",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("uid", sa.Text(), nullable=False),
+        sa.Column("library_id", sa.Integer(), nullable=False),
+        sa.Column("started", sa.Text(), nullable=False),
+        sa.Column("finished", sa.Text(), nullable=True),
+        sa.Column("seed", sa.BigInteger(), nullable=True),
+        sa.Column("opdb_version", sa.Text(), nullable=False),
+        sa.Column("catalog_hash", sa.Text(), nullable=False),
+        sa.Column("command", sa.Text(), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["library_id"], ["library.id"], name=op.f("fk_probe_run_library_id_library")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_probe_run")),
+        sa.UniqueConstraint("uid", name=op.f("uq_probe_run_uid")),
+    )
+    op.create_table(
+        "base",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_base_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_base")),
+        sa.UniqueConstraint("definition_id", name=op.f("uq_base_definition_id")),
+        sa.UniqueConstraint("name", name=op.f("uq_base_name")),
+    )
+    op.create_table(
+        "kernel",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("function", sa.Text(), nullable=False),
+        sa.Column("dtypes", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_kernel_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_kernel")),
+        sa.UniqueConstraint("definition_id", name=op.f("uq_kernel_definition_id")),
+    )
+    op.create_table(
+        "op_backend",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("backend_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("source_id", sa.Integer(), nullable=True),
+        sa.Column("since", sa.Text(), nullable=True),
+        sa.Column("until", sa.Text(), nullable=True),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_op_backend_position")),
+        sa.ForeignKeyConstraint(
+            ["backend_id"], ["backend.id"], name=op.f("fk_op_backend_backend_id_backend")
+        ),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_op_backend_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(["source_id"], ["source.id"], name=op.f("fk_op_backend_source_id_source")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_op_backend")),
+        sa.UniqueConstraint(
+            "definition_id", "backend_id", name=op.f("uq_op_backend_definition_id_backend_id")
+        ),
+        sa.UniqueConstraint("definition_id", "position", name=op.f("uq_op_backend_definition_id_position")),
+    )
+    op.create_table(
+        "op_let",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("expression", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_op_let_position")),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_op_let_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_op_let")),
+        sa.UniqueConstraint("definition_id", "name", name=op.f("uq_op_let_definition_id_name")),
+        sa.UniqueConstraint("definition_id", "position", name=op.f("uq_op_let_definition_id_position")),
+    )
+    op.create_table(
+        "op_param",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("type", sa.Text(), nullable=False),
+        sa.Column("dtype", sa.Text(), nullable=False),
+        sa.Column("dims", sa.Text(), nullable=False),
+        sa.Column("optional", sa.Boolean(), nullable=False),
+        sa.Column("default_value", sa.Text(), nullable=True),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("doc", sa.Text(), nullable=True),
+        sa.CheckConstraint(
+            "kind IN ('axis', 'axes', 'perm', 'shape', 'pads', 'scalar')", name=op.f("ck_op_param_kind")
+        ),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_op_param_position")),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_op_param_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_op_param")),
+        sa.UniqueConstraint("definition_id", "name", name=op.f("uq_op_param_definition_id_name")),
+        sa.UniqueConstraint("definition_id", "position", name=op.f("uq_op_param_definition_id_position")),
+    )
+    op.create_table(
+        "op_rule",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("backend_id", sa.Integer(), nullable=True),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("strength", sa.Text(), nullable=False),
+        sa.Column("guard", sa.Text(), nullable=True),
+        sa.Column("expression", sa.Text(), nullable=False),
+        sa.Column("why", sa.Text(), nullable=True),
+        sa.Column("source_id", sa.Integer(), nullable=True),
+        sa.CheckConstraint(
+            "kind IN ('signature', 'rank', 'derived', 'written', 'types')", name=op.f("ck_op_rule_kind")
+        ),
+        sa.CheckConstraint("strength IN ('require', 'expect')", name=op.f("ck_op_rule_strength")),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_op_rule_position")),
+        sa.ForeignKeyConstraint(["backend_id"], ["backend.id"], name=op.f("fk_op_rule_backend_id_backend")),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_op_rule_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(["source_id"], ["source.id"], name=op.f("fk_op_rule_source_id_source")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_op_rule")),
+        sa.UniqueConstraint("definition_id", "name", name=op.f("uq_op_rule_definition_id_name")),
+    )
+    op.create_table(
+        "op_tensor",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("output", sa.Boolean(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("dims", sa.Text(), nullable=True),
+        sa.Column("shape", sa.Text(), nullable=True),
+        sa.Column("dtypes", sa.Text(), nullable=False),
+        sa.Column("optional", sa.Boolean(), nullable=False),
+        sa.Column("static", sa.Boolean(), nullable=False),
+        sa.Column("variadic", sa.Boolean(), nullable=False),
+        sa.Column("minimum", sa.Integer(), nullable=False),
+        sa.Column("count", sa.Text(), nullable=True),
+        sa.Column("index_name", sa.Text(), nullable=True),
+        sa.Column("layout", sa.Text(), nullable=True),
+        sa.Column("doc", sa.Text(), nullable=True),
+        sa.CheckConstraint("dims IS NULL OR shape IS NULL", name=op.f("ck_op_tensor_shape_or_dims")),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_op_tensor_position")),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_op_tensor_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_op_tensor")),
+        sa.UniqueConstraint("definition_id", "name", name=op.f("uq_op_tensor_definition_id_name")),
+        sa.UniqueConstraint(
+            "definition_id", "output", "position", name=op.f("uq_op_tensor_definition_id_output_position")
+        ),
+    )
+    op.create_table(
+        "probe_result",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("probe_run_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("op", sa.Text(), nullable=False),
+        sa.Column("type_row", sa.Text(), nullable=False),
+        sa.Column("backend", sa.Text(), nullable=False),
+        sa.Column("soc", sa.Text(), nullable=False),
+        sa.Column("sdk", sa.Text(), nullable=False),
+        sa.Column("config", sa.Text(), nullable=False),
+        sa.Column("validates", sa.Text(), nullable=False),
+        sa.Column("finalizes", sa.Text(), nullable=False),
+        sa.Column("executes", sa.Text(), nullable=False),
+        sa.Column("code", sa.BigInteger(), nullable=True),
+        sa.Column("code_name", sa.Text(), nullable=False),
+        sa.Column("log", sa.Text(), nullable=False),
+        sa.Column("seconds", sa.Float(), nullable=True),
+        sa.Column("detail", sa.Text(), nullable=False),
+        sa.CheckConstraint(
+            "executes IN ('yes', 'no', 'unknown', 'crashed', 'hung', 'not-applicable')",
+            name=op.f("ck_probe_result_executes"),
+        ),
+        sa.CheckConstraint(
+            "finalizes IN ('yes', 'no', 'unknown', 'crashed', 'hung', 'not-applicable')",
+            name=op.f("ck_probe_result_finalizes"),
+        ),
+        sa.CheckConstraint(
+            "validates IN ('yes', 'no', 'unknown', 'crashed', 'hung', 'not-applicable')",
+            name=op.f("ck_probe_result_validates"),
+        ),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_probe_result_position")),
+        sa.ForeignKeyConstraint(
+            ["probe_run_id"],
+            ["probe_run.id"],
+            name=op.f("fk_probe_result_probe_run_id_probe_run"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_probe_result")),
+        sa.UniqueConstraint("probe_run_id", "position", name=op.f("uq_probe_result_probe_run_id_position")),
+    )
+    op.create_table(
+        "quant_rule",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("value", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_quant_rule_position")),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_quant_rule_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_quant_rule")),
+        sa.UniqueConstraint("definition_id", "name", name=op.f("uq_quant_rule_definition_id_name")),
+        sa.UniqueConstraint("definition_id", "position", name=op.f("uq_quant_rule_definition_id_position")),
+    )
+    op.create_table(
+        "result",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("conformance_case_id", sa.Integer(), nullable=False),
+        sa.Column("executor_id", sa.Integer(), nullable=False),
+        sa.Column("soc", sa.Text(), nullable=False),
+        sa.Column("declared", sa.Text(), nullable=False),
+        sa.Column("validates", sa.Text(), nullable=False),
+        sa.Column("finalizes", sa.Text(), nullable=False),
+        sa.Column("executes", sa.Text(), nullable=False),
+        sa.Column("matches", sa.Text(), nullable=False),
+        sa.Column("rules", sa.Text(), nullable=False),
+        sa.Column("code", sa.BigInteger(), nullable=True),
+        sa.Column("code_name", sa.Text(), nullable=False),
+        sa.Column("log", sa.Text(), nullable=False),
+        sa.Column("error_max", sa.Float(), nullable=True),
+        sa.Column("ulp", sa.Float(), nullable=True),
+        sa.Column("seconds", sa.Float(), nullable=True),
+        sa.Column("detail", sa.Text(), nullable=False),
+        sa.CheckConstraint(
+            "declared IN ('yes', 'no', 'unknown', 'crashed', 'hung', 'not-applicable')",
+            name=op.f("ck_result_declared"),
+        ),
+        sa.CheckConstraint(
+            "executes IN ('yes', 'no', 'unknown', 'crashed', 'hung', 'not-applicable')",
+            name=op.f("ck_result_executes"),
+        ),
+        sa.CheckConstraint(
+            "finalizes IN ('yes', 'no', 'unknown', 'crashed', 'hung', 'not-applicable')",
+            name=op.f("ck_result_finalizes"),
+        ),
+        sa.CheckConstraint(
+            "matches IN ('yes', 'no', 'unknown', 'crashed', 'hung', 'not-applicable')",
+            name=op.f("ck_result_matches"),
+        ),
+        sa.CheckConstraint(
+            "validates IN ('yes', 'no', 'unknown', 'crashed', 'hung', 'not-applicable')",
+            name=op.f("ck_result_validates"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["conformance_case_id"],
+            ["conformance_case.id"],
+            name=op.f("fk_result_conformance_case_id_conformance_case"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["executor_id"], ["executor.id"], name=op.f("fk_result_executor_id_executor")
+        ),
+        sa.ForeignKeyConstraint(
+            ["run_id"], ["run.id"], name=op.f("fk_result_run_id_run"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_result")),
+        sa.UniqueConstraint(
+            "run_id",
+            "conformance_case_id",
+            "executor_id",
+            "soc",
+            name=op.f("uq_result_run_id_conformance_case_id_executor_id_soc"),
+        ),
+    )
+    with op.batch_alter_table("result", schema=None) as batch_op:
+        batch_op.create_index(
+            batch_op.f("ix_result_conformance_case_id"), ["conformance_case_id"], unique=False
+        )
+        batch_op.create_index(batch_op.f("ix_result_executor_id"), ["executor_id"], unique=False)
+
+    op.create_table(
+        "sample",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("value", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_sample_position")),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_sample_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_sample")),
+        sa.UniqueConstraint("definition_id", "position", name=op.f("uq_sample_definition_id_position")),
+    )
+    op.create_table(
+        "step_binding",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("decomposition_step_id", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("expression", sa.Text(), nullable=False),
+        sa.CheckConstraint(
+            "kind IN ('inputs', 'absent', 'params', 'outputs')", name=op.f("ck_step_binding_kind")
+        ),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_step_binding_position")),
+        sa.ForeignKeyConstraint(
+            ["decomposition_step_id"],
+            ["decomposition_step.id"],
+            name=op.f("fk_step_binding_decomposition_step_id_decomposition_step"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_step_binding")),
+        sa.UniqueConstraint(
+            "decomposition_step_id",
+            "kind",
+            "name",
+            name=op.f("uq_step_binding_decomposition_step_id_kind_name"),
+        ),
+        sa.UniqueConstraint(
+            "decomposition_step_id",
+            "kind",
+            "position",
+            name=op.f("uq_step_binding_decomposition_step_id_kind_position"),
+        ),
+    )
+    op.create_table(
+        "tolerance",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("dtype", sa.Text(), nullable=False),
+        sa.Column("ulp", sa.Text(), nullable=False),
+        sa.Column("absolute", sa.Float(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_tolerance_position")),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_tolerance_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_tolerance")),
+        sa.UniqueConstraint("definition_id", "dtype", name=op.f("uq_tolerance_definition_id_dtype")),
+        sa.UniqueConstraint("definition_id", "position", name=op.f("uq_tolerance_definition_id_position")),
+    )
+    op.create_table(
+        "torch_mapping",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("target", sa.Text(), nullable=False),
+        sa.Column("guard", sa.Text(), nullable=True),
+        sa.Column("why", sa.Text(), nullable=True),
+        sa.Column("source_id", sa.Integer(), nullable=True),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_torch_mapping_position")),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_torch_mapping_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(["source_id"], ["source.id"], name=op.f("fk_torch_mapping_source_id_source")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_torch_mapping")),
+        sa.UniqueConstraint(
+            "definition_id", "position", name=op.f("uq_torch_mapping_definition_id_position")
+        ),
+        sa.UniqueConstraint("definition_id", "target", name=op.f("uq_torch_mapping_definition_id_target")),
+    )
+    op.create_table(
+        "op",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("definition_id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("package", sa.Text(), nullable=False),
+        sa.Column("base_id", sa.Integer(), nullable=True),
+        sa.Column("hash", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["base_id"], ["base.id"], name=op.f("fk_op_base_id_base")),
+        sa.ForeignKeyConstraint(
+            ["definition_id"],
+            ["definition.id"],
+            name=op.f("fk_op_definition_id_definition"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_op")),
+        sa.UniqueConstraint("definition_id", name=op.f("uq_op_definition_id")),
+        sa.UniqueConstraint("name", name=op.f("uq_op_name")),
+    )
+    op.create_table(
+        "op_enum",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("op_param_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("value", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_op_enum_position")),
+        sa.ForeignKeyConstraint(
+            ["op_param_id"], ["op_param.id"], name=op.f("fk_op_enum_op_param_id_op_param"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_op_enum")),
+        sa.UniqueConstraint("op_param_id", "name", name=op.f("uq_op_enum_op_param_id_name")),
+        sa.UniqueConstraint("op_param_id", "position", name=op.f("uq_op_enum_op_param_id_position")),
+    )
+    op.create_table(
+        "torch_binding",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("torch_mapping_id", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("expression", sa.Text(), nullable=False),
+        sa.CheckConstraint(
+            "kind IN ('inputs', 'absent', 'params', 'outputs', 'ignored')", name=op.f("ck_torch_binding_kind")
+        ),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_torch_binding_position")),
+        sa.ForeignKeyConstraint(
+            ["torch_mapping_id"],
+            ["torch_mapping.id"],
+            name=op.f("fk_torch_binding_torch_mapping_id_torch_mapping"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_torch_binding")),
+        sa.UniqueConstraint(
+            "torch_mapping_id", "kind", "name", name=op.f("uq_torch_binding_torch_mapping_id_kind_name")
+        ),
+        sa.UniqueConstraint(
+            "torch_mapping_id",
+            "kind",
+            "position",
+            name=op.f("uq_torch_binding_torch_mapping_id_kind_position"),
+        ),
+    )
+    op.create_table(
+        "type_config",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("op_backend_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_type_config_position")),
+        sa.ForeignKeyConstraint(
+            ["op_backend_id"],
+            ["op_backend.id"],
+            name=op.f("fk_type_config_op_backend_id_op_backend"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_type_config")),
+        sa.UniqueConstraint("op_backend_id", "name", name=op.f("uq_type_config_op_backend_id_name")),
+        sa.UniqueConstraint("op_backend_id", "position", name=op.f("uq_type_config_op_backend_id_position")),
+    )
+    op.create_table(
+        "type_row",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("type_config_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_type_row_position")),
+        sa.ForeignKeyConstraint(
+            ["type_config_id"],
+            ["type_config.id"],
+            name=op.f("fk_type_row_type_config_id_type_config"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_type_row")),
+        sa.UniqueConstraint("type_config_id", "name", name=op.f("uq_type_row_type_config_id_name")),
+        sa.UniqueConstraint("type_config_id", "position", name=op.f("uq_type_row_type_config_id_position")),
+    )
+    op.create_table(
+        "type_cell",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("type_row_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("slot", sa.Text(), nullable=False),
+        sa.Column("dtypes", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_type_cell_position")),
+        sa.ForeignKeyConstraint(
+            ["type_row_id"],
+            ["type_row.id"],
+            name=op.f("fk_type_cell_type_row_id_type_row"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_type_cell")),
+        sa.UniqueConstraint("type_row_id", "position", name=op.f("uq_type_cell_type_row_id_position")),
+        sa.UniqueConstraint("type_row_id", "slot", name=op.f("uq_type_cell_type_row_id_slot")),
+    )
+
+
+def downgrade() -> None:
+    op.drop_table("type_cell")
+    op.drop_table("type_row")
+    op.drop_table("type_config")
+    op.drop_table("torch_binding")
+    op.drop_table("op_enum")
+    op.drop_table("op")
+    op.drop_table("torch_mapping")
+    op.drop_table("tolerance")
+    op.drop_table("step_binding")
+    op.drop_table("sample")
+    with op.batch_alter_table("result", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_result_executor_id"))
+        batch_op.drop_index(batch_op.f("ix_result_conformance_case_id"))
+
+    op.drop_table("result")
+    op.drop_table("quant_rule")
+    op.drop_table("probe_result")
+    op.drop_table("op_tensor")
+    op.drop_table("op_rule")
+    op.drop_table("op_param")
+    op.drop_table("op_let")
+    op.drop_table("op_backend")
+    op.drop_table("kernel")
+    op.drop_table("base")
+    op.drop_table("probe_run")
+    op.drop_table("executor")
+    op.drop_table("definition")
+    op.drop_table("decomposition_tensor")
+    op.drop_table("decomposition_target")
+    op.drop_table("decomposition_step")
+    op.drop_table("decomposition_name")
+    op.drop_table("case_rule")
+    op.drop_table("artifact_input")
+    op.drop_table("spec_file")
+    op.drop_table("source")
+    op.drop_table("soc")
+    op.drop_table("snapshot")
+    op.drop_table("sdk")
+    op.drop_table("run")
+    op.drop_table("retired")
+    op.drop_table("library")
+    op.drop_table("implication")
+    op.drop_table("decomposition")
+    op.drop_table("conformance_case")
+    op.drop_table("backend")
+    op.drop_table("artifact")

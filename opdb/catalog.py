@@ -1,0 +1,168 @@
+"""The catalogue as one immutable value: what came out of SQL, or is about to go in.
+
+Everything that generates or judges works on a ``Catalog``.  Ops are in the order of their names, backends and
+SoCs in the order of their files.  Two catalogues are equal when their hashes are: the hash covers every
+field of every definition, in order, and nothing else (no dates, no paths, no row numbers).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from opdb.compiled import CompiledOp, compile_op
+from opdb.model import BaseDef, Decomposition, OpDef, resolve
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One QNN backend (specs/backends.yaml)."""
+
+    name: str  # ex) HTP
+    letter: str  # of its rules' ids; ex) H
+    id: int | None = None  # QNN's backend id; ex) 6
+    context: Mapping[str, str] | None = None  # what its rules may read besides; ex) {"arch": "u32"}
+    more: Mapping[str, Any] = field(default_factory=dict)  # the other fields of the file
+
+    @property
+    def per_soc(self) -> bool:
+        """Whether a verdict depends on the SoC."""
+        return bool(self.context and "arch" in self.context)
+
+    def data(self) -> dict[str, Any]:
+        """The entry as the file has it."""
+        known = {
+            "id": self.id,
+            "letter": self.letter,
+            "context": None if self.context is None else dict(self.context),
+        }
+        return {k: v for k, v in known.items() if v is not None} | dict(self.more)
+
+
+@dataclass(frozen=True)
+class Soc:
+    """One system on chip (specs/socs.yaml)."""
+
+    chip: str  # ex) SM8650
+    soc_model: int | None = None  # QNN_SOC_MODEL; ex) 57
+    htp_arch: int | None = None  # ex) 75
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def data(self) -> dict[str, Any]:
+        known = {"chip": self.chip, "soc_model": self.soc_model, "htp_arch": self.htp_arch}
+        return {k: v for k, v in known.items() if v is not None} | dict(self.more)
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """A snapshot of all definitions.  ``own``: each op as its file says it, before its base is merged in."""
+
+    own: Mapping[str, OpDef]
+    bases: Mapping[str, BaseDef]
+    decompositions: Mapping[str, Decomposition]
+    backends: Mapping[str, Backend]
+    socs: Mapping[str, Soc]
+    retired: Mapping[str, tuple[Any, ...]]  # "rules", "ops": names never to be used again
+    ops: Mapping[str, OpDef] = field(init=False)  # with bases merged in
+    _compiled: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("own", "bases", "decompositions"):
+            object.__setattr__(self, name, _ordered(getattr(self, name)))
+        for name in ("backends", "socs", "retired"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        object.__setattr__(
+            self, "ops", MappingProxyType({n: resolve(o, self.bases) for n, o in self.own.items()})
+        )
+
+    @property
+    def context(self) -> dict[str, Mapping[str, str]]:
+        """What the rules of each backend may read besides the op: the second argument of ``compile_op``."""
+        return {name: b.context or {} for name, b in self.backends.items()}
+
+    def compiled(self, name: str) -> CompiledOp:
+        """The typed form of an op; worked out once.  Raises KeyError for an unknown op."""
+        if name not in self._compiled:
+            self._compiled[name] = compile_op(self.ops[name], self.context)
+        return self._compiled[name]
+
+    def op_hash(self, name: str) -> str:
+        """sha256 over everything that the meaning of one op depends on."""
+        used = {b: self.backends[b].data() for b in self.ops[name].backends if b in self.backends}
+        return _sha256([name, _data(self.ops[name]), used])
+
+    @cached_property
+    def hash(self) -> str:
+        """sha256 over all definitions."""
+        return _sha256(
+            {
+                "ops": {n: _data(o) for n, o in self.own.items()},
+                "bases": {n: _data(b) for n, b in self.bases.items()},
+                "decompositions": {n: _data(d) for n, d in self.decompositions.items()},
+                "backends": [[n, b.data()] for n, b in self.backends.items()],
+                "socs": [s.data() for s in self.socs.values()],
+                "retired": {k: list(v) for k, v in sorted(self.retired.items())},
+            }
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Catalog) and self.hash == other.hash
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+
+def backends_of(data: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Backend]:
+    """The backends in the data of backends.yaml."""
+    return {
+        name: Backend(name, e["letter"], e.get("id"), e.get("context"), _rest(e, "letter", "id", "context"))
+        for name, e in (data or {}).items()
+    }
+
+
+def socs_of(data: list[Mapping[str, Any]] | None) -> dict[str, Soc]:
+    """The SoCs in the data of socs.yaml."""
+    return {
+        e["chip"]: Soc(
+            e["chip"], e.get("soc_model"), e.get("htp_arch"), _rest(e, "chip", "soc_model", "htp_arch")
+        )
+        for e in data or []
+    }
+
+
+def retired_of(data: Mapping[str, list[Any]] | None) -> dict[str, tuple[Any, ...]]:
+    """The names in the data of retired.yaml."""
+    return {kind: tuple((data or {}).get(kind) or ()) for kind in ("ops", "rules")}
+
+
+def _rest(entry: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    return {k: v for k, v in entry.items() if k not in known or v is None}
+
+
+def _ordered(items: Mapping[str, T]) -> Mapping[str, T]:
+    return MappingProxyType({name: items[name] for name in sorted(items)})
+
+
+def _data(model: BaseModel) -> Any:
+    """The model's fields, in order; mappings become lists of pairs, because their order is meaning."""
+    return _pairs(model.model_dump(mode="json"))
+
+
+def _pairs(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [[k, _pairs(v)] for k, v in value.items()]
+    return [_pairs(v) for v in value] if isinstance(value, list) else value
+
+
+def _sha256(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,235 @@
+"""The tables that every sync brings in line with the specs."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Float, Integer, UniqueConstraint
+
+from opdb.schema.columns import maybe, number, of, one_of, parts, position, shape, table, text, to
+
+# -- what the world has
+
+source = table(
+    "source", text("text"), text("document"), maybe("version"), maybe("locator"), UniqueConstraint("text")
+)
+backend = table(
+    "backend",
+    *position(),
+    text("name"),
+    Column("number", Integer, nullable=True),  # QNN's backend id
+    text("letter"),  # of its rules; ex) H
+    maybe("context"),  # JSON: what its rules may read; ex) {"arch": "u32"}
+    text("more", "{}"),  # JSON: the other fields of backends.yaml
+    UniqueConstraint("name"),
+    UniqueConstraint("letter"),
+)
+soc = table(
+    "soc",
+    *position(),
+    text("chip"),  # ex) SM8650
+    Column("soc_model", Integer, nullable=True),
+    Column("htp_arch", Integer, nullable=True),
+    text("more", "{}"),
+    UniqueConstraint("chip"),
+)
+sdk = table("sdk", text("version"), UniqueConstraint("version"))
+retired = table(
+    "retired",
+    text("kind"),
+    *position(),
+    text("entry"),  # JSON
+    one_of("kind", ("rules", "ops")),
+    UniqueConstraint("kind", "position"),
+)
+spec_file = table("spec_file", text("path"), text("sha256"), text("synced_at"), UniqueConstraint("path"))
+snapshot = table(
+    "snapshot",  # one row: the state that the last sync left
+    text("hash"),
+    text("reader"),  # which code read the files
+    text("synced_at"),
+    CheckConstraint("id = 1", name="single"),
+)
+
+# -- ops and bases
+
+definition = table(
+    "definition", text("kind"), maybe("summary"), to("source", nullable=True), one_of("kind", ("op", "base"))
+)
+base = table(
+    "base", of("definition"), text("name"), UniqueConstraint("definition_id"), UniqueConstraint("name")
+)
+op = table(
+    "op",
+    of("definition"),
+    text("name"),
+    text("package"),
+    to("base", nullable=True),
+    text("hash"),
+    UniqueConstraint("definition_id"),
+    UniqueConstraint("name"),
+)
+op_tensor = table(
+    "op_tensor",
+    of("definition"),
+    Column("output", Boolean, nullable=False),
+    *position(),
+    text("name"),
+    *shape(),
+    text("dtypes", ""),  # short names between spaces
+    Column("optional", Boolean, nullable=False),
+    Column("static", Boolean, nullable=False),
+    Column("variadic", Boolean, nullable=False),
+    number("minimum"),
+    maybe("count"),
+    maybe("index_name"),
+    maybe("layout"),
+    maybe("doc"),
+    UniqueConstraint("definition_id", "output", "position"),
+    UniqueConstraint("definition_id", "name"),
+)
+op_param = parts(
+    "op_param",
+    "definition",
+    text("type"),  # as written; ex) u32[2] = [1, 1]
+    text("dtype"),  # ex) u32
+    text("dims"),  # ex) [2]
+    Column("optional", Boolean, nullable=False),
+    maybe("default_value"),
+    text("kind"),
+    maybe("doc"),
+    one_of("kind", ("axis", "axes", "perm", "shape", "pads", "scalar")),
+)
+op_enum = parts("op_enum", "op_param", Column("value", BigInteger, nullable=False))
+op_let = parts("op_let", "definition", text("expression"))
+RULE_KINDS = ("signature", "rank", "derived", "written", "types")  # in the order of checking
+op_rule = table(
+    "op_rule",
+    of("definition"),
+    to("backend", nullable=True),
+    *position(),
+    text("name"),  # ex) C3
+    text("kind"),
+    text("strength"),
+    maybe("guard"),  # `when`
+    text("expression"),
+    maybe("why"),
+    to("source", nullable=True),
+    one_of("kind", RULE_KINDS),
+    one_of("strength", ("require", "expect")),
+    UniqueConstraint("definition_id", "name"),
+)
+op_backend = table(
+    "op_backend",
+    of("definition"),
+    to("backend"),
+    *position(),
+    to("source", nullable=True),
+    maybe("since"),  # first SDK
+    maybe("until"),  # last SDK
+    UniqueConstraint("definition_id", "position"),
+    UniqueConstraint("definition_id", "backend_id"),
+)
+type_config = parts("type_config", "op_backend")
+type_row = parts("type_row", "type_config")  # ex) HTP.FP16.1
+type_cell = parts(
+    "type_cell", "type_row", text("dtypes"), key="slot"
+)  # short names between spaces: each is allowed
+torch_mapping = parts(
+    "torch_mapping", "definition", maybe("guard"), maybe("why"), to("source", nullable=True), key="target"
+)
+BINDING_KINDS = ("inputs", "absent", "params", "outputs", "ignored")
+torch_binding = parts(
+    "torch_binding",
+    "torch_mapping",
+    text("expression"),  # of an ignored argument: the reason
+    one_of("kind", BINDING_KINDS),
+    within=("kind",),
+)
+quant_rule = parts("quant_rule", "definition", text("value"))  # JSON
+kernel = table(
+    "kernel", of("definition"), text("function"), text("dtypes"), UniqueConstraint("definition_id")
+)
+tolerance = parts(
+    "tolerance", "definition", text("ulp"), Column("absolute", Float, nullable=False), key="dtype"
+)
+sample = table(
+    "sample",
+    of("definition"),
+    *position(),
+    text("value"),  # JSON
+    UniqueConstraint("definition_id", "position"),
+)
+
+# -- decompositions
+
+decomposition = table(
+    "decomposition", text("name"), text("summary"), maybe("guard"), maybe("why"), UniqueConstraint("name")
+)
+decomposition_target = table(
+    "decomposition_target",
+    of("decomposition"),
+    *position(),
+    text("target"),
+    UniqueConstraint("decomposition_id", "position"),
+)
+decomposition_name = parts(
+    "decomposition_name",  # named expressions, and ignored arguments with their reasons
+    "decomposition",
+    text("expression"),
+    one_of("kind", ("let", "ignored")),
+    within=("kind",),
+)
+decomposition_tensor = parts("decomposition_tensor", "decomposition", *shape(), text("like_tensor"))
+decomposition_step = table(
+    "decomposition_step",
+    of("decomposition"),
+    *position(),
+    text("op"),
+    UniqueConstraint("decomposition_id", "position"),
+)
+step_binding = parts(
+    "step_binding",
+    "decomposition_step",
+    text("expression"),
+    one_of("kind", BINDING_KINDS[:-1]),
+    within=("kind",),
+)
+
+#: In an order in which parents come first.
+DEFINITIONS = (
+    *(
+        source,
+        backend,
+        soc,
+        sdk,
+        retired,
+        spec_file,
+        snapshot,
+        definition,
+        base,
+        op,
+        op_tensor,
+        op_param,
+        op_enum,
+    ),
+    *(
+        op_let,
+        op_rule,
+        op_backend,
+        type_config,
+        type_row,
+        type_cell,
+        torch_mapping,
+        torch_binding,
+        quant_rule,
+    ),
+    *(
+        kernel,
+        tolerance,
+        sample,
+        decomposition,
+        decomposition_target,
+        decomposition_name,
+        decomposition_tensor,
+    ),
+    *(decomposition_step, step_binding),
+)

@@ -1,0 +1,45 @@
+"""Where the database and the specs are: the option, else the environment, else the default."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from opdb.errors import OpdbError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def is_source_tree() -> bool:
+    """Whether this opdb runs from a checkout: the folder beside the package holds specs/ops."""
+    return (_PACKAGE.parent / "specs" / "ops").is_dir()
+
+
+def database_url(option: str | None = None) -> str:
+    """The URL of the catalogue's database (or the path of an SQLite file, as the user wrote it)."""
+    return option or os.environ.get("OPDB_URL") or f"sqlite:///{_data_folder() / 'opdb.db'}"
+
+
+def specs_folder(option: str | Path | None = None) -> Path:
+    """The folder with ops/, bases/, backends.yaml...  Raises OpdbError if it is not there."""
+    named = option or os.environ.get("OPDB_SPECS")
+    folder = Path(named).expanduser() if named else _default_specs()
+    if not (folder / "ops").is_dir():
+        raise OpdbError(
+            f"{folder}: not a folder of specs (it has no ops/); name one with --specs or OPDB_SPECS"
+        )
+    return folder
+
+
+def _default_specs() -> Path:
+    return _PACKAGE.parent / "specs" if is_source_tree() else _PACKAGE / "specs"
+
+
+def _data_folder() -> Path:
+    """The user's data folder.  platformdirs, slow to import, is asked only where the rule is not that of XDG."""
+    if os.name == "posix" and os.uname().sysname == "Linux":
+        base = os.environ.get("XDG_DATA_HOME", "").strip()
+        return (Path(base) if base else Path("~/.local/share").expanduser()) / "opdb"
+    import platformdirs
+
+    return platformdirs.user_data_path("opdb", appauthor=False)

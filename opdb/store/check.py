@@ -1,0 +1,218 @@
+"""Reads a folder of specs and judges it as a whole: every fault of every file, with its place.
+
+What one file can say wrong by itself is found by ``opdb.spec`` (form) and ``opdb.compiled`` (meaning); here
+is what needs two files: bases, backends, SoCs, retired names, the ops of decompositions.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from opdb.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.compiled import CompileError, Fault
+from opdb.errors import Problem, SpecError
+from opdb.model import Body, Rule
+from opdb.spec import Document, SpecSet, gather, reread
+
+Place = tuple[str | int, ...]
+
+
+def read_catalog(folder: Path, known: Mapping[str, Any] = MappingProxyType({})) -> Catalog:
+    """The catalogue in a folder of specs, every op compiled.  Raises SpecError with all faults of all files.
+
+    ``known``: models of files that need not be read again (``opdb.spec.gather``).
+    """
+    specs, problems = gather(folder, known)
+    check = _Check(folder, specs)
+    check.problems += problems
+    backends, socs, retired = check.backends(), check.socs(), check.retired()
+    # An op that could not be read is not unknown.
+    broken = {Path(p.path).stem for p in problems}
+    own = {name: op for name, op in specs.own.items() if name in specs.ops}
+    catalog = Catalog(own, specs.bases, specs.decompositions, backends, socs, retired)
+    readable = not any(p.path == "backends.yaml" for p in check.problems)
+    for name in catalog.own:
+        check.op(catalog, name, readable)
+    for name in catalog.decompositions:
+        check.decomposition(catalog, name, broken)
+    if check.problems:
+        raise SpecError(sorted(set(check.problems)))
+    return catalog
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    close = difflib.get_close_matches(name, known, 1)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; known: {', '.join(known)}" if 0 < len(known) <= 12 else ""
+
+
+class _Check:
+    def __init__(self, folder: Path, specs: SpecSet) -> None:
+        self.folder, self.specs = folder, specs
+        self.problems: list[Problem] = []
+        self.read: dict[str, Document] = dict(specs.documents)
+
+    def document(self, name: str) -> Document:
+        if name not in self.read:
+            self.read[name] = reread(self.folder, name)
+        return self.read[name]
+
+    def problem(self, name: str, at: Place, message: str, offset: int = 0, key: bool = False) -> None:
+        document = self.document(name)
+        place = (*at, "__key__") if key and (*at, "__key__") in document.places else at
+        self.problems.append(document.problem(place, message, offset))
+
+    # -- files of their own form
+
+    def backends(self) -> dict[str, Any]:
+        data, name = self.specs.backends, "backends.yaml"
+        if data is None:
+            return {}
+        if not isinstance(data, dict):
+            self.problem(name, (), "expected a mapping; ex) HTP: {id: 6, letter: H}")
+            return {}
+        good: dict[str, Any] = {}
+        letters: dict[str, str] = {"C": "the op's own rules"}
+        for backend, entry in data.items():
+            fault = _backend_fault(entry, letters)
+            if fault:
+                self.problem(name, (backend,), fault)
+            else:
+                letters[entry["letter"]] = backend
+                good[backend] = entry
+        return dict(backends_of(good))
+
+    def socs(self) -> dict[str, Any]:
+        data, name = self.specs.socs, "socs.yaml"
+        if data is None:
+            return {}
+        if not isinstance(data, list):
+            self.problem(name, (), "expected a list; ex) - {chip: SM8650, soc_model: 57, htp_arch: 75}")
+            return {}
+        good: dict[str, Any] = {}
+        for i, entry in enumerate(data):
+            fault = _soc_fault(entry, good)
+            if fault:
+                self.problem(name, (i,), fault)
+            else:
+                good[entry["chip"]] = entry
+        return dict(socs_of(list(good.values())))
+
+    def retired(self) -> dict[str, tuple[Any, ...]]:
+        data, name = self.specs.retired, "retired.yaml"
+        good: dict[str, Any] = {}
+        if data is not None and not isinstance(data, dict):
+            self.problem(name, (), "expected a mapping; ex) rules: [LayerNorm.C9]")
+            data = None
+        for kind, entries in (data or {}).items():
+            if kind not in ("rules", "ops") or not isinstance(entries, list | None):
+                self.problem(name, (kind,), "expected 'rules' or 'ops', each a list of names")
+            else:
+                good[kind] = entries
+        return retired_of(good)
+
+    def retired_names(self, kind: str, catalog: Catalog) -> set[str]:
+        """Entries are names, or mappings with the name under ``name``."""
+        return {
+            str(e.get("name", "")) if isinstance(e, dict) else str(e) for e in catalog.retired.get(kind, ())
+        }
+
+    # -- ops
+
+    def op(self, catalog: Catalog, name: str, backends_known: bool) -> None:
+        file = f"ops/{name}.yaml"
+        own = catalog.own[name]
+        if name in self.retired_names("ops", catalog):
+            self.problem(
+                file, ("op",), f"the name '{name}' is retired (retired.yaml) and cannot be used again"
+            )
+        if backends_known:
+            self.names(catalog, name, file)
+        try:
+            catalog.compiled(name)
+        except CompileError as error:
+            for fault in error.faults:
+                self.fault(file, own.extends, fault)
+
+    def fault(self, file: str, base: str | None, fault: Fault) -> None:
+        """A fault of the merged op, in the file that says the part: the op's, or its base's."""
+        part = fault.at[:2]
+        if (
+            base is not None
+            and part not in self.document(file).places
+            and part in self.document(f"bases/{base}.yaml").places
+        ):
+            file = f"bases/{base}.yaml"
+        self.problem(file, fault.at, fault.message, fault.column)
+
+    def names(self, catalog: Catalog, name: str, file: str) -> None:
+        """Backends are known, ids of rules have their letter, are used once and are not retired."""
+        op = catalog.ops[name]
+        retired = self.retired_names("rules", catalog)
+        seen: dict[str, str] = {}
+        for backend, prefix, rules in _rule_groups(op, catalog):
+            at: Place = ("constraints",) if backend is None else ("backends", backend, "constraints")
+            if backend is not None and backend not in catalog.backends:
+                fault = f"no backend '{backend}' in backends.yaml{_hint(backend, catalog.backends)}"
+                self.fault(file, op.extends, Fault((*at[:2], "__key__"), fault))
+                continue
+            for ident in rules:
+                where = backend or "the op's own rules"
+                problem = None
+                if not (ident.startswith(prefix) and ident[len(prefix) :].isdigit()):
+                    problem = f"the rule '{ident}' of {where} must be named {prefix}1, {prefix}2, ..."
+                elif ident in seen:
+                    problem = f"the rule '{ident}' is also one of {seen[ident]}"
+                elif f"{name}.{ident}" in retired:
+                    problem = f"the id {name}.{ident} is retired (retired.yaml); give the rule a new one"
+                if problem:
+                    self.fault(file, op.extends, Fault((*at, ident, "__key__"), problem))
+                seen[ident] = where
+
+    def decomposition(self, catalog: Catalog, name: str, broken: set[str]) -> None:
+        for i, step in enumerate(catalog.decompositions[name].ops):
+            if step.op not in catalog.ops and step.op not in broken:
+                message = f"no op '{step.op}' in ops/{_hint(step.op, catalog.ops)}"
+                self.problem(f"decompositions/{name}.yaml", ("ops", i, "op"), message)
+
+
+def _rule_groups(op: Body, catalog: Catalog) -> list[tuple[str | None, str, Mapping[str, Rule]]]:
+    groups: list[tuple[str | None, str, Mapping[str, Rule]]] = [(None, "C", op.constraints)]
+    for name, backend in op.backends.items():
+        letter = catalog.backends[name].letter if name in catalog.backends else ""
+        groups.append((name, letter, backend.constraints))
+    return groups
+
+
+def _backend_fault(entry: Any, letters: Mapping[str, str]) -> str | None:
+    if not isinstance(entry, dict):
+        return "expected a mapping; ex) {id: 6, letter: H}"
+    letter, context, ident = entry.get("letter"), entry.get("context"), entry.get("id")
+    if not isinstance(letter, str) or not (len(letter) == 1 and letter.isascii() and letter.isupper()):
+        return "'letter' must be one capital letter, with which the backend's rule ids begin; ex) H"
+    if letter in letters:
+        return f"the letter '{letter}' is that of {letters[letter]}"
+    if ident is not None and type(ident) is not int:
+        return "'id' must be QNN's number of the backend; ex) 6"
+    if context is not None and not (
+        isinstance(context, dict) and all(isinstance(v, str) for v in context.values())
+    ):
+        return "'context' must map names to data types; ex) {arch: u32}"
+    return None
+
+
+def _soc_fault(entry: Any, seen: Mapping[str, Any]) -> str | None:
+    if not isinstance(entry, dict) or not isinstance(entry.get("chip"), str):
+        return "expected a mapping with 'chip'; ex) {chip: SM8650, soc_model: 57, htp_arch: 75}"
+    if entry["chip"] in seen:
+        return f"the chip '{entry['chip']}' is given twice"
+    for name in ("soc_model", "htp_arch"):
+        if entry.get(name) is not None and type(entry[name]) is not int:
+            return f"'{name}' must be a number"
+    return None

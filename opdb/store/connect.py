@@ -1,0 +1,211 @@
+"""Connections to the catalogue's database: SQLite or PostgreSQL, every failure one line with the cure.
+
+Principles.  A transaction is opened here or nowhere, and is a snapshot: it sees one state, from begin to
+end.  Writers wait for each other (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock) at most
+``WAIT`` seconds.  A database without the tables of this version is refused before anything is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+
+from opdb.errors import MissingExtra, OpdbError
+from opdb.schema import REVISION
+
+#: Seconds that a transaction waits for another one, and a connection for a server.
+WAIT = 10
+_LOCK = 0x6F706462  # the advisory lock of writers on PostgreSQL: "opdb"
+_CURES = (
+    # (part of the driver's message, what it means and the cure)
+    ("file is not a database", "is not an SQLite database; name another file with --db or OPDB_URL"),
+    (
+        "unable to open database file",
+        "cannot be opened; check that the folder exists and that you may write to it",
+    ),
+    (
+        "readonly database",
+        "is read-only; give yourself the right to write to the file and its folder, or name another",
+    ),
+    ("database is locked", f"is in use by another process (waited {WAIT} s); try again when that has ended"),
+    ("lock timeout", f"is in use by another process (waited {WAIT} s); try again when that has ended"),
+    (
+        "disk image is malformed",
+        "is damaged; move it away, then run 'opdb init' and 'opdb db restore' with your last dump",
+    ),
+    ("database or disk is full", "cannot grow: the disk is full"),
+    ("disk i/o error", "cannot be read or written: the disk reports an error"),
+)
+
+
+class Database:
+    """A database by URL; nothing is opened before the first transaction."""
+
+    def __init__(self, url: str) -> None:
+        self.url = parse_url(url)
+        self._engine: Engine | None = None
+
+    @property
+    def name(self) -> str:
+        """How messages name the database: the file, or the URL without its password."""
+        return self.url.database or "" if self.sqlite else self.url.render_as_string(hide_password=True)
+
+    @property
+    def sqlite(self) -> bool:
+        return self.url.get_backend_name() == "sqlite"
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            self._engine = _sqlite_engine(self.url) if self.sqlite else _postgres_engine(self.url)
+        return self._engine
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One consistent, read-only view of the catalogue and its history."""
+        with self.transaction(write=False) as connection:
+            self.require_tables(connection)
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction: all of it, or nothing if an exception leaves the block."""
+        with self.transaction(write=True) as connection:
+            self.require_tables(connection)
+            yield connection
+
+    @contextmanager
+    def transaction(self, write: bool, migrate: bool = False) -> Iterator[Connection]:
+        """A transaction on a database in any state.  Raises OpdbError when the database fails.
+
+        ``migrate``: tables may be rebuilt, which must not count as the deletion of their rows' parents.
+        """
+        if self.sqlite and not write and not Path(self.name).exists():
+            raise OpdbError(
+                f"{self.name}: no such database; create it with 'opdb init' or name another with --db or OPDB_URL"
+            )
+        try:
+            with self.engine.connect() as connection:
+                if not self.sqlite:
+                    connection.execution_options(
+                        isolation_level="READ COMMITTED" if write else "REPEATABLE READ"
+                    )
+                connection.execution_options(opdb_write=write, opdb_migrate=migrate)
+                with connection.begin():
+                    yield connection
+        except IntegrityError:
+            raise
+        except DBAPIError as error:
+            raise self.failure(error) from error
+
+    def require_tables(self, connection: Connection) -> None:
+        """OpdbError unless the tables have the revision that this code is made for."""
+        found = self.revision(connection)
+        if found is None:
+            raise OpdbError(f"{self.name}: the database has no opdb tables; create them with 'opdb init'")
+        if found != REVISION:
+            older = found < REVISION
+            cure = (
+                "bring it up to date with 'opdb db upgrade'"
+                if older
+                else "install the newer opdb that wrote it"
+            )
+            raise OpdbError(
+                f"{self.name}: the tables have revision {found}, this opdb needs {REVISION}; {cure}"
+            )
+
+    def revision(self, connection: Connection) -> str | None:
+        """The Alembic revision of the tables; None where there are none."""
+        if not connection.dialect.has_table(connection, "alembic_version"):
+            return None
+        row = connection.exec_driver_sql("SELECT version_num FROM alembic_version").first()
+        return str(row[0]) if row else None
+
+    def failure(self, error: DBAPIError) -> OpdbError:
+        """The driver's error as one line that names the database and the cure."""
+        text = " ".join(str(error.orig).split())
+        for part, meaning in _CURES:
+            if part in text.lower():
+                return OpdbError(f"{self.name}: {meaning}")
+        if (not self.sqlite and error.connection_invalidated) or "connection" in text.lower():
+            return OpdbError(
+                f"{self.name}: cannot connect: {_first(text)}; check the URL and that the server runs"
+            )
+        return OpdbError(f"{self.name}: {_first(text)}")
+
+
+def _first(text: str) -> str:
+    """The beginning of a driver's message, without its hints."""
+    return text.split(" Is the server running")[0].split(" HINT:")[0][:300].rstrip(". ")
+
+
+def parse_url(text: str) -> URL:
+    """The database that a user named: a URL, or the path of an SQLite file."""
+    if "://" not in text:
+        return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise OpdbError(_NOT_A_URL.format(text.split("@")[-1])) from None
+    system = url.get_backend_name()
+    if system == "sqlite":
+        if not url.database or url.database == ":memory:":
+            raise OpdbError(
+                "a database in memory would be gone after each command; name a file, ex) sqlite:////data/opdb.db"
+            )
+        return URL.create("sqlite", database=str(Path(url.database).absolute()))
+    if system in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    raise OpdbError(
+        f"opdb works with SQLite and PostgreSQL, not with '{system}'; ex) sqlite:////data/opdb.db"
+    )
+
+
+_NOT_A_URL = "'{}' is not the URL of a database; ex) sqlite:////data/opdb.db or postgresql://user@host/opdb"
+
+
+def _sqlite_engine(url: URL) -> Engine:
+    engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": WAIT})
+
+    @event.listens_for(engine, "connect")
+    def connect(dbapi: Any, _record: Any) -> None:
+        dbapi.isolation_level = None  # BEGIN is ours: the driver's own comes too late for a snapshot
+        dbapi.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        options = connection.get_execution_options()
+        write = options.get("opdb_write", False)
+        if options.get("opdb_migrate", False):
+            connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
+        if write and connection.exec_driver_sql("PRAGMA journal_mode").scalar() != "wal":
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+        if not write:
+            connection.exec_driver_sql("PRAGMA query_only = ON")
+
+    return engine
+
+
+def _postgres_engine(url: URL) -> Engine:
+    try:
+        options = f"-c lock_timeout={WAIT * 1000}"
+        engine = create_engine(
+            url, poolclass=NullPool, connect_args={"connect_timeout": WAIT, "options": options}
+        )
+    except ModuleNotFoundError:
+        raise MissingExtra("psycopg, the driver for PostgreSQL,", "postgres") from None
+    except NoSuchModuleError as error:
+        raise OpdbError(str(error)) from None
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        if connection.get_execution_options().get("opdb_write", False):
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+
+    return engine

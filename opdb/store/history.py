@@ -1,0 +1,184 @@
+"""Writes and reads what no spec can bring back: artifacts, probes, runs, results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, func, insert, select, update
+
+from opdb import schema as t
+from opdb.errors import OpdbError
+from opdb.store.records import (
+    ArtifactRecord,
+    CaseRecord,
+    ExecutorRecord,
+    LibraryRecord,
+    ProbeRecord,
+    ResultRecord,
+    RunRecord,
+)
+
+Natural = Mapping[str, Any]
+
+
+def artifacts(connection: Connection) -> dict[str, ArtifactRecord]:
+    """The generated files that are on record, by path."""
+    inputs: dict[int, list[str]] = {}
+    for r in connection.execute(select(t.artifact_input).order_by(t.artifact_input.c.position)):
+        inputs.setdefault(r.artifact_id, []).append(r.path)
+    return {
+        r.path: ArtifactRecord(r.path, r.target, r.key, r.sha256, tuple(inputs.get(r.id, ())))
+        for r in sorted(connection.execute(select(t.artifact)), key=lambda r: str(r.path))
+    }
+
+
+def record_artifacts(
+    connection: Connection, records: Iterable[ArtifactRecord], removed: Iterable[str]
+) -> None:
+    """Puts these records in place of those with the same paths; forgets ``removed``."""
+    records = list(records)
+    gone = {*removed, *(r.path for r in records)}
+    for path in sorted(gone):
+        connection.execute(delete(t.artifact).where(t.artifact.c.path == path))
+    for record in records:
+        row = {"path": record.path, "target": record.target, "key": record.key, "sha256": record.sha256}
+        ident = _insert(connection, t.artifact, row)
+        inputs = [
+            {"artifact_id": ident, "position": i, "path": p}
+            for i, p in enumerate(dict.fromkeys(record.inputs))
+        ]
+        if inputs:
+            connection.execute(insert(t.artifact_input), inputs)
+
+
+def _insert(connection: Connection, table: Table, row: Natural) -> int:
+    key = connection.execute(insert(table), row).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _find_or_insert(connection: Connection, table: Table, natural: Natural, more: Natural) -> int:
+    conditions = [table.c[k] == v for k, v in natural.items()]
+    found = connection.execute(select(table.c.id).where(*conditions)).scalar()
+    return int(found) if found is not None else _insert(connection, table, {**natural, **more})
+
+
+def record_library(connection: Connection, record: LibraryRecord) -> int:
+    natural = asdict(record)
+    more = {k: natural.pop(k) for k in ("sdk", "emulated")}
+    return _find_or_insert(connection, t.library, natural, more)
+
+
+def begin_run(
+    connection: Connection, table: Table, record: RunRecord, library: LibraryRecord | None = None
+) -> int:
+    row = asdict(record)
+    if library is not None:
+        row["library_id"] = record_library(connection, library)
+    return _insert(connection, table, row)
+
+
+def finish_run(connection: Connection, table: Table, run: int, finished: str) -> None:
+    connection.execute(update(table).where(table.c.id == run).values(finished=finished))
+
+
+def _executor(connection: Connection, record: ExecutorRecord) -> int:
+    library = None if record.library is None else record_library(connection, record.library)
+    natural = {"name": record.name, "version": record.version}
+    return _find_or_insert(
+        connection, t.executor, natural, {"backend": record.backend, "library_id": library}
+    )
+
+
+def _full(op: str, rules: Sequence[str]) -> list[str]:
+    return [r if "." in r else f"{op}.{r}" for r in dict.fromkeys(rules)]
+
+
+def _case(connection: Connection, record: CaseRecord) -> int:
+    content = json.dumps(astuple(record), ensure_ascii=True)
+    natural = {"name": record.name, "sha256": hashlib.sha256(content.encode()).hexdigest()}
+    row = {k: v for k, v in asdict(record).items() if k not in ("name", "rules")}
+    conditions = [t.conformance_case.c[k] == v for k, v in natural.items()]
+    found = connection.execute(select(t.conformance_case.c.id).where(*conditions)).scalar()
+    if found is not None:
+        return int(found)
+    ident = _insert(connection, t.conformance_case, {**natural, **row})
+    rules = [
+        {"conformance_case_id": ident, "position": i, "rule": r}
+        for i, r in enumerate(_full(record.op, record.rules))
+    ]
+    if rules:
+        connection.execute(insert(t.case_rule), rules)
+    return ident
+
+
+def record_results(connection: Connection, run: int, records: Iterable[ResultRecord]) -> None:
+    """Adds results to a run.  One of the same case, executor and SoC is replaced: a run can be resumed."""
+    executors: dict[ExecutorRecord, int] = {}
+    cases: dict[CaseRecord, int] = {}
+    for record in records:
+        _known_statuses(record, t.STATUS_COLUMNS)
+        executor = executors.get(record.executor) or executors.setdefault(
+            record.executor, _executor(connection, record.executor)
+        )
+        case = cases.get(record.case) or cases.setdefault(record.case, _case(connection, record.case))
+        natural = {"run_id": run, "conformance_case_id": case, "executor_id": executor, "soc": record.soc}
+        connection.execute(delete(t.result).where(*(t.result.c[k] == v for k, v in natural.items())))
+        row = {k: v for k, v in vars(record).items() if k not in ("case", "executor", "soc")}
+        row |= {"rules": " ".join(_full(record.case.op, record.rules)), "log": _printable(record.log)}
+        row |= {
+            "detail": _printable(record.detail),
+            "error_max": _number(record.error_max),
+            "ulp": _number(record.ulp),
+        }
+        _insert(connection, t.result, {**natural, **row})
+
+
+def record_probes(connection: Connection, run: int, records: Iterable[ProbeRecord]) -> None:
+    """Adds what a library said to a probe run, in order."""
+    last = select(func.max(t.probe_result.c.position)).where(t.probe_result.c.probe_run_id == run)
+    start = connection.execute(last).scalar()
+    rows = []
+    for position, record in enumerate(records, 0 if start is None else start + 1):
+        _known_statuses(record, ("validates", "finalizes", "executes"))
+        row = asdict(record) | {"log": _printable(record.log), "detail": _printable(record.detail)}
+        rows.append({"probe_run_id": run, "position": position, **row})
+    if rows:
+        connection.execute(insert(t.probe_result), rows)
+
+
+def record_implications(connection: Connection, implications: Iterable[tuple[str, str, str]]) -> None:
+    """Replaces the list of (rule, the rule that implies it, why), for the ops that it names."""
+    rows = list(dict.fromkeys(implications))
+    ops = {rule.partition(".")[0] for rule, _, _ in rows}
+    for op in sorted(ops):
+        connection.execute(
+            delete(t.implication).where(t.implication.c.rule.startswith(f"{op}.", autoescape=True))
+        )
+    if rows:
+        connection.execute(
+            insert(t.implication), [{"rule": r, "implied_by": b, "why": w} for r, b, w in rows]
+        )
+
+
+def _known_statuses(record: ResultRecord | ProbeRecord, columns: Sequence[str]) -> None:
+    for column in columns:
+        if getattr(record, column) not in t.STATUSES:
+            raise OpdbError(
+                f"'{getattr(record, column)}' is not a status of '{column}'; one of {', '.join(t.STATUSES)}"
+            )
+
+
+def _printable(text: str) -> str:
+    """Text that every database takes: a vendor's log may hold anything."""
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+
+
+def _number(value: float | None) -> float | None:
+    """NaN is no SQL number: no difference is larger."""
+    return math.inf if value is not None and math.isnan(value) else value

@@ -1,0 +1,173 @@
+"""Rows -> models.  One SELECT for each table; the order comes from ``position``, never from the database."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table, select
+
+from opdb import schema as t
+from opdb.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.model import BaseDef, Decomposition, OpDef
+
+Data = dict[str, Any]
+Record = Row[Any]
+
+
+def load_catalog(connection: Connection) -> Catalog:
+    """The catalogue that is in the database, from its rows alone."""
+    rows = _Rows(connection)
+    base_names = {r.id: r.name for r in rows.all(t.base)}
+    bases = {
+        r.name: BaseDef.model_validate({"base": r.name} | rows.body(r.definition_id))
+        for r in rows.all(t.base)
+    }
+    own = {}
+    for r in rows.all(t.op):
+        data = {"op": r.name, "package": r.package, "extends": base_names.get(r.base_id)}
+        own[r.name] = OpDef.model_validate(data | rows.body(r.definition_id))
+    decompositions = {
+        r.name: Decomposition.model_validate(rows.decomposition(r)) for r in rows.all(t.decomposition)
+    }
+    backends = {r.name: _compact(id=r.number, letter=r.letter, context=_json(r.context)) | json.loads(r.more)
+                for r in _ordered(rows.all(t.backend))}  # fmt: skip
+    socs = [_compact(chip=r.chip, soc_model=r.soc_model, htp_arch=r.htp_arch) | json.loads(r.more)
+            for r in _ordered(rows.all(t.soc))]  # fmt: skip
+    retired: dict[str, list[Any]] = {"ops": [], "rules": []}
+    for r in _ordered(rows.all(t.retired)):
+        retired[r.kind].append(json.loads(r.entry))
+    return Catalog(own, bases, decompositions, backends_of(backends), socs_of(socs),
+                   retired_of(retired))  # fmt: skip
+
+
+def _ordered(rows: list[Record]) -> list[Record]:
+    return sorted(rows, key=lambda r: r.position)
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def _compact(**fields: Any) -> Data:
+    return {k: v for k, v in fields.items() if v is not None}
+
+
+def _shape(row: Record) -> Any:
+    return row.shape if row.dims is None else json.loads(row.dims)
+
+
+class _Rows:
+    """The rows of a table by their parent, read once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.read: dict[tuple[Table, str], dict[int, list[Record]]] = {}
+        self.sources = {r.id: r.text for r in self.all(t.source)}
+        self.backends = {r.id: r.name for r in self.all(t.backend)}
+
+    def all(self, table: Table) -> list[Record]:
+        return list(self.connection.execute(select(table)))
+
+    def of(self, table: Table, parent: str, ident: int) -> list[Record]:
+        """The rows of ``table`` that are parts of one row, in order."""
+        if (table, parent) not in self.read:
+            groups: dict[int, list[Record]] = defaultdict(list)
+            for row in self.all(table):
+                groups[getattr(row, parent)].append(row)
+            for group in groups.values():
+                if "position" in table.c:
+                    group.sort(key=lambda r: int(r.position))
+            self.read[table, parent] = groups
+        return self.read[table, parent].get(ident, [])
+
+    def body(self, definition: int) -> Data:
+        def parts(table: Table) -> list[Record]:
+            return self.of(table, "definition_id", definition)
+
+        head = self.of(t.definition, "id", definition)[0]
+        tensors, rules = parts(t.op_tensor), [r for r in parts(t.op_rule) if r.kind == "written"]
+        kernels = [{"function": r.function, "dtypes": r.dtypes.split()} for r in parts(t.kernel)]
+        return {
+            "summary": head.summary,
+            "source": self.sources.get(head.source_id),
+            "inputs": {r.name: self._tensor(r) for r in tensors if not r.output},
+            "params": {r.name: _compact(type=r.type, kind=r.kind, doc=r.doc) for r in parts(t.op_param)},
+            "let": {r.name: r.expression for r in parts(t.op_let)},
+            "outputs": {r.name: self._tensor(r) for r in tensors if r.output},
+            "constraints": {r.name: self._rule(r) for r in rules if r.backend_id is None},
+            "backends": {
+                self.backends[r.backend_id]: self._backend(
+                    r, [x for x in rules if x.backend_id == r.backend_id]
+                )
+                for r in parts(t.op_backend)
+            },
+            "torch": {r.target: self._mapping(r) for r in parts(t.torch_mapping)},
+            "quant": {r.name: json.loads(r.value) for r in parts(t.quant_rule)},
+            "kernel": kernels[0] if kernels else None,
+            "tolerance": {r.dtype: {"ulp": r.ulp, "abs": r.absolute} for r in parts(t.tolerance)},
+            "samples": [json.loads(r.value) for r in parts(t.sample)],
+        }
+
+    def _tensor(self, r: Record) -> Data:
+        return _compact(
+            shape=_shape(r),
+            dtype=r.dtypes.split(),
+            optional=r.optional,
+            static=r.static,
+            variadic=r.variadic,
+            min=r.minimum,
+            count=r.count,
+            index=r.index_name,
+            layout=r.layout,
+            doc=r.doc,
+        )
+
+    def _rule(self, r: Record) -> Data:
+        return _compact(when=r.guard, why=r.why, source=self.sources.get(r.source_id)) | {
+            r.strength: r.expression
+        }
+
+    def _backend(self, r: Record, rules: list[Record]) -> Data:
+        dtypes = {
+            config.name: [
+                {cell.slot: cell.dtypes.split() for cell in self.of(t.type_cell, "type_row_id", row.id)}
+                for row in self.of(t.type_row, "type_config_id", config.id)
+            ]
+            for config in self.of(t.type_config, "op_backend_id", r.id)
+        }
+        head = _compact(source=self.sources.get(r.source_id), since=r.since, until=r.until)
+        return head | {"constraints": {x.name: self._rule(x) for x in rules}, "dtypes": dtypes}
+
+    def _mapping(self, r: Record) -> Data:
+        head = _compact(when=r.guard, why=r.why, source=self.sources.get(r.source_id))
+        return head | self._bindings(t.torch_binding, "torch_mapping_id", r.id)
+
+    def _bindings(self, table: Table, parent: str, ident: int) -> dict[str, dict[str, str]]:
+        out: dict[str, dict[str, str]] = defaultdict(dict)
+        for r in self.of(table, parent, ident):
+            out[r.kind][r.name] = r.expression
+        return dict(out)
+
+    def decomposition(self, d: Record) -> Data:
+        def parts(table: Table) -> list[Record]:
+            return self.of(table, "decomposition_id", d.id)
+
+        names = parts(t.decomposition_name)
+        return {
+            "decomposition": d.name,
+            "summary": d.summary,
+            "torch": [r.target for r in parts(t.decomposition_target)],
+            "when": d.guard,
+            "why": d.why,
+            "let": {r.name: r.expression for r in names if r.kind == "let"},
+            "tensors": {
+                r.name: {"shape": _shape(r), "like": r.like_tensor} for r in parts(t.decomposition_tensor)
+            },
+            "ops": [
+                {"outputs": {}} | {"op": r.op} | self._bindings(t.step_binding, "decomposition_step_id", r.id)
+                for r in parts(t.decomposition_step)
+            ],
+            "ignored": {r.name: r.expression for r in names if r.kind == "ignored"},
+        }

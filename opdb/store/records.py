@@ -1,0 +1,116 @@
+"""What generation, probes and conformance runs hand to the store: plain frozen records."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+
+from opdb.store.state import now
+
+
+def _uid() -> str:
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True)
+class ArtifactRecord:
+    """One generated file.  Paths are relative to the checkout, with '/'."""
+
+    path: str
+    target: str  # ex) validators_python
+    key: str  # of everything that went in
+    sha256: str  # of what came out
+    inputs: tuple[str, ...] = ()  # spec files
+
+
+@dataclass(frozen=True)
+class LibraryRecord:
+    """A vendor library by what it is; never by its path."""
+
+    package: str  # ex) onnxruntime-qnn
+    version: str  # of the package; ex) 2.3.0
+    build_id: str
+    sha256: str
+    backend: str  # ex) HTP
+    sdk: str  # ex) 2.47
+    emulated: bool = False
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One conformance or probe run."""
+
+    opdb_version: str
+    catalog_hash: str
+    seed: int | None = None
+    command: str = ""
+    note: str = ""
+    started: str = field(default_factory=now)
+    uid: str = field(default_factory=_uid)
+
+
+@dataclass(frozen=True)
+class ExecutorRecord:
+    """Who computes: python, c, torch, qnn-cpu, qnn-htp."""
+
+    name: str
+    version: str  # ex) 2.47
+    backend: str = ""  # the QNN backend that it measures; '' for opdb's own code and PyTorch
+    library: LibraryRecord | None = None
+
+
+@dataclass(frozen=True)
+class CaseRecord:
+    """One conformance case.  '' where the backend, SoC or SDK plays no part."""
+
+    name: str  # ex) LayerNorm-sample0-HTP.FP16.2-SM8650
+    op: str
+    kind: str  # positive, negative
+    config: str  # JSON: the op config
+    backend: str = ""
+    soc: str = ""
+    sdk: str = ""
+    type_row: str = ""  # ex) HTP.FP16.2
+    rules: tuple[str, ...] = ()  # that a negative case must break; ex) LayerNorm.C3
+
+
+@dataclass(frozen=True)
+class ResultRecord:
+    """What one executor made of one case: five statuses, each one of ``opdb.schema.STATUSES``."""
+
+    case: CaseRecord
+    executor: ExecutorRecord
+    soc: str = ""
+    declared: str = "unknown"
+    validates: str = "unknown"
+    finalizes: str = "unknown"
+    executes: str = "unknown"
+    matches: str = "unknown"
+    rules: tuple[str, ...] = ()  # that the executor reported; ex) LayerNorm.C3
+    code: int | None = None
+    code_name: str = ""
+    log: str = ""
+    error_max: float | None = None  # largest absolute difference; inf where a NaN is not shared
+    ulp: float | None = None
+    seconds: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class ProbeRecord:
+    """What a library said to one op config."""
+
+    op: str
+    backend: str
+    sdk: str
+    config: str  # JSON
+    soc: str = ""
+    type_row: str = ""
+    validates: str = "unknown"
+    finalizes: str = "unknown"
+    executes: str = "unknown"
+    code: int | None = None
+    code_name: str = ""
+    log: str = ""
+    seconds: float | None = None
+    detail: str = ""

@@ -1,0 +1,174 @@
+"""Specs -> SQL: one transaction that ends in the new state or in the old one.
+
+Only files whose content changed are read again, and only definitions whose meaning changed are written
+again; the models of the other files come out of SQL.  A change of the code that reads reads everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, union
+
+import opdb
+from opdb import schema as t
+from opdb.catalog import Catalog
+from opdb.errors import Problem, SpecError
+from opdb.spec import KINDS, spec_paths
+from opdb.store.check import read_catalog
+from opdb.store.load import load_catalog
+from opdb.store.state import now
+from opdb.store.write import Rows
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """What a sync did: paths of spec files, and the hash of the catalogue now."""
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    hash: str
+
+
+def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport:
+    """Brings the definitions in line with ``folder``.  Raises SpecError; then nothing was written."""
+    files = _digests(folder)
+    stored = {r.path: r.sha256 for r in connection.execute(select(t.spec_file))}
+    state = connection.execute(select(t.snapshot)).first()
+    report = _compare(files, stored)
+    trusted = state is not None and state.reader == reader() and not full
+    if trusted and files == stored:
+        return (
+            SyncReport(*report, hash=str(state.hash)) if state is not None else SyncReport(*report, hash="")
+        )
+    before = load_catalog(connection) if trusted else None
+    catalog = read_catalog(folder, _known(before, report[3]) if before else {})
+    _write(connection, catalog, before, {*report[0], *report[1], *report[2]})
+    _write_files(connection, files, catalog)
+    return SyncReport(*report, hash=catalog.hash)
+
+
+@cache
+def reader() -> str:
+    """Names the code that turns files into rows: another reader reads every file again."""
+    package = Path(opdb.__file__).parent
+    sources = [package / f"{name}.py" for name in ("catalog", "compiled", "dtypes", "model", "spec")]
+    for folder in ("lang", "schema", "store"):
+        sources += (package / folder).glob("*.py")
+    digest = hashlib.sha256(opdb.__version__.encode())
+    for path in sorted(sources):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    out, problems = {}, []
+    for path in spec_paths(folder):
+        name = path.relative_to(folder).as_posix()
+        try:
+            out[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            problems.append(Problem(name, 0, 0, f"cannot read: {error.strerror}"))
+    if problems:
+        raise SpecError(problems)
+    return out
+
+
+def _compare(files: dict[str, str], stored: dict[str, str]) -> tuple[tuple[str, ...], ...]:
+    both = sorted(files.keys() & stored.keys())
+    return (
+        tuple(sorted(files.keys() - stored.keys())),
+        tuple(p for p in both if files[p] != stored[p]),
+        tuple(sorted(stored.keys() - files.keys())),
+        tuple(p for p in both if files[p] == stored[p]),
+    )
+
+
+def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
+    models: dict[str, Any] = {
+        f"{kind}/{name}.yaml": model
+        for kind, group in zip(KINDS, (before.bases, before.decompositions, before.own), strict=True)
+        for name, model in group.items()
+    }
+    return {path: models[path] for path in unchanged if path in models}
+
+
+def _write(connection: Connection, catalog: Catalog, before: Catalog | None, touched: set[str]) -> None:
+    """Replaces what changed; everything where the backends did, because every definition names them."""
+    if before is None or "backends.yaml" in touched:
+        _erase_all(connection)
+        stale_ops, stale_bases = set(catalog.own), set(catalog.bases)
+        stale_decompositions = set(catalog.decompositions)
+    else:
+        stale_bases = {_stem(p) for p in touched if p.startswith("bases/")}
+        stale_ops = {_stem(p) for p in touched if p.startswith("ops/")}
+        stale_ops |= {n for c in (before, catalog) for n, o in c.own.items() if o.extends in stale_bases}
+        stale_decompositions = {_stem(p) for p in touched if p.startswith("decompositions/")}
+        _erase(connection, stale_ops, stale_bases, stale_decompositions)
+    rows = Rows(connection)
+    if before is None or "backends.yaml" in touched:
+        for position, backend in enumerate(catalog.backends.values()):
+            rows.add_backend(position, backend)
+    if before is None or "socs.yaml" in touched:
+        connection.execute(delete(t.soc))
+        for position, soc in enumerate(catalog.socs.values()):
+            rows.add_soc(position, soc)
+    if before is None or "retired.yaml" in touched:
+        connection.execute(delete(t.retired))
+        rows.add_retired(catalog.retired)
+    for name in sorted(stale_bases & catalog.bases.keys()):
+        rows.add_base(catalog.bases[name])
+    for name in sorted(stale_ops & catalog.own.keys()):
+        rows.add_op(catalog, name)
+    for name in sorted(stale_decompositions & catalog.decompositions.keys()):
+        rows.add_decomposition(catalog.decompositions[name])
+    rows.flush()
+
+
+def _stem(path: str) -> str:
+    return Path(path).stem
+
+
+def _erase(connection: Connection, ops: set[str], bases: set[str], decompositions: set[str]) -> None:
+    """Ops before bases: an op refers to its base.  The parts go with their definition (ON DELETE CASCADE)."""
+    for table, names in ((t.op, ops), (t.base, bases)):
+        parts = select(table.c.definition_id).where(table.c.name.in_(names))
+        idents = list(connection.execute(parts).scalars())
+        connection.execute(delete(t.definition).where(t.definition.c.id.in_(idents)))
+    connection.execute(delete(t.decomposition).where(t.decomposition.c.name.in_(decompositions)))
+
+
+def _erase_all(connection: Connection) -> None:
+    for table in reversed(t.DEFINITIONS):
+        connection.execute(delete(table))
+
+
+def _write_files(connection: Connection, files: dict[str, str], catalog: Catalog) -> None:
+    """What was read, which SDKs it speaks of, and the state it makes; sources that nothing names go."""
+    used = union(*(select(table.c.source_id).where(table.c.source_id.is_not(None))
+                   for table in (t.definition, t.op_rule, t.op_backend, t.torch_mapping)))  # fmt: skip
+    connection.execute(delete(t.source).where(t.source.c.id.not_in(select(used.subquery()))))
+    versions = select(t.source.c.version).where(t.source.c.version.is_not(None))
+    limits = (select(c).where(c.is_not(None)) for c in (t.op_backend.c.since, t.op_backend.c.until))
+    sdks = sorted(connection.execute(union(versions, *limits)).scalars())
+    stamp = now()
+    for table in (t.sdk, t.snapshot):
+        connection.execute(delete(table))
+    if sdks:
+        connection.execute(insert(t.sdk), [{"id": i, "version": v} for i, v in enumerate(sdks, 1)])
+    kept = {r.path: r for r in connection.execute(select(t.spec_file)) if files.get(r.path) == r.sha256}
+    connection.execute(delete(t.spec_file))
+    rows = [{"id": i, "path": p, "sha256": s, "synced_at": kept[p].synced_at if p in kept else stamp}
+            for i, (p, s) in enumerate(files.items(), 1)]  # fmt: skip
+    if rows:
+        connection.execute(insert(t.spec_file), rows)
+    connection.execute(
+        insert(t.snapshot), [{"id": 1, "hash": catalog.hash, "reader": reader(), "synced_at": stamp}]
+    )

@@ -1,0 +1,301 @@
+"""Models -> rows.  A ``Rows`` collects the rows of many definitions, then inserts them table by table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Table, func, insert, select
+
+from opdb import schema as t
+from opdb.catalog import Backend, Catalog, Soc
+from opdb.compiled import CompiledOp, CompiledRule
+from opdb.lang.printer import to_text
+from opdb.model import BaseDef, Body, Decomposition, OpDef, Rule, Step, TensorDef, TorchMapping
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+class Rows:
+    """Rows to insert in one transaction; ids are given here: definitions have one writer at a time."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.rows: dict[Table, list[dict[str, Any]]] = {table: [] for table in t.DEFINITIONS}
+        self.next: dict[Table, int] = {}
+        self.sources: dict[str, int] = {r.text: r.id for r in connection.execute(select(t.source))}
+        self.backends: dict[str, int] = {r.name: r.id for r in connection.execute(select(t.backend))}
+        self.bases: dict[str, int] = {r.name: r.id for r in connection.execute(select(t.base))}
+
+    def add(self, table: Table, **row: Any) -> int:
+        if table not in self.next:
+            self.next[table] = (self.connection.execute(select(func.max(table.c.id))).scalar() or 0) + 1
+        ident = self.next[table]
+        self.next[table] += 1
+        self.rows[table].append({"id": ident, **row})
+        return ident
+
+    def flush(self) -> None:
+        for table, rows in self.rows.items():
+            if rows:
+                self.connection.execute(insert(table), rows)
+            rows.clear()
+
+    def source(self, text: str | None) -> int | None:
+        """The row of a source ``document@version#locator``, or ``probe RUN``."""
+        if text is None:
+            return None
+        if text not in self.sources:
+            head, _, locator = text.partition("#")
+            document, _, version = head.partition("@")
+            if text.startswith("probe"):
+                document, version, locator = "probe", "", text.removeprefix("probe").strip()
+            self.sources[text] = self.add(
+                t.source, text=text, document=document, version=version or None, locator=locator or None
+            )
+        return self.sources[text]
+
+    # -- files of their own form
+
+    def add_backend(self, position: int, backend: Backend) -> None:
+        self.backends[backend.name] = self.add(
+            t.backend,
+            position=position,
+            name=backend.name,
+            number=backend.id,
+            letter=backend.letter,
+            context=None if backend.context is None else to_json(dict(backend.context)),
+            more=to_json(dict(backend.more)),
+        )
+
+    def add_soc(self, position: int, soc: Soc) -> None:
+        self.add(
+            t.soc,
+            position=position,
+            chip=soc.chip,
+            soc_model=soc.soc_model,
+            htp_arch=soc.htp_arch,
+            more=to_json(dict(soc.more)),
+        )
+
+    def add_retired(self, retired: Mapping[str, Iterable[Any]]) -> None:
+        for kind, entries in retired.items():
+            for position, entry in enumerate(entries):
+                self.add(t.retired, kind=kind, position=position, entry=to_json(entry))
+
+    # -- definitions
+
+    def add_base(self, base: BaseDef) -> None:
+        definition = self._body(base, "base")
+        self.bases[base.base] = self.add(t.base, definition_id=definition, name=base.base)
+
+    def add_op(self, catalog: Catalog, name: str) -> None:
+        own: OpDef = catalog.own[name]
+        definition = self._body(own, "op")
+        self.add(
+            t.op,
+            definition_id=definition,
+            name=name,
+            package=own.package,
+            base_id=self.bases[own.extends] if own.extends else None,
+            hash=catalog.op_hash(name),
+        )
+        self._derived(definition, catalog.compiled(name))
+
+    def _body(self, body: Body, kind: str) -> int:
+        definition = self.add(
+            t.definition, kind=kind, summary=body.summary, source_id=self.source(body.source)
+        )
+        for output, slots in ((False, body.inputs), (True, body.outputs)):
+            for position, (name, tensor) in enumerate(slots.items()):
+                self._tensor(definition, output, position, name, tensor)
+        self._params(definition, body)
+        for position, (name, expression) in enumerate(body.let.items()):
+            self.add(t.op_let, definition_id=definition, position=position, name=name, expression=expression)
+        self._written(definition, None, body.constraints)
+        for position, name in enumerate(body.backends):
+            self._backend(definition, position, name, body)
+        for position, (target, mapping) in enumerate(body.torch.items()):
+            self._mapping(definition, position, target, mapping)
+        for position, (name, value) in enumerate(body.quant.items()):
+            self.add(
+                t.quant_rule, definition_id=definition, position=position, name=name, value=to_json(value)
+            )
+        if body.kernel is not None:
+            dtypes = " ".join(body.kernel.dtypes)
+            self.add(t.kernel, definition_id=definition, function=body.kernel.function, dtypes=dtypes)
+        for position, (dtype, tol) in enumerate(body.tolerance.items()):
+            self.add(
+                t.tolerance,
+                definition_id=definition,
+                position=position,
+                dtype=dtype,
+                ulp=tol.ulp,
+                absolute=tol.abs,
+            )
+        for position, sample in enumerate(body.samples):
+            self.add(t.sample, definition_id=definition, position=position, value=to_json(sample))
+        return definition
+
+    def _tensor(self, definition: int, output: bool, position: int, name: str, tensor: TensorDef) -> None:
+        self.add(
+            t.op_tensor,
+            definition_id=definition,
+            output=output,
+            position=position,
+            name=name,
+            **_shape(tensor.shape),
+            dtypes=" ".join(tensor.dtype),
+            optional=tensor.optional,
+            static=tensor.static,
+            variadic=tensor.variadic,
+            minimum=tensor.min,
+            count=tensor.count,
+            index_name=tensor.index,
+            layout=tensor.layout,
+            doc=tensor.doc,
+        )
+
+    def _params(self, definition: int, body: Body) -> None:
+        for position, (name, param) in enumerate(body.params.items()):
+            ident = self.add(
+                t.op_param,
+                definition_id=definition,
+                position=position,
+                name=name,
+                type=param.type,
+                dtype=param.base,
+                dims="".join(f"[{'' if d is None else d}]" for d in param.dims),
+                optional=param.optional,
+                default_value=param.default,
+                kind=param.kind,
+                doc=param.doc,
+            )
+            for place, (label, value) in enumerate(param.enum.items()):
+                self.add(t.op_enum, op_param_id=ident, position=place, name=label, value=value)
+
+    def _written(self, definition: int, backend: str | None, rules: Mapping[str, Rule]) -> None:
+        for position, (name, rule) in enumerate(rules.items()):
+            self.add(
+                t.op_rule,
+                definition_id=definition,
+                backend_id=None if backend is None else self.backends[backend],
+                position=position,
+                name=name,
+                kind="written",
+                strength="require" if rule.require is not None else "expect",
+                guard=rule.when,
+                expression=rule.expression,
+                why=rule.why,
+                source_id=self.source(rule.source),
+            )
+
+    def _backend(self, definition: int, position: int, name: str, body: Body) -> None:
+        backend = body.backends[name]
+        ident = self.add(
+            t.op_backend,
+            definition_id=definition,
+            backend_id=self.backends[name],
+            position=position,
+            source_id=self.source(backend.source),
+            since=backend.since,
+            until=backend.until,
+        )
+        self._written(definition, name, backend.constraints)
+        for place, (label, rows) in enumerate(backend.dtypes.items()):
+            config = self.add(t.type_config, op_backend_id=ident, position=place, name=label)
+            for number, cells in enumerate(rows):
+                row = self.add(
+                    t.type_row, type_config_id=config, position=number, name=f"{name}.{label}.{number + 1}"
+                )
+                for column, (slot, dtypes) in enumerate(cells.items()):
+                    self.add(
+                        t.type_cell, type_row_id=row, position=column, slot=slot, dtypes=" ".join(dtypes)
+                    )
+
+    def _mapping(self, definition: int, position: int, target: str, mapping: TorchMapping) -> None:
+        ident = self.add(
+            t.torch_mapping,
+            definition_id=definition,
+            position=position,
+            target=target,
+            guard=mapping.when,
+            why=mapping.why,
+            source_id=self.source(mapping.source),
+        )
+        self._bindings(t.torch_binding, {"torch_mapping_id": ident}, mapping, t.BINDING_KINDS)
+
+    def _bindings(
+        self, table: Table, parent: dict[str, int], of: TorchMapping | Step, kinds: tuple[str, ...]
+    ) -> None:
+        for kind in kinds:
+            for position, (name, expression) in enumerate(getattr(of, kind).items()):
+                self.add(table, **parent, kind=kind, position=position, name=name, expression=expression)
+
+    def _derived(self, definition: int, compiled: CompiledOp) -> None:
+        """The rules that nobody wrote, so that every id a verdict can carry is a row."""
+
+        def rule(
+            position: int, kind: str, name: str, backend: str | None = None, of: CompiledRule | None = None
+        ) -> None:
+            self.add(
+                t.op_rule,
+                definition_id=definition,
+                backend_id=None if backend is None else self.backends[backend],
+                position=position,
+                name=name,
+                kind=kind,
+                strength="require",
+                guard=None if of is None or of.when is None else to_text(of.when),
+                expression="" if of is None else to_text(of.require),
+                why=None,
+                source_id=None,
+            )
+
+        for position, name in enumerate(("INPUTS", "PARAMS", "OUTPUTS")):
+            rule(position, "signature", name)
+        for position, each in enumerate(compiled.ranks):
+            rule(position, "rank", each.id, of=each)
+        for position, each in enumerate(
+            r for r in compiled.rules if r.id not in compiled.definition.constraints
+        ):
+            rule(position, "derived", each.id, of=each)
+        for backend, rows in compiled.type_rows.items():
+            if rows:
+                rule(0, "types", f"TYPES_{backend}", backend)
+
+    # -- decompositions
+
+    def add_decomposition(self, d: Decomposition) -> None:
+        ident = self.add(t.decomposition, name=d.decomposition, summary=d.summary, guard=d.when, why=d.why)
+        parent = {"decomposition_id": ident}
+        for position, target in enumerate(d.torch):
+            self.add(t.decomposition_target, **parent, position=position, target=target)
+        for kind, names in (("let", d.let), ("ignored", d.ignored)):
+            for position, (name, text) in enumerate(names.items()):
+                self.add(
+                    t.decomposition_name, **parent, kind=kind, position=position, name=name, expression=text
+                )
+        for position, (name, tensor) in enumerate(d.tensors.items()):
+            shape = _shape(tensor.shape)
+            self.add(
+                t.decomposition_tensor,
+                **parent,
+                position=position,
+                name=name,
+                **shape,
+                like_tensor=tensor.like,
+            )
+        for position, step in enumerate(d.ops):
+            row = self.add(t.decomposition_step, **parent, position=position, op=step.op)
+            self._bindings(t.step_binding, {"decomposition_step_id": row}, step, t.BINDING_KINDS[:-1])
+
+
+def _shape(shape: list[str] | str | None) -> dict[str, str | None]:
+    return {
+        "dims": to_json(shape) if isinstance(shape, list) else None,
+        "shape": shape if isinstance(shape, str) else None,
+    }
