@@ -76,8 +76,7 @@ setup(
     package_dir=packages(),
     package_data={"": ["*"]},
     exclude_package_data={"": NOT_DATA},
-    # Both scripts land with the runtime; then this filter goes.
-    cffi_modules=[m for m in CFFI_MODULES if Path(m.partition(":")[0]).exists()],
+    cffi_modules=CFFI_MODULES,
     ext_modules=[
         SharedLibrary(
             "opdb.runtime.forward.libopdb_qnn_forward",
