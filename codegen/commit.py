@@ -12,7 +12,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from opdb.errors import OpdbError
@@ -20,10 +20,10 @@ from opdb.errors import OpdbError
 LOCK = "generated/.lock"
 JOURNAL = "generated/.pending.json"
 CURES = {
-    errno.ENOSPC: "the disk is full; free some space and run again",
-    errno.EDQUOT: "the disk quota is used up; free some space and run again",
-    errno.EACCES: "no permission to write; make the folder and its files writable and run again",
-    errno.EPERM: "no permission to write; make the folder and its files writable and run again",
+    errno.ENOSPC: "the disk is full; free some space",
+    errno.EDQUOT: "the disk quota is used up; free some space",
+    errno.EACCES: "no permission; make the folder and its files writable",
+    errno.EPERM: "no permission; make the folder and its files writable",
     errno.EROFS: "the file system is read-only; work on a writable copy",
 }
 
@@ -55,29 +55,36 @@ def _locked(path: Path) -> int:
         except BlockingIOError:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
-            raise OpdbError(f"another opdb generate (process {holder}) is writing {path.parent}; wait until it ends") from None
+            raise OpdbError(
+                f"another opdb generate (process {holder}) is writing {path.parent}; wait until it ends"
+            ) from None
         except OSError:
             os.close(descriptor)
             raise
         os.close(descriptor)  # the holder removed this file between open and flock
 
 
-def recover(root: Path) -> dict[str, str]:
-    """Removes what an interrupted run left; returns the checksums (by name) it was about to write."""
+def recover(root: Path) -> frozenset[str]:
+    """Removes what interrupted runs left; returns the checksums of what they may have written."""
     try:
         journal = json.loads((root / JOURNAL).read_text(encoding="utf-8"))
-        names, paths = dict(journal["sha256"]), list(journal["paths"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        checksums, paths = frozenset(journal["sha256"]), list(journal["paths"])
+    except FileNotFoundError:
+        checksums, paths = frozenset(), []
+    except (ValueError, KeyError, TypeError):
+        raise OpdbError(f"{JOURNAL} is not ours; delete it and run opdb generate") from None
     with writing(JOURNAL):
         for path in [*paths, JOURNAL]:
             _temporary(root / path).unlink(missing_ok=True)
-    return {str(k): str(v) for k, v in names.items()}
+    return checksums
 
 
-def prepare(root: Path, texts: Mapping[str, str], checksums: Mapping[str, str]) -> None:
-    """Writes the journal and a temporary file for each path of ``texts``.  On an error nothing is left."""
-    journal = {"sha256": dict(checksums), "paths": sorted(texts)}
+def prepare(root: Path, texts: Mapping[str, str], checksums: Iterable[str]) -> None:
+    """Writes the journal and a temporary file for each path of ``texts``.  On an error nothing is left.
+
+    ``checksums``: of all that will be written, and of what ``recover`` returned.
+    """
+    journal = {"sha256": sorted(checksums), "paths": sorted(texts)}
     done: list[Path] = []
     made: list[Path] = []
     path = JOURNAL
@@ -101,25 +108,21 @@ def prepare(root: Path, texts: Mapping[str, str], checksums: Mapping[str, str]) 
 
 def install(root: Path, paths: Sequence[str], removed: Sequence[str]) -> None:
     """Puts prepared files into place, removes others and the folders that this empties."""
-    folders = set()
-    for path in paths:
-        with writing(path):
+    folders = {(root / path).parent for path in paths}
+    path = JOURNAL
+    try:
+        for path in paths:
             os.replace(_temporary(root / path), root / path)
-        folders.add((root / path).parent)
-    for path in removed:
-        with writing(path):
+        for path in removed:
             (root / path).unlink(missing_ok=True)
             folder = (root / path).parent
             while folder != root / "generated" and _is_empty(folder):
                 folder.rmdir()
                 folder = folder.parent
-        folders.add(folder)
-    for folder in sorted(folders):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            folders.add(folder)
+        _sync(sorted(f for f in folders if f.is_dir()))
+    except OSError as error:
+        raise OpdbError(f"{message(path, error)}; then run opdb generate again") from error
 
 
 def finish(root: Path) -> None:
@@ -138,8 +141,7 @@ def writing(path: str) -> Iterator[None]:
 
 
 def message(path: str, error: OSError) -> str:
-    cure = CURES.get(error.errno or 0)
-    return f"cannot write {path}: {cure or (error.strerror or str(error)).lower()}"
+    return f"cannot write {path}: {CURES.get(error.errno or 0) or (error.strerror or str(error)).lower()}"
 
 
 def _temporary(path: Path) -> Path:

@@ -6,6 +6,7 @@ sandbox is a second wall behind the checks of opdb.model.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,9 @@ def c_string(text: str) -> str:
 def c_comment(text: str) -> str:
     """``text`` as the inside of a C comment: one line, ASCII, and nothing that opens or ends one."""
     ascii_ = text.encode("ascii", "backslashreplace").decode()
-    return " ".join(ascii_.replace("*/", "* /").replace("/*", "/ *").split()).rstrip("\\")
+    return " ".join(ascii_.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").split()).rstrip(
+        "\\"
+    )
 
 
 def python_string(text: str) -> str:
@@ -45,13 +48,15 @@ def _escape(char: str) -> str:
 
 def markdown(text: str) -> str:
     """``text`` in running Markdown or a table cell: one line, no markup."""
-    line = " ".join(text.split())
-    return "".join("\\" + c if c in "\\`*_[]<>|#~$" else c for c in line)
+    line = re.sub(r"[\\`*\[<|~]|\b_|_\b|&(?=#?\w+;)", r"\\\g<0>", " ".join(text.split()))
+    return re.sub(r"^([-+>#]|\d+(?=[.)]))", r"\\\1", line)
 
 
 def code(text: str) -> str:
     """``text`` as Markdown code, also inside a table cell."""
     line = " ".join(text.split())
+    if not line:
+        return ""
     fence = "`" * (1 + max((len(run) for run in _runs(line)), default=0))
     pad = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{fence}{pad}{line}{pad}{fence}".replace("|", "\\|")

@@ -36,7 +36,8 @@ def format_all(artifacts: Sequence[Artifact]) -> list[str]:
             files = {i: Path(folder, f"{i:05}{SUFFIXES[language]}") for i in chosen}
             for i, file in files.items():
                 file.write_text(texts[i], encoding="utf-8", newline="\n")
-            _run(command(folder, list(files.values())), {f.name: artifacts[i].path for i, f in files.items()}, folder)
+            names = {f.name: artifacts[i].path for i, f in files.items()}
+            _run(command(folder, list(files.values())), names, folder)
             for i, file in files.items():
                 texts[i] = file.read_text(encoding="utf-8")
     return texts
@@ -58,15 +59,15 @@ def check_versions() -> None:
 
 def _ruff(folder: str, files: list[Path]) -> list[str]:
     check_versions()
-    from ruff import find_ruff_bin
+    from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
-    return [find_ruff_bin(), "format", "--isolated", "--no-cache", "--quiet", "--target-version", "py311",
+    return [find_ruff_bin(), "format", "--isolated", "--no-cache", "--target-version", "py311",
             "--line-length", str(LINE_LENGTH), folder]  # fmt: skip
 
 
 def _clang_format(folder: str, files: list[Path]) -> list[str]:
     check_versions()
-    from clang_format import get_executable
+    from clang_format import get_executable  # type: ignore[import-untyped]
 
     return [get_executable("clang-format"), f"--style=file:{STYLE}", "-i", *map(str, files)]
 

@@ -42,11 +42,7 @@ class Manifest:
     def text(self, specs: tuple[str, ...]) -> str:
         """The JSON; the list of all ``specs`` is written as one pattern."""
         files = {
-            name: {
-                "unit": e.unit,
-                "sha256": e.sha256,
-                "inputs": [ALL_OPS, *(i for i in e.inputs if i not in specs)] if set(specs) <= set(e.inputs) else e.inputs,
-            }
+            name: {"unit": e.unit, "sha256": e.sha256, "inputs": _fold(e.inputs, specs)}
             for name, e in sorted(self.files.items())
         }
         parts = [
@@ -63,17 +59,27 @@ def _lines(mapping: Mapping[str, object]) -> str:
 
 
 def read(root: Path, specs: tuple[str, ...]) -> Manifest:
-    """The manifest under ``root``; an empty one if there is none.  Raises OpdbError if it is not a manifest."""
+    """The manifest under ``root``, empty if there is none.  Raises OpdbError if it cannot be read."""
     try:
         raw = json.loads((root / NAME).read_text(encoding="utf-8"))
-        files = {str(k): Entry(v["unit"], v["sha256"], _expand(v["inputs"], specs)) for k, v in raw["files"].items()}
+        files = {
+            str(name): Entry(str(e["unit"]), str(e["sha256"]), _expand(e["inputs"], specs))
+            for name, e in raw["files"].items()
+        }
         return Manifest(str(raw["generator"]), {str(k): str(v) for k, v in raw["units"].items()}, files)
     except FileNotFoundError:
         return Manifest()
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise OpdbError(f"{NAME} cannot be read (a merge conflict?); delete it and run opdb generate") from None
+        cure = "delete it and run opdb generate"
+        raise OpdbError(f"{NAME} is not a manifest (a merge conflict?); {cure}") from None
     except OSError as error:
         raise OpdbError(f"{NAME} cannot be read: {error.strerror}") from None
+
+
+def _fold(inputs: tuple[str, ...], specs: tuple[str, ...]) -> list[str]:
+    if len(specs) < 2 or not set(specs) <= set(inputs):
+        return list(inputs)
+    return [ALL_OPS, *(i for i in inputs if i not in specs)]
 
 
 def _expand(inputs: Iterable[str], specs: tuple[str, ...]) -> tuple[str, ...]:
@@ -86,7 +92,7 @@ def entry(unit: str, artifact: Artifact, text: str) -> Entry:
 
 @cache
 def generator() -> str:
-    """The checksum of everything that decides what comes out for a catalogue: our code, templates, formatters."""
+    """The checksum of what turns a catalogue into files: our code, templates, versions of formatters."""
     import opdb.lang
 
     here, lang = Path(__file__).parent, Path(opdb.lang.__file__ or "").parent
@@ -94,5 +100,6 @@ def generator() -> str:
     files += [lang.parent / f"{name}.py" for name in ("compiled", "dtypes", "model")]
     total = hashlib.sha256(json.dumps(formatters.VERSIONS, sort_keys=True).encode())
     for file in sorted(files, key=lambda f: (f.parent.name, f.name)):
-        total.update(f"{file.parent.name}/{file.name}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+        total.update(f"{file.parent.name}/{file.name}\0".encode())
+        total.update(hashlib.sha256(file.read_bytes()).digest())
     return total.hexdigest()

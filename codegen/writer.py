@@ -15,8 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opdb.codegen import commit, formatters, manifest
-from opdb.codegen.artifact import Artifact, Catalog, Target, all_specs, digest, is_untouched, sorted_ops, with_header
-from opdb.codegen.manifest import Entry, Manifest
+from opdb.codegen.artifact import (
+    Artifact,
+    Catalog,
+    Target,
+    all_specs,
+    digest,
+    is_untouched,
+    sorted_ops,
+    with_header,
+)
+from opdb.codegen.manifest import Manifest
 from opdb.errors import OpdbError
 
 FOLDER = "generated"
@@ -48,8 +57,9 @@ class Difference:
     def diff(self) -> str:
         """From the file on disk to the generated text, as a unified diff."""
         old, new = ((t or "").splitlines(keepends=True) for t in (self.on_disk, self.generated))
-        files = f"{self.name} (on disk)" if self.on_disk is not None else "/dev/null"
-        return "".join(difflib.unified_diff(old, new, files, f"{self.name} (generated)" if self.generated is not None else "/dev/null"))
+        before = "/dev/null" if self.on_disk is None else f"{self.name} (on disk)"
+        after = "/dev/null" if self.generated is None else f"{self.name} (generated)"
+        return "".join(difflib.unified_diff(old, new, before, after))
 
 
 class HandEdited(OpdbError):
@@ -118,11 +128,16 @@ def generate(
         edited = [d for d in differences if d.on_disk is not None and not _is_ours(d, old, pending)]
         if edited and not force:
             raise HandEdited(edited)
-        return _write(catalog, root, plan, old, differences, record, bool(pending))
+        return _write(root, plan, old, differences, pending, all_specs(catalog), record)
 
 
 def diff(
-    catalog: Catalog, root: Path, targets: Sequence[Target], *, only: Iterable[str] = (), ops: Iterable[str] = ()
+    catalog: Catalog,
+    root: Path,
+    targets: Sequence[Target],
+    *,
+    only: Iterable[str] = (),
+    ops: Iterable[str] = (),
 ) -> list[Difference]:
     """What ``generate`` would change; writes nothing."""
     old = manifest.read(root, all_specs(catalog))
@@ -130,7 +145,12 @@ def diff(
 
 
 def check(
-    catalog: Catalog, root: Path, targets: Sequence[Target], *, only: Iterable[str] = (), ops: Iterable[str] = ()
+    catalog: Catalog,
+    root: Path,
+    targets: Sequence[Target],
+    *,
+    only: Iterable[str] = (),
+    ops: Iterable[str] = (),
 ) -> list[Difference]:
     """Everything that differs from what generation gives now, caches ignored; empty when all is current."""
     only, ops = tuple(only), tuple(ops)
@@ -154,7 +174,7 @@ def check(
 
 def _units(catalog: Catalog, targets: Sequence[Target]) -> list[_Unit]:
     """All units, with the key of what each reads."""
-    side = hashlib.sha256(json.dumps([catalog.backends, catalog.socs], sort_keys=True, default=str).encode()).hexdigest()
+    side = json.dumps(list(catalog.backends))  # their order is their number in C
     units = []
     for target in targets:
         files = [hashlib.sha256(file.read_bytes()).hexdigest() for file in target.reads]
@@ -162,7 +182,7 @@ def _units(catalog: Catalog, targets: Sequence[Target]) -> list[_Unit]:
             for op in sorted_ops(catalog):
                 units.append(_Unit(target, op, _key(target.name, op, catalog.op_hash(op), side, *files)))
         if target.whole is not None:
-            units.append(_Unit(target, None, _key(target.name, catalog.hash, side, *files)))
+            units.append(_Unit(target, None, _key(target.name, catalog.hash, *files)))
     return units
 
 
@@ -178,13 +198,19 @@ def _chosen(units: list[_Unit], catalog: Catalog, only: tuple[str, ...], ops: tu
                 close = difflib.get_close_matches(name, known, 1)
                 hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
                 raise OpdbError(f"no {what} '{name}'; {hint}")
-    return [u for u in units if (not only or u.target.name in only) and (not ops or u.op is None or u.op in ops)]
+    wanted = [u for u in units if not only or u.target.name in only]
+    return [u for u in wanted if not ops or u.op is None or u.op in ops]
 
 
 def _plan(
-    catalog: Catalog, root: Path, targets: Sequence[Target], old: Manifest, only: tuple[str, ...], ops: tuple[str, ...],
+    catalog: Catalog,
+    root: Path,
+    targets: Sequence[Target],
+    old: Manifest,
+    only: tuple[str, ...],
+    ops: tuple[str, ...],
     cached: bool,
-) -> _Plan:  # fmt: skip
+) -> _Plan:
     units = _units(catalog, targets)
     chosen = _chosen(units, catalog, only, ops)
     by_unit: dict[str, list[str]] = {}
@@ -197,17 +223,18 @@ def _plan(
     finished = [_with_text(a, t) for a, t in zip(artifacts.values(), formatted, strict=True)]
     texts = {a.name: with_header(a) for a in finished}
 
-    rendered, expected = {u.name for u in todo}, {u.name for u in units}
-    partial = bool(only or ops)
-    gone = [n for n, e in old.files.items() if n not in texts and (e.unit in rendered or (e.unit not in expected and not partial))]
-    kept = {n: e for n, e in old.files.items() if n not in gone and e.unit not in rendered}
+    # A limited run leaves what it was not asked for, also what no unit makes any more.
+    limited = bool(only or ops)
+    finished_units = {u.name for u in todo} | (set() if limited else set(by_unit) - {u.name for u in units})
+    gone = tuple(n for n, e in old.files.items() if e.unit in finished_units and n not in texts)
+    kept = {n: e for n, e in old.files.items() if e.unit not in finished_units}
     for name in texts:
-        if name in kept and kept[name].unit in expected:
+        if name in kept:
             raise OpdbError(f"two targets generate {name}: {kept[name].unit} and {owners[name]}")
     files = kept | {a.name: manifest.entry(owners[a.name], a, texts[a.name]) for a in finished}
-    keys = {u.name: u.key for u in chosen} | {n: k for n, k in old.units.items() if partial and n not in {u.name for u in chosen}}
-    code = manifest.generator() if same_code or not partial else old.generator
-    return _Plan(texts, artifacts, tuple(gone), Manifest(code, keys, files))
+    keys = (dict(old.units) if limited else {}) | {u.name: u.key for u in chosen}
+    code = old.generator if limited else manifest.generator()
+    return _Plan(texts, artifacts, gone, Manifest(code, keys, files))
 
 
 def _fresh(root: Path, unit: _Unit, old: Manifest, names: list[str]) -> bool:
@@ -232,7 +259,8 @@ def _render(catalog: Catalog, units: Sequence[_Unit]) -> tuple[dict[str, Artifac
             raise OpdbError(f"{unit.name}: {error}") from error
         for artifact in made:
             if artifact.name in artifacts:
-                raise OpdbError(f"two targets generate {artifact.name}: {owners[artifact.name]} and {unit.name}")
+                both = f"{owners[artifact.name]} and {unit.name}"
+                raise OpdbError(f"two targets generate {artifact.name}: {both}")
             artifacts[artifact.name], owners[artifact.name] = artifact, unit.name
     return artifacts, owners
 
@@ -260,14 +288,14 @@ def _compare(root: Path, plan: _Plan) -> list[Difference]:
     return differences
 
 
-def _is_ours(difference: Difference, old: Manifest, pending: Mapping[str, str]) -> bool:
+def _is_ours(difference: Difference, old: Manifest, pending: frozenset[str]) -> bool:
     """Whether the text on disk is what some generation wrote."""
     text, name = difference.on_disk or "", difference.name
     untouched = is_untouched(text)
     if untouched is not None:
         return untouched
-    known = {old.files[name].sha256 if name in old.files else None, pending.get(name)}
-    return not text.strip() or digest(text) in known
+    recorded = old.files[name].sha256 if name in old.files else ""
+    return not text.strip() or digest(text) == recorded or digest(text) in pending
 
 
 def _read(root: Path, path: str, region: str | None) -> str | None:
@@ -276,7 +304,7 @@ def _read(root: Path, path: str, region: str | None) -> str | None:
     except FileNotFoundError:
         if region is None:
             return None
-        raise OpdbError(f"{path} is missing; it needs the lines <!-- {region} --> and <!-- /{region} -->") from None
+        raise OpdbError(f"{path} is missing; {_markers(path, region)}") from None
     except OSError as error:
         raise OpdbError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
     return text if region is None else text[slice(*_bounds(text, path, region))]
@@ -287,8 +315,12 @@ def _bounds(text: str, path: str, region: str) -> tuple[int, int]:
     first, last = f"<!-- {region} -->\n", f"<!-- /{region} -->\n"
     start, end = text.find(first), text.find(last)
     if start < 0 or end < start + len(first) or text.count(first) != 1 or text.count(last) != 1:
-        raise OpdbError(f"{path} needs the lines <!-- {region} --> and <!-- /{region} -->, once each and in this order")
+        raise OpdbError(_markers(path, region))
     return start + len(first), end
+
+
+def _markers(path: str, region: str) -> str:
+    return f"{path} needs the lines <!-- {region} --> and <!-- /{region} -->, once each and in this order"
 
 
 def _files(root: Path) -> list[str]:
@@ -306,9 +338,14 @@ def _files(root: Path) -> list[str]:
 
 
 def _write(
-    catalog: Catalog, root: Path, plan: _Plan, old: Manifest, differences: Sequence[Difference],
-    record: Callable[[Sequence[Record]], None] | None, interrupted: bool,
-) -> Outcome:  # fmt: skip
+    root: Path,
+    plan: _Plan,
+    old: Manifest,
+    differences: Sequence[Difference],
+    pending: frozenset[str],
+    specs: tuple[str, ...],
+    record: Callable[[Sequence[Record]], None] | None,
+) -> Outcome:
     new = plan.manifest
     records = tuple(
         Record(name, e.target, _key(new.generator, new.units[e.unit]), e.sha256, e.inputs)
@@ -316,14 +353,18 @@ def _write(
     )
     changed = [d for d in differences if d.generated is not None]
     removed = tuple(d.name for d in differences if d.generated is None)
-    if changed or removed or new != old or interrupted:
+    if changed or removed or new != old or pending:
         texts = _full_texts(root, plan, changed)
-        everything = texts | {manifest.NAME: new.text(all_specs(catalog))}
-        commit.prepare(root, everything, {d.name: digest(d.generated or "") for d in changed})
-        commit.install(root, list(texts), removed)
-        if record is not None:
-            record(records)
-        commit.install(root, [manifest.NAME], [])
+        checksums = pending | {digest(d.generated or "") for d in changed}
+        commit.prepare(root, texts | {manifest.NAME: new.text(specs)}, checksums)
+        try:
+            commit.install(root, list(texts), removed)
+            if record is not None:
+                record(records)
+            commit.install(root, [manifest.NAME], [])
+        except BaseException:
+            commit.recover(root)
+            raise
         commit.finish(root)
     written = tuple(d.name for d in changed)
     return Outcome(written, removed, len(new.files) - len(written), records)

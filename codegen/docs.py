@@ -1,0 +1,168 @@
+"""One page for each op, always with the same headings, and the index of pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops, specs_of
+from opdb.codegen.environment import render
+from opdb.codegen.rules import TYPES_SENTENCE, needs, rule_nodes, rule_view
+from opdb.compiled import CompiledOp, CompiledRule
+from opdb.lang.analyse import free_names
+from opdb.lang.printer import to_text
+from opdb.model import ParamDef, TensorDef, TorchMapping
+
+#: What the rules say that every op has; they carry no expression.
+SIGNATURE = {
+    "INPUTS": "the inputs must be those of the table: none missing but optional ones, none besides",
+    "PARAMS": "the parameters must be those of the table, each with its data type and shape",
+    "OUTPUTS": "the outputs must be those of the table",
+}
+
+
+@dataclass(frozen=True)
+class RuleDoc:
+    id: str
+    sentence: str
+    expression: str = ""
+    when: str = ""
+    why: str = ""
+    source: str = ""
+    warning: bool = False
+
+
+@dataclass(frozen=True)
+class SlotDoc:
+    name: str
+    shape: str
+    notes: str  # ex) optional, static
+    rules: tuple[str, ...]
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class ParamDoc:
+    name: str
+    type: str
+    default: str  # "" if there is none
+    absent: str  # what holds without a value
+    values: str  # of an enum
+    rules: tuple[str, ...]
+    doc: str = ""
+
+
+def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
+    """docs/ops/<Op>.md."""
+    op = catalog.compiled(name)
+    definition = op.definition
+    uses = _uses(op)
+    view = {
+        "op": definition,
+        "lets": list(definition.let.items()),
+        "inputs": [_slot(n, d, uses) for n, d in definition.inputs.items()],
+        "outputs": [_slot(n, d, uses) for n, d in definition.outputs.items()],
+        "params": [_param(n, d, uses) for n, d in definition.params.items()],
+        "groups": _groups(op),
+        "tables": _tables(op),
+        "mappings": [(target, m, _arguments(m)) for target, m in definition.torch.items()],
+        "quant": [(key, _short(value)) for key, value in definition.quant.items()],
+        "tolerance": list(definition.tolerance.items()),
+        "samples": [", ".join(f"{k}: {_short(v)}" for k, v in s.items()) for s in definition.samples],
+        "rule_count": len(op.rule_ids()),
+    }
+    yield Artifact(
+        f"generated/docs/ops/{name}.md", render("op.md.j2", **view), specs_of(catalog, name), "markdown"
+    )
+
+
+def index(catalog: Catalog) -> Iterable[Artifact]:
+    """docs/index.md."""
+    ops = [catalog.ops[name] for name in sorted_ops(catalog)]
+    text = render("index.md.j2", ops=ops)
+    yield Artifact("generated/docs/index.md", text, all_specs(catalog), "markdown")
+
+
+def _short(value: object) -> str:
+    """YAML's flow style, near enough, of the data of a spec."""
+    return value if isinstance(value, str) else json.dumps(value).replace('"', "")
+
+
+def _slot(name: str, d: TensorDef, uses: Mapping[str, tuple[str, ...]]) -> SlotDoc:
+    shape = "any" if d.shape is None else d.shape if isinstance(d.shape, str) else f"[{', '.join(d.shape)}]"
+    notes = [word for word in ("optional", "static") if getattr(d, word)]
+    if d.variadic:
+        notes.append(
+            f"{d.count} tensors, the one at {d.index}" if d.count else f"any number, at least {d.min}"
+        )
+    notes += [d.layout] if d.layout else []
+    notes += [" or ".join(d.dtype)] if d.dtype else []
+    return SlotDoc(name, shape, ", ".join(notes), uses[name], d.doc or "")
+
+
+def _param(name: str, d: ParamDef, uses: Mapping[str, tuple[str, ...]]) -> ParamDoc:
+    type_ = d.base + "".join(f"[{'' if n is None else n}]" for n in d.dims)
+    absent = "" if d.default is not None else "may be absent" if d.optional else "must be given"
+    values = ", ".join(f"{k} = {v}" for k, v in d.enum.items())
+    return ParamDoc(name, type_, d.default or "", absent, values, uses[name], d.doc or "")
+
+
+def _uses(op: CompiledOp) -> dict[str, tuple[str, ...]]:
+    """For each slot and parameter the ids of the rules that read it, also through symbols and lets."""
+    symbols = {b.symbol: free_names(b.value) for b in op.binds}
+    out: dict[str, list[str]] = {
+        name: [] for name in (*(s.name for s in op.slots), *(p.name for p in op.params))
+    }
+    for rule in (*op.ranks, *op.rules, *(r for b in op.definition.backends for r in op.backend_rules[b])):
+        needed = needs(op, rule_nodes([rule]))
+        read = set(needed.values | needed.asked)
+        read |= {n for symbol in read & set(symbols) for n in symbols[symbol]}
+        for name, ids in out.items():
+            if name in read:
+                ids.append(rule.id)
+    return {name: tuple(ids) for name, ids in out.items()}
+
+
+def _rule(op: CompiledOp, rule: CompiledRule) -> RuleDoc:
+    return RuleDoc(
+        rule.id,
+        rule_view(op, rule).sentence,
+        rule.text or to_text(rule.require),
+        "" if rule.when is None else to_text(rule.when),
+        rule.why or "",
+        rule.source or "",
+        rule.expected,
+    )
+
+
+def _groups(op: CompiledOp) -> list[tuple[str, str, list[RuleDoc]]]:
+    """(heading, source, rules): the op definition, then each backend."""
+    own = [RuleDoc(ident, sentence) for ident, sentence in SIGNATURE.items()]
+    own += [_rule(op, r) for r in (*op.ranks, *op.rules)]
+    groups = [("Op definition", op.definition.source or "", own)]
+    for name, backend in op.definition.backends.items():
+        rules = [_rule(op, r) for r in op.backend_rules[name]]
+        if op.type_rows[name]:
+            rules.append(RuleDoc(f"TYPES_{name}", TYPES_SENTENCE.format(name)))
+        groups.append((name, backend.source or "", rules))
+    return groups
+
+
+def _tables(op: CompiledOp) -> list[tuple[str, str, list[tuple[str, list[str]]]]]:
+    """(backend, source, rows): a row is its id and a cell for each slot."""
+    tables = []
+    for name, backend in op.definition.backends.items():
+        rows = [(r.id.partition(".")[2], [" ".join(c) for c in r.cells.values()]) for r in op.type_rows[name]]
+        tables.append((name, backend.source or "", rows))
+    return tables
+
+
+def _arguments(mapping: TorchMapping) -> list[tuple[str, str, str]]:
+    """(kind, name in QNN, expression over the names of the ATen schema)."""
+    rows = [("input", name, text) for name, text in mapping.inputs.items()]
+    rows += [("if None", name, text) for name, text in mapping.absent.items()]
+    rows += [("parameter", name, text) for name, text in mapping.params.items()]
+    for name, text in mapping.outputs.items():
+        rows.append(("output", name, f"result {text}" if text.isdigit() else text))
+    return rows

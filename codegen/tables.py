@@ -1,0 +1,49 @@
+"""What is declared for which backend, as tables: Markdown, CSV, and the table of ops in README.md."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+
+from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
+from opdb.codegen.environment import render
+
+COLUMNS = ("op", "backend", "configuration", "row", "types", "source")
+
+
+def support(catalog: Catalog) -> Iterable[Artifact]:
+    """tables/support.csv, one line for each documented row of types, and tables/support.md."""
+    inputs = all_specs(catalog)
+    out = io.StringIO()
+    lines = csv.writer(out, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for name in sorted_ops(catalog):
+        op = catalog.compiled(name)
+        for backend, definition in op.definition.backends.items():
+            for row in op.type_rows[backend]:
+                _, configuration, number = row.id.split(".")
+                types = " ".join(f"{slot}={'|'.join(cell)}" for slot, cell in row.cells.items())
+                lines.writerow((name, backend, configuration, number, types, definition.source or ""))
+    yield Artifact("generated/tables/support.csv", out.getvalue(), inputs, "csv")
+    text = render("support.md.j2", **_view(catalog))
+    yield Artifact("generated/tables/support.md", text, inputs, "markdown")
+
+
+def readme(catalog: Catalog) -> Iterable[Artifact]:
+    """The table of ops between the markers of README.md."""
+    yield Artifact(
+        "README.md", render("readme_ops.md.j2", **_view(catalog)), all_specs(catalog), "markdown", "ops"
+    )
+
+
+def _view(catalog: Catalog) -> dict[str, object]:
+    """Ops with the configurations that each backend declares."""
+    declared = {b for op in catalog.ops.values() for b in op.backends}
+    backends = [b for b in catalog.backends if b in declared] + sorted(declared - set(catalog.backends))
+    ops = []
+    for name in sorted_ops(catalog):
+        op = catalog.ops[name]
+        cells = [" ".join(op.backends[b].dtypes) or "declared" if b in op.backends else "" for b in backends]
+        ops.append((op, cells))
+    return {"backends": backends, "ops": ops}
