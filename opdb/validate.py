@@ -1,0 +1,128 @@
+"""The public question: may this op run there, and if not, why?
+
+``check(config, target)`` judges one op config by the generated validator of its op: every broken rule, with
+the values that broke it.  It answers for the documents and the rules learnt so far; what a library says is
+asked by ``opdb.probe``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from opdb.errors import OpdbError
+from opdb.generated import validators
+from opdb.generated.constants.socs import SOCS
+from opdb.op_config import OpConfig
+from opdb.runtime.binding import Context
+from opdb.runtime.checks import Violation
+
+#: The SDK whose documents the specs hold; a target without SDK is judged for it.
+DOCUMENTED_SDK = "2.25"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an op is to run.  ``backend`` None: the op definition only.
+
+    A backend whose rules depend on the Hexagon version (HTP) needs a SoC: the host default is never taken.
+    """
+
+    backend: str | None = None  # ex) HTP
+    soc: str | None = None  # ex) SM8650
+    sdk: str | None = None  # ex) 2.47
+
+    def context(self) -> Context:
+        """The values that rules read.  Raises OpdbError for an unknown backend, SoC or SDK."""
+        backend = None if self.backend is None else backend_name(self.backend)
+        arch = 0
+        if self.soc is not None:
+            arch = SOCS[soc_name(self.soc)].htp_arch or 0
+        elif backend == "HTP":
+            raise OpdbError("HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)")
+        return Context(backend, arch, sdk_number(self.sdk or DOCUMENTED_SDK))
+
+    def __str__(self) -> str:
+        return " ".join(p for p in (self.backend or "any backend", self.soc, self.sdk and f"SDK {self.sdk}") if p)
+
+
+def backend_name(name: str) -> str:
+    """The backend's own spelling.  Raises OpdbError with the known ones."""
+    if name.upper() in validators.BACKENDS:
+        return name.upper()
+    raise OpdbError(f"unknown backend '{name}'{_hint(name.upper(), validators.BACKENDS)}; known: {', '.join(validators.BACKENDS)}")
+
+
+def soc_name(name: str) -> str:
+    """The SoC's own spelling.  Raises OpdbError with the nearest ones."""
+    if name.upper() in SOCS:
+        return name.upper()
+    raise OpdbError(f"unknown SoC '{name}'{_hint(name.upper(), SOCS)}; 'opdb query socs' lists them")
+
+
+def sdk_number(sdk: str) -> int:
+    """2.47 -> 2047.  Raises OpdbError for what is not a version."""
+    match = re.fullmatch(r"(\d{1,3})\.(\d{1,3})(\.\d+)*", sdk)
+    if match is None:
+        raise OpdbError(f"'{sdk}' is not an SDK version; ex) 2.47")
+    return int(match[1]) * 1000 + int(match[2])
+
+
+def _hint(name: str, known: Any) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``verdict`` is accept, reject, or unknown (no rule is broken, but one cannot be evaluated)."""
+
+    config: OpConfig
+    target: Target
+    verdict: str
+    violations: tuple[Violation, ...] = ()
+
+    def json(self) -> dict[str, Any]:
+        """The verdict of the command-line contract; stable keys."""
+        out: dict[str, Any] = {} if self.config.id is None else {"id": self.config.id}
+        out |= {"op": self.config.op, "backend": self.target.backend, "soc": self.target.soc, "sdk": self.target.sdk}
+        out |= {"verdict": self.verdict, "violations": [_violation_json(v) for v in self.violations]}
+        return out
+
+
+def _violation_json(v: Violation) -> dict[str, Any]:
+    op, _, rule = v.rule.partition(".")
+    return {
+        "rule": v.rule,
+        "message": v.message,
+        "path": v.path,
+        "got": v.got,
+        "warning": v.expected,
+        "url": f"generated/docs/ops/{op}.md#{rule}",
+    }
+
+
+def check(config: OpConfig, target: Target | None = None) -> Verdict:
+    """Judges one op config.  Raises OpdbError for an unknown op, backend, SoC or SDK."""
+    target = target or Target()
+    module = validators.module(config.op)
+    if module is None:
+        raise OpdbError(f"unknown op '{config.op}'{_hint(config.op, validators.MODULES)}; 'opdb query ops' lists the known ones")
+    violations: tuple[Violation, ...] = module.validate(config, target.context())
+    broken = [v for v in violations if not v.expected]
+    verdict = "accept" if not broken else "unknown" if all(v.undecidable for v in broken) else "reject"
+    return Verdict(config, target, verdict, violations)
+
+
+def infer(config: OpConfig) -> dict[str, list[int] | list[list[int]]]:
+    """The shapes of the outputs of ``config`` by slot name.
+
+    Raises OpdbError for an unknown op, ``opdb.runtime.checks.Undecidable`` where the shapes do not follow.
+    """
+    module = validators.module(config.op)
+    if module is None:
+        raise OpdbError(f"unknown op '{config.op}'{_hint(config.op, validators.MODULES)}; 'opdb query ops' lists the known ones")
+    shapes: dict[str, list[int] | list[list[int]]] = module.infer(config)
+    return shapes

@@ -1,0 +1,39 @@
+"""Builds opdb.runtime._native: generated validators, shims and the kernels, for Python.
+
+Run by setuptools (cffi_modules in setup.py) from the repository's root.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cffi import FFI
+
+ROOT = Path(__file__).resolve().parents[1]
+HEADERS = ("generated/c/include/opdb/dtypes.h", "runtime/include/opdb/runtime.h", "generated/c/include/opdb/ops.h")
+
+
+def declarations() -> str:
+    """The headers as cffi reads them: without preprocessor lines and C++ guards."""
+    text = "\n".join((ROOT / header).read_text(encoding="utf-8") for header in HEADERS)
+    text = re.sub(r'#ifdef __cplusplus\n.*?#endif\n', "", text, flags=re.DOTALL)
+    text = re.sub(r"^#(?:[^\n]*\\\n)*[^\n]*\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"^(void|opdb_status) opdb_(validate|infer|run)_[^;]*;", "", text, flags=re.MULTILINE)
+
+
+def sources() -> list[str]:
+    folders = ("generated/c/src", "runtime/src", "runtime/src/kernels")
+    return sorted(p.relative_to(ROOT).as_posix() for f in folders for p in (ROOT / f).glob("*.c"))
+
+
+ffibuilder = FFI()
+ffibuilder.cdef(declarations())
+ffibuilder.set_source(
+    "opdb.runtime._native",
+    '#include "opdb/runtime.h"\n#include "opdb/ops.h"\n',
+    sources=sources(),
+    include_dirs=["generated/c/include", "runtime/include", "runtime/src/kernels"],
+    libraries=["m"],
+    extra_compile_args=["-std=c99", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
+)

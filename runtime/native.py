@@ -1,0 +1,163 @@
+"""The generated C code from Python: validate, infer the shapes of the outputs, run a kernel.
+
+Op configs in, numpy arrays in and out.  Arrays are passed without a copy when they are contiguous and of
+the config's dtype; everything C looks at is kept alive by the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from opdb.dtypes import BY_SHORT
+from opdb.errors import OpdbError
+from opdb.generated import validators
+from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.runtime.binding import Context, arrange
+from opdb.runtime.checks import Violation
+
+if TYPE_CHECKING:
+    import numpy as np
+
+try:
+    from opdb.runtime._native import ffi, lib
+except ImportError as error:  # a source tree that has not been built
+    raise OpdbError(f"the C part of opdb is not built ({error}); run: pip install -e .") from None
+
+STATUS = {lib.OPDB_OK: "ok", lib.OPDB_INVALID: "invalid", lib.OPDB_UNSUPPORTED: "unsupported",
+          lib.OPDB_UNKNOWN_OP: "unknown op", lib.OPDB_TOO_SMALL: "too small", lib.OPDB_UNDECIDABLE: "undecidable"}  # fmt: skip
+ENCODINGS = {None: lib.OPDB_ENCODING_NONE, "SCALE_OFFSET": 0, "AXIS_SCALE_OFFSET": 1, "BW_SCALE_OFFSET": 2,
+             "BW_AXIS_SCALE_OFFSET": 3, "BLOCK": 4, "BLOCKWISE_EXPANSION": 5, "VECTOR": 6}  # fmt: skip
+
+
+class KernelError(OpdbError):
+    """A kernel did not run: ``status`` says why, ``violations`` which rules were broken."""
+
+    def __init__(self, op: str, status: str, violations: tuple[Violation, ...] = ()) -> None:
+        self.status, self.violations = status, violations
+        reasons = "; ".join(f"{v.rule}: {v.message}" for v in violations)
+        super().__init__(f"{op}: the C kernel answers '{status}'" + (f": {reasons}" if reasons else ""))
+
+
+class _Arena:
+    """C structures of one call; they live as long as the arena."""
+
+    def __init__(self) -> None:
+        self.keep: list[Any] = []
+
+    def new(self, type_: str, value: Any = None) -> Any:
+        made = ffi.new(type_, value) if value is not None else ffi.new(type_)
+        self.keep.append(made)
+        return made
+
+    def text(self, value: str) -> Any:
+        return self.new("char[]", value.encode())
+
+    def tensor(self, config: TensorConfig, array: Any = None) -> Any:
+        out = self.new("opdb_tensor *")
+        out.rank, out.dims = len(config.shape), self.new("int64_t[]", list(config.shape) or [0])
+        out.dtype = BY_SHORT[config.dtype].code
+        quant = config.quant
+        out.encoding = ENCODINGS[quant.encoding if quant else None]
+        out.symmetric = quant.symmetric if quant else True
+        out.axis = -1 if quant is None or quant.axis is None else quant.axis
+        out.is_static = config.type == "STATIC"
+        if array is not None:
+            self.keep.append(array)
+            out.data = ffi.cast("void *", array.ctypes.data)
+        return out
+
+    def param(self, config: ParamConfig, out: Any) -> None:
+        values = [config.value] if config.shape is None else list(config.value)
+        out.name, out.dtype = self.text(config.name), BY_SHORT[config.dtype].code
+        out.rank = 0 if config.shape is None else len(config.shape)
+        out.dims = self.new("int64_t[]", list(config.shape or ()) or [0])
+        out.count = len(values)
+        numbers = [v for v in values if isinstance(v, (bool, int, float))]
+        out.real = float(numbers[0]) if numbers else 0.0
+        whole = [int(v) if isinstance(v, (bool, int)) else 0 for v in values]
+        out.ints = self.new("int64_t[]", whole or [0])
+
+    def op(self, config: OpConfig, arrays: Sequence[Any] | None = None, results: Sequence[Any] | None = None) -> Any:
+        """``arrays`` and ``results`` are the data of inputs and outputs, in the order of the config."""
+        module = validators.module(config.op)
+        if module is None:
+            raise KernelError(config.op, "unknown op")
+        out = self.new("opdb_op *")
+        out.op = self.text(config.op)
+        for group, slots, data in (("inputs", module.SIGNATURE.inputs, arrays), ("outputs", module.SIGNATURE.outputs, results)):
+            tensors = getattr(config, group)
+            by_id = {} if data is None else {id(t): a for t, a in zip(tensors, data, strict=True)}
+            made = [ffi.NULL if t is None else self.tensor(t, by_id.get(id(t))) for t in arrange(tensors, slots)]
+            setattr(out, f"num_{group}", len(made))
+            setattr(out, group, self.new("opdb_tensor *[]", made or [ffi.NULL]))
+        params = self.new("opdb_param[]", max(len(config.params), 1))
+        for i, p in enumerate(config.params):
+            self.param(p, params[i])
+        out.num_params, out.params = len(config.params), params
+        return out
+
+
+def _entry(op: str) -> Any:
+    entry = lib.opdb_find(op.encode())
+    if entry == ffi.NULL:
+        raise KernelError(op, "unknown op")
+    return entry
+
+
+def _violations(report: Any) -> tuple[Violation, ...]:
+    def text(pointer: Any) -> str:
+        return str(ffi.string(pointer).decode())
+
+    found = (report.v[i] for i in range(report.n))
+    return tuple(Violation(text(v.rule), text(v.sentence), text(v.got), v.undecidable, v.expected) for v in found)
+
+
+def validate(config: OpConfig, context: Context | None = None) -> tuple[Violation, ...]:
+    """What the generated C validator says of ``config``; the same rules and values as the Python one."""
+    context = context or Context()
+    arena = _Arena()
+    op, report = arena.op(config), ffi.new("opdb_report *")
+    backend = -1 if context.backend is None else validators.BACKENDS.index(context.backend)
+    target = ffi.new("opdb_target *", {"backend": backend, "arch": context.arch, "sdk": context.sdk})
+    _entry(config.op).validate(op, target, report)
+    return _violations(report)
+
+
+def infer(config: OpConfig) -> list[list[int]] | None:
+    """The shapes of all output tensors in order; None where they do not follow from inputs and parameters."""
+    arena = _Arena()
+    op, report, shapes = arena.op(config), ffi.new("opdb_report *"), ffi.new("opdb_shapes *")
+    if _entry(config.op).infer(op, shapes, report) != lib.OPDB_OK:
+        return None
+    return [[shapes.v[i].dims[d] for d in range(shapes.v[i].rank)] for i in range(shapes.n)]
+
+
+def run(config: OpConfig, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    """Computes one op on the C kernels.
+
+    ``arrays`` holds the data of each input of ``config`` (None for an omitted one).  Returns one array for
+    each output, of the config's shape and dtype.  Raises KernelError: the op is not valid, or has no kernel
+    for these data types.
+    """
+    import numpy
+
+    data = []
+    for t, a in zip(config.inputs, arrays, strict=True):
+        if a is not None and tuple(a.shape) != t.shape:
+            raise OpdbError(f"{config.op}: the data of {t.name or 'an input'} has shape {list(a.shape)}, the config {list(t.shape)}")
+        data.append(None if a is None else numpy.ascontiguousarray(a, dtype=_numpy(t.dtype)))
+    results = [numpy.empty(t.shape, dtype=_numpy(t.dtype)) for t in config.outputs]
+    arena = _Arena()
+    op, report = arena.op(config, data, results), ffi.new("opdb_report *")
+    status = _entry(config.op).run(op, report)
+    if status != lib.OPDB_OK:
+        raise KernelError(config.op, STATUS.get(status, str(status)), _violations(report))
+    return results
+
+
+def _numpy(dtype: str) -> str:
+    storage = BY_SHORT[dtype].numpy
+    if storage is None:
+        raise OpdbError(f"{BY_SHORT[dtype].qnn} has no whole-byte elements; the C kernels do not take it")
+    return storage
