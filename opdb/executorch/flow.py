@@ -59,10 +59,9 @@ def compile_module(
     Raises OpdbError for an unknown SoC or precision and for a process without the environment; what the
     flow itself raises (ex) a failed finalize) passes through.
     """
+    _check_precision(precision)
     env.require_active()
     chipset = _chipset(soc)
-    if precision not in PRECISIONS:
-        raise OpdbError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
     from executorch.backends.qualcomm.utils import utils as qnn
     from executorch.exir import ExecutorchBackendConfig
 
@@ -117,6 +116,7 @@ def compile_program(
     ``plugin``: opdb's builders to use instead of ExecuTorch's own; None for the stock flow.
     Raises OpdbError as ``compile_module`` does, and ChildError when the flow fails, crashes or hangs.
     """
+    _check_precision(precision)
     try:
         import torch
     except ImportError:
@@ -176,6 +176,11 @@ def _run_arrays(pte: bytes, arrays: Sequence[Any]) -> tuple[Any, ...]:
     import torch
 
     return tuple(o.numpy() for o in run_pte(pte, [torch.from_numpy(a.copy()) for a in arrays]))
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise OpdbError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
 
 
 def _chipset(soc: str) -> Any:

@@ -34,6 +34,10 @@ def lower(view: NodeView, target: Any) -> Lowered | Rejected:
         return Rejected((Reason(view.target, f"hand.M_{view.target}", str(e)),))
 
 
+def lower_no_linear(view: NodeView, target: Any) -> Rejected:
+    return Rejected((Reason("FullyConnected", "FullyConnected.C1", "never a linear"),))
+
+
 def u32(name: str, value: int) -> ParamConfig:
     return ParamConfig(name, "u32", value)
 
