@@ -7,11 +7,14 @@ the header between ``CDEF_BEGIN`` and ``CDEF_END`` is plain declarations: runtim
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from opdb.codegen.artifact import Artifact, Catalog
 from opdb.codegen.environment import render
 from opdb.errors import Problem, SpecError
+from opdb.settings import specs_folder
+from opdb.spec import parse_document
 
 Data = Mapping[str, Any]
 CDEF_BEGIN = "/* Declarations begin. */"
@@ -20,6 +23,19 @@ CDEF_END = "/* Declarations end. */"
 #: What may reach C text: a type, a name.
 TYPE = re.compile(r"(?:const )?[A-Za-z_][A-Za-z0-9_]*(?: \*{1,3})?(?:\[\d{1,3}\])?")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def artifacts(catalog: Catalog) -> Iterable[Artifact]:
+    """The header, the error names and the SoCs.  specs/abi/ describes QNN itself, so it is not in the catalogue."""
+    folder = specs_folder() / "abi"
+    data = {n: parse_document((folder / n).read_text(encoding="utf-8"), f"abi/{n}").data for n in ("qnn.yaml", "errors.yaml")}
+    socs = [s.data() for s in catalog.socs.values()]
+    for path, text, source, language in (
+        ("c/include/opdb/qnn_abi.h", render_header(data["qnn.yaml"]), "specs/abi/qnn.yaml", "c"),
+        ("python/constants/qnn_errors.py", render_errors(data["errors.yaml"]), "specs/abi/errors.yaml", "python"),
+        ("python/constants/socs.py", render_socs(socs), "specs/socs.yaml", "python"),
+    ):
+        yield Artifact(f"generated/{path}", text, (source,), "c" if language == "c" else "python")
 
 
 def render_header(abi: Data, path: str = "specs/abi/qnn.yaml") -> str:

@@ -2,31 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
-from opdb.codegen import constants, docs, tables, validators
+from opdb.codegen import abi, builders, constants, docs, tables, validators
 from opdb.codegen.artifact import Artifact, Catalog, Target
 from opdb.codegen.environment import render
 
-#: Folders of generated Python that need an __init__.py which no other target writes.
+#: Files that targets read besides the catalogue; they come with opdb.
+ABI = Path(str(files("opdb.specs"))) / "abi"
+FACTS = Path(str(files("opdb.reference"))) / "data"
+#: Folders of generated Python whose __init__.py no other target writes.
 PACKAGES = {
     "": "What opdb generates from specs/: constants, validators, builders.",
-    "constants/": "Names and numbers: ops, parameters, enums, backends.",
+    "constants/": "Names and numbers: ops, parameters, enums, backends, chips, error codes.",
 }
 
 
 def packages(catalog: Catalog) -> Iterable[Artifact]:
+    """The __init__.py of folders."""
     for folder, text in PACKAGES.items():
         path = f"generated/python/{folder}__init__.py"
         yield Artifact(path, render("package.py.j2", text=text), ("codegen/targets.py",), "python")
 
 
+def qnn_abi(catalog: Catalog) -> Iterable[Artifact]:
+    """QNN's own declarations and error names."""
+    text = abi.render_header(_abi("qnn"))
+    yield Artifact("generated/c/include/opdb/qnn_abi.h", text, ("specs/abi/qnn.yaml",), "c")
+    text = abi.render_errors(_abi("errors"))
+    yield Artifact("generated/python/constants/qnn_errors.py", text, ("specs/abi/errors.yaml",), "python")
+
+
+def socs(catalog: Catalog) -> Iterable[Artifact]:
+    """The chips."""
+    text = abi.render_socs([soc.data() for soc in catalog.socs.values()])
+    yield Artifact("generated/python/constants/socs.py", text, ("specs/socs.yaml",), "python")
+
+
+def _abi(name: str) -> Mapping[str, Any]:
+    from opdb.spec import parse_document  # reads YAML: only when something is rendered
+
+    data: Mapping[str, Any] = parse_document(
+        (ABI / f"{name}.yaml").read_text(encoding="utf-8"), f"abi/{name}.yaml"
+    ).data
+    return data
+
+
 TARGETS: tuple[Target, ...] = (
     Target("packages", "the __init__.py of generated Python", whole=packages),
-    Target("constants", "names of ops, parameters, enums, backends: Python", whole=constants.python),
-    Target("headers", "names of ops, parameters, enums, backends, data types: C", whole=constants.c),
+    Target(
+        "constants",
+        "ops, parameters, enums, backends: Python",
+        whole=constants.python,
+        reads=(FACTS / "qnn-2.25.0.json", FACTS / "qnn-newer.json"),
+    ),
+    Target(
+        "headers",
+        "ops, parameters, enums, backends, data types: C",
+        whole=constants.c,
+        reads=(FACTS / "qnn-2.25.0.json", FACTS / "qnn-newer.json"),
+    ),
+    Target(
+        "abi",
+        "QNN's interface: C header, error names",
+        whole=qnn_abi,
+        reads=(ABI / "qnn.yaml", ABI / "errors.yaml"),
+    ),
+    Target("socs", "chips: Python", whole=socs),
     Target("validators", "validation and shape inference: Python", per_op=validators.python),
-    Target("validators-registry", "validators by op: Python", whole=validators.python_registry),
+    Target("validators-registry", "the Python validators by op", whole=validators.python_registry),
+    Target("validators-c", "validation, shape inference, kernel shims: C", per_op=validators.c),
+    Target(
+        "validators-c-registry", "the table of ops and the kernels' header: C", whole=validators.c_registry
+    ),
+    Target(
+        "builders", "torch nodes to ops: Python", per_op=builders.python, reads=(FACTS / "aten-2.13.0.json",)
+    ),
+    Target(
+        "builders-registry",
+        "decompositions, and builders by torch target: Python",
+        whole=builders.python_registry,
+        reads=(FACTS / "aten-2.13.0.json",),
+    ),
     Target("docs", "one page for each op", per_op=docs.pages),
     Target("docs-index", "the index of pages", whole=docs.index),
     Target("tables", "declared support: Markdown, CSV", whole=tables.support),
