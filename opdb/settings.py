@@ -36,7 +36,7 @@ def _default_specs() -> Path:
 
 
 def _data_folder() -> Path:
-    """The user's data folder.  platformdirs, slow to import, is asked only where the rule is not that of XDG."""
+    """The user's data folder.  platformdirs is slow to import: on Linux the short rule of XDG is here."""
     if os.name == "posix" and os.uname().sysname == "Linux":
         base = os.environ.get("XDG_DATA_HOME", "").strip()
         return (Path(base) if base else Path("~/.local/share").expanduser()) / "opdb"

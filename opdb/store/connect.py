@@ -87,7 +87,7 @@ class Database:
         """
         if self.sqlite and not write and not Path(self.name).exists():
             raise OpdbError(
-                f"{self.name}: no such database; create it with 'opdb init' or name another with --db or OPDB_URL"
+                f"{self.name}: no database; create it with 'opdb init', or name another with --db or OPDB_URL"
             )
         try:
             with self.engine.connect() as connection:
@@ -156,7 +156,7 @@ def parse_url(text: str) -> URL:
     if system == "sqlite":
         if not url.database or url.database == ":memory:":
             raise OpdbError(
-                "a database in memory would be gone after each command; name a file, ex) sqlite:////data/opdb.db"
+                "a database in memory is gone after each command; name a file, ex) sqlite:////data/opdb.db"
             )
         return URL.create("sqlite", database=str(Path(url.database).absolute()))
     if system in ("postgresql", "postgres"):

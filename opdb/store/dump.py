@@ -66,7 +66,7 @@ def _add(
     unknown = row.keys() ^ {c.name for c in table.c}
     if unknown:
         raise OpdbError(
-            f"{place}: the row of '{table.name}' does not have this opdb's columns: {', '.join(sorted(unknown))}"
+            f"{place}: '{table.name}' has other columns in this opdb: {', '.join(sorted(unknown))}"
         )
     old = row["id"]
     new = {k: v for k, v in row.items() if k != "id"}

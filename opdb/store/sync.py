@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class SyncReport:
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     unchanged: tuple[str, ...]
-    hash: str
+    hash: str = ""
 
 
 def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport:
@@ -43,16 +43,17 @@ def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport
     stored = {r.path: r.sha256 for r in connection.execute(select(t.spec_file))}
     state = connection.execute(select(t.snapshot)).first()
     report = _compare(files, stored)
-    trusted = state is not None and state.reader == reader() and not full
-    if trusted and files == stored:
-        return (
-            SyncReport(*report, hash=str(state.hash)) if state is not None else SyncReport(*report, hash="")
-        )
-    before = load_catalog(connection) if trusted else None
-    catalog = read_catalog(folder, _known(before, report[3]) if before else {})
-    _write(connection, catalog, before, {*report[0], *report[1], *report[2]})
+    if state is not None and state.reader == reader() and not full:
+        if files == stored:
+            return replace(report, hash=str(state.hash))
+        before = load_catalog(connection)
+        catalog = read_catalog(folder, _known(before, report.unchanged))
+    else:
+        before = None
+        catalog = read_catalog(folder)
+    _write(connection, catalog, before, {*report.added, *report.changed, *report.removed})
     _write_files(connection, files, catalog)
-    return SyncReport(*report, hash=catalog.hash)
+    return replace(report, hash=catalog.hash)
 
 
 @cache
@@ -81,13 +82,13 @@ def _digests(folder: Path) -> dict[str, str]:
     return out
 
 
-def _compare(files: dict[str, str], stored: dict[str, str]) -> tuple[tuple[str, ...], ...]:
+def _compare(files: dict[str, str], stored: dict[str, str]) -> SyncReport:
     both = sorted(files.keys() & stored.keys())
-    return (
-        tuple(sorted(files.keys() - stored.keys())),
-        tuple(p for p in both if files[p] != stored[p]),
-        tuple(sorted(stored.keys() - files.keys())),
-        tuple(p for p in both if files[p] == stored[p]),
+    return SyncReport(
+        added=tuple(sorted(files.keys() - stored.keys())),
+        changed=tuple(p for p in both if files[p] != stored[p]),
+        removed=tuple(sorted(stored.keys() - files.keys())),
+        unchanged=tuple(p for p in both if files[p] == stored[p]),
     )
 
 
@@ -97,7 +98,10 @@ def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
         for kind, group in zip(KINDS, (before.bases, before.decompositions, before.own), strict=True)
         for name, model in group.items()
     }
-    return {path: models[path] for path in unchanged if path in models}
+    models["backends.yaml"] = {name: b.data() for name, b in before.backends.items()}
+    models["socs.yaml"] = [s.data() for s in before.socs.values()]
+    models["retired.yaml"] = {kind: list(entries) for kind, entries in before.retired.items()}
+    return {path: models[path] for path in unchanged}
 
 
 def _write(connection: Connection, catalog: Catalog, before: Catalog | None, touched: set[str]) -> None:

@@ -1,0 +1,135 @@
+"""Read-only questions to the catalogue and its history: rows with stable keys.
+
+    rows = ask(Store(url), "support", Filters(op="LayerNorm", soc="SM8650"), where="validates <> 'yes'")
+
+Nothing here imports pydantic or the YAML library: a query reads SQL and starts fast.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from opdb.errors import OpdbError
+from opdb.query import definitions, measured
+from opdb.query.rows import Filters, Row, View
+from opdb.query.where import parse_where
+from opdb.schema import STATUS_COLUMNS
+from opdb.store import Store
+
+__all__ = ["QUESTIONS", "Filters", "Question", "Row", "ask"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, the keys of its rows in order, and the filters that it heeds."""
+
+    name: str
+    about: str
+    columns: tuple[str, ...]
+    answer: Callable[[View], list[Row]]
+    filters: tuple[str, ...]
+
+
+def _question(
+    name: str, about: str, columns: str, answer: Callable[[View], list[Row]], filters: str
+) -> Question:
+    return Question(name, about, tuple(columns.split()), answer, tuple(filters.split()))
+
+
+_STATUSES = " ".join(STATUS_COLUMNS)
+QUESTIONS: dict[str, Question] = {
+    q.name: q
+    for q in (
+        _question(
+            "ops",
+            "the ops of the catalogue",
+            "op package extends inputs params outputs backends torch rules kernel summary source",
+            definitions.ops,
+            "op backend torch_op",
+        ),
+        _question(
+            "params",
+            "their parameters",
+            "op param type dtype dims optional default kind enum inherited doc",
+            definitions.params,
+            "op dtype",
+        ),
+        _question(
+            "types",
+            "the documented type rows",
+            "op backend config type_row cells since until source",
+            definitions.types,
+            "op backend sdk dtype torch_op",
+        ),
+        _question(
+            "torch",
+            "the ATen targets and how each becomes QNN ops",
+            "torch_op form ops decomposition when why inputs absent params outputs ignored source",
+            definitions.torch,
+            "op torch_op",
+        ),
+        _question(
+            "rules",
+            "every rule, written and derived",
+            "op rule backend kind strength when expression why inherited source",
+            definitions.rules,
+            "op backend",
+        ),
+        _question(
+            "support",
+            "the five statuses of each op, type row, backend, SoC and SDK",
+            f"op type_row cells backend soc sdk {_STATUSES} measurements source",
+            measured.support,
+            "op backend soc sdk dtype torch_op",
+        ),
+        _question(
+            "quirks",
+            "where documents, libraries and PyTorch disagree",
+            "op type_row cells backend soc sdk quirk emulated package package_version case code code_name log"
+            " run measurements",
+            measured.quirks,
+            "op backend soc sdk dtype torch_op",
+        ),
+        _question(
+            "evidence",
+            "every measurement",
+            f"kind run started op type_row backend soc sdk {_STATUSES} rules code code_name log error_max ulp"
+            " seconds detail package package_version emulated case case_kind executor executor_version",
+            measured.evidence,
+            "op backend soc sdk dtype",
+        ),
+        _question(
+            "coverage",
+            "for each rule: where it is, and which cases tried it",
+            "op rule backend stated python c positive negative executed implied_by",
+            measured.coverage,
+            "op backend",
+        ),
+    )
+}
+
+
+def ask(store: Store, question: str, filters: Filters | None = None, where: str | None = None) -> list[Row]:
+    """The rows that answer a question; each has all of ``QUESTIONS[question].columns``, in order.
+
+    Raises OpdbError for an unknown question, op, backend, SoC or dtype, a filter that the question does not
+    heed, or a ``where`` that cannot be read.
+    """
+    asked = QUESTIONS.get(question)
+    if asked is None:
+        close = difflib.get_close_matches(question, QUESTIONS, 1)
+        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(QUESTIONS)}"
+        raise OpdbError(f"no question '{question}'; {hint}")
+    filters = filters or Filters()
+    for name, value in vars(filters).items():
+        if value is not None and name not in asked.filters:
+            known = ", ".join(f"--{f.replace('_', '-')}" for f in asked.filters)
+            raise OpdbError(
+                f"'{question}' cannot be filtered by --{name.replace('_', '-')}; it takes {known}"
+            )
+    keep = parse_where(where, asked.columns) if where else None
+    with store.reading() as connection:
+        rows = asked.answer(View(connection, filters))
+    return [row for row in rows if keep is None or keep(row)]
