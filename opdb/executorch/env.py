@@ -9,6 +9,7 @@ folder: links into the installed onnxruntime-qnn, and opdb's forwarding library 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -16,7 +17,7 @@ import platform
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
@@ -109,8 +110,13 @@ def prepare(folder: Path | None = None, forwarding: Path | None = None) -> Envir
     if folder is None:
         folder = _cache_folder(identity)
     folder = folder.absolute()
-    if not _is_current(folder, identity, links):
-        _make(folder, identity, links, library)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(folder.parent):
+            if not _is_current(folder, identity, links):
+                _make(folder, identity, links, library)
+    except OSError as e:
+        raise OpdbError(f"{folder}: {e.strerror}; name a folder that can be written") from None
     lib = folder / "lib" / HOST
     return Environment(folder, htp, (lib, package.parent / "onnxruntime_qnn.libs"))
 
@@ -228,12 +234,8 @@ def _is_current(folder: Path, identity: Mapping[str, str], links: Mapping[str, P
 
 
 def _make(folder: Path, identity: Mapping[str, str], links: Mapping[str, Path], library: Path) -> None:
-    """Builds the folder beside its place and renames it in; the loser of a race keeps the winner's."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as e:
-        raise OpdbError(f"{folder}: {e.strerror}; name a folder that can be written") from None
+    """Builds the folder beside its place and renames it in."""
+    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         made.chmod(0o755)
         lib = made / "lib" / HOST
@@ -245,15 +247,21 @@ def _make(folder: Path, identity: Mapping[str, str], links: Mapping[str, Path], 
         if folder.exists():
             os.rename(folder, made / "outdated")
             shutil.rmtree(made / "outdated")
-        try:
-            os.rename(made, folder)
-        except OSError:
-            if not _is_current(folder, identity, links):
-                raise
-    except OSError as e:
-        raise OpdbError(f"{folder}: {e.strerror}; name a folder that can be written") from None
+        os.rename(made, folder)
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """One process at a time; where a file system cannot lock a folder, all."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _write(path: Path, data: bytes) -> None:

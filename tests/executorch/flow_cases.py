@@ -29,11 +29,11 @@ class WithConv(nn.Module):
         return self.after(self, self.conv(x))
 
 
-class Square(nn.Module):
-    """x @ x for each of a batch: an operator that does not commute with permuting its operands."""
+class Multiply(nn.Module):
+    """A matrix product of two tensors that ExecuTorch stores transposed: it does not commute with that."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.bmm(x, x)
+        return torch.bmm(torch.softmax(x, 1), torch.relu(x))
 
 
 class SecondResult(nn.Module):
@@ -73,10 +73,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
     "conv_split": (lambda: WithConv(lambda m, y: torch.split(torch.relu(y), [3, 5], 1)), [IMAGE]),
     "conv_permute_view": (lambda: WithConv(lambda m, y: y.permute(0, 2, 3, 1).reshape(5, -1)), [IMAGE]),
     "conv_layer_norm": (lambda: WithConv(lambda m, y: nn.functional.layer_norm(y, (5, 6))), [IMAGE]),
-    "conv_matmul_in_region": (
-        lambda: nn.Sequential(nn.Conv1d(4, 6, 3, padding=1), nn.Flatten(2), Square(), nn.Conv1d(6, 4, 1)),
-        [(2, 4, 6)],
-    ),
+    "matmul_in_region": (Multiply, [(2, 6, 6)]),
     "second_result": (SecondResult, [(4, 6)]),
 }
 
@@ -86,15 +83,32 @@ def everything() -> dict[str, Any]:
     last = run([n for n in CASES if n != "second_result"], "last")
     return {
         "plugged": last,
-        "stock": run(["demo", "layer_norm_over_two_dims", "conv_relu"], None),
+        "stock": run(["demo", "layer_norm_over_two_dims", "conv_relu", "matmul_in_region"], None),
         "direct": run(["layer_norm_over_two_dims"], "direct"),
         "second_result": run(["second_result"], "last"),
+        "quantized": run(["demo", "conv_relu", "layer_norm_over_two_dims"], "last", "quantized"),
+        "stock_quantized": run(["demo", "conv_relu"], None, "quantized"),
         "registry": register_and_undo(),
         "failing": run_failing(),
     }
 
 
-def run(names: list[str], form: str | None) -> dict[str, SimpleNamespace]:
+def quantized(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
+    """8-bit weights per channel and activations, calibrated on ``inputs``, by ExecuTorch's quantizer."""
+    from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
+    from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    quantizer = QnnQuantizer(soc_model=QcomChipset[SOC])
+    quantizer.set_default_quant_config(
+        QuantDtype.use_8a8w, is_conv_per_channel=True, is_linear_per_channel=True
+    )
+    prepared = prepare_pt2e(torch.export.export(module, inputs, strict=True).module(), quantizer)
+    prepared(*inputs)
+    return convert_pt2e(prepared)  # type: ignore[no-any-return]
+
+
+def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str, SimpleNamespace]:
     """Each case through the whole flow; ``form`` is the hand lowering's target, None the stock builders.
 
     ``error``: the largest difference from PyTorch, over the largest value that PyTorch gives.
@@ -105,11 +119,13 @@ def run(names: list[str], form: str | None) -> dict[str, SimpleNamespace]:
         torch.manual_seed(0)
         make, shapes = CASES[name]
         module, inputs = make().eval(), tuple(torch.randn(s) for s in shapes)
+        if precision == "quantized":
+            module = quantized(module, inputs)
         if form is not None:
             register.register(hand_lowering.lower, form, hand_lowering.FORMS)
         try:
             with torch.no_grad(), Recorder() as recorder:
-                compiled = flow.compile_module(module, inputs, SOC)
+                compiled = flow.compile_module(module, inputs, SOC, precision)
                 got = flow.run_pte(compiled.pte, inputs)
                 expected = module(*inputs)
         finally:

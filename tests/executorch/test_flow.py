@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 HERE = Path(__file__).parent
 #: A float graph is computed in fp16 on HTP: 11 bits, and errors of a few roundings.
 FP16 = 2e-3
+EIGHT_BITS = 2 / 127  # two steps, of a range that reaches to both sides of zero
 PLUGGED = [
     "demo",
     "layer_norm_over_two_dims",
@@ -32,7 +33,7 @@ PLUGGED = [
     "conv_split",
     "conv_permute_view",
     "conv_layer_norm",
-    "conv_matmul_in_region",
+    "matmul_in_region",
 ]
 
 
@@ -100,6 +101,27 @@ def test_operators_that_commute_stay_in_the_channels_last_region(
     plugged: dict[str, Any], case: str, ops: tuple[str, ...]
 ) -> None:
     assert plugged[case].ops == ops
+
+
+def test_an_operator_that_does_not_commute_is_turned_back_first(
+    plugged: dict[str, Any], stock: dict[str, Any]
+) -> None:
+    """The stock builder multiplies the transposed operands; an error of ExecuTorch 1.4.1."""
+    assert stock["matmul_in_region"].error > 0.1
+    got = plugged["matmul_in_region"]
+    assert got.error < FP16
+    assert got.ops == ("Transpose", "Softmax", "Relu", "Transpose", "MatMul", "Transpose", "Transpose")
+
+
+def test_encodings_reach_the_backend_as_from_the_stock_builders(everything: dict[str, Any]) -> None:
+    """Per tensor and per channel: the same ops and, against the quantised module, the same error."""
+    for case, expected in everything["stock_quantized"].items():
+        got = everything["quantized"][case]
+        assert got.not_delegated == () and got.ops == expected.ops
+        assert got.error == expected.error < EIGHT_BITS
+    trailing = everything["quantized"]["layer_norm_over_two_dims"]
+    assert trailing.ops == ("Quantize", "Reshape", "LayerNorm", "Reshape", "Dequantize")
+    assert trailing.error < EIGHT_BITS
 
 
 def test_qnns_own_refusal_is_told_from_opdbs(everything: dict[str, Any]) -> None:
