@@ -102,8 +102,8 @@ def with_header(artifact: Artifact) -> str:
 def _source(inputs: tuple[str, ...]) -> str:
     if len(inputs) <= 2:
         return " and ".join(inputs)
-    folders = {path.rpartition("/")[0] for path in inputs}
-    return folders.pop() if len(folders) == 1 else "specs"
+    folders = list(dict.fromkeys(path.rpartition("/")[0] for path in inputs))
+    return " and ".join(folders) if len(folders) <= 2 else "specs"
 
 
 def is_untouched(text: str) -> bool | None:

@@ -1,22 +1,25 @@
 """Names and numbers: ops, parameters, enum values, backends and data types, for Python and C.
 
-The Python classes have the names and attributes of ``qnn_constants`` in ExecuTorch 1.4.1, so that they can
-stand in for it; the C macros have the names of QnnOpDef.h.
+All ops that QNN documents are here, also those that have no spec yet.  The Python classes have the names
+and attributes of ``qnn_constants`` in ExecuTorch 1.4.1, so that they can stand in for it; the C macros have
+the names of QnnOpDef.h.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
+from opdb import reference
+from opdb.codegen.artifact import Artifact, Catalog, all_specs
 from opdb.codegen.environment import render
 from opdb.dtypes import DTYPES
-from opdb.model import OpDef
 
+#: QNN's own op package.
+PACKAGE = "qti.aisw"
 #: Classes of ExecuTorch whose names are not "Op" and QNN's name of the op.
-ALIASES = {"OpGatherND": "OpGatherNd", "OpUnpack": "OpUnPack"}
+ALIASES = {"OpGatherND": "OpGatherNd", "OpPRelu": "OpPrelu", "OpUnpack": "OpUnPack"}
 
 
 @dataclass(frozen=True)
@@ -43,22 +46,36 @@ def op_macro(op: str) -> str:
     return f"QNN_OP_{words.upper()}"
 
 
-def op_view(op: OpDef) -> OpView:
-    macro = op_macro(op.op)
+def op_views(catalog: Catalog) -> list[OpView]:
+    """Every op of the documents and of the catalogue, by name; the catalogue's word counts."""
+    params: dict[str, dict[str, Mapping[str, int]]] = {}
+    for name in reference.documented_ops():
+        params[name] = {p.name: p.enum for p in reference.documented_op(name).params}
+    for name, op in catalog.ops.items():
+        params.setdefault(name, {}).update({n: p.enum for n, p in op.params.items()})
+    packages = {name: op.package for name, op in catalog.ops.items()}
+    names = sorted(params, key=lambda name: (name.lower(), name))
+    return [_view(name, packages.get(name, PACKAGE), params[name]) for name in names]
+
+
+def _view(op: str, package: str, params: Mapping[str, Mapping[str, int]]) -> OpView:
+    macro = op_macro(op)
     enums = tuple(
-        EnumView(
-            "".join(w.capitalize() for w in name.split("_")), f"{macro}_{name.upper()}", tuple(p.enum.items())
-        )
-        for name, p in op.params.items()
-        if p.enum
+        EnumView(_camel(name), f"{macro}_{name.upper()}", tuple(values.items()))
+        for name, values in params.items()
+        if values
     )
-    params = tuple((name, f"{macro}_PARAM_{name.upper()}") for name in op.params)
-    return OpView(op.op, op.package, f"Op{op.op}", macro, params, enums)
+    names = tuple((name, f"{macro}_PARAM_{name.upper()}") for name in params)
+    return OpView(op, package, f"Op{op}", macro, names, enums)
+
+
+def _camel(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
 
 
 def python(catalog: Catalog) -> Iterable[Artifact]:
     """constants/ops.py and constants/backends.py."""
-    ops = [op_view(catalog.ops[name]) for name in sorted_ops(catalog)]
+    ops = op_views(catalog)
     known = {op.name for op in ops}
     aliases = [(alias, name) for alias, name in sorted(ALIASES.items()) if name in known]
     view = {"ops": ops, "aliases": aliases, "packages": _packages(ops)}
@@ -71,17 +88,22 @@ def python(catalog: Catalog) -> Iterable[Artifact]:
 
 def c(catalog: Catalog) -> Iterable[Artifact]:
     """include/opdb/dtypes.h, backends.h and op_names.h."""
-    ops = [op_view(catalog.ops[name]) for name in sorted_ops(catalog)]
+    ops = op_views(catalog)
     for name, view, inputs in (
         ("dtypes", {"dtypes": DTYPES}, ("opdb/dtypes.py",)),
         ("backends", {"backends": list(catalog.backends.values())}, ("specs/backends.yaml",)),
-        ("op_names", {"ops": ops, "packages": _packages(ops)}, all_specs(catalog)),
+        ("op_names", {"ops": ops, "packages": _packages(ops)}, _sources(catalog)),
     ):
         text = render(f"{name}.h.j2", **view)
         yield Artifact(f"generated/c/include/opdb/{name}.h", text, inputs, "c")
 
 
+def _sources(catalog: Catalog) -> tuple[str, ...]:
+    facts = ("opdb/reference/data/qnn-2.25.0.json", "opdb/reference/data/qnn-newer.json")
+    return (*all_specs(catalog), *facts)
+
+
 def _packages(ops: list[OpView]) -> list[tuple[str, str]]:
     """Op packages and their macros; ex) ("qti.aisw", "QNN_OP_PACKAGE_NAME_QTI_AISW")."""
-    names = sorted({op.package for op in ops} | {"qti.aisw"})
+    names = sorted({op.package for op in ops} | {PACKAGE})
     return [(name, "QNN_OP_PACKAGE_NAME_" + re.sub(r"\W", "_", name).upper()) for name in names]

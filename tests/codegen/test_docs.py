@@ -1,0 +1,84 @@
+"""Every page has the same headings, every rule an anchor, every link a target."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+from markdown_it import MarkdownIt
+
+from opdb.catalog import Catalog
+from opdb.codegen import docs, tables
+from opdb.codegen.artifact import sorted_ops
+from opdb.compiled import expand_row
+
+HEADINGS = [
+    *("Semantics", "Inputs", "Parameters", "Outputs", "Rules", "Types by backend", "PyTorch"),
+    *("Quantisation", "Kernel", "Examples", "Status"),
+]
+
+
+def pages(catalog: Catalog) -> dict[str, str]:
+    return {op: a.text for op in sorted_ops(catalog) for a in docs.pages(catalog, op)}
+
+
+def test_headings_are_the_same_on_every_page(full: Catalog, mini: Catalog) -> None:
+    for catalog in (full, mini):
+        for op, text in pages(catalog).items():
+            assert re.findall(r"^# (.+)$", text, re.M) == [op]
+            assert re.findall(r"^## (.+)$", text, re.M) == HEADINGS
+
+
+def test_every_rule_id_is_an_anchor_once_and_every_link_has_one(full: Catalog) -> None:
+    for op, text in pages(full).items():
+        anchors = re.findall(r'<a id="(\w+)"></a>', text)
+        assert sorted(anchors) == sorted(full.compiled(op).rule_ids())
+        assert set(re.findall(r"\(#(\w+)\)", text)) <= set(anchors)
+
+
+def test_every_tensor_and_parameter_names_the_rules_that_read_it(full: Catalog) -> None:
+    layer_norm = pages(full)["LayerNorm"]
+    rows = {m[1]: m[0] for m in re.finditer(r"^\|(?: \d+ \|)? `(\w+)` \|.*$", layer_norm, re.M)}
+    assert {"[C2](#C2)", "[C3](#C3)", "[C4](#C4)"} <= set(rows["axes"].split())
+    assert "[H1](#H1)" in rows["x"] and "[H1](#H1)" not in rows["gamma"]
+
+
+def test_tables_have_one_width(full: Catalog) -> None:
+    """A cell that is not escaped would add columns."""
+    texts = [*pages(full).values(), *(a.text for a in (*docs.index(full), *tables.readme(full)))]
+    texts += [a.text for a in tables.support(full) if a.language == "markdown"]
+    for text in texts:
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.M):
+            widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+            assert len(widths) == 1, table
+        tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+        assert len([t for t in tokens if t.type == "table_open"]) == len(re.findall(r"^\|-", text, re.M))
+
+
+def test_every_torch_argument_is_on_the_page(full: Catalog) -> None:
+    for op, text in pages(full).items():
+        for target, mapping in full.ops[op].torch.items():
+            section = text.split(f"### `{target}`\n")[1].split("\n### ")[0]
+            for group in (mapping.inputs, mapping.absent, mapping.params, mapping.outputs, mapping.ignored):
+                assert all(f"`{name}`" in section for name in group)
+
+
+def test_support_csv_has_every_documented_row(full: Catalog) -> None:
+    text = next(a.text for a in tables.support(full) if a.language == "csv")
+    found = set()
+    for line in csv.DictReader(io.StringIO(text)):
+        cells = dict(cell.split("=") for cell in line["types"].split(" "))
+        found.add(
+            (line["op"], f"{line['backend']}.{line['configuration']}.{line['row']}", tuple(cells.items()))
+        )
+    wanted = {
+        (op, row.id, tuple((slot, "|".join(cell)) for slot, cell in row.cells.items()))
+        for op in full.ops
+        for rows in full.compiled(op).type_rows.values()
+        for row in rows
+    }
+    assert found == wanted and len(wanted) > 100
+    assert all(
+        expand_row(row) for op in full.ops for rows in full.compiled(op).type_rows.values() for row in rows
+    )

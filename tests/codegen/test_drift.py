@@ -1,0 +1,16 @@
+"""What is committed under generated/ and in README.md is what the specs give now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from opdb.catalog import Catalog
+from opdb.codegen.targets import TARGETS
+from opdb.codegen.writer import check
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_generated_is_current(full: Catalog) -> None:
+    differences = check(full, ROOT, TARGETS)
+    assert not differences, "run `opdb generate`:\n" + "\n".join(d.diff for d in differences)

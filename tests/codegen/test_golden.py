@@ -1,0 +1,35 @@
+"""Pages and tables of the mini catalogue, as whole files in tests/codegen/golden.
+
+OPDB_UPDATE_GOLDEN=1 rewrites them; the diff is what a reviewer reads.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from opdb.catalog import Catalog
+from opdb.codegen import constants, docs, formatters, tables
+from opdb.codegen.artifact import sorted_ops, with_header
+from opdb.codegen.writer import _with_text
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_golden_files(mini: Catalog) -> None:
+    artifacts = [a for op in sorted_ops(mini) for a in docs.pages(mini, op)]
+    artifacts += [*docs.index(mini), *tables.support(mini), *tables.readme(mini)]
+    artifacts += [a for a in (*constants.python(mini), *constants.c(mini)) if "op" not in Path(a.path).stem]
+    texts = formatters.format_all(artifacts)
+    made = {
+        a.path.removeprefix("generated/"): with_header(_with_text(a, t))
+        for a, t in zip(artifacts, texts, strict=True)
+    }
+    if os.environ.get("OPDB_UPDATE_GOLDEN"):
+        for name, text in made.items():
+            (GOLDEN / name).parent.mkdir(parents=True, exist_ok=True)
+            (GOLDEN / name).write_text(text)
+    kept = {p.relative_to(GOLDEN).as_posix(): p.read_text() for p in GOLDEN.rglob("*") if p.is_file()}
+    assert sorted(kept) == sorted(made)
+    for name, text in made.items():
+        assert text == kept[name], name
