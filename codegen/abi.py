@@ -26,16 +26,18 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def artifacts(catalog: Catalog) -> Iterable[Artifact]:
-    """The header, the error names and the SoCs.  specs/abi/ describes QNN itself, so it is not in the catalogue."""
-    folder = specs_folder() / "abi"
-    data = {n: parse_document((folder / n).read_text(encoding="utf-8"), f"abi/{n}").data for n in ("qnn.yaml", "errors.yaml")}
+    """The header, the error names and the SoCs.  specs/abi/ is about QNN itself: not in the catalogue."""
     socs = [s.data() for s in catalog.socs.values()]
-    for path, text, source, language in (
-        ("c/include/opdb/qnn_abi.h", render_header(data["qnn.yaml"]), "specs/abi/qnn.yaml", "c"),
-        ("python/constants/qnn_errors.py", render_errors(data["errors.yaml"]), "specs/abi/errors.yaml", "python"),
-        ("python/constants/socs.py", render_socs(socs), "specs/socs.yaml", "python"),
-    ):
-        yield Artifact(f"generated/{path}", text, (source,), "c" if language == "c" else "python")
+    header, errors = render_header(_abi("qnn")), render_errors(_abi("errors"))
+    yield Artifact("generated/c/include/opdb/qnn_abi.h", header, ("specs/abi/qnn.yaml",), "c")
+    yield Artifact("generated/python/constants/qnn_errors.py", errors, ("specs/abi/errors.yaml",), "python")
+    yield Artifact("generated/python/constants/socs.py", render_socs(socs), ("specs/socs.yaml",), "python")
+
+
+def _abi(name: str) -> Data:
+    path = specs_folder() / "abi" / f"{name}.yaml"
+    data: Data = parse_document(path.read_text(encoding="utf-8"), f"abi/{name}.yaml").data
+    return data
 
 
 def render_header(abi: Data, path: str = "specs/abi/qnn.yaml") -> str:

@@ -125,7 +125,7 @@ class Backend:
             raise OpdbError(f"{precision!r} is not a precision; fp16 or none")
         if precision and self.name != "HTP":
             raise OpdbError(f"the {self.name} backend has no precision to choose; leave it out")
-        return prepare(self._session, graph, precision)
+        return prepare(self._session, graph, precision, self)
 
     def close(self) -> None:
         """Releases everything that was made through this backend; safe to repeat."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -32,6 +32,7 @@ class PreparedGraph:
         self.inputs: tuple[GraphTensor, ...] = tensors.graph.inputs
         self.outputs: tuple[GraphTensor, ...] = tensors.graph.outputs
         self.log = warnings(log)
+        self.owner: object = None
         self._session = session
         self._graph = graph
         self._tensors = tensors
@@ -43,8 +44,8 @@ class PreparedGraph:
         Shapes and types are the tensors' (bf16 as uint16 bits).  Raises ConfigError for a missing, unknown
         or ill-fitting input, QnnError when the library fails.
         """
-        if not self._finalizer.alive:
-            raise OpdbError("this graph is closed; prepare it again")
+        if not self._finalizer.alive or self._session.closed:
+            raise OpdbError("this graph or its backend is closed; prepare it again")
         names = [t.name for t in self.inputs]
         if set(inputs) != set(names):
             raise ConfigError(
@@ -85,16 +86,25 @@ class Tensors:
         self.graph = graph
         self.arena = Arena()
         self._made: dict[str, CData] = {}
+        self._absent: CData = NULL
 
     def __getitem__(self, name: str) -> CData:
         return self._made[name]
 
     def create(self, session: Session, handle: CData) -> None:
         for name, tensor in self.graph.tensors.items():
-            out = self.arena.new("Qnn_Tensor_t[1]")
-            fill_tensor(out[0], self.arena, name, tensor, f"tensor {name}")
-            session.call(f"create the tensor {name}", session.api.tensorCreateGraphTensor, handle, out)
-            self._made[name] = out[0]
+            self._made[name] = self._create(session, handle, name, tensor)
+        if any(name is None for op in self.graph.ops for name in op.inputs):
+            # QNN CPU wants the NULL tensor registered too, else 6005 "Tensor not registered with ID: 0"
+            self._absent = self._create(session, handle, _unused("absent", self.graph.tensors), ABSENT)
+
+    def _create(
+        self, session: Session, handle: CData, name: str, tensor: GraphTensor | TensorConfig
+    ) -> CData:
+        out = self.arena.new("Qnn_Tensor_t[1]")
+        fill_tensor(out[0], self.arena, name, tensor, f"tensor {name}")
+        session.call(f"create the tensor {name}", session.api.tensorCreateGraphTensor, handle, out)
+        return out[0]
 
     def node(self, session: Session, handle: CData, op: GraphOp) -> CData:
         """The Qnn_OpConfig_t * of a node; tensor parameters become tensors of the graph first."""
@@ -105,13 +115,13 @@ class Tensors:
         for memory, names in ((inputs, op.inputs), (outputs, op.outputs)):
             for i, name in enumerate(names):
                 if name is None:
-                    fill_tensor(memory[i], arena, "", ABSENT, f"{op.name}.inputs[{i}]")
+                    memory[i] = self._absent
                 elif name in self._made:
                     memory[i] = self._made[name]
                 else:
                     raise ConfigError(f"node {op.name}: the graph has no tensor {name!r}")
         for i, param in enumerate(op.params):
-            tensor = f"{op.name}.{param.name}"
+            tensor = _unused(f"{op.name}.{param.name}", self.graph.tensors)
             fill_param(params[i], arena, param, tensor, f"{op.name}.params.{param.name}")
             if param.shape is not None:
                 made = arena.new("Qnn_Tensor_t[1]", [params[i].u.tensorParam])
@@ -120,8 +130,17 @@ class Tensors:
         return op_config_of(arena, op.op, op.package, op.name, inputs, params, outputs)
 
 
-def prepare(session: Session, graph: QnnGraph, precision: str | None) -> PreparedGraph:
-    """Builds and finalizes ``graph`` in a new context of ``session``; see ``Backend.prepare``."""
+def _unused(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def prepare(session: Session, graph: QnnGraph, precision: str | None, owner: object) -> PreparedGraph:
+    """Builds and finalizes ``graph`` in a new context of ``session``; see ``Backend.prepare``.
+
+    ``owner`` closes the session when nothing refers to it any more: the graph keeps it.
+    """
     context = session.create_context()
     try:
         tensors = Tensors(graph)
@@ -142,7 +161,9 @@ def prepare(session: Session, graph: QnnGraph, precision: str | None) -> Prepare
     except BaseException:
         session.free_context(context)
         raise
-    return PreparedGraph(session, context, handle, tensors, log)
+    prepared = PreparedGraph(session, context, handle, tensors, log)
+    prepared.owner = owner
+    return prepared
 
 
 def _graph_configs(arena: Arena, precision: str | None) -> CData:

@@ -26,9 +26,9 @@ SCALARS = {
 def array(data: Any, dtype: str, shape: tuple[int, ...], where: str) -> np.ndarray[Any, Any]:
     """``data`` as QNN stores a tensor of ``dtype`` (short name) and ``shape``: contiguous, row-major.
 
-    None gives zeros.  Numbers are converted where no value changes its meaning (integers must fit, real
-    numbers are rounded); bf16 takes real numbers or uint16 bits; 4-bit types take one int8 or uint8 per
-    element.  Raises ConfigError.
+    None gives zeros, a flat list is taken row-major.  Numbers are converted where none changes its meaning:
+    integers must fit, real numbers are rounded.  bf16 takes real numbers or uint16 bits; 4-bit types one
+    byte per element (the libraries of 2.47 refuse tensors of these types).  Raises ConfigError.
     """
     stored = np.dtype(BY_SHORT[dtype].numpy or "uint8")
     size = math.prod(shape)
@@ -40,8 +40,9 @@ def array(data: Any, dtype: str, shape: tuple[int, ...], where: str) -> np.ndarr
         given = np.asarray(data)
     except ValueError:
         raise ConfigError(f"{where}: the rows have different lengths") from None
-    if given.size != size:
-        raise ConfigError(f"{where}: {given.size} values do not fill the shape {list(shape)}")
+    if given.size != size or (given.ndim > 1 and given.shape != shape):
+        got = f"values of shape {list(given.shape)}" if given.ndim > 1 else f"{given.size} values"
+        raise ConfigError(f"{where}: {got} do not fill the shape {list(shape)}")
     if size == 0:
         return np.zeros(shape, stored)
     given = given.reshape(shape)

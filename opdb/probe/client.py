@@ -1,0 +1,243 @@
+"""Asks a vendor library in a child process, where a crash or a hang is a result."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from opdb.errors import OpdbError
+from opdb.graph import QnnGraph
+from opdb.op_config import OpConfig
+from opdb.probe.results import LibraryInfo, RunResult
+from opdb.runtime.qnn.errors import QnnError, VendorVerdict
+from opdb.runtime.qnn.libraries import in_folder, installed
+
+#: Seconds that a child may take to start Python and open its library, besides the time of the request.
+START_SECONDS = 60.0
+#: Seconds that a half-sent message may stand still.
+STALL_SECONDS = 30
+#: How much of what a crashed child had printed is kept.
+TAIL_BYTES = 4096
+
+
+class VendorWorker:
+    """One library, one backend, one SoC in a child process; a context manager, usable from many threads.
+
+    The child is started with the first request and again after it crashed or hung.  ``timeout`` is in
+    seconds per request.  ``libraries`` is a folder, by default the installed wheel.
+    """
+
+    def __init__(
+        self,
+        backend: str,
+        soc: str | None = None,
+        *,
+        soc_model: int | None = None,
+        libraries: Path | str | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        self.timeout = timeout
+        self._libraries = installed() if libraries is None else in_folder(libraries)
+        self._open = ("open", backend, soc, soc_model, self._libraries)
+        self._lock = threading.Lock()
+        self._child: _Child | None = None
+        self._info: LibraryInfo | None = None
+        self._closed = False
+
+    def info(self) -> LibraryInfo:
+        """Which library answers.  Raises OpdbError when it cannot be opened."""
+        with self._lock:
+            self._start()
+            assert self._info is not None
+            if not self._info.sha256:
+                self._info = replace(self._info, sha256=self._libraries.sha256(self._info.backend))
+            return self._info
+
+    def supported_operations(self) -> tuple[str, ...]:
+        """The names of the ops that the library says it has."""
+        answer = self._request("supported_operations")
+        if isinstance(answer, _Lost):
+            raise OpdbError(f"the QNN library {answer.verdict} while listing its ops ({answer.code_name})")
+        return tuple(answer)
+
+    def validate(self, config: OpConfig) -> VendorVerdict:
+        """The library's verdict about one op config: accept, reject, crashed or hung.
+
+        Raises ConfigError's message as OpdbError for what C structs cannot hold.
+        """
+        answer = self._request("validate", config)
+        if isinstance(answer, _Lost):
+            return VendorVerdict(answer.verdict, answer.code, answer.code_name, answer.log)
+        assert isinstance(answer, VendorVerdict)
+        return answer
+
+    def run(self, graph: QnnGraph, inputs: Mapping[str, Any], precision: str | None = None) -> RunResult:
+        """Validates each node, finalizes and executes a graph; stops at the first stage that fails.
+
+        ``inputs``: numpy arrays by the name of the tensor.  ``precision``: see ``Backend.prepare``.
+        Raises OpdbError for a graph or inputs that cannot be passed on.
+        """
+        answer = self._request("run", graph, dict(inputs), precision)
+        if isinstance(answer, _Lost):
+            return RunResult(answer.stage, answer.verdict, answer.code, answer.code_name, answer.log)
+        assert isinstance(answer, RunResult)
+        return answer
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the child, None while there is none."""
+        return None if self._child is None else self._child.process.pid
+
+    def close(self) -> None:
+        """Ends the child; safe to repeat."""
+        with self._lock:
+            self._closed = True
+            self._drop()
+
+    def __enter__(self) -> VendorWorker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _request(self, *request: Any) -> Any:
+        with self._lock:
+            child = self._start()
+            try:
+                answer = child.ask(request, self.timeout)
+            except OpdbError:
+                raise
+            except BaseException:
+                self._drop()  # an answer may still be on its way
+                raise
+            if isinstance(answer, _Lost):
+                self._drop()
+            return answer
+
+    def _start(self) -> _Child:
+        if self._closed:
+            raise OpdbError("this worker is closed; make a new one")
+        if self._child is None:
+            child = _Child()
+            try:
+                answer = child.ask(self._open, START_SECONDS + self.timeout)
+            except BaseException:
+                child.end()
+                raise
+            if isinstance(answer, _Lost):
+                child.end()
+                path = self._libraries.path(self._open[1])
+                how = " ".join(filter(None, (answer.verdict, answer.code_name, *answer.log[-1:])))
+                raise OpdbError(f"{path}: opening this library did not end well: {how}")
+            self._child = child
+            self._info = self._info or answer
+        return self._child
+
+    def _drop(self) -> None:
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+
+
+class _Lost:
+    """The child crashed or hung."""
+
+    def __init__(self, stage: str, verdict: str, code: int, code_name: str, log: tuple[str, ...]) -> None:
+        self.stage, self.verdict, self.code, self.code_name, self.log = stage, verdict, code, code_name, log
+
+
+class _Child:
+    """One run of opdb.probe.worker.  What it prints goes to an unnamed file."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+            ours.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", STALL_SECONDS, 0))
+        with theirs:
+            self.printed: IO[bytes] = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115  closed by _end
+            self.process = subprocess.Popen(
+                # -P: the current folder may hold another thing called opdb
+                [sys.executable, "-P", "-m", "opdb.probe.worker", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=self.printed,
+                stderr=self.printed,
+                pass_fds=[theirs.fileno()],
+            )
+        self.connection = Connection(ours.detach())
+        self.end = weakref.finalize(self, _end, self.connection, self.process, self.printed)
+
+    def ask(self, request: tuple[Any, ...], seconds: float) -> Any:
+        """The answer to a request, or _Lost.  Raises OpdbError for a mistake in the request."""
+        self.printed.truncate(0)
+        stage = "validate" if request[0] == "run" else request[0]
+        deadline = time.monotonic() + seconds
+        try:
+            self.connection.send(request)
+            while True:
+                if not self.connection.poll(max(0.0, deadline - time.monotonic())):
+                    return _Lost(stage, "hung", 0, "", self._tail())
+                kind, *values = self.connection.recv()
+                if kind == "stage":
+                    stage = values[0]
+                elif kind == "answer":
+                    return values[0]
+                elif kind == "qnn error":
+                    raise QnnError(*values)
+                elif kind == "error":
+                    raise OpdbError(values[0])
+                else:
+                    raise RuntimeError(f"a fault of opdb in the child process:\n{values[0]}")
+        except BlockingIOError:
+            return _Lost(stage, "hung", 0, "", self._tail())
+        except (EOFError, OSError, pickle.UnpicklingError):
+            return self._crash(stage)
+
+    def _crash(self, stage: str) -> _Lost:
+        code = self._wait(5)
+        if code >= 0:
+            return _Lost(stage, "crashed", code, f"exit {code}", self._tail())
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return _Lost(stage, "crashed", -code, name, self._tail())
+
+    def _wait(self, seconds: float) -> int:
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+    def _tail(self) -> tuple[str, ...]:
+        """The last lines that the child printed since the request."""
+        size = os.fstat(self.printed.fileno()).st_size
+        raw = os.pread(self.printed.fileno(), TAIL_BYTES, max(0, size - TAIL_BYTES))
+        return tuple(f"output: {line}" for line in raw.decode(errors="replace").splitlines() if line.strip())
+
+
+def _end(connection: Connection, process: subprocess.Popen[bytes], printed: IO[bytes]) -> None:
+    connection.close()  # an idle child leaves by itself
+    try:
+        process.wait(0.5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    printed.close()
