@@ -72,7 +72,7 @@ class Store:
     # -- definitions
 
     def sync(self, specs_folder: Path, full: bool = False) -> SyncReport:
-        """Brings SQL in line with the specs; ``full`` reads unchanged files too.  SpecError: all is as before."""
+        """Brings SQL in line with the specs; ``full`` reads unchanged files too.  SpecError: no change."""
         from opdb.store.sync import sync
 
         with self.database.writing() as connection:

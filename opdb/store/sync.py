@@ -107,7 +107,9 @@ def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
 def _write(connection: Connection, catalog: Catalog, before: Catalog | None, touched: set[str]) -> None:
     """Replaces what changed; everything where the backends did, because every definition names them."""
     if before is None or "backends.yaml" in touched:
-        _erase_all(connection)
+        for table in reversed(t.DEFINITIONS):
+            connection.execute(delete(table))
+        before, touched = None, {"backends.yaml", "retired.yaml", "socs.yaml"}
         stale_ops, stale_bases = set(catalog.own), set(catalog.bases)
         stale_decompositions = set(catalog.decompositions)
     else:
@@ -117,20 +119,19 @@ def _write(connection: Connection, catalog: Catalog, before: Catalog | None, tou
         stale_decompositions = {_stem(p) for p in touched if p.startswith("decompositions/")}
         _erase(connection, stale_ops, stale_bases, stale_decompositions)
     rows = Rows(connection)
-    if before is None or "backends.yaml" in touched:
-        for position, backend in enumerate(catalog.backends.values()):
-            rows.add_backend(position, backend)
-    if before is None or "socs.yaml" in touched:
+    if "backends.yaml" in touched:
+        rows.add_backends(catalog.backends.values())
+    if "socs.yaml" in touched:
         connection.execute(delete(t.soc))
-        for position, soc in enumerate(catalog.socs.values()):
-            rows.add_soc(position, soc)
-    if before is None or "retired.yaml" in touched:
+        rows.add_socs(catalog.socs.values())
+    if "retired.yaml" in touched:
         connection.execute(delete(t.retired))
         rows.add_retired(catalog.retired)
     for name in sorted(stale_bases & catalog.bases.keys()):
         rows.add_base(catalog.bases[name])
     for name in sorted(stale_ops & catalog.own.keys()):
-        rows.add_op(catalog, name)
+        definition = rows.add_op(catalog.own[name], catalog.op_hash(name))
+        rows.add_derived(definition, catalog.compiled(name))
     for name in sorted(stale_decompositions & catalog.decompositions.keys()):
         rows.add_decomposition(catalog.decompositions[name])
     rows.flush()
@@ -147,11 +148,6 @@ def _erase(connection: Connection, ops: set[str], bases: set[str], decomposition
         idents = list(connection.execute(parts).scalars())
         connection.execute(delete(t.definition).where(t.definition.c.id.in_(idents)))
     connection.execute(delete(t.decomposition).where(t.decomposition.c.name.in_(decompositions)))
-
-
-def _erase_all(connection: Connection) -> None:
-    for table in reversed(t.DEFINITIONS):
-        connection.execute(delete(table))
 
 
 def _write_files(connection: Connection, files: dict[str, str], catalog: Catalog) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, func, insert, select
 
 from opdb import schema as t
-from opdb.catalog import Backend, Catalog, Soc
+from opdb.catalog import Backend, Soc
 from opdb.compiled import CompiledOp, CompiledRule
 from opdb.lang.printer import to_text
 from opdb.model import BaseDef, Body, Decomposition, OpDef, Rule, Step, TensorDef, TorchMapping
@@ -60,26 +60,28 @@ class Rows:
 
     # -- files of their own form
 
-    def add_backend(self, position: int, backend: Backend) -> None:
-        self.backends[backend.name] = self.add(
-            t.backend,
-            position=position,
-            name=backend.name,
-            number=backend.id,
-            letter=backend.letter,
-            context=None if backend.context is None else to_json(dict(backend.context)),
-            more=to_json(dict(backend.more)),
-        )
+    def add_backends(self, backends: Iterable[Backend]) -> None:
+        for position, backend in enumerate(backends):
+            self.backends[backend.name] = self.add(
+                t.backend,
+                position=position,
+                name=backend.name,
+                number=backend.id,
+                letter=backend.letter,
+                context=None if backend.context is None else to_json(dict(backend.context)),
+                more=to_json(dict(backend.more)),
+            )
 
-    def add_soc(self, position: int, soc: Soc) -> None:
-        self.add(
-            t.soc,
-            position=position,
-            chip=soc.chip,
-            soc_model=soc.soc_model,
-            htp_arch=soc.htp_arch,
-            more=to_json(dict(soc.more)),
-        )
+    def add_socs(self, socs: Iterable[Soc]) -> None:
+        for position, soc in enumerate(socs):
+            self.add(
+                t.soc,
+                position=position,
+                chip=soc.chip,
+                soc_model=soc.soc_model,
+                htp_arch=soc.htp_arch,
+                more=to_json(dict(soc.more)),
+            )
 
     def add_retired(self, retired: Mapping[str, Iterable[Any]]) -> None:
         for kind, entries in retired.items():
@@ -92,18 +94,18 @@ class Rows:
         definition = self._body(base, "base")
         self.bases[base.base] = self.add(t.base, definition_id=definition, name=base.base)
 
-    def add_op(self, catalog: Catalog, name: str) -> None:
-        own: OpDef = catalog.own[name]
+    def add_op(self, own: OpDef, digest: str) -> int:
+        """An op as its file says it; after its base.  Returns the definition."""
         definition = self._body(own, "op")
         self.add(
             t.op,
             definition_id=definition,
-            name=name,
+            name=own.op,
             package=own.package,
             base_id=self.bases[own.extends] if own.extends else None,
-            hash=catalog.op_hash(name),
+            hash=digest,
         )
-        self._derived(definition, catalog.compiled(name))
+        return definition
 
     def _body(self, body: Body, kind: str) -> int:
         definition = self.add(
@@ -235,7 +237,7 @@ class Rows:
             for position, (name, expression) in enumerate(getattr(of, kind).items()):
                 self.add(table, **parent, kind=kind, position=position, name=name, expression=expression)
 
-    def _derived(self, definition: int, compiled: CompiledOp) -> None:
+    def add_derived(self, definition: int, compiled: CompiledOp) -> None:
         """The rules that nobody wrote, so that every id a verdict can carry is a row."""
 
         def rule(

@@ -1,0 +1,203 @@
+"""YAML -> SQL -> YAML is the identity: for every spec file there is, and for generated ops."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import delete
+
+from opdb import migrate, spec
+from opdb.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.dtypes import BY_SHORT
+from opdb.model import BaseDef, Decomposition, OpDef
+from opdb.schema import DEFINITIONS
+from opdb.store import Store, read_catalog
+from opdb.store.load import load_catalog
+from opdb.store.write import Rows
+
+MINI = Path(__file__).parents[1] / "data" / "mini"
+REAL = Path(__file__).parents[2] / "specs"
+
+
+@pytest.mark.parametrize("folder", [MINI, REAL], ids=["mini", "specs"])
+def test_every_file_comes_back_as_it_is_written(store: Store, folder: Path) -> None:
+    report = store.sync(folder)
+    catalog = store.load_catalog()
+    assert len(report.added) == len(spec.spec_paths(folder)) >= 10
+    assert catalog.hash == report.hash == store.catalog_hash() == read_catalog(folder).hash
+    models: dict[str, Any] = {f"ops/{n}.yaml": m for n, m in catalog.own.items()}
+    models |= {f"bases/{n}.yaml": m for n, m in catalog.bases.items()}
+    models |= {f"decompositions/{n}.yaml": m for n, m in catalog.decompositions.items()}
+    for name, model in models.items():
+        document = spec.parse_document((folder / name).read_text(), name)
+        dumped = spec.dump(model)
+        assert dumped == spec.dump(spec.load(type(model), document)), name
+        assert spec.parse_document(dumped, name).data == document.data, name
+    side = {
+        "backends.yaml": {n: b.data() for n, b in catalog.backends.items()},
+        "socs.yaml": [s.data() for s in catalog.socs.values()],
+        "retired.yaml": {k: list(v) for k, v in catalog.retired.items()},
+    }
+    for name, data in side.items():
+        assert data == spec.parse_document((folder / name).read_text(), name).data, name
+    assert {*models, *side} == set(report.added)
+
+
+# -- generated definitions: any text stands for an expression, SQL does not judge it
+
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).map(lambda s: f"e{s}")
+maybe = st.none() | texts
+dtypes = st.lists(st.sampled_from(sorted(BY_SHORT)), max_size=3)
+sources = st.none() | st.builds(
+    lambda d, v, at: f"{d}@{v}" + (f"#{at}" if at else ""),
+    st.text(string.ascii_letters, min_size=1, max_size=6),
+    st.from_regex(r"[0-9]\.[0-9]{1,2}", fullmatch=True),
+    st.text(string.ascii_letters + " #@", max_size=5).map(str.strip),
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def record(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A mapping as in a file: what is None is left out."""
+    return st.fixed_dictionaries(fields).map(lambda d: {k: v for k, v in d.items() if v is not None})
+
+
+def named(value: st.SearchStrategy[Any], prefix: str, most: int = 3) -> st.SearchStrategy[dict[str, Any]]:
+    """Names that no other group has, in any order."""
+    return st.dictionaries(names.map(lambda n: f"{prefix}_{n}"), value, max_size=most)
+
+
+tensors = record(
+    shape=st.none() | texts | st.lists(texts, max_size=4),
+    dtype=dtypes,
+    optional=st.booleans(),
+    static=st.booleans(),
+    variadic=st.booleans(),
+    min=st.integers(0, 5),
+    count=maybe,
+    index=st.none() | names,
+    layout=maybe,
+    doc=maybe,
+)
+types = st.one_of(
+    st.tuples(st.sampled_from(sorted(BY_SHORT)), st.sampled_from(["", "[]", "[2]", "[2][2]", "?", " = 1", "[2] = [1, 1]"]))
+    .map("".join)
+    .filter(lambda t: not (t.startswith("str") and "?" in t)),
+    st.dictionaries(names, st.integers(0, 2**32), min_size=1, max_size=3)
+    .filter(lambda d: len(set(d.values())) == len(d))
+    .map(lambda d: "enum {" + ", ".join(f"{k}: {v}" for k, v in d.items()) + "}"),
+)
+params = record(type=types, kind=st.sampled_from(["axis", "axes", "perm", "shape", "pads", "scalar"]), doc=maybe)
+strengths = st.sampled_from(["require", "expect"])
+rules = st.tuples(strengths, texts, record(when=maybe, why=maybe, source=sources)).map(lambda r: {r[0]: r[1]} | r[2])
+
+
+def bodies() -> dict[str, st.SearchStrategy[Any]]:
+    rows = st.lists(st.dictionaries(names, dtypes.filter(bool), max_size=3), max_size=3)
+    backend = record(
+        source=sources,
+        since=maybe,
+        until=maybe,
+        constraints=named(rules, "B"),
+        dtypes=st.dictionaries(names, rows, max_size=2),
+    )
+    binding = st.dictionaries(names, texts, max_size=2)
+    mapping = record(
+        when=maybe,
+        why=maybe,
+        inputs=binding,
+        absent=binding,
+        params=binding,
+        outputs=binding,
+        ignored=binding,
+        source=sources,
+    )
+    tolerance = record(ulp=texts, abs=st.floats(0, 1e300))
+    return {
+        "summary": maybe,
+        "source": sources,
+        "inputs": named(tensors, "i"),
+        "params": named(params, "p"),
+        "let": named(texts, "l"),
+        "outputs": named(tensors, "o"),
+        "constraints": named(rules, "C"),
+        # Ids of rules are unique within an op: one backend at most.
+        "backends": st.dictionaries(st.sampled_from(["HTP", "CPU"]), backend, max_size=1),
+        "torch": st.dictionaries(texts, mapping, max_size=2),
+        "quant": st.dictionaries(texts, values, max_size=2),
+        "kernel": st.none() | record(function=names, dtypes=dtypes),
+        "tolerance": st.dictionaries(st.sampled_from(["f32", "f16"]), tolerance, max_size=2),
+        "samples": st.lists(st.dictionaries(names, values, max_size=3), max_size=2),
+    }
+
+
+shapes = record(shape=texts | st.lists(texts, max_size=3), like=names)
+steps = record(
+    op=names, **{k: st.dictionaries(names, texts, max_size=2) for k in ("inputs", "absent", "params", "outputs")}
+)
+decompositions = record(
+    decomposition=st.just("parts"),
+    summary=texts,
+    torch=st.lists(texts, max_size=3),
+    when=maybe,
+    why=maybe,
+    let=named(texts, "l"),
+    tensors=named(shapes, "t"),
+    ops=st.lists(steps, max_size=3),
+    ignored=named(texts, "i"),
+)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    url = f"sqlite:///{tmp_path_factory.mktemp('identity') / 'opdb.db'}"
+    migrate.upgrade(url)
+    return Store(url)
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(
+    op=record(op=st.just("Any"), package=texts, extends=st.none() | st.just("family"), **bodies()),
+    base=record(base=st.just("family"), **bodies()),
+    parts=decompositions,
+)
+def test_generated_definitions_come_back(
+    scratch: Store, op: dict[str, Any], base: dict[str, Any], parts: dict[str, Any]
+) -> None:
+    catalog = Catalog(
+        {"Any": OpDef.model_validate(op)},
+        {"family": BaseDef.model_validate(base)},
+        {"parts": Decomposition.model_validate(parts)},
+        backends_of({"HTP": {"id": 6, "letter": "H", "context": {"arch": "u32"}, "x": [1]}, "CPU": {"letter": "P"}}),
+        socs_of([{"chip": "SM8650", "htp_arch": 75}, {"chip": "A", "more": {"b": None}}]),
+        retired_of({"rules": ["Any.C9", {"name": "Any.C8"}]}),
+    )
+    with scratch.database.writing() as connection:
+        for table in reversed(DEFINITIONS):
+            connection.execute(delete(table))
+        rows = Rows(connection)
+        rows.add_backends(catalog.backends.values())
+        rows.add_socs(catalog.socs.values())
+        rows.add_retired(catalog.retired)
+        rows.add_base(catalog.bases["family"])
+        rows.add_op(catalog.own["Any"], catalog.op_hash("Any"))
+        rows.add_decomposition(catalog.decompositions["parts"])
+        rows.flush()
+        found = load_catalog(connection)
+    assert found == catalog and found.hash == catalog.hash
+    for before, after in ((catalog.own["Any"], found.own["Any"]), (catalog.bases["family"], found.bases["family"])):
+        assert before == after
+        assert list(before.model_dump(mode="json")) == list(after.model_dump(mode="json"))
+        assert spec.dump(before) == spec.dump(after)
+    assert found.decompositions["parts"] == catalog.decompositions["parts"]
+    assert found.ops["Any"] == catalog.ops["Any"]
