@@ -1,0 +1,47 @@
+"""The command line: the only code that prints or exits.
+
+Each command imports what it needs when it runs, so that ``opdb --help`` and ``opdb query`` start fast.
+Exit status: 0 fine, 1 a check failed, 2 bad use or bad input (one clear message on stderr, no traceback).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from opdb.errors import OpdbError
+
+app = typer.Typer(
+    name="opdb",
+    help="The op-spec database for Qualcomm QNN (AI Engine Direct).",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _register() -> None:
+    from opdb.cli import authoring, conformance, database, demo, executorch, generation, judging, questions
+
+    for module in (database, authoring, generation, questions, judging, conformance, executorch, demo):
+        module.add_to(app)
+
+
+def main() -> None:
+    """The entry point ``opdb``."""
+    _register()
+    try:
+        app()
+    except OpdbError as error:
+        for line in str(error).splitlines():
+            print(f"opdb: {line}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("opdb: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

@@ -1,0 +1,5 @@
+"""``python -m opdb``."""
+
+from opdb.cli import main
+
+main()

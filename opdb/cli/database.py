@@ -1,0 +1,132 @@
+"""init, sync, lint, db."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opdb.cli.options import Db, Json, Specs, store
+from opdb.cli.output import print_json
+
+if TYPE_CHECKING:
+    from opdb.store.sync import SyncReport
+
+db_app = typer.Typer(help="The database itself.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(init)
+    app.command()(sync)
+    app.command()(lint)
+    app.add_typer(db_app, name="db")
+
+
+def _print_report(report: SyncReport, name: str, json: bool) -> None:
+    groups = {k: getattr(report, k) for k in ("added", "changed", "removed", "unchanged")}
+    if json:
+        print_json({"database": name, **{k: list(v) for k, v in groups.items()}, "hash": report.hash})
+        return
+    for kind in ("added", "changed", "removed"):
+        for path in groups[kind]:
+            print(f"{kind:8} specs/{path}")
+    counts = ", ".join(f"{len(v)} {k}" for k, v in groups.items())
+    print(f"{name}: {counts}; catalogue {report.hash[:12]}")
+
+
+def init(db: Db = None, specs: Specs = None, json: Json = False) -> None:
+    """Create or upgrade the database and load all specs."""
+    from opdb.migrate import upgrade
+    from opdb.settings import database_url, specs_folder
+
+    folder = specs_folder(specs)
+    upgrade(database_url(db))
+    opened = store(db)
+    _print_report(opened.sync(folder), opened.name, json)
+
+
+def sync(
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+    full: Annotated[bool, typer.Option("--full", help="Read unchanged files again too.")] = False,
+) -> None:
+    """Bring the database in line with the specs, in one transaction."""
+    from opdb.settings import specs_folder
+
+    opened = store(db)
+    _print_report(opened.sync(specs_folder(specs), full), opened.name, json)
+
+
+def lint(specs: Specs = None, json: Json = False) -> None:
+    """Check the specs beyond their form: PyTorch arguments, names, canonical spelling."""
+    from opdb.lint import lint as run
+    from opdb.settings import specs_folder
+
+    problems = run(specs_folder(specs))
+    if json:
+        print_json([{"path": p.path, "line": p.line, "column": p.column, "message": p.message} for p in problems])
+    else:
+        for problem in problems:
+            print(problem)
+        print(f"{len(problems)} problem{'s' * (len(problems) != 1)}", file=sys.stderr)
+    if problems:
+        raise typer.Exit(1)
+
+
+@db_app.command()
+def upgrade(db: Db = None) -> None:
+    """Create the tables, or bring them to this version of opdb."""
+    from opdb.migrate import upgrade as run
+    from opdb.settings import database_url
+
+    run(database_url(db))
+    print(f"{store(db).name}: up to date")
+
+
+@db_app.command()
+def check(db: Db = None, json: Json = False) -> None:
+    """Compare the tables with those that this version of opdb needs."""
+    from opdb.migrate import check as run
+    from opdb.settings import database_url
+
+    differences = run(database_url(db))
+    if json:
+        print_json(differences)
+    else:
+        print("\n".join(differences) or f"{store(db).name}: the tables are those of this version")
+    if differences:
+        raise typer.Exit(1)
+
+
+@db_app.command()
+def dump(
+    db: Db = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else standard output.")] = None,
+) -> None:
+    """Write the history (runs, results, evidence) as text that any opdb database can take in."""
+    from opdb.files import write_atomically
+
+    lines = store(db).dump()
+    if output is None:
+        for line in lines:
+            sys.stdout.write(line if line.endswith("\n") else line + "\n")
+        return
+    write_atomically(output, "".join(line if line.endswith("\n") else line + "\n" for line in lines))
+    print(f"{output}: {os.path.getsize(output)} bytes")
+
+
+@db_app.command()
+def restore(file: Annotated[Path, typer.Argument(help="A file that 'opdb db dump' wrote.")], db: Db = None) -> None:
+    """Take a dumped history into this database."""
+    from opdb.errors import OpdbError
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OpdbError(f"{file}: cannot read: {error}") from None
+    count = store(db).restore(text.splitlines(), str(file))
+    print(f"{store(db).name}: {count} records restored")

@@ -1,0 +1,81 @@
+"""demo."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opdb.cli.options import Db, Specs, synced
+
+if TYPE_CHECKING:
+    from opdb.demo import Comparison
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(demo)
+
+
+def demo(
+    report: Annotated[Path, typer.Option("--report", metavar="DIR", help="Folder of the HTML report.")] = Path("report"),
+    db: Db = None,
+    specs: Specs = None,
+) -> None:
+    """Take a real model from PyTorch to Qualcomm's libraries, compare, and write a report."""
+    import torch
+
+    from opdb import demo as d
+    from opdb.cli.judging import _print_verdict, print_coverage
+    from opdb.coverage import check_program, export
+    from opdb.probe.client import VendorWorker
+    from opdb.validate import Target, check
+
+    module, inputs = d.guide_model()
+    with torch.no_grad():
+        reference = module(*inputs).numpy()
+    _title(f"1. opdb check: LayerNorm([768], eps=1e-6), Linear(768, 100) on (200, 768) for HTP {d.SOC}")
+    program = export(module, inputs, "the guide's model")
+    print_coverage(check_program(program, Target("HTP", d.SOC)))
+
+    _title("2. the same graph on C kernels and on Qualcomm's libraries, against PyTorch float32")
+    found = d.run_everywhere(program, inputs, reference, print)
+    _print_comparisons(found)
+
+    _title(f"3. through ExecuTorch's own flow with opdb's builders, {d.SOC}, the .pte on the emulation")
+    comparison, compiled = d.run_in_executorch(program, inputs, reference, f"ExecuTorch {d.SOC}")
+    print(f"{len(compiled.pte)} bytes; delegated: {', '.join(compiled.delegated)}; on the host: {', '.join(compiled.not_delegated) or 'nothing'}")
+    several = torch.nn.LayerNorm([8, 6])
+    block = (torch.randn(2, 4, 8, 6),)
+    with torch.no_grad():
+        expected = several(*block).numpy()
+    trailing, taken = d.run_in_executorch(export(several, block, "LayerNorm"), block, expected, "LayerNorm([8, 6])")
+    print(f"LayerNorm([8, 6]), which ExecuTorch's builder refuses: {', '.join(f'{n} by {f}' for n, f in taken.forms.items())}")
+    _print_comparisons([comparison, trailing])
+    found += [comparison, trailing]
+
+    _title("4. a rejected op config, and what the library itself says")
+    config = d.rejected_config()
+    with VendorWorker("HTP", d.SOC) as worker:
+        _print_verdict("demo", check(config, Target("HTP", d.SOC)), worker.validate(config))
+
+    _title("5. conformance of the fourteen ops, and the report")
+    from opdb.cli.conformance import run_and_report
+
+    opened, catalog = synced(db, specs)
+    path, failures = run_and_report(opened, catalog, report, soc=d.SOC)
+    wrong = [c.executor for c in found if not c.ok]
+    print(f"\nreport: {path.resolve()}")
+    if wrong or failures:
+        print(f"opdb: outside the bounds: {', '.join(wrong) or 'conformance cases'}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _title(text: str) -> None:
+    print(f"\n== {text}", flush=True)
+
+
+def _print_comparisons(found: list[Comparison]) -> None:
+    for c in found:
+        print(f"{'ok ' if c.ok else 'BAD'} {c.executor:22} largest difference {c.largest:.3g}, relative {c.relative:.3g} (bound {c.bound:g})", flush=True)

@@ -1,0 +1,64 @@
+"""Options and helpers that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from opdb.catalog import Catalog
+    from opdb.store import Store
+
+
+class Format(StrEnum):
+    table = "table"
+    json = "json"
+    csv = "csv"
+    md = "md"
+    html = "html"
+
+
+Db = Annotated[str | None, typer.Option("--db", metavar="URL", help="Database: a file or a PostgreSQL URL [OPDB_URL].")]
+Specs = Annotated[Path | None, typer.Option("--specs", metavar="DIR", help="Folder of specs [OPDB_SPECS].")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
+Ops = Annotated[list[str] | None, typer.Option("--op", metavar="NAME", help="Only this op; may be repeated.")]
+Op = Annotated[str | None, typer.Option("--op", metavar="NAME", help="Only this op.")]
+Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="QNN backend: CPU, HTP...")]
+Soc = Annotated[str | None, typer.Option("--soc", metavar="NAME", help="SoC, ex) SM8650.")]
+Sdk = Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, ex) 2.47.")]
+
+
+def store(db: str | None) -> Store:
+    """The store at ``--db``, ``OPDB_URL`` or the user's data folder."""
+    from opdb.settings import database_url
+    from opdb.store import Store
+
+    return Store(database_url(db))
+
+
+def synced(db: str | None, specs: Path | None = None) -> tuple[Store, Catalog]:
+    """The store with its tables up to date and the specs loaded, and the catalogue out of it."""
+    from opdb.migrate import upgrade
+    from opdb.settings import database_url, specs_folder
+
+    upgrade(database_url(db))
+    opened = store(db)
+    opened.sync(specs_folder(specs))
+    return opened, opened.load_catalog()
+
+
+def known_op(name: str, known: object) -> str:
+    """``name`` if it is one of ``known``.  Raises OpdbError with the nearest one."""
+    import difflib
+
+    from opdb.errors import OpdbError
+
+    names = list(known)  # type: ignore[call-overload]
+    if name in names:
+        return name
+    close = difflib.get_close_matches(name, names, 1) or [n for n in names if n.lower() == name.lower()]
+    hint = f"; did you mean '{close[0]}'?" if close else "; 'opdb query ops' lists the known ones, 'opdb add-op' adds one"
+    raise OpdbError(f"unknown op '{name}'{hint}")

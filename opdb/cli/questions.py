@@ -1,0 +1,111 @@
+"""query, show, explain, doctor."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from opdb.cli.options import Backend, Db, Format, Json, Op, Sdk, Soc, known_op, store
+from opdb.cli.output import print_json, print_rows
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(query)
+    app.command()(show)
+    app.command()(explain)
+    app.command()(doctor)
+
+
+def query(
+    question: Annotated[str, typer.Argument(help="ops, params, types, torch, rules, support, quirks, evidence, coverage or socs.")],
+    op: Op = None,
+    backend: Backend = None,
+    soc: Soc = None,
+    sdk: Sdk = None,
+    dtype: Annotated[str | None, typer.Option("--dtype", help="Data type, ex) uq8.")] = None,
+    torch_op: Annotated[str | None, typer.Option("--torch-op", help="ATen target, ex) aten.relu.")] = None,
+    where: Annotated[str | None, typer.Option("--where", help="Condition over the columns, ex) \"validates <> 'yes'\".")] = None,
+    columns: Annotated[str | None, typer.Option("--columns", help="Only these columns, separated by commas.")] = None,
+    format_: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.table,
+    json: Json = False,
+    db: Db = None,
+) -> None:
+    """Ask the catalogue; every question has documented columns."""
+    from opdb.errors import OpdbError
+    from opdb.query import QUESTIONS, Filters, ask
+
+    rows = ask(store(db), question, Filters(op, backend, soc, sdk, dtype, torch_op), where)
+    chosen = list(QUESTIONS[question].columns)
+    if columns:
+        wanted = [c.strip() for c in columns.split(",")]
+        unknown = [c for c in wanted if c not in chosen]
+        if unknown:
+            raise OpdbError(f"--columns: '{question}' has no column '{unknown[0]}'; known: {', '.join(chosen)}")
+        chosen = wanted
+        rows = [{c: r[c] for c in chosen} for r in rows]
+    print_rows(rows, chosen, Format.json if json else format_, question)
+
+
+def show(op: Annotated[str, typer.Argument(help="The op's name, ex) LayerNorm.")], json: Json = False, db: Db = None) -> None:
+    """Show one op in full, as its spec says it."""
+    from opdb.spec import dump
+
+    catalog = store(db).load_catalog()
+    name = known_op(op, catalog.ops)
+    if json:
+        print_json({**catalog.ops[name].model_dump(mode="json"), "rules": list(catalog.compiled(name).rule_ids())})
+        return
+    print(dump(catalog.ops[name]), end="")
+
+
+def explain(
+    rule: Annotated[str | None, typer.Argument(help="A rule's id, ex) LayerNorm.C3.")] = None,
+    functions: Annotated[bool, typer.Option("--functions", help="List the functions of the rule language.")] = False,
+    json: Json = False,
+    db: Db = None,
+) -> None:
+    """Explain one rule: what it asks in words, why, where it comes from, what breaks it."""
+    from opdb.errors import OpdbError
+
+    if functions:
+        _print_functions()
+        return
+    if rule is None:
+        raise OpdbError("give a rule's id, ex) opdb explain LayerNorm.C3; 'opdb query rules' lists them")
+    from opdb.explain import explain as describe
+
+    facts = describe(store(db).load_catalog(), rule)
+    if json:
+        print_json(facts)
+        return
+    width = max(map(len, facts))
+    for key, value in facts.items():
+        if value not in (None, "", []):
+            first, *rest = value if isinstance(value, list) else [value]
+            print(f"{key:{width}}  {first}")
+            for line in rest:
+                print(f"{'':{width}}  {line}")
+
+
+def _print_functions() -> None:
+    from opdb.lang.functions import FUNCTIONS
+
+    for f in FUNCTIONS.values():
+        params = ", ".join("|".join(p) for p in f.params)
+        example = f"   {f.examples[0][0]} = {f.examples[0][1]}" if f.examples else ""
+        print(f"{f.name}({params}) -> {f.result}{example}{'   (torch mappings only)' if f.torch else ''}")
+
+
+def doctor(json: Json = False) -> None:
+    """Say what is installed, what is missing, and what each missing part costs."""
+    from opdb.doctor import examine
+
+    rows = examine()
+    if json:
+        print_json(rows)
+        return
+    for row in rows:
+        print(f"{'ok     ' if row['ok'] else 'missing'} {row['part']:16} {row['found'] or row['cost']}")
+        if not row["ok"]:
+            print(f"        {'':16} cure: {row['cure']}")

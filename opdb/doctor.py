@@ -1,0 +1,78 @@
+"""What is installed, what is missing, and what each missing part costs."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from importlib import metadata
+from typing import Any
+
+from opdb import __version__
+from opdb.errors import OpdbError
+
+#: Optional distributions: name, extra, what is not possible without it.
+PARTS = (
+    ("torch", "torch", "no 'opdb check', no oracle in conformance runs"),
+    ("executorch", "executorch", "no 'opdb executorch', no .pte in the demo"),
+    ("onnxruntime-qnn", "qnn", "no real QNN libraries: no qnn-cpu and qnn-htp executors, no '--against vendor'"),
+    ("psycopg", "postgres", "no PostgreSQL database; SQLite works"),
+)
+
+
+def examine() -> list[dict[str, Any]]:
+    """One row for each part: part, ok, found, cost, cure."""
+    rows = [
+        _row("opdb", f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"),
+        _native(),
+    ]
+    for name, extra, cost in PARTS:
+        try:
+            rows.append(_row(name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            rows.append(_row(name, None, cost, f"pip install 'opdb[{extra}]'"))
+    rows += [_library("CPU"), _library("HTP"), _compiler(), _executorch()]
+    return rows
+
+
+def _row(part: str, found: str | None, cost: str = "", cure: str = "") -> dict[str, Any]:
+    return {"part": part, "ok": found is not None, "found": found, "cost": cost, "cure": cure}
+
+
+def _native() -> dict[str, Any]:
+    try:
+        from opdb.runtime import native
+    except OpdbError as error:
+        return _row("C kernels", None, str(error), "pip install -e . (needs a C compiler)")
+    return _row("C kernels", f"{native.lib.opdb_num_entries} ops")
+
+
+def _library(backend: str) -> dict[str, Any]:
+    cost = f"nothing can be asked of QNN {backend}"
+    try:
+        from opdb.probe.client import VendorWorker
+
+        with VendorWorker(backend, "SM8650" if backend == "HTP" else None) as worker:
+            info = worker.info()
+            ops = len(worker.supported_operations())
+        api = ".".join(map(str, info.api_version))
+        return _row(f"QNN {backend}", f"{info.build_id}, core API {api}, {ops} ops ({info.package} {info.version})")
+    except OpdbError as error:
+        return _row(f"QNN {backend}", None, f"{cost}: {str(error).splitlines()[0]}", "pip install 'opdb[qnn]'")
+
+
+def _compiler() -> dict[str, Any]:
+    found = shutil.which("gcc") or shutil.which("cc")
+    return _row("C compiler", "gcc" if found else None, "'opdb add-op' cannot build", "install gcc")
+
+
+def _executorch() -> dict[str, Any]:
+    try:
+        from opdb.executorch.env import environment_report
+    except ImportError as error:
+        return _row("ExecuTorch flow", None, str(error), "pip install 'opdb[executorch]'")
+    checks = [c for c in environment_report() if c.name != "this process"]
+    wrong = [c for c in checks if not c.ok]
+    if wrong:
+        return _row("ExecuTorch flow", None, wrong[0].found, wrong[0].cure or "pip install 'opdb[executorch]'")
+    return _row("ExecuTorch flow", f"ready; eval \"$(opdb executorch env)\" sets it up (Python {sys.version_info.major}.{sys.version_info.minor})")

@@ -1,0 +1,65 @@
+"""One rule in full: what it asks in words, why, where it comes from, where it is enforced."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from opdb.catalog import Catalog
+from opdb.codegen.rules import TYPES_SENTENCE, rule_view
+from opdb.compiled import CompiledOp, CompiledRule
+from opdb.errors import OpdbError
+from opdb.lang.printer import to_text
+
+STRUCTURE = {
+    "INPUTS": "number and presence of the inputs must be those of the definition",
+    "PARAMS": "presence, data type, shape and enum values of the parameters must be those of the definition",
+    "OUTPUTS": "number and presence of the outputs must be those of the definition",
+}
+
+
+def explain(catalog: Catalog, rule_id: str) -> dict[str, Any]:
+    """Facts about ``rule_id`` (ex) LayerNorm.C3) with stable keys.  Raises OpdbError with the nearest id."""
+    op_name, _, rule = rule_id.partition(".")
+    if op_name not in catalog.ops:
+        close = difflib.get_close_matches(op_name, catalog.ops, 1)
+        raise OpdbError(f"unknown op '{op_name}'" + (f"; did you mean '{close[0]}'?" if close else "; 'opdb query ops' lists them"))
+    op = catalog.compiled(op_name)
+    if rule not in op.rule_ids():
+        close = difflib.get_close_matches(rule, op.rule_ids(), 1)
+        hint = f"; did you mean '{op_name}.{close[0]}'?" if close else f"; {op_name} has {', '.join(op.rule_ids())}"
+        raise OpdbError(f"unknown rule '{rule_id}'{hint}")
+    facts: dict[str, Any] = {"rule": rule_id, "op": op_name, "package": op.definition.package}
+    written = next((r for r in (*op.ranks, *op.rules, *(x for b in op.backend_rules.values() for x in b)) if r.id == rule), None)
+    if written is not None:
+        return facts | _of_rule(op, written)
+    if rule in STRUCTURE:
+        slots = [f"{s.name}{' (optional)' if s.optional else ''}{' (variadic)' if s.variadic else ''}"
+                 for s in (op.inputs if rule == "INPUTS" else op.outputs)]  # fmt: skip
+        params = [f"{p.name}: {p.definition.type}" for p in op.params]
+        return facts | {"asks": STRUCTURE[rule], "definition": params if rule == "PARAMS" else slots, "source": op.definition.source}
+    backend = rule.removeprefix("TYPES_")
+    rows = [f"{r.id}: " + ", ".join(f"{s} {'|'.join(c)}" for s, c in r.cells.items()) for r in op.type_rows[backend]]
+    return facts | {
+        "asks": TYPES_SENTENCE.format(backend),
+        "backend": backend,
+        "rows": rows,
+        "source": op.definition.backends[backend].source,
+    }
+
+
+def _of_rule(op: CompiledOp, rule: CompiledRule) -> dict[str, Any]:
+    view = rule_view(op, rule)
+    definition = op.definition
+    backend = definition.backends[rule.backend] if rule.backend else None
+    return {
+        "asks": view.sentence,
+        "strength": "expected (a warning)" if rule.expected else "required",
+        "when": to_text(rule.when) if rule.when is not None else None,
+        "expression": to_text(rule.require),
+        "why": rule.why,
+        "backend": rule.backend,
+        "derived": None if rule.text else "from the shapes of the definition",
+        "reads": [to_text(a) for a in view.atoms],
+        "source": rule.source or (backend.source if backend else None) or definition.source,
+    }

@@ -1,0 +1,103 @@
+"""Checks of specs beyond their form: what is well-formed and still cannot be meant.
+
+* every argument of every ATen schema is mapped, constrained or declared ignored with a reason;
+* every spec is in its canonical spelling (what ``opdb show`` prints), so that SQL -> YAML gives the file;
+* every op and every backend part names its source; every op has a summary, samples and a tolerance;
+* type rows of one backend do not repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from opdb.catalog import Catalog
+from opdb.compiled import CompileError, Fault, expand_row
+from opdb.errors import OpdbError, Problem
+from opdb.mapping import compile_decomposition, compile_mapping, unaccounted
+from opdb.reference import aten_schema
+from opdb.spec import Document, dump, parse_document
+from opdb.store import read_catalog
+
+
+def lint(folder: Path) -> list[Problem]:
+    """All problems, in order of files and places.  Raises SpecError where the specs cannot even be read."""
+    catalog = read_catalog(folder)
+    problems: list[Problem] = []
+    for name in catalog.ops:
+        document = _document(folder, f"ops/{name}.yaml")
+        problems += [_problem(document, f) for f in _op_faults(catalog, name)]
+        problems += _spelling(document, dump(catalog.own[name]))
+    for name in catalog.bases:
+        document = _document(folder, f"bases/{name}.yaml")
+        problems += _spelling(document, dump(catalog.bases[name]))
+    for name in catalog.decompositions:
+        document = _document(folder, f"decompositions/{name}.yaml")
+        problems += [_problem(document, f) for f in _decomposition_faults(catalog, name)]
+        problems += _spelling(document, dump(catalog.decompositions[name]))
+    return sorted(set(problems))
+
+
+def _document(folder: Path, name: str) -> Document:
+    return parse_document((folder / name).read_text(encoding="utf-8"), name)
+
+
+def _problem(document: Document, fault: Fault) -> Problem:
+    return document.problem(fault.at, fault.message, fault.column)
+
+
+def _op_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
+    op, compiled = catalog.ops[name], catalog.compiled(name)
+    for target, mapping in op.torch.items():
+        try:
+            schema = aten_schema(target)
+            yield from unaccounted(compile_mapping(compiled, target, mapping, schema), schema)
+        except CompileError as error:
+            yield from error.faults
+        except OpdbError as error:
+            yield Fault(("torch", target), str(error))
+    for what in ("summary", "source", "samples"):
+        if not getattr(op, what):
+            yield Fault((), f"the op has no '{what}'")
+    if op.kernel is not None and not op.tolerance:
+        yield Fault(("kernel",), "an op with a kernel needs a 'tolerance'")
+    for backend, part in op.backends.items():
+        if part.source is None:
+            yield Fault(("backends", backend), "the facts of a backend need their 'source'")
+        seen: dict[tuple[tuple[str, str], ...], str] = {}
+        for row in compiled.type_rows[backend]:
+            config, _, number = row.id.removeprefix(f"{backend}.").rpartition(".")
+            for combination in expand_row(row):
+                key = tuple(combination.items())
+                if key in seen:
+                    at = ("backends", backend, "dtypes", config, int(number) - 1)
+                    yield Fault(at, f"the row repeats a combination of {seen[key]}")
+                    break
+                seen[key] = row.id
+
+
+def _decomposition_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
+    definition = catalog.decompositions[name]
+    ops = {step.op: catalog.compiled(step.op) for step in definition.ops if step.op in catalog.ops}
+    for target in definition.torch:
+        try:
+            schema = aten_schema(target)
+            yield from unaccounted(compile_decomposition(definition, target, ops, schema), schema)
+        except CompileError as error:
+            yield from error.faults
+        except OpdbError as error:
+            yield Fault(("torch",), str(error))
+
+
+def _spelling(document: Document, canonical: str) -> Iterator[Problem]:
+    """A problem at the first line where the data or its order differ from the canonical text."""
+    if _items(parse_document(canonical, document.path).data) == _items(document.data):
+        return
+    yield Problem(document.path, 0, 0, "not in canonical spelling; 'opdb show' prints it as it should be")
+
+
+def _items(value: object) -> object:
+    """The data with the order of mappings made part of it."""
+    if isinstance(value, dict):
+        return [(k, _items(v)) for k, v in value.items()]
+    return [_items(v) for v in value] if isinstance(value, list) else value
