@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,14 @@ def socs(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def _abi(name: str) -> Mapping[str, Any]:
-    from opdb.spec import parse_document  # reads YAML: only when something is rendered
+    return _parsed((ABI / f"{name}.yaml").read_text(encoding="utf-8"), f"specs/abi/{name}.yaml")
 
-    data: Mapping[str, Any] = parse_document(
-        (ABI / f"{name}.yaml").read_text(encoding="utf-8"), f"abi/{name}.yaml"
-    ).data
+
+@cache
+def _parsed(text: str, path: str) -> Mapping[str, Any]:
+    from opdb.spec import parse_document  # the YAML library: only when something is rendered
+
+    data: Mapping[str, Any] = parse_document(text, path).data
     return data
 
 
