@@ -29,7 +29,7 @@ SUPPLEMENTS = {
     b: f"{b.capitalize()}OpDefSupplement.html" for b in ("CPU", "HTP", "GPU", "DSP", "HTA", "LPAI")
 }
 #: Facts that are the same for every op, that follow from others, or that only say "not stated".
-DROPPED = {"macro", "index", "in_2.13_header", "since_opset", "class", "source", "static"}
+DROPPED = {"macro", "index", "in_2.13_header", "since_opset", "class", "source"}
 #: Types of ATen arguments that a mapping can read; a target with another type is left out.
 ATEN_TYPES = {"Tensor", "int", "float", "Scalar", "bool", "str", "ScalarType", "Layout", "Device",
               "MemoryFormat"}  # fmt: skip
