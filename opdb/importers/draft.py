@@ -1,0 +1,251 @@
+"""The draft of a spec from the bundled facts: ``draft("LayerNorm")`` is the text of specs/ops/LayerNorm.yaml.
+
+Every part is translated by kind of fact (see the modules beside this one), compiled, and what the rule
+language refuses is taken out again; all that has no expression stands as a comment at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from opdb import reference, spec
+from opdb.compiled import CompiledOp, CompileError, Fault, compile_op
+from opdb.dtypes import DTYPES
+from opdb.errors import OpdbError
+from opdb.importers import aten, constraints, samples, slots, supplements, trial
+from opdb.importers.naming import names_of, snake
+from opdb.importers.symbolic import Condition
+from opdb.lang.printer import to_text
+from opdb.mapping import compile_mapping, unaccounted
+from opdb.model import OpDef
+
+#: The backends that a draft describes, the letter of their rules and what these may read besides.
+BACKENDS = {"CPU": "P", "HTP": "H"}
+CONTEXT = {"HTP": {"arch": "u32"}}
+#: What a kernel that moves elements takes.
+WHOLE_BYTES = tuple(d.short for d in DTYPES if d.numpy is not None)
+#: How far a result may be from PyTorch's, by the class of the op's arithmetic.
+TOLERANCES: dict[str, dict[str, dict[str, Any]]] = {
+    "copy": {"f32": {}, "f16": {}},
+    "exact": {"f32": {"ulp": 1}, "f16": {"ulp": 1}},
+    "reduction": {
+        "f32": {"ulp": "2 * prod(gather(S, axes)) + 6", "abs": 1.0e-5},
+        "f16": {"ulp": "2 * prod(gather(S, axes)) + 6", "abs": 0.01},
+    },
+    "function": {"f32": {"ulp": 16, "abs": 1.0e-6}, "f16": {"ulp": 4, "abs": 0.002}},
+    "products": {"f32": {"ulp": 64, "abs": 1.0e-4}, "f16": {"ulp": 64, "abs": 0.05}},
+}
+
+
+def draft(op_name: str, torch_targets: Sequence[str] | None = None, like: OpDef | None = None) -> str:
+    """The YAML text of a spec of a documented op; comments at its end say what it does not express.
+
+    ``torch_targets`` come first among the mappings; targets that are known to mean the same follow.  ``like``
+    is the spec of a similar op: an op that no document knows gets its slots, parameters, rules and samples.
+    Raises OpdbError for an op that is unknown and like nothing, and for an unknown ATen target.
+    """
+    words: list[str] = []
+    if op_name not in reference.documented_ops() and like is not None:
+        data = _alike(op_name, like, words)
+    else:
+        data = _documented(reference.documented_op(op_name), words)
+    compiled = _settle(data, words)
+    data["torch"] = _torch(compiled, _targets(op_name, torch_targets, like), words)
+    data |= _numbers(op_name, compiled)
+    if not data.get("samples"):
+        judge = trial.valid(compiled)
+        data["samples"] = [s for s in samples.samples(compiled.definition) if judge(s)]
+    text = spec.dump(OpDef.model_validate(data))
+    return text + "".join(f"# not expressed: {w}\n" for w in dict.fromkeys(words))
+
+
+def _documented(op: reference.DocumentedOp, words: list[str]) -> dict[str, Any]:
+    """The spec of the op's definition and backends, as YAML data that may not compile yet."""
+    if not op.outputs:
+        raise OpdbError(f"{op.name} has no output tensors; a spec describes tensors, not graphs")
+    names = names_of(op)
+    ins = slots.inputs(op, names)
+    outs, lets = slots.outputs(op, names, ins)
+    rules, rest = constraints.of_op(op, names, ins, outs)
+    words += rest
+    data: dict[str, Any] = {
+        "op": op.name,
+        "summary": reference.summary(op.name),
+        "source": op.source,
+        "inputs": ins,
+    }
+    data |= {
+        "params": slots.params(op, names),
+        "let": lets,
+        "outputs": outs,
+        "constraints": _numbered("C", rules),
+    }
+    data["backends"] = {}
+    for name, letter in BACKENDS.items():
+        if name in op.backends:
+            found = supplements.of_backend(op, op.backends[name], names, {**ins, **outs})
+            rows = {
+                c: [{s: list(cell) for s, cell in row.items()} for row in group]
+                for c, group in found.rows.items()
+            }
+            entry = {"source": found.source, "constraints": _numbered(letter, found.rules), "dtypes": rows}
+            data["backends"][name] = entry
+            words += [f"{name}: {w}" for w in found.words]
+    return data
+
+
+def _alike(op_name: str, like: OpDef, words: list[str]) -> dict[str, Any]:
+    data: dict[str, Any] = like.model_dump(mode="json")
+    data |= {"op": op_name, "summary": like.summary}
+    for key in ("source", "backends", "torch", "kernel", "extends"):
+        data.pop(key, None)
+    words.append(f"everything is that of {like.op}; no document of {op_name} is known")
+    return data
+
+
+def _numbered(letter: str, rules: Sequence[Condition]) -> dict[str, Any]:
+    return {f"{letter}{i}": rule.data() for i, rule in enumerate(rules, 1)}
+
+
+def _settle(data: dict[str, Any], words: list[str]) -> CompiledOp:
+    """``data`` compiled, after taking out what the rule language refuses; rules in their final spelling."""
+    for _ in range(40):
+        try:
+            compiled = compile_op(OpDef.model_validate(data), CONTEXT)
+            break
+        except CompileError as error:
+            _take_out(data, error.faults[0], words)
+    else:
+        raise OpdbError(f"{data['op']}: the facts do not fit the spec format; write the spec by hand")
+    data["let"] = {name: to_text(node) for name, node in compiled.lets}
+    _spell(data["constraints"], {r.id: r for r in compiled.rules}, "C")
+    for name, backend in data.get("backends", {}).items():
+        _spell(
+            backend["constraints"], {r.id: r for r in compiled.backend_rules[name]}, BACKENDS.get(name, "X")
+        )
+    return compile_op(OpDef.model_validate(data), CONTEXT)
+
+
+def _take_out(data: dict[str, Any], fault: Fault, words: list[str]) -> None:
+    """Removes the part that a fault names, and keeps what it said in words."""
+    at = fault.at
+    if at[0] == "backends" and at[2] == "constraints":
+        words.append(f"{at[1]}: {_said(data['backends'][at[1]]['constraints'].pop(at[3]))}")
+    elif at[0] == "backends":
+        data["backends"][at[1]]["dtypes"].pop(at[3])
+        words.append(f"{at[1]}: rows of {at[3]}: {fault.message}")
+    elif at[0] == "constraints":
+        words.append(_said(data["constraints"].pop(at[1])))
+    elif at[0] == "let":
+        words.append(f"{at[1]} = {data['let'].pop(at[1])}")
+    elif at[0] == "outputs":
+        old = data["outputs"][at[1]]
+        entry = dict(old) if isinstance(old, dict) else {"shape": old}
+        words.append(f"shape of {at[1]}: {entry['shape']}")
+        data["outputs"][at[1]] = {k: v for k, v in entry.items() if k not in ("count", "index")} | {
+            "shape": "any"
+        }
+    elif at[0] == "inputs":
+        old = data["inputs"][at[1]]
+        entry = dict(old) if isinstance(old, dict) else {"shape": old}
+        words.append(f"shape of {at[1]}: {entry.get('shape')}")
+        symbol = "".join(c for c in str(at[1]).title() if c.isalnum())
+        entry.pop("shape", None)
+        data["inputs"][at[1]] = entry if entry.get("optional") else entry | {"shape": [f"{symbol}..."]}
+    elif at[0] == "params":
+        old = data["params"][at[1]]
+        type_ = old["type"] if isinstance(old, dict) else old
+        words.append(f"default of {at[1]}: {type_.partition(' = ')[2]}")
+        data["params"][at[1]] = type_.partition(" = ")[0] + "?"
+    else:
+        raise OpdbError(f"{data['op']}: {'.'.join(map(str, at))}: {fault.message}")
+
+
+def _said(rule: Any) -> str:
+    if not isinstance(rule, dict):
+        return str(rule)
+    text = rule.get("require", rule.get("expect"))
+    return f"{text} when {rule['when']}" if rule.get("when") else str(text)
+
+
+def _spell(rules: dict[str, Any], compiled: dict[str, Any], letter: str) -> None:
+    """Numbers rules without gaps, in the printer's spelling."""
+    old = list(rules.items())
+    rules.clear()
+    for number, (ident, rule) in enumerate(old, 1):
+        require = to_text(compiled[ident].require)
+        if isinstance(rule, dict):
+            when = {"when": to_text(compiled[ident].when)} if compiled[ident].when is not None else {}
+            key = "expect" if "expect" in rule else "require"
+            rules[f"{letter}{number}"] = rule | when | {key: require}
+        else:
+            rules[f"{letter}{number}"] = require
+
+
+def _targets(op_name: str, given: Sequence[str] | None, like: OpDef | None) -> list[str]:
+    known = reference.torch_targets(op_name)
+    for target in given or ():
+        reference.aten_schema(target)
+    return list(dict.fromkeys([*(given or ()), *known]))
+
+
+def _torch(compiled: CompiledOp, targets: Sequence[str], words: list[str]) -> dict[str, Any]:
+    """A mapping for each target that can be accounted for in full; words for the others."""
+    out: dict[str, Any] = {}
+    for target in targets:
+        schema = reference.aten_schema(target)
+        entry, rest = aten.mapping(compiled.definition, schema)
+        probe = compiled.definition.model_copy(update={"torch": {}})
+        try:
+            model = OpDef.model_validate(probe.model_dump(mode="json") | {"torch": {target: entry}}).torch[
+                target
+            ]
+            faults = unaccounted(compile_mapping(compiled, target, model, schema), schema)
+        except CompileError as error:
+            faults = error.faults
+        if rest or faults:
+            words += rest or [f"{target}: {faults[0].message}"]
+        else:
+            out[target] = entry
+    return out
+
+
+def _numbers(op_name: str, compiled: CompiledOp) -> dict[str, Any]:
+    """Quantisation, kernel and tolerance."""
+    kind = _class(op_name, compiled)
+    first, last = compiled.inputs[0].name if compiled.inputs else None, compiled.outputs[0].name
+    out: dict[str, Any] = {
+        "quant": {"share": [first, last]} if kind == "copy" and first else {last: "calibrate"}
+    }
+    function = f"opdb_{snake(op_name)}"
+    if function in _kernels():
+        out["kernel"] = {"function": function, "dtypes": list(WHOLE_BYTES) if kind == "copy" else ["f32"]}
+    return out | {"tolerance": TOLERANCES[kind]}
+
+
+def _class(op_name: str, compiled: CompiledOp) -> str:
+    """copy and exact from a table; sums over axes and products with weights from the op's parts."""
+    classes = json.loads((files("opdb.reference") / "data" / "classes.json").read_text(encoding="utf-8"))
+    for name, ops in classes.items():
+        if op_name in ops:
+            return str(name)
+    if "axes" in compiled.definition.params and "S" in compiled.scope.names:
+        return "reduction"
+    return "products" if {"filter", "weight", "b"} & set(compiled.definition.inputs) else "function"
+
+
+@cache
+def _kernels() -> frozenset[str]:
+    """The C functions of the kernels that ship with opdb."""
+    found: set[str] = set()
+    for file in (files("opdb.runtime") / "src" / "kernels").iterdir():
+        if file.name.endswith(".c"):
+            found.update(
+                re.findall(r"^opdb_status (opdb_\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE)
+            )
+    return frozenset(found)

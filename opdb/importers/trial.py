@@ -1,0 +1,63 @@
+"""Whether a sample of a draft keeps the op's own rules: the validator that would be generated judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opdb.codegen import rules_python
+from opdb.codegen.environment import render
+from opdb.compiled import CompiledOp
+from opdb.model import ParamDef
+from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.runtime.checks import Undecidable
+
+
+def valid(op: CompiledOp) -> Callable[[Mapping[str, Any]], bool]:
+    """A judge of samples of ``op``; every tensor is float32 unless its slot fixes another type."""
+    module: dict[str, Any] = {}
+    exec(
+        compile(render("validator.py.j2", **rules_python.view(op)), f"<validator of {op.name}>", "exec"),
+        module,
+    )
+
+    def judge(sample: Mapping[str, Any]) -> bool:
+        try:
+            shapes = {s.name: sample[s.name] for s in op.outputs if s.name in sample}
+            if len(shapes) < len(op.outputs):
+                shapes = module["infer"](config_of(op, sample, {})) | shapes
+            violations = module["validate"](config_of(op, sample, shapes))
+        except (Undecidable, KeyError):
+            return False
+        return not [v for v in violations if not v.expected]
+
+    return judge
+
+
+def config_of(op: CompiledOp, sample: Mapping[str, Any], outputs: Mapping[str, Any]) -> OpConfig:
+    """The op config of a sample, with the shapes of ``outputs``."""
+    shapes = {**sample, **outputs}
+    groups: list[tuple[TensorConfig, ...]] = []
+    for slots in (op.inputs, op.outputs):
+        tensors: list[TensorConfig] = []
+        for slot in slots:
+            dtype = slot.definition.dtype[0] if slot.definition.dtype else "f32"
+            if slot.name not in shapes:
+                if slot.optional:
+                    tensors.append(TensorConfig(slot.name, dtype, (), "NULL"))
+                continue
+            each = shapes[slot.name] if slot.variadic else [shapes[slot.name]]
+            tensors += [TensorConfig(slot.name, dtype, tuple(s)) for s in each]
+        groups.append(tuple(tensors))
+    given = [_param(name, d, sample[name]) for name, d in op.definition.params.items() if name in sample]
+    return OpConfig(op.name, groups[0], tuple(given), groups[1])
+
+
+def _param(name: str, d: ParamDef, value: Any) -> ParamConfig:
+    if d.enum and isinstance(value, str):
+        value = d.enum[value]
+    if not d.dims:
+        return ParamConfig(name, d.base, value)
+    if len(d.dims) == 1:
+        return ParamConfig(name, d.base, tuple(value), (len(value),))
+    return ParamConfig(name, d.base, tuple(v for row in value for v in row), (len(value), len(value[0])))
