@@ -12,8 +12,6 @@ from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ParamConfig
 from opdb.runtime.qnn.libraries import Libraries, installed
 
-SOCS = {"SM8550": 43, "SM8650": 57, "SM8750": 69, "SM8850": 87}
-
 
 @pytest.fixture(scope="session")
 def libraries() -> Libraries:
