@@ -7,7 +7,7 @@ terms of opdb.runtime.lowering.  Decompositions have a module each, with a funct
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -41,9 +41,11 @@ FOLDER = "generated/python/builders"
 #: Functions that make a tensor: their texts get the tensor whose dtype they take.
 MAKERS = ("ones", "zeros", "full")
 #: Names that a builder uses itself, besides the functions of the rule language.
-OWN_NAMES = frozenset(
-    """all any len max min map node intermediate lowered_op require scalar tensor_param unused Lowered add at divide
-    floordiv floormod given indices largest listed mul neg same smallest sub sum_of""".split()
+OWN_NAMES = (
+    frozenset({"all", "any", "map", "node", "given", "listed", "smallest", "largest", "same"})
+    | {"intermediate", "lowered_op", "one_op", "require", "scalar", "tensor_param", "unused"}
+    | set(emit_python.CHECKED.values())
+    | {f.python for f in FUNCTIONS.values()}
 )
 
 
@@ -64,7 +66,9 @@ def python(catalog: Catalog, name: str) -> Iterable[Artifact]:
     forms = mappings(catalog.compiled(name), _reference())
     if forms:
         view = module_view(name, catalog.ops[name].summary or "", forms)
-        yield Artifact(f"{FOLDER}/{snake(name)}.py", render("builders.py.j2", **view), (spec_path(name),), "python")
+        yield Artifact(
+            f"{FOLDER}/{snake(name)}.py", render("builders.py.j2", **view), (spec_path(name),), "python"
+        )
 
 
 def python_registry(catalog: Catalog) -> Iterable[Artifact]:
@@ -127,9 +131,16 @@ def _rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
     value = node.value
     if node.kind == "comp":
         function, loops = value
-        value = function, tuple(
-            replace(p, source=_rewritten(p.source, change), conditions=tuple(_rewritten(c, change) for c in p.conditions))
-            for p in loops
+        value = (
+            function,
+            tuple(
+                replace(
+                    p,
+                    source=_rewritten(p.source, change),
+                    conditions=tuple(_rewritten(c, change) for c in p.conditions),
+                )
+                for p in loops
+            ),
         )
     return change(replace(node, args=tuple(_rewritten(a, change) for a in node.args), value=value))
 
@@ -192,7 +203,7 @@ class _Function:
         if form.when is None:
             return []
         if why:
-            return [self._require(form.when, why)]
+            return [self._require(form.when, why.rstrip("."))]
         given, self.given = self.given, set()  # narrowed condition by condition
         out = []
         for part in conjuncts(form.when):
@@ -222,7 +233,8 @@ class _Function:
         missing = may_be_none(node, self.scope, self.given)
         maker = "tensor_param" if param.definition.dims else "scalar"
         self.lowering.add(maker)
-        text = f"{maker}({python_string(param.name)}, {python_string(param.definition.base)}, {self.text(node, missing)})"
+        name, dtype = python_string(param.name), python_string(param.definition.base)
+        text = f"{maker}({name}, {dtype}, {self.text(node, missing)})"
         return f"None if {self._none(missing)} else {text}" if missing else text
 
     def _like(self, step: CompiledMapping | CompiledStep) -> Node:
@@ -260,29 +272,30 @@ class _Function:
 
     def view(self) -> dict[str, Any]:
         form = self.form
-        direct = isinstance(form, CompiledMapping)
-        steps: list[CompiledMapping | CompiledStep] = [form] if isinstance(form, CompiledMapping) else list(form.steps)
+        several = form if isinstance(form, CompiledDecomposition) else None
+        steps: list[CompiledMapping | CompiledStep] = (
+            [form] if isinstance(form, CompiledMapping) else [*form.steps]
+        )
         requires = self._requires()
         dropped = self._dropped(steps)
-        if dropped:
-            self.lowering.add("unused")
-        lets = {n: self.text(node) for n, node in form.lets.items()} if not direct else {}
-        tensors = []
-        for t in form.tensors if not direct else ():
-            self.lowering.add("intermediate")
-            tensors.append((t.name, self.text(t.shape), self.text(t.like)))
+        self.lowering |= {"lowered_op"} if several else {"one_op"}
+        self.lowering |= {"unused"} if dropped else set()
+        self.lowering |= {"intermediate"} if several and several.tensors else set()
+        lets = {n: self.text(node) for n, node in several.lets.items()} if several else {}
+        tensors = (
+            [(t.name, self.text(t.shape), self.text(t.like)) for t in several.tensors] if several else []
+        )
         ops = [self._op(s) for s in steps]
-        self.lowering |= {"one_op"} if direct else {"lowered_op"}
         return {
             "name": function_name(form.target),
             "target": form.target,
-            "decomposition": None if isinstance(form, CompiledMapping) else form.name,
+            "decomposition": several.name if several else None,
             "requires": requires,
             "dropped": dropped,
             "lets": lets,
             "tensors": tensors,
             "ops": ops,
-            "arguments": [(self.locals[a.name], a.name) for a in form.schema.arguments if a.name in self.read],
+            "arguments": [
+                (self.locals[a.name], a.name) for a in form.schema.arguments if a.name in self.read
+            ],
         }
-
-

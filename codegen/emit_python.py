@@ -23,7 +23,9 @@ def expression(node: Node, names: Names, at_least: int = IF) -> str:
 def helpers(nodes: list[Node], names: Names) -> set[str]:
     """The functions of opdb.runtime.checks that the texts of ``nodes`` call."""
     used: set[str] = set()
-    for node in (n for top in nodes for n in walk(top)):
+    parts = [n for top in nodes for n in walk(top)]
+    asked = {id(n.args[0]) for n in parts if n.kind == "call" and n.value == "present"}  # not read
+    for node in parts:
         if node.kind == "arith" and _is_helper(node):
             used.add(CHECKED[node.value])
         elif node.kind == "neg" and node.checked:
@@ -38,7 +40,7 @@ def helpers(nodes: list[Node], names: Names) -> set[str]:
             row = FUNCTIONS[node.value]
             if not row.torch:
                 used.add(row.python)
-        elif node.kind == "name" and _absent(node, names):
+        elif node.kind == "name" and _absent(node, names) and id(node) not in asked:
             used.add("given")
     return used - {"all", "any", "len", "min", "max"}
 

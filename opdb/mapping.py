@@ -16,7 +16,22 @@ from typing import Protocol
 
 from opdb.compiled import CompiledOp, CompileError, Fault
 from opdb.lang.analyse import free_names
-from opdb.lang.nodes import BOOL, DTYPE, FLOAT, INT, INT64, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope, walk
+from opdb.lang.nodes import (
+    BOOL,
+    DTYPE,
+    FLOAT,
+    INT,
+    INT64,
+    INTS,
+    ROWS,
+    STR,
+    TENSOR,
+    TENSORS,
+    Name,
+    Node,
+    Scope,
+    walk,
+)
 from opdb.lang.parse import ExpressionError, parse
 from opdb.model import Decomposition, Step, TorchMapping
 
@@ -25,8 +40,9 @@ LET = (INT, INTS, FLOAT, BOOL)
 #: ATen's argument types without alias marks and list lengths -> the rule language's.
 TYPES: Mapping[str, Name] = {
     "Tensor": Name(TENSOR), "Tensor[]": Name(TENSORS), "Tensor?[]": Name(TENSORS),
-    "int": Name(INT, INT64), "SymInt": Name(INT, INT64), "int[]": Name(INTS, INT64), "SymInt[]": Name(INTS, INT64),
-    "float": Name(FLOAT), "Scalar": Name(FLOAT), "bool": Name(BOOL), "str": Name(STR), "ScalarType": Name(DTYPE),
+    "int": Name(INT, INT64), "SymInt": Name(INT, INT64), "int[]": Name(INTS, INT64),
+    "SymInt[]": Name(INTS, INT64), "float": Name(FLOAT), "Scalar": Name(FLOAT), "bool": Name(BOOL),
+    "str": Name(STR), "ScalarType": Name(DTYPE),
     "Device": Name(STR), "Layout": Name(STR), "MemoryFormat": Name(STR),
 }  # fmt: skip
 
@@ -97,7 +113,7 @@ class CompiledDecomposition:
 
 
 def plain_type(type_: str) -> tuple[str, bool]:
-    """ATen's type without alias marks and list length, and whether it may be None; ex) "int[1]?" -> ("int[]", True)."""
+    """The type without alias marks and list length, and whether it is optional; ex) ("int[]", True)."""
     bare = re.sub(r"\([^)]*\)", "", type_).strip()
     return re.sub(r"\[\d+\]", "[]", bare.removesuffix("?")), bare.endswith("?")
 
@@ -148,7 +164,9 @@ def conjuncts(when: Node | None) -> tuple[Node, ...]:
 def may_be_none(node: Node, scope: Scope, given: set[str]) -> tuple[str, ...]:
     """The optional arguments whose absence leaves ``node`` without a value, in order of reading."""
     asked = {n.args[0].value for n in walk(node) if n.kind == "call" and n.value == "present"}
-    return tuple(n for n in free_names(node) if n in scope.names and scope.names[n].optional and n not in asked | given)
+    return tuple(
+        n for n in free_names(node) if n in scope.names and scope.names[n].optional and n not in asked | given
+    )
 
 
 def compile_mapping(op: CompiledOp, target: str, mapping: TorchMapping, schema: Schema) -> CompiledMapping:
@@ -159,7 +177,9 @@ def compile_mapping(op: CompiledOp, target: str, mapping: TorchMapping, schema: 
     inputs, absent, params = reader.given(op, mapping, at, guarded(when))
     outputs = reader.outputs(op, {k: str(v) for k, v in mapping.outputs.items()}, at)
     reader.finish()
-    return CompiledMapping(target, op, schema, reader.scope, when, mapping.why, inputs, absent, params, outputs, mapping.ignored)
+    return CompiledMapping(
+        target, op, schema, reader.scope, when, mapping.why, inputs, absent, params, outputs, mapping.ignored
+    )
 
 
 def compile_decomposition(
@@ -193,7 +213,9 @@ def compile_decomposition(
     reader.flow(definition)
     _enums([s.op for s in steps], reader)
     reader.finish()
-    return CompiledDecomposition(target, definition, schema, reader.scope, when, lets, tuple(tensors), tuple(steps))
+    return CompiledDecomposition(
+        target, definition, schema, reader.scope, when, lets, tuple(tensors), tuple(steps)
+    )
 
 
 def _enums(ops: Sequence[CompiledOp], reader: _Reader) -> None:
@@ -223,7 +245,9 @@ class _Reader:
             self.fault(at, f"'{name}' is the name of something else already; choose another")
         self.scope = self.scope.with_names({name: value})
 
-    def parse(self, text: str, at: Place, want: str | tuple[str, ...], scope: Scope | None = None) -> Node | None:
+    def parse(
+        self, text: str, at: Place, want: str | tuple[str, ...], scope: Scope | None = None
+    ) -> Node | None:
         try:
             return parse(text, scope or self.scope, want)
         except ExpressionError as error:
@@ -233,11 +257,25 @@ class _Reader:
     def given(
         self, op: CompiledOp, texts: TorchMapping | Step, at: Place, given: set[str]
     ) -> tuple[dict[str, Node], dict[str, Node], dict[str, Node]]:
-        """Inputs, stand-ins and parameters."""
-        inputs: dict[str, Node] = {}
-        absent: dict[str, Node] = {}
-        params: dict[str, Node] = {}
+        """Inputs, stand-ins and parameters, in the order of the op."""
+        inputs, absent = self._inputs(op, texts, at, given), {}
+        for name, text in texts.absent.items():
+            place = (*at, "absent", name)
+            if name not in texts.inputs:
+                self.fault(place, f"'{name}' is not under 'inputs'")
+                continue
+            if name in inputs and not may_be_none(inputs[name], self.scope, given):
+                self.fault(place, f"'{name}' is always given, so nothing can stand in for it")
+            made = self.parse(text, place, TENSOR)
+            if made is not None:
+                absent[name] = made
+        return inputs, absent, self._params(op, texts, at, given)
+
+    def _inputs(
+        self, op: CompiledOp, texts: TorchMapping | Step, at: Place, given: set[str]
+    ) -> dict[str, Node]:
         slots = {s.name: s for s in op.inputs}
+        out: dict[str, Node] = {}
         for name, text in texts.inputs.items():
             place = (*at, "inputs", name)
             if name not in slots:
@@ -246,25 +284,18 @@ class _Reader:
             node = self.parse(text, place, TENSORS if slots[name].variadic else TENSOR)
             if node is None:
                 continue
-            inputs[name] = node
-            open_ = may_be_none(node, self.scope, given)
-            if open_ and not slots[name].optional and name not in texts.absent:
-                self.fault(place, f"'{open_[0]}' may be None, and {op.name} needs '{name}'; "
-                           f"say what stands in under 'absent', or 'present({open_[0]})' in 'when'")  # fmt: skip
-            if not open_ and name in texts.absent:
-                self.fault((*at, "absent", name), f"'{name}' is always given, so nothing can stand in for it")
-        for name, text in texts.absent.items():
-            if name not in texts.inputs:
-                self.fault((*at, "absent", name), f"'{name}' is not under 'inputs'")
-                continue
-            made = self.parse(text, (*at, "absent", name), TENSOR)
-            if made is not None:
-                absent[name] = made
-        self._params(op, texts, at, given, params)
-        return {s: inputs[s] for s in slots if s in inputs}, absent, params
+            out[name] = node
+            if not slots[name].optional and name not in texts.absent:
+                cure = "say what stands in under 'absent', or 'present({0})' in 'when'"
+                self._needed(op, name, node, given, place, cure)
+        return {s: out[s] for s in slots if s in out}
 
-    def _params(self, op: CompiledOp, texts: TorchMapping | Step, at: Place, given: set[str], out: dict[str, Node]) -> None:
+    def _params(
+        self, op: CompiledOp, texts: TorchMapping | Step, at: Place, given: set[str]
+    ) -> dict[str, Node]:
         known = {p.name: p for p in op.params}
+        scope = Scope(self.scope.names, op.scope.enums, torch=True)
+        out: dict[str, Node] = {}
         for name, text in texts.params.items():
             place = (*at, "params", name)
             if name not in known:
@@ -272,17 +303,20 @@ class _Reader:
                 self.fault(place, f"{op.name} has no parameter '{name}'{listed}")
                 continue
             want = {FLOAT: (FLOAT, INT), ROWS: (ROWS, INTS)}.get(known[name].type, known[name].type)
-            node = self.parse(text, place, want, Scope(self.scope.names, op.scope.enums, torch=True))
+            node = self.parse(text, place, want, scope)
             if node is None:
                 continue
-            open_ = may_be_none(node, self.scope, given)
-            if open_ and known[name].required:
-                self.fault(place, f"'{open_[0]}' may be None, and {op.name} needs '{name}'; "
-                           f"write ... if present({open_[0]}) else ..., or 'present({open_[0]})' in 'when'")  # fmt: skip
             out[name] = node
-        ordered = {p: out[p] for p in known if p in out}
-        out.clear()
-        out.update(ordered)
+            if known[name].required:
+                cure = "write ... if present({0}) else ..., or 'present({0})' in 'when'"
+                self._needed(op, name, node, given, place, cure)
+        return {p: out[p] for p in known if p in out}
+
+    def _needed(self, op: CompiledOp, name: str, node: Node, given: set[str], at: Place, cure: str) -> None:
+        """A slot or parameter that must be given does not depend on an argument that may be None."""
+        for argument in may_be_none(node, self.scope, given)[:1]:
+            why = f"'{argument}' may be None, and {op.name} needs '{name}'"
+            self.fault(at, f"{why}; {cure.format(argument)}")
 
     def outputs(self, op: CompiledOp, texts: Mapping[str, str], at: Place) -> dict[str, Node]:
         out: dict[str, Node] = {}
@@ -306,7 +340,8 @@ class _Reader:
     def _number(self, number: int, place: Place) -> None:
         count = len(self.schema.returns)
         if number >= count:
-            self.fault(place, f"the target has {count} result{'s' * (count != 1)}, counted from 0; there is no number {number}")
+            results = f"{count} result{'s' * (count != 1)}"
+            self.fault(place, f"the target has {results}, counted from 0; there is no number {number}")
 
     def flow(self, definition: Decomposition) -> None:
         """Each intermediate is written once, before it is read."""
@@ -327,7 +362,7 @@ class _Reader:
 
 
 def unaccounted(mapping: CompiledMapping | CompiledDecomposition, schema: Schema) -> list[Fault]:
-    """What ``mapping`` leaves open: schema arguments without a word, required slots and parameters without a value."""
+    """What ``mapping`` leaves open: arguments without a word, slots and parameters without a value."""
     if isinstance(mapping, CompiledMapping):
         at: Place = ("torch", mapping.target)
         ignored: Mapping[str, str] = mapping.ignored
@@ -348,14 +383,16 @@ def unaccounted(mapping: CompiledMapping | CompiledDecomposition, schema: Schema
     known = {a.name for a in schema.arguments}
     for name in known:
         if name not in read and not ignored.get(name, "").strip():
-            faults.append(Fault(at, f"the argument '{name}' of {mapping.target} is neither read nor ignored; map it, "
-                                "restrict it in 'when', or give the reason under 'ignored'"))  # fmt: skip
+            what = f"the argument '{name}' of {mapping.target} is neither read nor ignored"
+            cure = "map it, restrict it in 'when', or give the reason under 'ignored'"
+            faults.append(Fault(at, f"{what}; {cure}"))
     for name in ignored:
         if name not in known:
             if not isinstance(mapping, CompiledMapping) and len(mapping.definition.torch) > 1:
                 continue  # of another target
-            faults.append(Fault((*at, "ignored", name), f"{mapping.target} has no argument '{name}'; known: "
-                                f"{', '.join(a.name for a in schema.arguments)}"))  # fmt: skip
+            listed = ", ".join(a.name for a in schema.arguments)
+            what = f"{mapping.target} has no argument '{name}'; known: {listed}"
+            faults.append(Fault((*at, "ignored", name), what))
         elif name in read:
             faults.append(Fault((*at, "ignored", name), f"'{name}' is read, so it is not ignored"))
     return sorted(faults, key=lambda f: (tuple(map(str, f.at)), f.message))
@@ -363,7 +400,8 @@ def unaccounted(mapping: CompiledMapping | CompiledDecomposition, schema: Schema
 
 def _unfilled(step: CompiledMapping | CompiledStep, at: Place) -> list[Fault]:
     name = step.op.name
-    missing = [f"the input '{s.name}'" for s in step.op.inputs if not s.optional and s.name not in step.inputs]
-    missing += [f"the parameter '{p.name}'" for p in step.op.params if p.required and p.name not in step.params]
+    inputs = [s for s in step.op.inputs if not s.optional and s.name not in step.inputs]
+    params = [p for p in step.op.params if p.required and p.name not in step.params]
+    missing = [f"the input '{s.name}'" for s in inputs] + [f"the parameter '{p.name}'" for p in params]
     missing += [f"the output '{s.name}'" for s in step.op.outputs if s.name not in step.outputs]
     return [Fault(at, f"{name} needs {what}") for what in missing]

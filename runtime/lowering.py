@@ -64,7 +64,9 @@ class TensorRef:
         return -1 if self.quant is None or self.quant.axis is None else self.quant.axis
 
     def config(self, slot: str) -> TensorConfig:
-        return TensorConfig(slot, self.dtype, self.shape, "STATIC" if self.static else "NATIVE", None, self.quant)
+        return TensorConfig(
+            slot, self.dtype, self.shape, "STATIC" if self.static else "NATIVE", None, self.quant
+        )
 
 
 def permute(t: TensorRef, perm: Sequence[int]) -> TensorRef:
@@ -123,7 +125,7 @@ def intermediate(name: str, shape: Sequence[int], like: TensorRef) -> TensorRef:
     return TensorRef(tuple(shape), like.dtype, local=name, quant=like.quant, base_shape=tuple(shape))
 
 
-class Rejection(Exception):  # noqa: N818  a flow of control, not an error
+class Rejection(Exception):
     """Raised by a form: the node cannot be expressed; the text is the reason."""
 
 
@@ -184,7 +186,7 @@ def _fitting(name: str, dtype: str, value: Any) -> Any:
         return value
     if dtype in ("f16", "f32", "f64"):
         try:
-            struct.pack({"f16": "e", "f32": "f", "f64": "d"}[dtype], value)
+            struct.pack({"f16": "<e", "f32": "<f", "f64": "<d"}[dtype], value)
         except OverflowError:
             raise Rejection(f"{name} = {shown(value)} does not fit {kind.qnn}") from None
         return float(value)
@@ -198,9 +200,11 @@ def _fitting(name: str, dtype: str, value: Any) -> Any:
 Inputs = Mapping[str, TensorRef | Sequence[TensorRef | None] | None]
 
 
-def lowered_op(op: str, *, inputs: Inputs, outputs: Inputs, params: Sequence[ParamConfig | None] = ()) -> LoweredOp:
+def lowered_op(
+    op: str, *, inputs: Inputs, outputs: Inputs, params: Sequence[ParamConfig | None] = ()
+) -> LoweredOp:
     """One QNN op: tensors by slot in QNN's order, a list for a variadic slot, None for what is left out."""
-    ins, outs = _flat(inputs), [(s, t) for s, t in _flat(outputs) if t is not None]
+    ins, outs = _flat(inputs), _flat(outputs)
     while ins and ins[-1][1] is None:
         ins.pop()
     return LoweredOp(
@@ -247,7 +251,7 @@ def layout_ops(t: TensorRef, inverse: bool = False) -> list[LoweredOp]:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why one form does not fit.  ``rule``: ex) LayerNorm.H2, or LayerNorm.M_aten.native_layer_norm.default."""
+    """Why one form does not fit.  ``rule``: ex) LayerNorm.H2, LayerNorm.M_aten.native_layer_norm.default."""
 
     form: str
     rule: str

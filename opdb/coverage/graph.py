@@ -1,0 +1,174 @@
+"""The graph sink: lowered nodes of a program -> one QnnGraph.
+
+Static tensors are permuted, reshaped and filled here; for tensors that are only known when the graph runs,
+Transpose and Reshape ops are put in.  A tensor that an op wrote in another layout is read in that layout
+where the reader asks for the same one, so that neighbours with one layout exchange it without Transposes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from opdb.coverage.nodes import Program
+from opdb.dtypes import BY_SHORT
+from opdb.errors import OpdbError
+from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.runtime.lowering import Lowered, LoweredOp, Rejected, TensorRef, Transform, layout_ops
+
+Layout = tuple[Transform, ...]
+BF16 = "bf16"
+
+
+def build_graph(program: Program, lowered: Mapping[str, Lowered | Rejected], name: str = "graph") -> QnnGraph:
+    """The QnnGraph of the whole program.  ``lowered``: the outcome of each node, by its name.
+
+    Inputs and outputs have the program's order.  Raises OpdbError if a node has no lowering, and where an
+    output is a constant.
+    """
+    sink = _Sink(program, QnnGraph(name))
+    for key in program.inputs:
+        ref = program.ref(key)
+        sink.add(GraphTensor(key[0], ref.dtype, ref.shape, "APP_WRITE"), (key, ()))
+    for node in program.nodes:
+        outcome = lowered.get(node.name)
+        if not isinstance(outcome, Lowered):
+            why = (
+                "; ".join(r.message for r in outcome.reasons) if outcome is not None else "it was not lowered"
+            )
+            raise OpdbError(f"the node {node.name} ({node.target}) cannot be a QNN op: {why}")
+        for op in outcome.ops:
+            sink.write(op, node.name)
+    sink.finish()
+    return sink.graph
+
+
+class _Sink:
+    def __init__(self, program: Program, graph: QnnGraph) -> None:
+        self.program, self.graph = program, graph
+        #: (origin, layout) -> the tensor that holds it; the origin of an intermediate is (node, its name).
+        self.held: dict[tuple[Any, Layout], str] = {}
+        #: origins that exist in another layout only: origin -> ref as the op wrote it
+        self.written: dict[Any, TensorRef] = {}
+
+    def add(self, tensor: GraphTensor, place: tuple[Any, Layout] | None = None) -> str:
+        """Adds ``tensor`` under its name, or that name with a number."""
+        name, n = tensor.name, 1
+        while name in self.graph.tensors:
+            n += 1
+            name = f"{tensor.name}_{n}"
+        self.graph.tensors[name] = replace(tensor, name=name)
+        if place is not None:
+            self.held[place] = name
+        return name
+
+    # -- ops
+
+    def write(self, op: LoweredOp, origin: str) -> None:
+        inputs = tuple(None if t is None else self.read(t, origin) for t in op.inputs)
+        outputs = tuple(self.output(t, origin) for t in op.outputs)
+        self.op(op, inputs, outputs, origin)
+
+    def op(
+        self, op: LoweredOp, inputs: tuple[str | None, ...], outputs: tuple[str, ...], origin: str
+    ) -> None:
+        self.graph.ops.append(
+            GraphOp(f"{origin}_{len(self.graph.ops)}", op.op, inputs, op.params, outputs, origin=origin)
+        )
+
+    def output(self, t: TensorRef, origin: str) -> str:
+        source = self.source(t, origin)
+        name = f"{_spelled(source)}_raw" if t.transforms else _spelled(source)
+        if t.transforms:
+            self.written[source] = t
+        return self.add(GraphTensor(name, t.dtype, t.shape, "NATIVE", quant=t.quant), (source, t.transforms))
+
+    def source(self, t: TensorRef, origin: str) -> Any:
+        return (origin, t.local) if t.local is not None else t.key
+
+    # -- tensors
+
+    def read(self, t: TensorRef, origin: str) -> str:
+        """The name of the tensor that holds ``t``, made if there is none yet."""
+        if t.fill is not None:
+            return self._made(t, origin)
+        source = self.source(t, origin)
+        if (source, t.transforms) in self.held:
+            return self.held[source, t.transforms]
+        if t.static:
+            array = _transformed(self.program.array(source), t.transforms)
+            tensor = GraphTensor(_spelled(source), t.dtype, t.shape, "STATIC", array, t.quant)
+            return self.add(tensor, (source, t.transforms))
+        last = self._origin_layout(source)
+        for i, (change, step) in enumerate(zip(layout_ops(t), t.transforms, strict=True)):
+            held = t.transforms[: i + 1]
+            if (source, held) not in self.held:
+                last = self._change(change, last, f"{_spelled(source)}_{step.kind}d", origin, (source, held))
+            last = self.held[source, held]
+        return last
+
+    def _origin_layout(self, source: Any) -> str:
+        """The tensor in the layout of the program, undoing the layout in which an op wrote it."""
+        if (source, ()) not in self.held:
+            wrote = self.written[source]
+            last = self.held[source, wrote.transforms]
+            changes = layout_ops(wrote, inverse=True)
+            for i, change in enumerate(changes):
+                place = (source, ()) if i == len(changes) - 1 else None
+                last = self._change(change, last, _spelled(source), source[0], place)
+        return self.held[source, ()]
+
+    def _change(
+        self, op: LoweredOp, read: str, name: str, origin: str, place: tuple[Any, Layout] | None
+    ) -> str:
+        made = op.outputs[0]
+        out = self.add(GraphTensor(name, made.dtype, made.shape, "NATIVE", quant=made.quant), place)
+        self.op(op, (read,), (out,), origin)
+        return out
+
+    def _made(self, t: TensorRef, origin: str) -> str:
+        """A static tensor of one value; one for all readers that want the same."""
+        place = (("fill", t.dtype, t.base_shape, t.fill), t.transforms)
+        if place not in self.held:
+            dtype = BY_SHORT[t.dtype]
+            value = np.asarray(t.fill, np.float32)
+            if dtype.short == BF16:
+                array = np.full(t.base_shape, value.view(np.uint32) >> 16, np.uint16)
+            else:
+                array = np.full(t.base_shape, t.fill, np.dtype(str(dtype.numpy)))
+            self.add(
+                GraphTensor(
+                    f"{origin}_fill", t.dtype, t.shape, "STATIC", _transformed(array, t.transforms), t.quant
+                ),
+                place,
+            )
+        return self.held[place]
+
+    def finish(self) -> None:
+        """Marks the outputs, in the program's order at the end of the tensors."""
+        graph = self.graph
+        for key in dict.fromkeys(self.program.outputs):
+            if key in self.program.values:
+                raise OpdbError(f"the output {key[0]} is a constant; a QNN graph has no constant outputs")
+            ref = self.program.ref(key)
+            name = self._origin_layout(key)
+            if graph.tensors[name].type == "APP_WRITE":  # an input that is handed through
+                copy = LoweredOp("Reshape", (ref,), (), (ref,))
+                name = self._change(copy, name, f"{key[0]}_out", key[0], None)
+            tensor = graph.tensors.pop(name)
+            graph.tensors[name] = replace(tensor, type="APP_READ")
+
+
+def _spelled(source: Any) -> str:
+    """ex) ("split", 1) -> split_1, ("relu", 0) -> relu, ("layer_norm", "flat") -> layer_norm_flat."""
+    name, part = source
+    return str(name) if part == 0 else f"{name}_{part}"
+
+
+def _transformed(array: np.ndarray[Any, Any], transforms: Layout) -> np.ndarray[Any, Any]:
+    for step in transforms:
+        array = array.transpose(step.values) if step.kind == "permute" else array.reshape(step.values)
+    return np.ascontiguousarray(array)

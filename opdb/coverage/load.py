@@ -1,0 +1,135 @@
+"""Models as the command line names them: a ``.pt2`` file, or ``module:callable``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opdb.errors import MissingExtra, OpdbError
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+    from torch.nn import Module
+
+Inputs = tuple[Any, ...]
+
+
+def load_model(spec: str) -> tuple[Module, Inputs]:
+    """The module and its example inputs.
+
+    ``spec`` is a file that torch.export.save wrote, or ``module:callable`` (found on sys.path and in the
+    current folder), where the callable takes nothing and returns (torch.nn.Module, tuple of inputs).
+    Raises OpdbError for anything else, MissingExtra without PyTorch.
+    """
+    _torch()
+    if spec.endswith(".pt2") or (":" not in spec and Path(spec).exists()):
+        return _from_file(spec)
+    module, colon, name = spec.rpartition(":")
+    if not colon or not name.isidentifier() or not all(p.isidentifier() for p in module.split(".")):
+        raise OpdbError(
+            f"{spec}: not a model; give a .pt2 file, or module:callable that returns (module, example inputs)"
+        )
+    return _from_callable(module, name)
+
+
+def load_program(spec: str) -> ExportedProgram:
+    """The exported program of a model: a ``.pt2`` file as it is, a module after torch.export.export."""
+    _torch()
+    if spec.endswith(".pt2"):
+        return _read(spec)
+    return export(*load_model(spec), name=spec)
+
+
+def export(module: Module, inputs: Inputs, name: str = "the model") -> ExportedProgram:
+    """``torch.export.export`` in eval mode.  Raises OpdbError with PyTorch's reason."""
+    torch = _torch()
+    try:
+        return torch.export.export(module.eval(), inputs)
+    except Exception as error:  # PyTorch raises anything here: its own errors, the model's errors, assertions
+        raise OpdbError(f"{name} cannot be exported: {_first_line(error)}") from error
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("PyTorch", "torch") from None
+    return torch
+
+
+def _from_file(path: str) -> tuple[Module, Inputs]:
+    program = _read(path)
+    if program.example_inputs is None:
+        raise OpdbError(
+            f"{path}: the program was saved without example inputs; export it again with torch.export.export"
+        )
+    args, kwargs = program.example_inputs
+    if kwargs:
+        raise OpdbError(
+            f"{path}: the program takes keyword inputs ({', '.join(kwargs)}); export it with positional ones"
+        )
+    return program.module(), tuple(args)
+
+
+def _read(path: str) -> ExportedProgram:
+    torch = _torch()
+    if not Path(path).is_file():
+        raise OpdbError(f"{path}: no such file")
+    if not zipfile.is_zipfile(path):
+        raise OpdbError(f"{path}: not a file of torch.export.save")
+    try:
+        return torch.export.load(path)
+    except Exception as error:  # the reader raises whatever it meets in a damaged file
+        raise OpdbError(f"{path}: cannot be read as an exported program: {_first_line(error)}") from error
+
+
+def _from_callable(module: str, name: str) -> tuple[Module, Inputs]:
+    torch = _torch()
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or module
+        why = (
+            "no such module on the path or in the current folder"
+            if module.startswith(missing)
+            else f"it needs {missing}"
+        )
+        raise OpdbError(f"{module}: {why}") from error
+    except Exception as error:
+        raise OpdbError(f"{module}: importing it fails: {_first_line(error)}") from error
+    make = getattr(found, name, None)
+    if not callable(make):
+        known = ", ".join(
+            k for k, v in vars(found).items() if callable(v) and getattr(v, "__module__", None) == module
+        )
+        raise OpdbError(f"{module}: no callable '{name}'" + (f"; it has {known}" if known else ""))
+    try:
+        made = make()
+    except Exception as error:
+        raise OpdbError(f"{module}:{name}() fails: {_first_line(error)}") from error
+    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module):
+        if isinstance(made[1], torch.Tensor):
+            return made[0], (made[1],)
+        if isinstance(made[1], (tuple, list)) and not isinstance(made[1], Mapping):
+            return made[0], tuple(made[1])
+    raise OpdbError(
+        f"{module}:{name}() must return (torch.nn.Module, tuple of example inputs), not {_kind(made)}"
+    )
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}: ({', '.join(type(v).__name__ for v in value)})"
+    return type(value).__name__
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

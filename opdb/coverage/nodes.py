@@ -1,0 +1,283 @@
+"""A torch.export program as node views: what generated builders read.
+
+One ``Program`` holds the call nodes in order, the tensors by origin ``(node name, result index)``, and the
+values of what is known before running: parameters, buffers, constants, and whatever is computed from them
+alone.  QNN has no 64-bit indices and no tensors of rank 0: int64 becomes i32, rank 0 becomes [1].
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from opdb.errors import OpdbError
+from opdb.runtime.lowering import Rejection, TensorRef
+
+Key = tuple[str, int]
+DTYPES: Mapping[torch.dtype, str] = {
+    torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64",
+    torch.bool: "bool8", torch.uint8: "u8", torch.uint16: "u16", torch.uint32: "u32", torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32", torch.int64: "i32",
+}  # fmt: skip
+#: Targets whose result is their first argument.
+SAME_VALUE = frozenset({
+    "aten.alias.default", "aten.alias_copy.default", "aten.clone.default", "aten.contiguous.default",
+    "aten.detach.default", "aten.detach_copy.default", "aten.lift_fresh.default",
+    "aten.lift_fresh_copy.default",
+})  # fmt: skip
+#: Targets that check something and compute nothing.
+NO_VALUE = frozenset({
+    "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
+})  # fmt: skip
+MAX_FOLDED = 64 * 1024 * 1024  # bytes of one constant that is computed ahead
+
+
+class TorchNode:
+    """One call of an ATen operator (the ``NodeView`` of opdb.runtime.lowering)."""
+
+    def __init__(self, program: Program, node: torch.fx.Node) -> None:
+        self.program, self.node = program, node
+        self.target, self.name = str(node.target), node.name
+        self._schema = node.target._schema
+        names = [a.name for a in self._schema.arguments]
+        self._given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+
+    def arg(self, name: str) -> Any:
+        schema = next((a for a in self._schema.arguments if a.name == name), None)
+        if schema is None:
+            raise KeyError(f"{self.target} has no argument '{name}'")
+        if name in self._given:
+            value = self._given[name]
+        elif schema.has_default_value():
+            value = schema.default_value
+        else:
+            raise KeyError(f"{self.name}: the argument '{name}' of {self.target} is missing")
+        return self._converted(name, str(schema.type), value)
+
+    def _converted(self, name: str, type_: str, value: Any) -> Any:
+        """``value`` as the rule language has it.  ``type_`` as torch spells it; ex) Optional[Tensor]."""
+        if value is None:
+            return None
+        if "Tensor" in type_:
+            if isinstance(value, (list, tuple)):
+                return [None if v is None else self._tensor(name, v) for v in value]
+            return self._tensor(name, value)
+        if isinstance(value, torch.dtype):
+            return DTYPES.get(value, str(value))
+        if isinstance(value, (torch.device, torch.layout, torch.memory_format)):
+            return str(value)
+        if isinstance(value, (list, tuple)):
+            return [self._number(name, v) for v in value]
+        value = self._number(name, value)
+        if "List[int]" in type_ and isinstance(value, int):
+            return [value]
+        return float(value) if type_ in ("number", "float", "Optional[number]", "Optional[float]") else value
+
+    def _number(self, name: str, value: Any) -> Any:
+        if isinstance(value, (torch.fx.Node, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            raise Rejection(
+                f"{name} = {value} is only known when the program runs; export it with static shapes"
+            )
+        if not isinstance(value, (bool, int, float, str)):
+            raise Rejection(f"{name} = {value!r} is of a type that mappings cannot read")
+        return value
+
+    def _tensor(self, name: str, value: Any) -> TensorRef:
+        if isinstance(value, torch.fx.Node):
+            return self.program.ref(self.program.origin(value), value)
+        # A Python number in the place of a tensor takes part as PyTorch promotes it.
+        number = self._number(name, value)
+        like = next(
+            (v for v in self.node.all_input_nodes if isinstance(v.meta.get("val"), torch.Tensor)), self.node
+        )
+        dtype = like.meta["val"].dtype
+        if isinstance(number, float) and not dtype.is_floating_point:
+            dtype = torch.get_default_dtype()
+        return TensorRef((1,), self.program.dtype(dtype), static=True, fill=number, base_shape=(1,))
+
+    def result(self, index: int) -> TensorRef:
+        return self.program.ref((self.name, index), self.node)
+
+    def results(self) -> Sequence[TensorRef]:
+        value = self.node.meta.get("val")
+        return [self.result(i) for i in range(len(value) if isinstance(value, (list, tuple)) else 1)]
+
+    def result_used(self, index: int) -> bool:
+        value = self.node.meta.get("val")
+        if not isinstance(value, (list, tuple)):
+            return bool(self.node.users)
+        return any(u.users for u in self.node.users if u.target is operator.getitem and u.args[1] == index)
+
+    def tensors(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """The fake tensors it reads and makes."""
+
+        def some(value: Any) -> list[torch.Tensor]:
+            if isinstance(value, torch.Tensor):
+                return [value]
+            return [t for v in value for t in some(v)] if isinstance(value, (list, tuple)) else []
+
+        return [t for n in self.node.all_input_nodes for t in some(n.meta.get("val"))], some(
+            self.node.meta.get("val")
+        )
+
+
+@dataclass
+class Program:
+    """``float_dtype``: what float32 becomes; f16 for graphs whose tensors shall be half precision."""
+
+    exported: ExportedProgram
+    float_dtype: str = "f32"
+    nodes: list[TorchNode] = field(default_factory=list)
+    inputs: list[Key] = field(default_factory=list)
+    outputs: list[Key] = field(default_factory=list)
+    values: dict[Key, torch.Tensor] = field(default_factory=dict)  # of static tensors
+    skipped: dict[str, str] = field(default_factory=dict)  # nodes that are no QNN op -> why
+    _origin: dict[torch.fx.Node, Key] = field(default_factory=dict, repr=False)
+    _by_name: dict[str, torch.fx.Node] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.exported = functional(self.exported)
+        self._by_name = {n.name: n for n in self.exported.graph.nodes}
+        self._placeholders()
+        for node in self.exported.graph.nodes:
+            if node.op == "call_function":
+                self._call(node)
+            elif node.op not in ("placeholder", "output"):
+                raise OpdbError(
+                    f"the program has a node '{node.name}' of the kind '{node.op}'; "
+                    "export it with torch.export.export"
+                )
+        self._results()
+
+    def _results(self) -> None:
+        for spec in self.exported.graph_signature.output_specs:
+            if spec.kind == OutputKind.USER_OUTPUT and getattr(spec.arg, "name", None) in self._by_name:
+                node = self._by_name[spec.arg.name]
+                if isinstance(node.meta.get("val"), torch.Tensor):
+                    self.outputs.append(self.origin(node))
+            elif spec.kind != OutputKind.USER_OUTPUT:
+                kept = spec.kind.name.removesuffix("_MUTATION").lower().replace("_", " ")
+                raise OpdbError(
+                    f"the program changes the {kept} '{spec.target}', and QNN graphs keep no state; "
+                    "export the module in eval mode, or return the new value"
+                )
+
+    def _placeholders(self) -> None:
+        exported = self.exported
+        specs = {s.arg.name: s for s in exported.graph_signature.input_specs}
+        for node in exported.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            key = (node.name, 0)
+            self._origin[node] = key
+            spec = specs[node.name]
+            if spec.kind == InputKind.USER_INPUT:
+                if isinstance(node.meta.get("val"), torch.Tensor):
+                    self.inputs.append(key)
+            elif spec.target in exported.state_dict:
+                self.values[key] = exported.state_dict[spec.target].detach()
+            elif isinstance(exported.constants.get(spec.target), torch.Tensor):
+                self.values[key] = exported.constants[spec.target].detach()
+
+    def _call(self, node: torch.fx.Node) -> None:
+        target = str(node.target)
+        if node.target is operator.getitem:
+            base, index = node.args
+            assert isinstance(base, torch.fx.Node) and isinstance(index, int)
+            self._origin[node] = (self._origin.get(base, (base.name, 0))[0], index)
+            return
+        self._origin[node] = (node.name, 0)
+        if target in NO_VALUE:
+            self.skipped[node.name] = "it checks something and computes nothing"
+        elif target in SAME_VALUE or (target == "aten.dropout.default" and node.args[2:3] != (True,)):
+            self._origin[node] = self.origin(node.args[0])
+            self.skipped[node.name] = "its result is its input"
+        elif self._fold(node):
+            self.skipped[node.name] = "its result is known before running"
+        elif isinstance(node.target, torch._ops.OpOverload):
+            self.nodes.append(TorchNode(self, node))
+        else:
+            self.skipped[node.name] = "it computes a Python number"
+
+    def _fold(self, node: torch.fx.Node) -> bool:
+        """Computes the node if everything it reads is known; whether it did."""
+        if (
+            not isinstance(node.target, torch._ops.OpOverload)
+            or torch.Tag.nondeterministic_seeded in node.target.tags
+        ):
+            return False
+        if any(self.origin(n) not in self.values for n in node.all_input_nodes):
+            return False
+        _, made = TorchNode(self, node).tensors()
+        if (
+            any(not isinstance(d, int) for t in made for d in t.shape)
+            or sum(t.nbytes for t in made) > MAX_FOLDED
+        ):
+            return False
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: self.values[self.origin(n)])
+        with torch.no_grad():
+            result = node.target(*args, **kwargs)
+        for i, t in enumerate(result if isinstance(result, (list, tuple)) else [result]):
+            self.values[(node.name, i)] = t
+        return True
+
+    def origin(self, node: torch.fx.Node) -> Key:
+        return self._origin[node]
+
+    def dtype(self, dtype: torch.dtype) -> str:
+        if dtype not in DTYPES:
+            raise Rejection(f"QNN has no counterpart of {dtype}")
+        return self.float_dtype if dtype == torch.float32 else DTYPES[dtype]
+
+    def ref(self, key: Key, node: torch.fx.Node | None = None) -> TensorRef:
+        """The tensor of an origin.  Raises Rejection where its shape or dtype cannot be a QNN tensor's."""
+        value = self.values.get(key)
+        fake = value if value is not None else self._fake(key, node)
+        shape = tuple(fake.shape) or (1,)
+        symbols = [str(d) for d in shape if not isinstance(d, int)]
+        if symbols:
+            raise Rejection(
+                f"the shape of {key[0]} has the symbolic dimension {symbols[0]}; export it with static shapes"
+            )
+        return TensorRef(shape, self.dtype(fake.dtype), static=value is not None, key=key, base_shape=shape)
+
+    def _fake(self, key: Key, node: torch.fx.Node | None) -> torch.Tensor:
+        value = (node or self._by_name[key[0]]).meta.get("val")
+        if isinstance(value, (list, tuple)):
+            value = value[key[1]]
+        if not isinstance(value, torch.Tensor):
+            raise Rejection(f"result {key[1]} of {key[0]} is no tensor")
+        return value
+
+    def array(self, key: Key) -> np.ndarray[Any, Any]:
+        """The value of a static tensor, in its ref's dtype.  Raises OpdbError for an int64 beyond int32."""
+        tensor = self.values[key].cpu().contiguous()
+        if tensor.dtype == torch.bfloat16:
+            tensor = tensor.view(torch.uint16)
+        array: np.ndarray[Any, Any] = tensor.numpy().reshape(tuple(tensor.shape) or (1,))
+        if tensor.dtype == torch.int64:
+            if array.size and (array.min() < -(2**31) or array.max() >= 2**31):
+                raise OpdbError(
+                    f"the constant {key[0]} has values that do not fit int32, which QNN takes for int64"
+                )
+            return array.astype(np.int32)
+        if tensor.dtype == torch.float32 and self.float_dtype == "f16":
+            return array.astype(np.float16)
+        return array
+
+
+def functional(exported: ExportedProgram) -> ExportedProgram:
+    """The program without operators that change their arguments (``relu_``); unchanged if it has none."""
+    for node in exported.graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+            return exported.run_decompositions({})
+    return exported

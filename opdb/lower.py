@@ -1,0 +1,93 @@
+"""One torch node -> QNN ops that a target accepts, or every reason why not.
+
+The forms of an ATen target are tried in order: ops in the order of their names, then decompositions.  The
+first whose guard holds and whose ops the generated validators accept is taken.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from opdb import validate
+from opdb.generated.builders import TARGETS
+from opdb.runtime.checks import Undecidable
+from opdb.runtime.lowering import (
+    Form,
+    Lowered,
+    LoweredOp,
+    NodeView,
+    Reason,
+    Rejected,
+    Rejection,
+    TensorRef,
+    layout_ops,
+)
+
+
+def mapped(torch_target: str) -> bool:
+    """Whether some spec maps this ATen target; ex) aten.relu.default."""
+    return torch_target in TARGETS
+
+
+def unmapped_reason(torch_target: str) -> Reason:
+    """Why there is no form, with the nearest target that has one: another overload, or nearly the name."""
+    packets = {t.rpartition(".")[0]: t for t in reversed(TARGETS)}
+    packet = torch_target.rpartition(".")[0]
+    close = [p for p in (packet, packet.rstrip("_")) if p in packets]
+    close += difflib.get_close_matches(packet, packets, 1, cutoff=0.9)
+    nearest = f"; the nearest that one maps is {packets[close[0]]}" if close else ""
+    return Reason("", "", f"no spec maps {torch_target}{nearest}")
+
+
+def lower(view: NodeView, target: validate.Target) -> Lowered | Rejected:
+    """The first form of ``view`` that ``target`` accepts; its ``notes`` say why earlier ones were not."""
+    if not mapped(view.target):
+        return Rejected((unmapped_reason(view.target),))
+    reasons: list[Reason] = []
+    for form in TARGETS[view.target]:
+        lowered, found = _attempt(form, view, target)
+        reasons += found
+        if lowered is not None:
+            return replace(lowered, notes=tuple(reasons))
+    return Rejected(tuple(dict.fromkeys(reasons)))
+
+
+def _attempt(form: Form, view: NodeView, target: validate.Target) -> tuple[Lowered | None, list[Reason]]:
+    guard = f"{form.name}.M_{view.target}"
+    try:
+        lowered = form.build(view)
+    except Rejection as reason:
+        return None, [Reason(form.name, guard, str(reason))]
+    except Undecidable as reason:
+        return None, [Reason(form.name, guard, f"the mapping cannot be worked out: {reason}")]
+    reasons = list(judge(lowered, target))
+    return (None if any(not r.warning for r in reasons) else lowered), reasons
+
+
+def judge(lowered: Lowered, target: validate.Target) -> Iterator[Reason]:
+    """What ``target``'s validators hold against the ops of ``lowered``, and the ops of its layouts."""
+    for op in lowered.ops:
+        yield from _broken(lowered.form, op, target, "")
+        for slot, t, written in _tensors(op):
+            if t.static:
+                continue
+            way = "from" if written else "into"
+            for change in layout_ops(t, inverse=written):
+                yield from _broken(
+                    lowered.form, change, target, f"the {change.op} that brings {slot} {way} its layout: "
+                )
+
+
+def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
+    tensors = (*op.inputs, *op.outputs)
+    slots = op.slots or ("a tensor",) * len(tensors)
+    for i, (slot, t) in enumerate(zip(slots, tensors, strict=True)):
+        if t is not None:
+            yield slot, t, i >= len(op.inputs)
+
+
+def _broken(form: str, op: LoweredOp, target: validate.Target, prefix: str) -> Iterator[Reason]:
+    for v in validate.check(op.config(), target).violations:
+        yield Reason(form, v.rule, prefix + v.message, v.expected)

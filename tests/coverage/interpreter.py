@@ -1,0 +1,143 @@
+"""Runs a QnnGraph with PyTorch, op by op, from what QNN's documents say of each op.
+
+Independent of opdb's kernels and of the mappings: it knows QNN's layouts and parameters only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from opdb.graph import QnnGraph
+
+STORED = {
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "i32": torch.int32,
+    "bool8": torch.bool,
+    "u8": torch.uint8,
+}
+Params = dict[str, Any]
+
+
+def run(graph: QnnGraph, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs of ``graph``, in its order."""
+    values: dict[str, Tensor] = {}
+    for t, given in zip(graph.inputs, inputs, strict=True):
+        values[t.name] = given.reshape(t.shape).to(STORED[t.dtype])
+    for t in graph.tensors.values():
+        if t.type == "STATIC":
+            assert isinstance(t.data, np.ndarray) and t.data.shape == t.shape, t.name
+            values[t.name] = torch.from_numpy(t.data.copy())
+            assert values[t.name].dtype == STORED[t.dtype], t.name
+    for op in graph.ops:
+        params = {
+            p.name: p.value if p.shape is None else np.reshape(p.value, p.shape).tolist() for p in op.params
+        }
+        made = OPS[op.op]([None if n is None else values[n] for n in op.inputs], params, graph, op.outputs)
+        for name, value in zip(op.outputs, made if isinstance(made, list) else [made], strict=True):
+            t = graph.tensors[name]
+            assert tuple(value.shape) == t.shape, (
+                f"{op.name} makes {tuple(value.shape)}, the graph says {t.shape}"
+            )
+            assert value.dtype == STORED[t.dtype], f"{op.name} makes {value.dtype}, the graph says {t.dtype}"
+            assert name not in values, f"{name} is written twice"
+            values[name] = value
+    return [values[t.name] for t in graph.outputs]
+
+
+def layer_norm(x: list[Any], p: Params, *_: Any) -> Tensor:
+    axes = p["axes"]
+    mean = x[0].mean(axes, keepdim=True)
+    scale = torch.rsqrt(x[0].var(axes, keepdim=True, unbiased=False) + p.get("epsilon", 0.001))
+    spread = [d if i in axes else 1 for i, d in enumerate(x[0].shape)]
+    gamma, beta = (t.reshape(spread) if t is not None else None for t in (*x[1:], None, None)[:2])
+    y = (x[0] - mean) * scale
+    y = y if gamma is None else y * gamma
+    return y if beta is None else y + beta
+
+
+def fully_connected(x: list[Any], p: Params, *_: Any) -> Tensor:
+    rows = x[0].reshape(-1, x[1].shape[1])
+    y = rows @ x[1].T
+    if len(x) > 2 and x[2] is not None:
+        y = y + x[2]
+    return y.reshape(*x[0].shape[:-1], -1) if p.get("keep_dims", False) else y
+
+
+def conv2d(x: list[Any], p: Params, *_: Any) -> Tensor:
+    (top, bottom), (left, right) = p["pad_amount"]
+    image = nn.functional.pad(x[0].permute(0, 3, 1, 2), (left, right, top, bottom))
+    bias = x[2] if len(x) > 2 else None
+    y = nn.functional.conv2d(
+        image, x[1].permute(3, 2, 0, 1), bias, p["stride"], 0, p.get("dilation", [1, 1]), p.get("group", 1)
+    )
+    return y.permute(0, 2, 3, 1)
+
+
+def mat_mul(x: list[Any], p: Params, *_: Any) -> Tensor:
+    a = x[0].mT if p.get("transpose_in0", False) else x[0]
+    b = x[1].mT if p.get("transpose_in1", False) else x[1]
+    return a @ b if len(x) < 3 or x[2] is None else a @ b + x[2]
+
+
+def split(x: list[Any], p: Params, *_: Any) -> list[Tensor]:
+    return list(torch.tensor_split(x[0], p["split_index"], p["axis"]))
+
+
+def reduce_mean(x: list[Any], p: Params, *_: Any) -> Tensor:
+    y = x[0].mean(p["axes"], keepdim=p.get("keep_dims", False))
+    return y if y.ndim else y.reshape(1)
+
+
+# By the numbers of QnnOpDef.h.
+BINARY: Mapping[int, Callable[[Tensor, Tensor], Tensor]] = {
+    0: torch.add, 1: torch.logical_and, 2: torch.div, 3: torch.eq, 4: torch.floor_divide, 5: torch.fmod,
+    6: torch.gt, 7: torch.ge, 8: torch.lt, 9: torch.le, 10: torch.maximum, 11: torch.minimum,
+    12: torch.remainder, 13: torch.mul, 14: torch.ne, 15: torch.logical_or, 16: torch.pow, 18: torch.sub, 19: torch.logical_xor,
+}  # fmt: skip
+
+
+def neuron(x: list[Any], p: Params, *_: Any) -> Tensor:
+    t, kind = x[0], p["operation"]
+    alpha, beta = p.get("alpha", 1.0), p.get("beta", 1.0)
+    if kind == 0:
+        return torch.where(t > 0, t, alpha * torch.expm1(t))
+    if kind == 1:
+        return 0.5 * t * (1 + torch.erf(t / 2**0.5))
+    if kind == 2:
+        return torch.clamp(alpha * t + beta, 0, 1)
+    if kind == 3:
+        return t * torch.clamp(t + 3, 0, 6) / 6
+    if kind == 4:
+        return torch.clamp(t, min=0)
+    if kind == 5:
+        return torch.clamp(t, p["min_value"], p["max_value"])
+    if kind == 6:
+        return torch.sigmoid(t)
+    if kind == 7:
+        return torch.where(t * beta > p["threshold"], t, torch.log1p(torch.exp(beta * t)) / beta)
+    assert kind == 8
+    return torch.tanh(t)
+
+
+OPS: Mapping[str, Callable[..., Any]] = {
+    "Relu": lambda x, p, *_: torch.clamp(x[0], min=0),
+    "ElementWiseNeuron": neuron,
+    "ElementWiseAdd": lambda x, p, *_: x[0] + x[1],
+    "ElementWiseBinary": lambda x, p, *_: BINARY[p["operation"]](x[0], x[1]),
+    "LayerNorm": layer_norm,
+    "Softmax": lambda x, p, *_: torch.softmax(p.get("beta", 1.0) * x[0], p.get("axis", x[0].ndim - 1)),
+    "FullyConnected": fully_connected,
+    "MatMul": mat_mul,
+    "Conv2d": conv2d,
+    "Concat": lambda x, p, *_: torch.cat(x, p.get("axis", x[0].ndim - 1)),
+    "Reshape": lambda x, p, graph, outputs: x[0].reshape(graph.tensors[outputs[0]].shape),
+    "Transpose": lambda x, p, *_: x[0].permute(p["perm"]),
+    "ReduceMean": reduce_mean,
+    "Split": split,
+}

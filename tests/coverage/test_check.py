@@ -1,0 +1,314 @@
+"""Verdicts with reasons: what guards, rules and missing mappings say of real modules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from interpreter import run
+from modules import CASES, Function
+from torch import Tensor, nn
+
+from opdb.coverage.check import Row, check_nodes, check_program
+from opdb.coverage.graph import build_graph
+from opdb.coverage.load import export
+from opdb.coverage.nodes import Program
+from opdb.errors import OpdbError
+from opdb.lower import unmapped_reason
+from opdb.validate import Target
+
+pytestmark = pytest.mark.torch
+CPU, HTP = Target("CPU"), Target("HTP", "SM8650")
+aten = torch.ops.aten
+
+
+def rows_of(
+    module: nn.Module | Callable[..., Any], *inputs: Tensor, target: Target = CPU, **options: Any
+) -> tuple[Row, ...]:
+    module = module if isinstance(module, nn.Module) else Function(module)
+    return check_program(export(module, inputs), target, **options).rows
+
+
+def only(module: nn.Module | Callable[..., Any], *inputs: Tensor, target: Target = CPU) -> Row:
+    (row,) = rows_of(module, *inputs, target=target)
+    return row
+
+
+r = torch.randn
+REJECTED = {
+    "add_alpha": (
+        lambda a, b: torch.add(a, b, alpha=2),
+        (r(3), r(3)),
+        "ElementWiseAdd.M_aten.add.Tensor",
+        "got alpha = 2",
+    ),
+    "sub_alpha": (
+        lambda a, b: torch.sub(a, b, alpha=2),
+        (r(3), r(3)),
+        "ElementWiseBinary.M_aten.sub.Tensor",
+        "got alpha = 2",
+    ),
+    "gelu_tanh": (
+        lambda x: nn.functional.gelu(x, approximate="tanh"),
+        (r(3),),
+        "ElementWiseNeuron.M_aten.gelu.default",
+        "got approximate = tanh",
+    ),
+    "elu_scale": (
+        lambda x: aten.elu.default(x, 1.0, 1.05),
+        (r(3),),
+        "ElementWiseNeuron.M_aten.elu.default",
+        "got scale = 1.05",
+    ),
+    "mean_dtype": (
+        lambda x: x.mean(1, dtype=torch.float64),
+        (r(3, 3),),
+        "ReduceMean.M_aten.mean.dim",
+        "converts",
+    ),
+    "softmax_dtype": (
+        lambda x: x.softmax(1, dtype=torch.float64),
+        (r(3, 3),),
+        "Softmax.M_aten.softmax.int",
+        "converts",
+    ),
+    "conv_transposed": (
+        lambda x, w: aten.convolution.default(x, w, None, [1, 1], [0, 0], [1, 1], True, [0, 0], 1),
+        (r(1, 3, 8, 8), r(3, 4, 3, 3)),
+        "Conv2d.M_aten.convolution.default",
+        "got transposed = true",
+    ),
+    "conv_without_batch": (
+        nn.Conv2d(3, 4, 3),
+        (r(3, 8, 8),),
+        "Conv2d.M_aten.conv2d.default",
+        "got input.rank = 3",
+    ),
+    "convolution_1d": (
+        lambda x, w: aten.convolution.default(x, w, None, [1], [0], [1], False, [0], 1),
+        (r(1, 3, 8), r(4, 3, 3)),
+        "Conv2d.M_aten.convolution.default",
+        "got transposed = false, input.rank = 3",
+    ),
+    "norm_statistics": (
+        lambda x: aten.native_layer_norm.default(x, [4], None, None, 1e-3)[1],
+        (r(3, 4),),
+        "LayerNorm.M_aten.native_layer_norm.default",
+        "result 1 is used",
+    ),
+    "norm_epsilon": (
+        nn.LayerNorm(4, eps=1e300),
+        (r(3, 4),),
+        "LayerNorm.M_aten.layer_norm.default",
+        "does not fit FLOAT_32",
+    ),
+    "vectors": (
+        torch.matmul,
+        (r(4), r(4)),
+        "MatMul.M_aten.matmul.default",
+        "got self.rank = 1, other.rank = 1",
+    ),
+    "addmm_beta": (
+        lambda b, x: torch.addmm(b, x, x, beta=2),
+        (r(3), r(3, 3)),
+        "FullyConnected.M_aten.addmm.default",
+        "got beta = 2",
+    ),
+    "one_part": (
+        lambda x: torch.split(x, 7, 1),
+        (r(3, 7),),
+        "Split.M_aten.split.Tensor",
+        "got split_size = 7",
+    ),
+    "one_limit": (lambda x: x.clamp(min=0), (r(3),), "ElementWiseNeuron.M_aten.clamp.default", "both limits"),
+    "ints_divided": (
+        torch.div,
+        (torch.tensor([3]), torch.tensor([2])),
+        "ElementWiseBinary.C3",
+        "y.dtype = f32, a.dtype = i32",
+    ),
+    "double": (torch.relu, (r(3).double(),), "Relu.TYPES_CPU", "got x = f64, y = f64"),
+    "complex": (
+        lambda x, y: torch.add(x, y),
+        (r(3, dtype=torch.complex64),) * 2,
+        "ElementWiseAdd.M_aten.add.Tensor",
+        "QNN has no counterpart of torch.complex64",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_a_rejected_node_says_which_rule_and_which_values(name: str) -> None:
+    module, inputs, rule, words = REJECTED[name]
+    row = only(module, *inputs)
+    assert row.verdict == "rejected" and not row.ops
+    assert row.reasons[0]["rule"] == rule
+    assert words in row.reasons[0]["message"]
+
+
+def test_a_rule_of_the_backend_rejects() -> None:
+    row = only(torch.relu, r(1, 1, 1, 1, 1, 2), target=HTP)
+    assert [(q["rule"], q["message"]) for q in row.reasons] == [
+        ("Relu.H1", "the rank of x must be at most 5; got x.rank = 6")
+    ]
+
+
+def test_layer_norm_over_two_dimensions_takes_the_form_that_the_backend_has() -> None:
+    module, x = nn.LayerNorm((8, 6)), r(2, 4, 8, 6)
+    assert only(module, x, target=CPU).ops == ("LayerNorm",)
+    row = only(module, x, target=HTP)
+    assert (row.form, row.ops) == ("layer_norm_trailing", ("Reshape", "LayerNorm", "Reshape"))
+    assert [q["rule"] for q in row.reasons] == ["LayerNorm.H5"]  # why the direct form was passed over
+
+
+def test_a_transpose_that_a_layout_needs_is_judged_too() -> None:
+    row = only(nn.Conv2d(3, 4, 3).double(), r(1, 3, 8, 8).double())
+    assert "Transpose" not in str(row.reasons[0]["rule"])
+    inner = [q for q in row.reasons if q["rule"].startswith("Transpose.")]
+    assert inner and inner[0]["message"].startswith("the Transpose that brings x into its layout: ")
+
+
+def test_an_unknown_target_is_the_hosts() -> None:
+    row = only(torch.erf, r(3))
+    assert (row.verdict, row.reasons[0]["message"]) == ("host", "no spec maps aten.erf.default")
+    assert unmapped_reason("aten.conv2d.padding").message.endswith(
+        "; the nearest that one maps is aten.conv2d.default"
+    )
+    assert unmapped_reason("aten.relu_.default").message.endswith(
+        "; the nearest that one maps is aten.relu.default"
+    )
+
+
+def test_symbolic_shapes_are_refused_with_the_cure() -> None:
+    program = torch.export.export(
+        nn.Linear(4, 5), (r(3, 4),), dynamic_shapes=({0: torch.export.Dim("batch")},)
+    )
+    (row,) = check_program(program, CPU).rows
+    assert row.verdict == "rejected" and row.bytes is None
+    assert "symbolic dimension" in row.reasons[0]["message"] and "static shapes" in row.reasons[0]["message"]
+
+
+def test_decomposition_of_the_program_is_tried_when_asked() -> None:
+    assert [row.verdict for row in rows_of(nn.functional.silu, r(3))] == ["host"]
+    rows = rows_of(nn.functional.silu, r(3), decompose=True)
+    assert [(row.target, row.verdict) for row in rows] == [
+        ("aten.sigmoid.default", "supported"),
+        ("aten.mul.Tensor", "supported"),
+    ]
+
+
+def test_places_name_module_and_line() -> None:
+    case = next(c for c in CASES if c.id == "attention")
+    rows = rows_of(case.build(), *case.inputs())
+    assert rows[0].module == "norm" and rows[0].line.startswith("modules.py:")
+    assert rows[0].bytes == 4 * (80 + 16 + 16 + 80)
+
+
+def test_coverage_is_json() -> None:
+    coverage = check_program(export(nn.Sequential(nn.Linear(3, 3), nn.SELU()), (r(2, 3),)), HTP)
+    out = json.loads(json.dumps(coverage.to_json()))
+    assert (out["nodes"], out["supported"], out["host"], out["rejected"]) == (2, 1, 1, 0)
+    assert [row["verdict"] for row in out["rows"]] == ["supported", "host"]
+    assert not coverage.complete
+
+
+def partitions_of(call: Callable[..., Any], *inputs: Tensor) -> int:
+    return check_program(export(Function(call), inputs), CPU).partitions
+
+
+def test_partitions_are_cut_at_unsupported_nodes() -> None:
+    x = r(2, 3)
+    assert partitions_of(lambda x: torch.relu(x) + x, x) == 1
+    assert partitions_of(lambda x: torch.relu(torch.erf(torch.relu(x))), x) == 2
+    assert partitions_of(torch.erf, x) == 0
+    # y reads two sides of the cut: relu before erf, the sum after it
+    assert partitions_of(lambda x: (y := torch.relu(x)) + torch.erf(y), x) == 2
+    assert partitions_of(lambda x: (torch.relu(x), torch.tanh(x)), x) == 2
+
+
+def test_neighbours_exchange_one_layout() -> None:
+    """Three Transposes at the ends of two convolutions, none between them."""
+    case = next(c for c in CASES if c.id == "convolutions")
+    module, inputs = case.build(), case.inputs()
+    program = Program(export(module, inputs))
+    graph = build_graph(program, check_nodes(program, HTP).lowered)
+    assert [op.op for op in graph.ops].count("Transpose") == 3
+    convs = [op for op in graph.ops if op.op == "Conv2d"]
+    assert convs[1].inputs[0] == convs[0].outputs[0]
+    assert [t.name for t in graph.outputs] == ["conv2d_1", "add"]
+
+
+def test_constants_are_computed_ahead() -> None:
+    weight = nn.Parameter(r(4, 5))
+
+    class Folded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = weight
+
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.linear(x, (self.weight * torch.arange(5)).t().contiguous())
+
+    program = Program(export(Folded(), (r(3, 4),)))
+    assert [n.target for n in program.nodes] == ["aten.linear.default"]
+    x = r(3, 4)
+    graph = build_graph(program, check_nodes(program, CPU).lowered)
+    assert {t.type for t in graph.tensors.values()} == {"APP_WRITE", "STATIC", "APP_READ"}
+    torch.testing.assert_close(run(graph, [x])[0], Folded()(x))
+
+
+def test_half_precision_graph() -> None:
+    module, x = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 4)), r(3, 8)
+    program = Program(export(module, (x,)), "f16")
+    coverage = check_nodes(program, HTP)
+    graph = build_graph(program, coverage.lowered)
+    assert coverage.complete and {t.dtype for t in graph.tensors.values()} == {"f16"}
+    torch.testing.assert_close(run(graph, [x])[0].float(), module(x), rtol=1e-2, atol=1e-2)
+    assert only(module[0], x, target=CPU).verdict == "supported"
+    assert rows_of(module[0], x, target=CPU, float_dtype="f16")[0].verdict == "rejected"
+
+
+def test_64_bit_integers_are_carried_in_32() -> None:
+    table = torch.tensor([[1], [-(2**31)]])
+    program = Program(export(Function(lambda x: torch.maximum(x, table)), (torch.tensor([[5, 6]]),)))
+    graph = build_graph(program, check_nodes(program, CPU).lowered)
+    assert {t.dtype for t in graph.tensors.values()} == {"i32"}
+    assert run(graph, [torch.tensor([[-5, 6]])])[0].tolist() == [[1, 6], [-5, 6]]
+    large = Program(export(Function(lambda x: torch.maximum(x, table - 1)), (torch.tensor([[5, 6]]),)))
+    with pytest.raises(OpdbError, match="do not fit int32"):
+        build_graph(large, check_nodes(large, CPU).lowered)
+
+
+def test_outputs_that_are_inputs_or_constants() -> None:
+    program = Program(export(Function(lambda x: (x.clone(), torch.relu(x))), (r(3),)))
+    graph = build_graph(program, check_nodes(program, CPU).lowered)
+    x = torch.tensor([-1.0, 0.0, 2.0])
+    assert [t.tolist() for t in run(graph, [x])] == [[-1.0, 0.0, 2.0], [0.0, 0.0, 2.0]]
+    constant = Program(export(Function(lambda x: (torch.relu(x), torch.ones(2))), (r(3),)))
+    with pytest.raises(OpdbError, match="is a constant"):
+        build_graph(constant, check_nodes(constant, CPU).lowered)
+
+
+def test_a_graph_of_a_rejected_node_is_refused_with_the_reason() -> None:
+    program = Program(export(Function(torch.erf), (r(3),)))
+    with pytest.raises(
+        OpdbError, match=r"the node erf \(aten.erf.default\) cannot be a QNN op: no spec maps"
+    ):
+        build_graph(program, check_nodes(program, CPU).lowered)
+
+
+def test_state_is_refused() -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.count.add_(1)
+            return x + self.count
+
+    with pytest.raises(OpdbError, match="changes the buffer 'count'"):
+        Program(export(Counter(), (r(3),)))
