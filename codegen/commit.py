@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from opdb.errors import OpdbError
@@ -26,6 +27,14 @@ CURES = {
     errno.EPERM: "no permission; make the folder and its files writable",
     errno.EROFS: "the file system is read-only; work on a writable copy",
 }
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What interrupted runs may have written: checksums of texts, and paths."""
+
+    checksums: frozenset[str] = frozenset()
+    paths: frozenset[str] = frozenset()
 
 
 @contextlib.contextmanager
@@ -64,27 +73,31 @@ def _locked(path: Path) -> int:
         os.close(descriptor)  # the holder removed this file between open and flock
 
 
-def recover(root: Path) -> frozenset[str]:
-    """Removes what interrupted runs left; returns the checksums of what they may have written."""
+def recover(root: Path) -> Pending:
+    """Removes the temporary files that interrupted runs left; returns what else they may have left."""
+    pending = Pending()
     try:
         journal = json.loads((root / JOURNAL).read_text(encoding="utf-8"))
-        checksums, paths = frozenset(journal["sha256"]), list(journal["paths"])
+        pending = Pending(frozenset(journal["sha256"]), frozenset(journal["paths"]))
     except FileNotFoundError:
-        checksums, paths = frozenset(), []
+        pass
     except (ValueError, KeyError, TypeError):
         raise OpdbError(f"{JOURNAL} is not ours; delete it and run opdb generate") from None
     with writing(JOURNAL):
-        for path in [*paths, JOURNAL]:
+        for path in [*pending.paths, JOURNAL]:
             _temporary(root / path).unlink(missing_ok=True)
-    return checksums
+    return pending
 
 
-def prepare(root: Path, texts: Mapping[str, str], checksums: Iterable[str]) -> None:
+def prepare(root: Path, texts: Mapping[str, str], checksums: Iterable[str], pending: Pending) -> None:
     """Writes the journal and a temporary file for each path of ``texts``.  On an error nothing is left.
 
-    ``checksums``: of all that will be written, and of what ``recover`` returned.
+    ``checksums``: of the new texts; ``pending``: what ``recover`` returned, still to be remembered.
     """
-    journal = {"sha256": sorted(checksums), "paths": sorted(texts)}
+    journal = {
+        "sha256": sorted({*checksums, *pending.checksums}),
+        "paths": sorted({*texts, *pending.paths}),
+    }
     done: list[Path] = []
     made: list[Path] = []
     path = JOURNAL

@@ -10,15 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from opdb.dtypes import BY_SHORT
+from opdb.lang.analyse import free_names
 from opdb.lang.functions import FUNCTIONS
 from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, TENSOR, TENSORS, Loop, Name, Node, is_enum
-from opdb.lang.printer import ADD, AND, ATOM, IF, MULTIPLY, NEGATE, NOT, OR
+from opdb.lang.printer import ADD, AND, ATOM, IF, MULTIPLY, NEGATE, OR
 
 Names = Mapping[str, Name]
 TYPES = {BOOL: "bool", INT: "int64_t", FLOAT: "double", INTS: "opdb_ints", ROWS: "opdb_rows",
          TENSOR: "const opdb_tensor *", TENSORS: "opdb_tensors", "dtype": "enum opdb_dtype",
          "encoding": "opdb_encoding"}  # fmt: skip
-CHECKED = {"+": "opdb_add", "-": "opdb_sub", "*": "opdb_mul", "//": "opdb_floordiv", "%": "opdb_floormod", "/": "opdb_divide"}
+CHECKED = {
+    "+": "opdb_add",
+    "-": "opdb_sub",
+    "*": "opdb_mul",
+    "//": "opdb_floordiv",
+    "%": "opdb_floormod",
+    "/": "opdb_divide",
+}
 STRENGTH = {"+": ADD, "-": ADD, "*": MULTIPLY, "//": MULTIPLY, "%": MULTIPLY, "/": MULTIPLY}
 GUARDED = {FLOAT: "opdb_real_if", BOOL: "opdb_bool_if", INTS: "opdb_ints_if", ROWS: "opdb_rows_if"}
 PLAIN = {"//": "/", "%": "%"}
@@ -136,36 +144,44 @@ class Block:
 
     def _junction(self, node: Node, symbol: str, negate: str) -> tuple[str, int]:
         own = AND if symbol == "&&" else OR
-        texts, pending = [self.expression(node.args[0], COMPARE_UP)], list(node.args[1:])
-        while pending:
+        texts = [self.expression(node.args[0], COMPARE_UP)]
+        for arg in node.args[1:]:
             inner = self.child()
-            text = inner.expression(pending[0], COMPARE_UP)
-            if inner.lines:
-                held = self.fresh("held")
-                self.put(f"bool {held} = {f' {symbol} '.join(texts)};")
-                self.put(f"if ({negate}{held}) {{")
-                self.lines += inner.lines
-                self.put(f"    {held} = {text};")
-                self.put("}")
-                texts = [held]
-            else:
-                texts.append(text)
-            pending.pop(0)
+            texts = self._then(texts, symbol, negate, inner, inner.expression(arg, COMPARE_UP))
         return f" {symbol} ".join(texts), own if len(texts) > 1 else ATOM
+
+    def _then(self, texts: list[str], symbol: str, negate: str, inner: Block, text: str) -> list[str]:
+        """``texts`` joined by ``symbol``, and one more: what it needs before (``inner``) runs only if it is reached."""
+        if not inner.lines:
+            return [*texts, text]
+        held = self.fresh("held")
+        self.put(f"bool {held} = {f' {symbol} '.join(texts)};")
+        self.put(f"if ({negate}{held}) {{")
+        self.lines += inner.lines
+        self.put(f"    {held} = {text};")
+        self.put("}")
+        return [held]
 
     def _compare(self, node: Node) -> tuple[str, int]:
         terms = node.args
         if terms[0].type == INTS:
             same = f"opdb_same({self.expression(terms[0])}, {self.expression(terms[1])})"
             return (f"!{same}", NEGATE) if node.value[0] == "!=" else (same, ATOM)
-        texts = [self.expression(t, ADD) for t in terms]
-        parts = [f"{a} {op} {b}" for a, op, b in zip(texts, node.value, texts[1:], strict=False)]
+        left, right = (self.expression(t, ADD) for t in terms[:2])
+        parts = [f"{left} {node.value[0]} {right}"]
+        for op, before, term in zip(node.value[1:], terms[1:], terms[2:], strict=False):
+            inner = self.child()
+            left = inner.expression(before, ADD)
+            parts = self._then(parts, "&&", "", inner, f"{left} {op} {inner.expression(term, ADD)}")
         return " && ".join(parts), AND if len(parts) > 1 else COMPARE_UP
 
     def _in(self, node: Node) -> tuple[str, int]:
         left = self.expression(node.args[0], ADD)
         op, join, own = ("!=", " && ", AND) if node.value else ("==", " || ", OR)
-        return join.join(f"{left} {op} {self.expression(a, ADD)}" for a in node.args[1:]), own if len(node.args) > 2 else COMPARE_UP
+        choices = [self.expression(a, ADD) for a in node.args[1:]]
+        if any("&ok" in c for c in choices):  # all choices are evaluated, as in Python
+            return f" {join[1]} ".join(f"({left} {op} {c})" for c in choices), IF
+        return join.join(f"{left} {op} {c}" for c in choices), own if len(choices) > 1 else COMPARE_UP
 
     def _if(self, node: Node) -> tuple[str, int]:
         then, test, other = node.args
@@ -196,7 +212,11 @@ class Block:
         name, args = node.value, node.args
         if name == "present":
             absent = args[0]
-            return (f"{absent.value} != NULL", COMPARE_UP) if absent.type == TENSOR else (f"{absent.value}_given", ATOM)
+            return (
+                (f"{absent.value} != NULL", COMPARE_UP)
+                if absent.type == TENSOR
+                else (f"{absent.value}_given", ATOM)
+            )
         if name == "len":
             return f"{self.expression(args[0], ATOM)}.n", ATOM
         texts = [self.expression(a) for a in args]
@@ -234,15 +254,16 @@ class Block:
             self.put(f"if (!some_{result}) ok = false;")
         return (f"opdb_view(&{result})", ATOM) if function == "list" else (result, ATOM)
 
-    def _loop(self, function: str, body: Node, loops: tuple[Loop, ...], result: str, going: str | None) -> None:
+    def _loop(
+        self, function: str, body: Node, loops: tuple[Loop, ...], result: str, going: str | None
+    ) -> None:
         loop, rest = loops[0], loops[1:]
         position, source = f"{loop.var}_i", self.fresh("source")
         self.put(f"const {c_type(loop.source.type)}{source} = {self.expression(loop.source)};")
         condition = " && ".join(["ok", *([going] if going else []), f"{position} < {source}.n"])
         self.put(f"for (int64_t {position} = 0; {condition}; ++{position}) {{")
         inner = self.child()
-        element = f"opdb_nth({source}, {position}, &ok)" if loop.source.type == TENSORS else f"{source}.v[{position}]"
-        inner.put(f"const {'opdb_tensor *' if loop.source.type == TENSORS else 'int64_t '}{loop.var} = {element};")
+        inner.element(loop, source, (*loop.conditions, *parts(rest), body))
         for c in loop.conditions:
             text = inner.expression(c, NEGATE)
             inner.put(f"if (!{text}) continue;")
@@ -252,6 +273,15 @@ class Block:
             inner._accumulate(function, body, result)
         self.lines += inner.lines
         self.put("}")
+
+    def element(self, loop: Loop, source: str, readers: tuple[Node, ...]) -> None:
+        """Declares the loop variable, unless nothing reads it: C warns about a variable that is not used."""
+        read = any(loop.var in free_names(n) for n in readers)
+        if loop.source.type == TENSORS:
+            declared = f"const opdb_tensor *{loop.var} = " if read else ""
+            self.put(f"{declared}opdb_nth({source}, {loop.var}_i, &ok);")
+        elif read:
+            self.put(f"const int64_t {loop.var} = {source}.v[{loop.var}_i];")
 
     def _accumulate(self, function: str, body: Node, result: str) -> None:
         text = self.expression(body)
@@ -264,6 +294,10 @@ class Block:
         else:
             self.put(f"{result} = some_{result} ? opdb_{function}({result}, {text}) : {text};")
             self.put(f"some_{result} = true;")
+
+
+def parts(loops: tuple[Loop, ...]) -> tuple[Node, ...]:
+    return tuple(n for loop in loops for n in (loop.source, *loop.conditions))
 
 
 COMPARE_UP = AND + 2  # operands of && and || : a comparison needs no parentheses, a junction does

@@ -6,7 +6,14 @@ from opdb.lang.functions import ATTRIBUTES, FUNCTIONS
 from opdb.lang.nodes import Node
 from opdb.lang.printer import STRENGTH, to_text
 
-WORDS = {"<": "less than", "<=": "at most", ">": "greater than", ">=": "at least", "==": "equal to", "!=": "different from"}
+WORDS = {
+    "<": "less than",
+    "<=": "at most",
+    ">": "greater than",
+    ">=": "at least",
+    "==": "equal to",
+    "!=": "different from",
+}
 OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
@@ -42,7 +49,9 @@ def sentence(node: Node, must: bool = True, yes: bool = True) -> str:
         return f"{term(args[0])} {be} {negation}{node.value}"
     if kind == "if":
         then, test, other = args
-        return (f"if {sentence(test, False)}, {sentence(then, must, yes)}; otherwise {sentence(other, must, yes)}")
+        return (
+            f"if {sentence(test, False)}, {sentence(then, must, yes)}; otherwise {sentence(other, must, yes)}"
+        )
     return f"{term(node)} {be} {'true' if yes else 'false'}"
 
 

@@ -9,7 +9,14 @@ from opdb.lang.nodes import FLOAT, STR, Loop, Name, Node, is_enum, walk
 from opdb.lang.printer import ADD, AND, ATOM, IF, OR, STRENGTH, strength
 
 CHECKED = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "floormod", "/": "divide"}
-COMPREHENSIONS = {"all": "all", "any": "any", "sum": "sum_of", "min": "smallest", "max": "largest", "list": "listed"}
+COMPREHENSIONS = {
+    "all": "all",
+    "any": "any",
+    "sum": "sum_of",
+    "min": "smallest",
+    "max": "largest",
+    "list": "listed",
+}
 Names = Mapping[str, Name]
 
 
@@ -136,6 +143,10 @@ def loops_text(loops: tuple[Loop, ...], names: Names, numbered: bool = False) ->
         source = expression(loop.source, names, OR)
         if loop.source.type == "tensors":
             source = f"map(given, {source})"
-        text += f" for {loop.var}_i, {loop.var} in enumerate({source})" if numbered else f" for {loop.var} in {source}"
+        text += (
+            f" for {loop.var}_i, {loop.var} in enumerate({source})"
+            if numbered
+            else f" for {loop.var} in {source}"
+        )
         text += "".join(f" if {expression(c, names, OR)}" for c in loop.conditions)
     return text

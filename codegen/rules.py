@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opdb.codegen import emit_english
 from opdb.compiled import CompiledOp, CompiledRule
@@ -36,18 +36,40 @@ class RuleView:
         """The whole condition: `require`, or "not when, or require"."""
         if self.rule.when is None:
             return self.rule.require
-        return Node("or", "bool", (Node("not", "bool", (self.rule.when,)), self.rule.require))
+        return Node("or", "bool", (negated(self.rule.when), self.rule.require))
+
+
+OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def negated(node: Node) -> Node:
+    """The negation of a truth value, without a "not" where there is an opposite (floats: only of == and !=)."""
+    if node.kind == "not":
+        return node.args[0]
+    if node.kind == "in":
+        return replace(node, value=not node.value)
+    if (
+        node.kind == "compare"
+        and len(node.value) == 1
+        and (node.value[0] in ("==", "!=") or node.args[0].type == "int")
+    ):
+        return replace(node, value=(OPPOSITE[node.value[0]],))
+    return Node("not", "bool", (node,))
 
 
 def rule_view(op: CompiledOp, rule: CompiledRule) -> RuleView:
     witness = rule.require if rule.require.kind == "comp" and rule.require.value[0] == "all" else None
     parts = ([rule.when] if rule.when is not None else []) + [rule.require]
     shown = tuple(dict.fromkeys(a for p in parts for a in atoms(p)))
-    return RuleView(rule, emit_english.rule_sentence(rule.require, rule.when), _path(op, rule), shown, witness)
+    return RuleView(
+        rule, emit_english.rule_sentence(rule.require, rule.when), _path(op, rule), shown, witness
+    )
 
 
 def _path(op: CompiledOp, rule: CompiledRule) -> str:
-    groups = {s.name: "outputs" if s.output else "inputs" for s in op.slots} | {p.name: "params" for p in op.params}
+    groups = {s.name: "outputs" if s.output else "inputs" for s in op.slots} | {
+        p.name: "params" for p in op.params
+    }
     names = [n for n in free_names(rule.require) if n in groups]
     for group in ("params", "outputs", "inputs"):
         for name in names:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opdb.codegen.emit_c import Block, c_type
+from opdb.codegen.emit_c import Block, c_type, parts
 from opdb.codegen.environment import c_string
 from opdb.codegen.rules import TYPES_SENTENCE, Needs, all_rules, needs, rule_nodes, rule_view, snake
 from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
@@ -39,7 +39,9 @@ class _Op:
         self.enums = {name: number for name, (_, number) in op.scope.enums.items()}
         self.enum_params = {p.name for p in op.params if is_enum(p.type)}
 
-    def emit(self, node: Node, depth: int = 2, names: Mapping[str, Name] | None = None, prefix: str = "") -> Emitted:
+    def emit(
+        self, node: Node, depth: int = 2, names: Mapping[str, Name] | None = None, prefix: str = ""
+    ) -> Emitted:
         block = Block(names or self.names, self.enums, depth=depth, prefix=prefix)
         result = block.expression(node)
         return Emitted(block.lists, block.lines, result)
@@ -83,15 +85,19 @@ class _Op:
         block.put("bool found = false;")
         inner = block
         closing: list[Block] = []
+        readers = (body, *parts(loops))
         for loop in loops:
             source = inner.fresh("from")
             inner.put(f"const {c_type(loop.source.type)}{source} = {inner.expression(loop.source)};")
-            inner.put(f"for (int64_t {loop.var}_i = 0; !found && {loop.var}_i < {source}.n; ++{loop.var}_i) {{")
+            inner.put(
+                f"for (int64_t {loop.var}_i = 0; !found && {loop.var}_i < {source}.n; ++{loop.var}_i) {{"
+            )
             closing.append(inner)
             scope[loop.var] = Name(TENSOR if loop.source.type == TENSORS else INT)
             inner = inner.child()
-            element = f"opdb_nth({source}, {loop.var}_i, &ok)" if loop.source.type == TENSORS else f"{source}.v[{loop.var}_i]"
-            inner.put(f"const {'opdb_tensor *' if loop.source.type == TENSORS else 'int64_t '}{loop.var} = {element};")
+            inner.element(
+                loop, source, readers if loop.source.type == TENSORS else (Node("name", INT, value=loop.var),)
+            )
             for c in loop.conditions:
                 text = inner.expression(c, 8)
                 inner.put(f"if (!{text}) continue;")
@@ -146,7 +152,9 @@ class _Op:
                     lines.append(_slot_line(slot, i, group, tensors))
         for p in self.op.params:
             if p.name in used.values | used.asked:
-                lines.append(f"const opdb_param *const {p.name}_param = opdb_find_param(op, {c_string(p.name)});")
+                lines.append(
+                    f"const opdb_param *const {p.name}_param = opdb_find_param(op, {c_string(p.name)});"
+                )
             if p.name in used.asked:
                 lines.append(f"const bool {p.name}_given = {p.name}_param != NULL;")
             if p.name in used.values:
@@ -165,8 +173,16 @@ class _Op:
             return lines + self._sure_default(p, kind, source, value)
         zero = {INTS: "opdb_param_ints(NULL)", ROWS: "opdb_param_rows(NULL)", BOOL: "false"}.get(p.type, "0")
         if p.default is None:
-            return [*lines, f"const bool {name}_known = {source} != NULL;", f"const {kind}{name} = {name}_known ? {value} : {zero};"]
-        return [*lines, f"bool {name}_known = {source} != NULL;", f"{kind}{name} = {name}_known ? {value} : {zero};"]
+            return [
+                *lines,
+                f"const bool {name}_known = {source} != NULL;",
+                f"const {kind}{name} = {name}_known ? {value} : {zero};",
+            ]
+        return [
+            *lines,
+            f"bool {name}_known = {source} != NULL;",
+            f"{kind}{name} = {name}_known ? {value} : {zero};",
+        ]
 
     def _sure_default(self, p: Param, kind: str, source: str, value: str) -> list[str]:
         assert p.default is not None
@@ -184,14 +200,27 @@ class _Op:
         out: list[dict[str, Any]] = []
         for b in self.op.binds:
             if b.symbol in used:
-                out.append({"kind": "bind", "line": f"const {c_type(self.names[b.symbol].type)}{b.symbol} = {_reading(b.value)};"})
+                out.append(
+                    {
+                        "kind": "bind",
+                        "line": f"const {c_type(self.names[b.symbol].type)}{b.symbol} = {_reading(b.value)};",
+                    }
+                )
         for p in self.op.params:
             if p.name in used and p.default is not None and not self.names[p.name].sure:
                 out.append({"kind": "default", "name": p.name, "value": self.emit(p.default)})
         for name, node in self.op.lets:
             if name in used:
                 type_ = c_type(node.type)
-                out.append({"kind": "let", "name": name, "type": type_, "value": self.emit(node, prefix=f"{name}_"), "zero": _zero(node.type)})
+                out.append(
+                    {
+                        "kind": "let",
+                        "name": name,
+                        "type": type_,
+                        "value": self.emit(node, prefix=f"{name}_"),
+                        "zero": _zero(node.type),
+                    }
+                )
         return out
 
 
@@ -272,7 +301,11 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     read = {n for node in rule_nodes(op.backend_rules[name]) for n in free_names(node)}
     table = []
     for row in op.type_rows[name]:
-        cells = [BY_SHORT[d].enumerator if d else "OPDB_NO_DTYPE" for cell in row.cells.values() for d in (*cell, "")]
+        cells = [
+            BY_SHORT[d].enumerator if d else "OPDB_NO_DTYPE"
+            for cell in row.cells.values()
+            for d in (*cell, "")
+        ]
         table.append((row.id, cells))
     return {
         "name": name,
@@ -288,7 +321,12 @@ def _inference(inference: Inference, texts: _Op) -> dict[str, Any]:
     if inference.index:
         names[inference.index] = Name(INT)
     count = texts.emit(inference.count, 1) if inference.count is not None else None
-    return {"output": inference.output, "shape": texts.emit(inference.shape, 2, names), "count": count, "index": inference.index}
+    return {
+        "output": inference.output,
+        "shape": texts.emit(inference.shape, 2, names),
+        "count": count,
+        "index": inference.index,
+    }
 
 
 def _kernel(op: CompiledOp, texts: _Op) -> dict[str, Any] | None:

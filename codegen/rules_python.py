@@ -7,7 +7,7 @@ from typing import Any
 from opdb.codegen import emit_python
 from opdb.codegen.artifact import Catalog
 from opdb.codegen.environment import python_string
-from opdb.codegen.rules import TYPES_SENTENCE, Needs, all_rules, needs, rule_nodes, rule_view
+from opdb.codegen.rules import TYPES_SENTENCE, Needs, all_rules, needs, negated, rule_nodes, rule_view
 from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
@@ -67,12 +67,20 @@ class _Op:
         if atom.kind == "attr":
             slot = atom.args[0].value
             optional = slot in self.names and self.names[slot].optional
-            return f"({label}, {slot} and {slot}.{atom.value})" if optional else f"({label}, {slot}.{atom.value})"
+            return (
+                f"({label}, {slot} and {slot}.{atom.value})"
+                if optional
+                else f"({label}, {slot}.{atom.value})"
+            )
         if atom.value in self.enums:
             value = f"{atom.value.upper()}.get({atom.value})"
             return f"({label}, {value})"
         known = self.names.get(atom.value)
-        return f"({label}, {atom.value}.shown())" if known is not None and known.let else f"({label}, {atom.value})"
+        return (
+            f"({label}, {atom.value}.shown())"
+            if known is not None and known.let
+            else f"({label}, {atom.value})"
+        )
 
     def witness(self, node: Node) -> str:
         """A generator of what each failing round shows; ex) a = 3 at axes[1]."""
@@ -92,8 +100,10 @@ class _Op:
         variables = tuple(loop.var for loop in loops)
         body = node.args[0]
         inner = [a for a in atoms(body) if any(n in variables for n in free_names(a))]
-        shown += [self.got(a) for a in dict.fromkeys(inner) if not (a.kind == "name" and a.value in variables)]
-        failing = emit_python.expression(Node("not", "bool", (body,)), self.names)
+        shown += [
+            self.got(a) for a in dict.fromkeys(inner) if not (a.kind == "name" and a.value in variables)
+        ]
+        failing = emit_python.expression(negated(body), self.names)
         self.nodes.append(body)
         text = emit_python.loops_text(loops, self.names, numbered=True)
         if any(loop.source.type == TENSORS for loop in loops):
@@ -131,12 +141,14 @@ def view(op: CompiledOp) -> dict[str, Any]:
     for _, node in op.lets:
         texts.nodes.append(node)
     texts.nodes += [p.default for p in op.params if p.default is not None]
-    checks = {"Report", "Undecidable", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra
+    checks = (
+        {"Report", "Undecidable", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra
+    )
     if op.lets:
         checks.add("Let")
     if any(p.default is not None and not texts.names[p.name].sure for p in op.params):
         checks.add("default")
-    binding = ["Context", *(["Param"] if op.params else []), "Signature", "Slot", "bind"]
+    binding = ["ANY", "Context", *(["Param"] if op.params else []), "Signature", "Slot", "bind"]
     return {
         "op": op.name,
         "summary": op.definition.summary or "",
@@ -151,7 +163,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "backends": backends,
         "infer": {"outputs": infer, "preamble": _preamble(op, used_by_infer, texts)},
         "uninferable": [s.name for s in op.outputs if s.name not in {i.output for i in op.inferences}],
-        "checks": sorted(checks, key=lambda n: (n.lower(), n)),
+        "checks": sorted(checks, key=lambda n: (n[0].islower(), n)),
         "binding": binding + (["check_types", "rows"] if any(b["rows"] for b in backends) else []),
     }
 
@@ -198,4 +210,3 @@ def _inference(inference: Inference, texts: _Op) -> dict[str, Any]:
     if inference.shape.kind == "name":
         shape = f"list({shape})"
     return {"output": inference.output, "shape": shape, "count": count, "index": inference.index}
-

@@ -9,6 +9,7 @@ from opdb.codegen.artifact import Artifact, Catalog, sorted_ops, spec_path
 from opdb.codegen.environment import render
 from opdb.codegen.rules import snake
 
+
 def python(catalog: Catalog, name: str) -> Iterable[Artifact]:
     op = catalog.compiled(name)
     text = render("validator.py.j2", **rules_python.view(op))
@@ -32,11 +33,20 @@ def c_registry(catalog: Catalog) -> Iterable[Artifact]:
     """The headers that every generated C file includes, and the table of ops."""
     names = sorted(sorted_ops(catalog))  # bsearch with strcmp
     inputs = tuple(spec_path(name) for name in names)
-    kernels = [rules_c.kernel_declaration(catalog.compiled(n)) for n in names if catalog.compiled(n).definition.kernel]
+    kernels = [
+        rules_c.kernel_declaration(catalog.compiled(n))
+        for n in names
+        if catalog.compiled(n).definition.kernel
+    ]
     backends = rules_python.backend_names(catalog)
     for path, template in (
         ("include/opdb/kernels.h", "kernels.h.j2"),
         ("include/opdb/ops.h", "ops.h.j2"),
         ("src/ops.c", "ops.c.j2"),
     ):
-        yield Artifact(f"generated/c/{path}", render(template, ops=names, kernels=kernels, backends=backends), inputs, "c")
+        yield Artifact(
+            f"generated/c/{path}",
+            render(template, ops=names, kernels=kernels, backends=backends),
+            inputs,
+            "c",
+        )

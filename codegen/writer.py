@@ -11,7 +11,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opdb.codegen import commit, formatters, manifest
@@ -25,6 +25,7 @@ from opdb.codegen.artifact import (
     sorted_ops,
     with_header,
 )
+from opdb.codegen.commit import Pending
 from opdb.codegen.manifest import Manifest
 from opdb.errors import OpdbError
 
@@ -124,6 +125,7 @@ def generate(
         pending = commit.recover(root)
         old = manifest.read(root, all_specs(catalog))
         plan = _plan(catalog, root, targets, old, tuple(only), tuple(ops), cached=True)
+        plan = replace(plan, stale=(*plan.stale, *_orphans(plan, pending)))
         differences = _compare(root, plan)
         edited = [d for d in differences if d.on_disk is not None and not _is_ours(d, old, pending)]
         if edited and not force:
@@ -220,7 +222,7 @@ def _plan(
     todo = [u for u in chosen if not (cached and same_code and _fresh(root, u, old, by_unit.get(u.name, [])))]
     artifacts, owners = _render(catalog, todo)
     formatted = formatters.format_all([artifacts[n] for n in artifacts])
-    finished = [_with_text(a, t) for a, t in zip(artifacts.values(), formatted, strict=True)]
+    finished = [replace(a, text=t) for a, t in zip(artifacts.values(), formatted, strict=True)]
     texts = {a.name: with_header(a) for a in finished}
 
     # A limited run leaves what it was not asked for, also what no unit makes any more.
@@ -265,8 +267,10 @@ def _render(catalog: Catalog, units: Sequence[_Unit]) -> tuple[dict[str, Artifac
     return artifacts, owners
 
 
-def _with_text(artifact: Artifact, text: str) -> Artifact:
-    return Artifact(artifact.path, text, artifact.inputs, artifact.language, artifact.region)
+def _orphans(plan: _Plan, pending: Pending) -> list[str]:
+    """Files that an interrupted run may have added, and that no unit makes now."""
+    known = {*plan.manifest.files, *plan.stale, manifest.NAME}
+    return sorted(p for p in pending.paths if p.startswith(f"{FOLDER}/") and p not in known)
 
 
 # -- comparing
@@ -288,14 +292,14 @@ def _compare(root: Path, plan: _Plan) -> list[Difference]:
     return differences
 
 
-def _is_ours(difference: Difference, old: Manifest, pending: frozenset[str]) -> bool:
+def _is_ours(difference: Difference, old: Manifest, pending: Pending) -> bool:
     """Whether the text on disk is what some generation wrote."""
     text, name = difference.on_disk or "", difference.name
     untouched = is_untouched(text)
     if untouched is not None:
         return untouched
     recorded = old.files[name].sha256 if name in old.files else ""
-    return not text.strip() or digest(text) == recorded or digest(text) in pending
+    return not text.strip() or digest(text) == recorded or digest(text) in pending.checksums
 
 
 def _read(root: Path, path: str, region: str | None) -> str | None:
@@ -342,7 +346,7 @@ def _write(
     plan: _Plan,
     old: Manifest,
     differences: Sequence[Difference],
-    pending: frozenset[str],
+    pending: Pending,
     specs: tuple[str, ...],
     record: Callable[[Sequence[Record]], None] | None,
 ) -> Outcome:
@@ -353,10 +357,10 @@ def _write(
     )
     changed = [d for d in differences if d.generated is not None]
     removed = tuple(d.name for d in differences if d.generated is None)
-    if changed or removed or new != old or pending:
+    if changed or removed or new != old or pending.paths:
         texts = _full_texts(root, plan, changed)
-        checksums = pending | {digest(d.generated or "") for d in changed}
-        commit.prepare(root, texts | {manifest.NAME: new.text(specs)}, checksums)
+        checksums = [digest(d.generated or "") for d in changed]
+        commit.prepare(root, texts | {manifest.NAME: new.text(specs)}, checksums, pending)
         try:
             commit.install(root, list(texts), removed)
             if record is not None:

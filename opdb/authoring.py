@@ -30,13 +30,21 @@ class Draft:
     text: str
 
 
-def draft(op: str, specs: Path, torch_targets: Sequence[str] = (), like: str | None = None, package: str | None = None) -> Draft:
+def draft(
+    op: str,
+    specs: Path,
+    torch_targets: Sequence[str] = (),
+    like: str | None = None,
+    package: str | None = None,
+) -> Draft:
     """The draft of ``op``.  Raises OpdbError: no facts about the op, an unknown ATen target, the spec exists."""
     from opdb.importers.draft import draft as write
 
     path = specs / "ops" / f"{op}.yaml"
     if path.exists():
-        raise OpdbError(f"{path}: the spec is there already; edit it, or delete it to have a new draft written")
+        raise OpdbError(
+            f"{path}: the spec is there already; edit it, or delete it to have a new draft written"
+        )
     text = write(op, list(torch_targets) or None, _like(like, specs))
     if package is not None:
         text = text.replace(f"op: {op}\n", f"op: {op}\npackage: {package}\n", 1)
@@ -49,7 +57,10 @@ def _like(name: str | None, specs: Path) -> OpDef | None:
     ops = read_catalog(specs).ops
     if name not in ops:
         close = difflib.get_close_matches(name, ops, 1)
-        raise OpdbError(f"--like {name}: no such op" + (f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(ops)}"))
+        raise OpdbError(
+            f"--like {name}: no such op"
+            + (f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(ops)}")
+        )
     return ops[name]
 
 
@@ -67,11 +78,15 @@ def build(root: Path) -> None:
     """Compiles the generated C in the checkout.  Raises OpdbError with the compiler's first complaint."""
     command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
     try:
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
+        done = subprocess.run(
+            command, cwd=root, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OpdbError(f"the C code was not built: {error}") from None
     if done.returncode != 0:
-        lines = [line for line in (done.stderr + done.stdout).splitlines() if "error" in line.lower()] or ["no message"]
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if "error" in line.lower()] or [
+            "no message"
+        ]
         raise OpdbError(f"the C code was not built: {lines[0].strip()}")
 
 

@@ -213,7 +213,9 @@ class _Compiler:
     def scope(self) -> Scope:
         return Scope(dict(self.names), dict(self.enums))
 
-    def parse(self, text: str, at: tuple[str | int, ...], want: str | tuple[str, ...], scope: Scope | None = None) -> Node | None:
+    def parse(
+        self, text: str, at: tuple[str | int, ...], want: str | tuple[str, ...], scope: Scope | None = None
+    ) -> Node | None:
         try:
             return parse(text, scope or self.scope, want)
         except ExpressionError as error:
@@ -221,7 +223,13 @@ class _Compiler:
             return None
 
     def new_name(self, name: str, value: Name, at: tuple[str | int, ...]) -> None:
-        if name in self.names or name in self.enums or name in FUNCTIONS or name in BY_SHORT or name in ("all", "any", "sum"):
+        if (
+            name in self.names
+            or name in self.enums
+            or name in FUNCTIONS
+            or name in BY_SHORT
+            or name in ("all", "any", "sum")
+        ):
             self.fault(at, f"'{name}' already has a meaning in the rule language; choose another name")
         self.names[name] = value
 
@@ -238,7 +246,9 @@ class _Compiler:
         rules = (*derived, *self._written_rules(self.op.constraints, ("constraints",), None, self.scope))
         backend_rules, type_rows = {}, {}
         for name, backend in self.op.backends.items():
-            more = {k: Name(INT, RANGES[t]) for k, t in self.context.get(name, {}).items()} | {"sdk": Name(INT, (0, 2**31 - 1))}
+            more = {k: Name(INT, RANGES[t]) for k, t in self.context.get(name, {}).items()} | {
+                "sdk": Name(INT, (0, 2**31 - 1))
+            }
             scope = self.scope.with_names(more)
             at: tuple[str | int, ...] = ("backends", name, "constraints")
             backend_rules[name] = self._written_rules(backend.constraints, at, name, scope)
@@ -275,7 +285,9 @@ class _Compiler:
             self.new_name(name, Name(type_, RANGES.get(d.base), optional, sure, param=True), ("params", name))
             for value, number in d.enum.items():
                 if self.enums.get(value, (name, number)) != (name, number):
-                    self.fault(("params", name), f"the enum value '{value}' is also one of '{self.enums[value][0]}'")
+                    self.fault(
+                        ("params", name), f"the enum value '{value}' is also one of '{self.enums[value][0]}'"
+                    )
                 self.enums[value] = (name, number)
             out.append((name, d, type_))
         return out
@@ -306,7 +318,9 @@ class _Compiler:
             return
         op = ">=" if rest else "=="
         if rest is None or tail:
-            self.ranks.append(CompiledRule(f"RANK_{tensor}", _compare(_rank_of(tensor), op, _const(len(tail)))))
+            self.ranks.append(
+                CompiledRule(f"RANK_{tensor}", _compare(_rank_of(tensor), op, _const(len(tail))))
+            )
         for i, dim in enumerate(tail):
             if dim.isidentifier() and dim != "_":
                 at = i - len(tail) if rest else i
@@ -320,7 +334,10 @@ class _Compiler:
             return  # a parameter or slot: compared, not bound
         if symbol not in self.names:
             if not symbol.isidentifier() or not symbol[0].isupper():
-                self.fault(("inputs", tensor), f"a shape symbol is a capital letter and letters or digits, not '{symbol}'")
+                self.fault(
+                    ("inputs", tensor),
+                    f"a shape symbol is a capital letter and letters or digits, not '{symbol}'",
+                )
             self.new_name(symbol, Name(type_, DIMS), ("inputs", tensor))
             self.binds.append(Bind(symbol, value))
 
@@ -344,12 +361,16 @@ class _Compiler:
             elif d.shape is not None and d.shape != "any":
                 node = self._shape_rule(name, d, slot.output)
                 if node is not None:
-                    rules.append(CompiledRule(f"SHAPE_{name}", node, _present(name, TENSOR) if d.optional else None))
+                    rules.append(
+                        CompiledRule(f"SHAPE_{name}", node, _present(name, TENSOR) if d.optional else None)
+                    )
             guard = _present(name, TENSOR) if d.optional else None
             if d.dtype:
                 reading = Node("attr", DTYPE, (Node("name", TENSOR, value=name),), "dtype")
                 choices = tuple(Node("const", DTYPE, value=c) for c in d.dtype)
-                rules.append(CompiledRule(f"DTYPE_{name}", Node("in", BOOL, (reading, *choices), False), guard))
+                rules.append(
+                    CompiledRule(f"DTYPE_{name}", Node("in", BOOL, (reading, *choices), False), guard)
+                )
             if d.static:
                 node = Node("attr", BOOL, (Node("name", TENSOR, value=name),), "static")
                 rules.append(CompiledRule(f"STATIC_{name}", node, guard))
@@ -373,7 +394,9 @@ class _Compiler:
         parts = self._dim_rules(name, dims, own, at, 0)
         return _all(parts) if parts else None
 
-    def _rest_rule(self, name: str, dims: list[str], own: set[str], at: tuple[str | int, ...], unbound: bool) -> Node | None:
+    def _rest_rule(
+        self, name: str, dims: list[str], own: set[str], at: tuple[str | int, ...], unbound: bool
+    ) -> Node | None:
         symbol, tail = dims[0][:-3], dims[1:]
         if symbol not in self.names:
             self.fault(at, f"the shape symbol '{symbol}' is not bound by any input")
@@ -386,11 +409,17 @@ class _Compiler:
             return None if value is None else _compare(_shape_of(name), "==", value)
         parts = self._dim_rules(name, tail, own, at, -len(tail))
         if symbol not in own:
-            head = Node("slice", INTS, (_shape_of(name), _const(-len(tail))), (False, True)) if tail else _shape_of(name)
+            head = (
+                Node("slice", INTS, (_shape_of(name), _const(-len(tail))), (False, True))
+                if tail
+                else _shape_of(name)
+            )
             parts.insert(0, _compare(head, "==", whole))
         return _all(parts) if parts else None
 
-    def _dim_rules(self, name: str, dims: list[str], own: set[str], at: tuple[str | int, ...], start: int) -> list[Node]:
+    def _dim_rules(
+        self, name: str, dims: list[str], own: set[str], at: tuple[str | int, ...], start: int
+    ) -> list[Node]:
         """One comparison for each dim that does not bind here (a symbol seen before, or an expression)."""
         parts, seen = [], set()
         for i, dim in enumerate(dims):
@@ -419,9 +448,17 @@ class _Compiler:
             if value is not None:
                 every = Node("call", INT, (Node("name", TENSORS, value=name),), "len", range=(0, 64))
                 source = Node("call", INTS, (every,), "range", range=(0, 63), checked=True)
-                one = Node("index", TENSOR, (Node("name", TENSORS, value=name), Node("name", INT, value=d.index, range=(0, 63))))
+                one = Node(
+                    "index",
+                    TENSOR,
+                    (Node("name", TENSORS, value=name), Node("name", INT, value=d.index, range=(0, 63))),
+                )
                 body = _compare(Node("attr", INTS, (one,), "shape", range=DIMS), "==", value)
-                rules.append(CompiledRule(f"SHAPE_{name}", Node("comp", BOOL, (body,), ("all", (Loop(d.index, source),)))))
+                rules.append(
+                    CompiledRule(
+                        f"SHAPE_{name}", Node("comp", BOOL, (body,), ("all", (Loop(d.index, source),)))
+                    )
+                )
         return rules
 
     def _inferences(self) -> tuple[Inference, ...]:
@@ -456,7 +493,18 @@ class _Compiler:
             require = self.parse(rule.expression, (*at, ident) if spelled else (*at, ident, key), BOOL, scope)
             when = self.parse(rule.when, (*at, ident, "when"), BOOL, scope) if rule.when is not None else None
             if require is not None:
-                out.append(CompiledRule(ident, require, when, rule.expect is not None, rule.why, rule.source, backend, rule.expression))
+                out.append(
+                    CompiledRule(
+                        ident,
+                        require,
+                        when,
+                        rule.expect is not None,
+                        rule.why,
+                        rule.source,
+                        backend,
+                        rule.expression,
+                    )
+                )
         return tuple(out)
 
     def _type_rows(self, backend: str) -> tuple[TypeRow, ...]:
@@ -466,14 +514,18 @@ class _Compiler:
                 at: tuple[str | int, ...] = ("backends", backend, "dtypes", config, number - 1)
                 for slot, cell in row.items():
                     if slot not in self.op.slots:
-                        self.fault((*at, slot), f"no input or output '{slot}'; known: {', '.join(self.op.slots)}")
+                        self.fault(
+                            (*at, slot), f"no input or output '{slot}'; known: {', '.join(self.op.slots)}"
+                        )
                     for dtype in cell:
                         if dtype not in BY_SHORT:
                             self.fault((*at, slot), f"'{dtype}' is not a data type; ex) f32, uq8")
                 for slot in self.op.slots:
                     if slot not in row:
                         self.fault(at, f"the row has no cell for '{slot}'")
-                rows.append(TypeRow(f"{backend}.{config}.{number}", {s: tuple(row.get(s, ())) for s in self.op.slots}))
+                rows.append(
+                    TypeRow(f"{backend}.{config}.{number}", {s: tuple(row.get(s, ())) for s in self.op.slots})
+                )
         return tuple(rows)
 
     def _samples(self) -> None:
@@ -481,7 +533,10 @@ class _Compiler:
         for i, sample in enumerate(self.op.samples):
             for name in sample:
                 if name not in known:
-                    self.fault(("samples", i, name), f"no input or parameter '{name}'; known: {', '.join(sorted(known))}")
+                    self.fault(
+                        ("samples", i, name),
+                        f"no input or parameter '{name}'; known: {', '.join(sorted(known))}",
+                    )
 
 
 def _reads(node: Node, tensor: str) -> bool:

@@ -95,9 +95,16 @@ def run_everywhere(
         with VendorWorker(backend, soc) as worker:
             result = worker.run(graph, feed)
             if result.stage != "done":
-                raise OpdbError(f"QNN {backend}: {result.stage} {result.verdict} {result.code} {result.code_name}: " + " | ".join(result.log))
+                raise OpdbError(
+                    f"QNN {backend}: {result.stage} {result.verdict} {result.code} {result.code_name}: "
+                    + " | ".join(result.log)
+                )
             version = ".".join(worker.info().build_id.lstrip("v").split(".")[:2])
-        found.append(compare(f"QNN {backend} {version}{' ' + soc if soc else ''}", *_only(result.outputs), reference, bound))
+        found.append(
+            compare(
+                f"QNN {backend} {version}{' ' + soc if soc else ''}", *_only(result.outputs), reference, bound
+            )
+        )
     return found
 
 
@@ -106,7 +113,9 @@ def _only(outputs: Mapping[str, np.ndarray[Any, Any]]) -> tuple[np.ndarray[Any, 
     return (output,)
 
 
-def run_in_executorch(program: Any, inputs: tuple[torch.Tensor, ...], reference: Any, name: str) -> tuple[Comparison, Any]:
+def run_in_executorch(
+    program: Any, inputs: tuple[torch.Tensor, ...], reference: Any, name: str
+) -> tuple[Comparison, Any]:
     """The program through ExecuTorch's own flow with opdb's builders, executed on the emulation."""
     from opdb.executorch import env
     from opdb.executorch.flow import Plugin, compile_program, run_program

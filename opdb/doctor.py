@@ -15,7 +15,11 @@ from opdb.errors import OpdbError
 PARTS = (
     ("torch", "torch", "no 'opdb check', no oracle in conformance runs"),
     ("executorch", "executorch", "no 'opdb executorch', no .pte in the demo"),
-    ("onnxruntime-qnn", "qnn", "no real QNN libraries: no qnn-cpu and qnn-htp executors, no '--against vendor'"),
+    (
+        "onnxruntime-qnn",
+        "qnn",
+        "no real QNN libraries: no qnn-cpu and qnn-htp executors, no '--against vendor'",
+    ),
     ("psycopg", "postgres", "no PostgreSQL database; SQLite works"),
 )
 
@@ -23,7 +27,10 @@ PARTS = (
 def examine() -> list[dict[str, Any]]:
     """One row for each part: part, ok, found, cost, cure."""
     rows = [
-        _row("opdb", f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"),
+        _row(
+            "opdb",
+            f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+        ),
         _native(),
     ]
     for name, extra, cost in PARTS:
@@ -56,9 +63,13 @@ def _library(backend: str) -> dict[str, Any]:
             info = worker.info()
             ops = len(worker.supported_operations())
         api = ".".join(map(str, info.api_version))
-        return _row(f"QNN {backend}", f"{info.build_id}, core API {api}, {ops} ops ({info.package} {info.version})")
+        return _row(
+            f"QNN {backend}", f"{info.build_id}, core API {api}, {ops} ops ({info.package} {info.version})"
+        )
     except OpdbError as error:
-        return _row(f"QNN {backend}", None, f"{cost}: {str(error).splitlines()[0]}", "pip install 'opdb[qnn]'")
+        return _row(
+            f"QNN {backend}", None, f"{cost}: {str(error).splitlines()[0]}", "pip install 'opdb[qnn]'"
+        )
 
 
 def _compiler() -> dict[str, Any]:
@@ -74,5 +85,10 @@ def _executorch() -> dict[str, Any]:
     checks = [c for c in environment_report() if c.name != "this process"]
     wrong = [c for c in checks if not c.ok]
     if wrong:
-        return _row("ExecuTorch flow", None, wrong[0].found, wrong[0].cure or "pip install 'opdb[executorch]'")
-    return _row("ExecuTorch flow", f"ready; eval \"$(opdb executorch env)\" sets it up (Python {sys.version_info.major}.{sys.version_info.minor})")
+        return _row(
+            "ExecuTorch flow", None, wrong[0].found, wrong[0].cure or "pip install 'opdb[executorch]'"
+        )
+    return _row(
+        "ExecuTorch flow",
+        f'ready; eval "$(opdb executorch env)" sets it up (Python {sys.version_info.major}.{sys.version_info.minor})',
+    )

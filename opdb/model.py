@@ -12,20 +12,103 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_serializer,
+    model_validator,
+)
 
 from opdb.dtypes import BY_SHORT
 
 IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
 SOURCE = r"^[^@#\s][^@#]*@[^@#\s]+(#.+)?$|^probe( .+)?$"
-PARAM = re.compile(r"^(?P<base>[a-z][a-z0-9]*|enum \{[^{}]*\})(?P<dims>(\[\d*\]){0,2})(?P<absent>\?)?( = (?P<default>.+))?$")
+PARAM = re.compile(
+    r"^(?P<base>[a-z][a-z0-9]*|enum \{[^{}]*\})(?P<dims>(\[\d*\]){0,2})(?P<absent>\?)?( = (?P<default>.+))?$"
+)
 #: Words that generated Python or C cannot use as a name.
 RESERVED = frozenset(
-    """False None True and as assert async await break class continue def del elif else except finally for from
-    global if import in is lambda nonlocal not or pass raise return try while with yield match case type auto char
-    const default do double enum extern float goto inline int long register restrict short signed sizeof static
-    struct switch typedef union unsigned void volatile bool true false report target ok op self result results
-    arch sdk""".split()
+    [
+        "False",
+        "None",
+        "True",
+        "and",
+        "as",
+        "assert",
+        "async",
+        "await",
+        "break",
+        "class",
+        "continue",
+        "def",
+        "del",
+        "elif",
+        "else",
+        "except",
+        "finally",
+        "for",
+        "from",
+        "global",
+        "if",
+        "import",
+        "in",
+        "is",
+        "lambda",
+        "nonlocal",
+        "not",
+        "or",
+        "pass",
+        "raise",
+        "return",
+        "try",
+        "while",
+        "with",
+        "yield",
+        "match",
+        "case",
+        "type",
+        "auto",
+        "char",
+        "const",
+        "default",
+        "do",
+        "double",
+        "enum",
+        "extern",
+        "float",
+        "goto",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "bool",
+        "true",
+        "false",
+        "report",
+        "target",
+        "ok",
+        "op",
+        "self",
+        "result",
+        "results",
+        "arch",
+        "sdk",
+    ]
 )
 
 Identifier = Annotated[str, Field(pattern=IDENTIFIER, max_length=60)]
@@ -68,7 +151,11 @@ class Model(BaseModel):
         """Only what differs from the defaults, in the short spelling where there is one."""
         full: dict[str, Any] = handler(self)
         fields = type(self).model_fields
-        kept = {k: v for k, v in full.items() if fields[k].is_required() or getattr(self, k) != fields[k].get_default(call_default_factory=True)}
+        kept = {
+            k: v
+            for k, v in full.items()
+            if fields[k].is_required() or getattr(self, k) != fields[k].get_default(call_default_factory=True)
+        }
         return self._short(kept)
 
     def _short(self, kept: dict[str, Any]) -> Any:
@@ -121,7 +208,9 @@ class ParamDef(Model):
     def _sound(self) -> ParamDef:
         match = PARAM.match(self.type)
         if match is None:
-            raise ValueError(f"'{self.type}' is not a parameter type; ex) u32, f32 = 0.5, u32[2], u32[], f32?, enum {{A: 0, B: 1}}")
+            raise ValueError(
+                f"'{self.type}' is not a parameter type; ex) u32, f32 = 0.5, u32[2], u32[], f32?, enum {{A: 0, B: 1}}"
+            )
         if not self.enum and self.base not in BY_SHORT:
             raise ValueError(f"'{self.base}' is not a data type; ex) u32, f32, bool8")
         if match["absent"] and match["default"]:
@@ -279,7 +368,12 @@ class Body(Model):
     @model_validator(mode="after")
     def _sound(self) -> Body:
         seen: dict[str, str] = {}
-        for what, group in (("tensor", self.inputs), ("parameter", self.params), ("let", self.let), ("tensor", self.outputs)):
+        for what, group in (
+            ("tensor", self.inputs),
+            ("parameter", self.params),
+            ("let", self.let),
+            ("tensor", self.outputs),
+        ):
             _names_ok(group, what)
             for name in group:
                 if name in seen:

@@ -99,7 +99,16 @@ def _refuse_features(text: str, path: str) -> None:
             tagged = getattr(event, "tag", None) if not isinstance(event, ScalarEvent) or event.tag else None
             line, column = event.start_mark.line + 1, event.start_mark.column + 1
             if isinstance(event, AliasEvent) or anchored:
-                raise SpecError([Problem(path, line, column, "anchors and aliases (& and *) are not allowed; write [S...], not [*S]")])
+                raise SpecError(
+                    [
+                        Problem(
+                            path,
+                            line,
+                            column,
+                            "anchors and aliases (& and *) are not allowed; write [S...], not [*S]",
+                        )
+                    ]
+                )
             if tagged and not str(tagged).startswith("tag:yaml.org,2002:"):
                 raise SpecError([Problem(path, line, column, f"tags are not allowed: {tagged}")])
             name = type(event).__name__
@@ -118,7 +127,9 @@ def _yaml_message(error: MarkedYAMLError) -> str:
     problem = (error.problem or "not YAML").split("\n")[0]
     if "duplicate key" in problem:
         return problem.split(" with value")[0].replace("found duplicate key", "the key is given twice:")
-    return f"not YAML: {problem}" + "; an expression with [ ] { } or ', ' inside {...} needs quotes" * ("flow" in str(error))
+    return f"not YAML: {problem}" + "; an expression with [ ] { } or ', ' inside {...} needs quotes" * (
+        "flow" in str(error)
+    )
 
 
 def _places(node: Node, at: Path_, out: dict[Path_, tuple[int, int]]) -> None:
@@ -176,7 +187,9 @@ def _pydantic_problem(document: Document, model: type[BaseModel], error: dict[st
     elif error["type"] == "string_pattern_mismatch":
         message = f"{error['input']!r} does not have the form that is needed here ({error['ctx']['pattern']})"
     key_place = (*at, "__key__")
-    return document.problem(key_place if error["type"] == "extra_forbidden" and key_place in document.places else at, message)
+    return document.problem(
+        key_place if error["type"] == "extra_forbidden" and key_place in document.places else at, message
+    )
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
@@ -203,7 +216,9 @@ def read_folder(folder: Path) -> SpecSet:
 def spec_paths(folder: Path) -> list[Path]:
     """The files that define the catalogue, in order of name."""
     side = [folder / f"{name}.yaml" for name in SIDE_FILES]
-    return sorted([p for kind in KINDS for p in (folder / kind).glob("*.yaml")] + [p for p in side if p.is_file()])
+    return sorted(
+        [p for kind in KINDS for p in (folder / kind).glob("*.yaml")] + [p for p in side if p.is_file()]
+    )
 
 
 def gather(folder: Path, known: Mapping[str, Any] = MappingProxyType({})) -> tuple[SpecSet, list[Problem]]:
@@ -212,7 +227,9 @@ def gather(folder: Path, known: Mapping[str, Any] = MappingProxyType({})) -> tup
     ``known`` (path -> model, or data of a side file) stands for files that have been read before.
     """
     if not folder.is_dir():
-        raise SpecError([Problem(str(folder), 0, 0, "no such folder; give the folder that holds ops/ and backends.yaml")])
+        raise SpecError(
+            [Problem(str(folder), 0, 0, "no such folder; give the folder that holds ops/ and backends.yaml")]
+        )
     problems: list[Problem] = []
     documents: dict[str, Document] = {}
     names = {path.relative_to(folder).as_posix(): path for path in spec_paths(folder)}
@@ -262,7 +279,9 @@ def gather(folder: Path, known: Mapping[str, Any] = MappingProxyType({})) -> tup
             ops[name] = resolve(op, bases)
     side = {n: known[f"{n}.yaml"] if f"{n}.yaml" in known else documents[f"{n}.yaml"].data if f"{n}.yaml" in documents else None
             for n in SIDE_FILES}  # fmt: skip
-    return SpecSet(ops, own, bases, decompositions, documents, side["backends"], side["socs"], side["retired"]), problems
+    return SpecSet(
+        ops, own, bases, decompositions, documents, side["backends"], side["socs"], side["retired"]
+    ), problems
 
 
 def reread(folder: Path, name: str) -> Document:

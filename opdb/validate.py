@@ -41,18 +41,24 @@ class Target:
         if self.soc is not None:
             arch = SOCS[soc_name(self.soc)].htp_arch or 0
         elif backend == "HTP":
-            raise OpdbError("HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)")
+            raise OpdbError(
+                "HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"
+            )
         return Context(backend, arch, sdk_number(self.sdk or DOCUMENTED_SDK))
 
     def __str__(self) -> str:
-        return " ".join(p for p in (self.backend or "any backend", self.soc, self.sdk and f"SDK {self.sdk}") if p)
+        return " ".join(
+            p for p in (self.backend or "any backend", self.soc, self.sdk and f"SDK {self.sdk}") if p
+        )
 
 
 def backend_name(name: str) -> str:
     """The backend's own spelling.  Raises OpdbError with the known ones."""
     if name.upper() in validators.BACKENDS:
         return name.upper()
-    raise OpdbError(f"unknown backend '{name}'{_hint(name.upper(), validators.BACKENDS)}; known: {', '.join(validators.BACKENDS)}")
+    raise OpdbError(
+        f"unknown backend '{name}'{_hint(name.upper(), validators.BACKENDS)}; known: {', '.join(validators.BACKENDS)}"
+    )
 
 
 def soc_name(name: str) -> str:
@@ -87,7 +93,12 @@ class Verdict:
     def json(self) -> dict[str, Any]:
         """The verdict of the command-line contract; stable keys."""
         out: dict[str, Any] = {} if self.config.id is None else {"id": self.config.id}
-        out |= {"op": self.config.op, "backend": self.target.backend, "soc": self.target.soc, "sdk": self.target.sdk}
+        out |= {
+            "op": self.config.op,
+            "backend": self.target.backend,
+            "soc": self.target.soc,
+            "sdk": self.target.sdk,
+        }
         out |= {"verdict": self.verdict, "violations": [_violation_json(v) for v in self.violations]}
         return out
 
@@ -109,7 +120,9 @@ def check(config: OpConfig, target: Target | None = None) -> Verdict:
     target = target or Target()
     module = validators.module(config.op)
     if module is None:
-        raise OpdbError(f"unknown op '{config.op}'{_hint(config.op, validators.MODULES)}; 'opdb query ops' lists the known ones")
+        raise OpdbError(
+            f"unknown op '{config.op}'{_hint(config.op, validators.MODULES)}; 'opdb query ops' lists the known ones"
+        )
     violations: tuple[Violation, ...] = module.validate(config, target.context())
     broken = [v for v in violations if not v.expected]
     verdict = "accept" if not broken else "unknown" if all(v.undecidable for v in broken) else "reject"
@@ -123,6 +136,8 @@ def infer(config: OpConfig) -> dict[str, list[int] | list[list[int]]]:
     """
     module = validators.module(config.op)
     if module is None:
-        raise OpdbError(f"unknown op '{config.op}'{_hint(config.op, validators.MODULES)}; 'opdb query ops' lists the known ones")
+        raise OpdbError(
+            f"unknown op '{config.op}'{_hint(config.op, validators.MODULES)}; 'opdb query ops' lists the known ones"
+        )
     shapes: dict[str, list[int] | list[list[int]]] = module.infer(config)
     return shapes

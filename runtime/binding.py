@@ -59,6 +59,10 @@ class Context:
     sdk: int = 0
 
 
+#: The op definition only.
+ANY = Context()
+
+
 class Tensor:
     """A tensor as rules read it."""
 
@@ -84,7 +88,9 @@ def arrange(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[Tens
         return [None if t.type == "NULL" else t for t in tensors]
     out: list[TensorConfig | None] = []
     for slot in slots:
-        mine = [None if t.type == "NULL" else t for t, n in zip(tensors, names, strict=True) if n == slot.name]
+        mine = [
+            None if t.type == "NULL" else t for t, n in zip(tensors, names, strict=True) if n == slot.name
+        ]
         out += mine or ([] if slot.variadic else [None])
     while out and out[-1] is None:
         out.pop()
@@ -104,7 +110,9 @@ def bind(config: OpConfig, signature: Signature, report: Report, outputs: bool =
     return None if report.violations else values
 
 
-def _bind_slots(tensors: list[TensorConfig | None], slots: Sequence[Slot], what: str, report: Report) -> list[Any]:
+def _bind_slots(
+    tensors: list[TensorConfig | None], slots: Sequence[Slot], what: str, report: Report
+) -> list[Any]:
     rule, group = what.upper() + "S", what + "s"
     variadic = any(s.variadic for s in slots)
     if len(tensors) > len(slots) and not variadic:
@@ -172,9 +180,13 @@ def rows(*table: tuple[str, ...]) -> TypeRows:
     return tuple((ident, tuple(frozenset(cell.split()) for cell in cells)) for ident, *cells in table)
 
 
-def check_types(report: Report, rule: str, sentence: str, rows: TypeRows, slots: Sequence[str], tensors: Sequence[Any]) -> None:
+def check_types(
+    report: Report, rule: str, sentence: str, rows: TypeRows, slots: Sequence[str], tensors: Sequence[Any]
+) -> None:
     """Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row."""
-    dtypes = [[t.dtype for t in v if t] if isinstance(v, list) else [] if v is None else [v.dtype] for v in tensors]
+    dtypes = [
+        [t.dtype for t in v if t] if isinstance(v, list) else [] if v is None else [v.dtype] for v in tensors
+    ]
     for _, cells in rows:
         if all(d in cell for cell, found in zip(cells, dtypes, strict=True) for d in found):
             return

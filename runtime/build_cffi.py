@@ -11,13 +11,17 @@ from pathlib import Path
 from cffi import FFI
 
 ROOT = Path(__file__).resolve().parents[1]
-HEADERS = ("generated/c/include/opdb/dtypes.h", "runtime/include/opdb/runtime.h", "generated/c/include/opdb/ops.h")
+HEADERS = (
+    "generated/c/include/opdb/dtypes.h",
+    "runtime/include/opdb/runtime.h",
+    "generated/c/include/opdb/ops.h",
+)
 
 
 def declarations() -> str:
     """The headers as cffi reads them: without preprocessor lines and C++ guards."""
     text = "\n".join((ROOT / header).read_text(encoding="utf-8") for header in HEADERS)
-    text = re.sub(r'#ifdef __cplusplus\n.*?#endif\n', "", text, flags=re.DOTALL)
+    text = re.sub(r"#ifdef __cplusplus\n.*?#endif\n", "", text, flags=re.DOTALL)
     text = re.sub(r"^#(?:[^\n]*\\\n)*[^\n]*\n", "", text, flags=re.MULTILINE)
     return re.sub(r"^(void|opdb_status) opdb_(validate|infer|run)_[^;]*;", "", text, flags=re.MULTILINE)
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 Ints = Sequence[int]
 
 
-class Undecidable(Exception):  # noqa: N818  a value of the rule language, not an error
+class Undecidable(Exception):
     """A rule reads something that is absent, out of range, or overflows."""
 
 

@@ -25,10 +25,14 @@ def run_graph(graph: QnnGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np
     values: dict[str, np.ndarray] = {}
     for tensor in graph.tensors.values():
         if tensor.type == "STATIC":
-            values[tensor.name] = numpy.asarray(tensor.data, dtype=BY_SHORT[tensor.dtype].numpy).reshape(tensor.shape)
+            values[tensor.name] = numpy.asarray(tensor.data, dtype=BY_SHORT[tensor.dtype].numpy).reshape(
+                tensor.shape
+            )
         elif tensor.type == "APP_WRITE":
             if tensor.name not in inputs:
-                raise OpdbError(f"{graph.name}: the input '{tensor.name}' is missing; inputs are {', '.join(t.name for t in graph.inputs)}")
+                raise OpdbError(
+                    f"{graph.name}: the input '{tensor.name}' is missing; inputs are {', '.join(t.name for t in graph.inputs)}"
+                )
             values[tensor.name] = inputs[tensor.name]
     for op in graph.ops:
         arrays = [None if name is None else values[name] for name in op.inputs]

@@ -78,17 +78,24 @@ class _Arena:
         whole = [int(v) if isinstance(v, (bool, int)) else 0 for v in values]
         out.ints = self.new("int64_t[]", whole or [0])
 
-    def op(self, config: OpConfig, arrays: Sequence[Any] | None = None, results: Sequence[Any] | None = None) -> Any:
+    def op(
+        self, config: OpConfig, arrays: Sequence[Any] | None = None, results: Sequence[Any] | None = None
+    ) -> Any:
         """``arrays`` and ``results`` are the data of inputs and outputs, in the order of the config."""
         module = validators.module(config.op)
         if module is None:
             raise KernelError(config.op, "unknown op")
         out = self.new("opdb_op *")
         out.op = self.text(config.op)
-        for group, slots, data in (("inputs", module.SIGNATURE.inputs, arrays), ("outputs", module.SIGNATURE.outputs, results)):
+        for group, slots, data in (
+            ("inputs", module.SIGNATURE.inputs, arrays),
+            ("outputs", module.SIGNATURE.outputs, results),
+        ):
             tensors = getattr(config, group)
             by_id = {} if data is None else {id(t): a for t, a in zip(tensors, data, strict=True)}
-            made = [ffi.NULL if t is None else self.tensor(t, by_id.get(id(t))) for t in arrange(tensors, slots)]
+            made = [
+                ffi.NULL if t is None else self.tensor(t, by_id.get(id(t))) for t in arrange(tensors, slots)
+            ]
             setattr(out, f"num_{group}", len(made))
             setattr(out, group, self.new("opdb_tensor *[]", made or [ffi.NULL]))
         params = self.new("opdb_param[]", max(len(config.params), 1))
@@ -110,7 +117,9 @@ def _violations(report: Any) -> tuple[Violation, ...]:
         return str(ffi.string(pointer).decode())
 
     found = (report.v[i] for i in range(report.n))
-    return tuple(Violation(text(v.rule), text(v.sentence), text(v.got), v.undecidable, v.expected) for v in found)
+    return tuple(
+        Violation(text(v.rule), text(v.sentence), text(v.got), v.undecidable, v.expected) for v in found
+    )
 
 
 def validate(config: OpConfig, context: Context | None = None) -> tuple[Violation, ...]:
@@ -145,7 +154,9 @@ def run(config: OpConfig, arrays: Sequence[np.ndarray | None]) -> list[np.ndarra
     data = []
     for t, a in zip(config.inputs, arrays, strict=True):
         if a is not None and tuple(a.shape) != t.shape:
-            raise OpdbError(f"{config.op}: the data of {t.name or 'an input'} has shape {list(a.shape)}, the config {list(t.shape)}")
+            raise OpdbError(
+                f"{config.op}: the data of {t.name or 'an input'} has shape {list(a.shape)}, the config {list(t.shape)}"
+            )
         data.append(None if a is None else numpy.ascontiguousarray(a, dtype=_numpy(t.dtype)))
     results = [numpy.empty(t.shape, dtype=_numpy(t.dtype)) for t in config.outputs]
     arena = _Arena()

@@ -16,8 +16,15 @@ def add_to(app: typer.Typer) -> None:
 
 def add_op(
     name: Annotated[str, typer.Argument(help="QNN's name of the op, ex) LayerNorm.")],
-    torch: Annotated[list[str] | None, typer.Option("--torch", metavar="TARGET", help="ATen target, ex) aten.relu.default; may be repeated.")] = None,
-    like: Annotated[str | None, typer.Option("--like", metavar="OP", help="Take what the facts do not say from this op.")] = None,
+    torch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--torch", metavar="TARGET", help="ATen target, ex) aten.relu.default; may be repeated."
+        ),
+    ] = None,
+    like: Annotated[
+        str | None, typer.Option("--like", metavar="OP", help="Take what the facts do not say from this op.")
+    ] = None,
     package: Annotated[str | None, typer.Option("--package", help="Op package, if not qti.aisw.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False,
     db: Db = None,
@@ -41,7 +48,9 @@ def add_op(
         raise typer.Exit(1)
     authoring.write(new, folder)
     print(f"\nwrote     {shown} ({len(new.text.splitlines())} lines)")
-    open_points = [line.removeprefix("# ") for line in new.text.splitlines() if line.startswith("# not expressed")]
+    open_points = [
+        line.removeprefix("# ") for line in new.text.splitlines() if line.startswith("# not expressed")
+    ]
     open_points += [str(p) for p in lint(folder) if Path(p.path).stem == name]
 
     opened, catalog = synced(db, specs)

@@ -1,1 +1,2 @@
-def add_to(app): pass
+def add_to(app):
+    pass

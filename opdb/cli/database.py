@@ -68,7 +68,9 @@ def lint(specs: Specs = None, json: Json = False) -> None:
 
     problems = run(specs_folder(specs))
     if json:
-        print_json([{"path": p.path, "line": p.line, "column": p.column, "message": p.message} for p in problems])
+        print_json(
+            [{"path": p.path, "line": p.line, "column": p.column, "message": p.message} for p in problems]
+        )
     else:
         for problem in problems:
             print(problem)
@@ -120,7 +122,9 @@ def dump(
 
 
 @db_app.command()
-def restore(file: Annotated[Path, typer.Argument(help="A file that 'opdb db dump' wrote.")], db: Db = None) -> None:
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that 'opdb db dump' wrote.")], db: Db = None
+) -> None:
     """Take a dumped history into this database."""
     from opdb.errors import OpdbError
 

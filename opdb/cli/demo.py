@@ -19,7 +19,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    report: Annotated[Path, typer.Option("--report", metavar="DIR", help="Folder of the HTML report.")] = Path("report"),
+    report: Annotated[
+        Path, typer.Option("--report", metavar="DIR", help="Folder of the HTML report.")
+    ] = Path("report"),
     db: Db = None,
     specs: Specs = None,
 ) -> None:
@@ -28,7 +30,8 @@ def demo(
 
     from opdb import demo as d
     from opdb.cli.judging import _print_verdict, print_coverage
-    from opdb.coverage import check_program, export
+    from opdb.coverage.check import check_program
+    from opdb.coverage.load import export
     from opdb.probe.client import VendorWorker
     from opdb.validate import Target, check
 
@@ -45,13 +48,19 @@ def demo(
 
     _title(f"3. through ExecuTorch's own flow with opdb's builders, {d.SOC}, the .pte on the emulation")
     comparison, compiled = d.run_in_executorch(program, inputs, reference, f"ExecuTorch {d.SOC}")
-    print(f"{len(compiled.pte)} bytes; delegated: {', '.join(compiled.delegated)}; on the host: {', '.join(compiled.not_delegated) or 'nothing'}")
+    print(
+        f"{len(compiled.pte)} bytes; delegated: {', '.join(compiled.delegated)}; on the host: {', '.join(compiled.not_delegated) or 'nothing'}"
+    )
     several = torch.nn.LayerNorm([8, 6])
     block = (torch.randn(2, 4, 8, 6),)
     with torch.no_grad():
         expected = several(*block).numpy()
-    trailing, taken = d.run_in_executorch(export(several, block, "LayerNorm"), block, expected, "LayerNorm([8, 6])")
-    print(f"LayerNorm([8, 6]), which ExecuTorch's builder refuses: {', '.join(f'{n} by {f}' for n, f in taken.forms.items())}")
+    trailing, taken = d.run_in_executorch(
+        export(several, block, "LayerNorm"), block, expected, "LayerNorm([8, 6])"
+    )
+    print(
+        f"LayerNorm([8, 6]), which ExecuTorch's builder refuses: {', '.join(f'{n} by {f}' for n, f in taken.forms.items())}"
+    )
     _print_comparisons([comparison, trailing])
     found += [comparison, trailing]
 
@@ -78,4 +87,7 @@ def _title(text: str) -> None:
 
 def _print_comparisons(found: list[Comparison]) -> None:
     for c in found:
-        print(f"{'ok ' if c.ok else 'BAD'} {c.executor:22} largest difference {c.largest:.3g}, relative {c.relative:.3g} (bound {c.bound:g})", flush=True)
+        print(
+            f"{'ok ' if c.ok else 'BAD'} {c.executor:22} largest difference {c.largest:.3g}, relative {c.relative:.3g} (bound {c.bound:g})",
+            flush=True,
+        )

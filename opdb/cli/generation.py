@@ -21,13 +21,19 @@ def repository() -> Path:
     from opdb.settings import _PACKAGE, is_source_tree
 
     if not is_source_tree():
-        raise OpdbError("this opdb is installed, not a checkout: generated files belong to a checkout (git clone, pip install -e .)")
+        raise OpdbError(
+            "this opdb is installed, not a checkout: generated files belong to a checkout (git clone, pip install -e .)"
+        )
     return _PACKAGE.parent
 
 
 def generate(
-    targets: Annotated[list[str] | None, typer.Argument(metavar="[TARGET]...", help="Only these outputs.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 with a diff if something is not current.")] = False,
+    targets: Annotated[
+        list[str] | None, typer.Argument(metavar="[TARGET]...", help="Only these outputs.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 with a diff if something is not current.")
+    ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Write nothing; show what would change.")] = False,
     op: Ops = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited by hand.")] = False,
@@ -55,17 +61,29 @@ def generate(
         else:
             for d in differences:
                 print(f"{d.kind}: {d.name}\n{d.diff}", end="")
-            print("everything generated is current" if not differences else f"{len(differences)} files are not current; run: opdb generate")
+            print(
+                "everything generated is current"
+                if not differences
+                else f"{len(differences)} files are not current; run: opdb generate"
+            )
         if check and differences:
             raise typer.Exit(1)
         return
 
     def record(records: object) -> None:
-        opened.record_artifacts([ArtifactRecord(r.path, r.target, r.key, r.sha256, r.inputs) for r in records])  # type: ignore[attr-defined]
+        opened.record_artifacts(
+            [ArtifactRecord(r.path, r.target, r.key, r.sha256, r.inputs) for r in records]
+        )  # type: ignore[attr-defined]
 
     outcome = writer.generate(catalog, root, TARGETS, only=only, ops=ops, force=force, record=record)
     if json:
-        print_json({"written": list(outcome.written), "removed": list(outcome.removed), "unchanged": outcome.unchanged})
+        print_json(
+            {
+                "written": list(outcome.written),
+                "removed": list(outcome.removed),
+                "unchanged": outcome.unchanged,
+            }
+        )
         return
     for path in outcome.written:
         print(f"wrote   {path}")

@@ -50,7 +50,9 @@ def _configs(file: str) -> Iterator[tuple[str, OpConfig]]:
     except RecursionError:
         raise OpdbError(f"{name}: nested too deeply") from None
     if not items:
-        raise OpdbError(f"{name}: no op config in it; ex) {{\"op\": \"Relu\", \"inputs\": [...], \"outputs\": [...]}}")
+        raise OpdbError(
+            f'{name}: no op config in it; ex) {{"op": "Relu", "inputs": [...], "outputs": [...]}}'
+        )
     for place, item in items:
         try:
             yield place, from_json(item)
@@ -63,7 +65,9 @@ def validate(
     backend: Backend = None,
     soc: Soc = None,
     sdk: Sdk = None,
-    against: Annotated[str | None, typer.Option("--against", help="'vendor': ask the real library too.")] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", help="'vendor': ask the real library too.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Judge op configs: every broken rule with its values; exit 1 if one is not accepted."""
@@ -104,7 +108,12 @@ def _vendor(backend: str | None, soc: str | None) -> Any:
 
 
 def _vendor_json(answer: Any) -> dict[str, Any]:
-    return {"verdict": answer.verdict, "code": answer.code, "code_name": answer.code_name, "log": list(answer.log)}
+    return {
+        "verdict": answer.verdict,
+        "code": answer.code,
+        "code_name": answer.code_name,
+        "log": list(answer.log),
+    }
 
 
 def _print_verdict(place: str, verdict: Verdict, answer: Any) -> None:
@@ -116,20 +125,27 @@ def _print_verdict(place: str, verdict: Verdict, answer: Any) -> None:
         code = "" if answer.verdict == "accept" else f" {answer.code} {answer.code_name}"
         print(f"  vendor: {answer.verdict}{code}")
         for line in answer.log:
-            print(f"    {line}")
+            if line.startswith(("error", "warning")):  # --json has the whole log
+                print(f"    {line}")
 
 
 def check(
-    model: Annotated[str, typer.Argument(help="A .pt2 file, or module:callable that returns (module, inputs).")],
+    model: Annotated[
+        str, typer.Argument(help="A .pt2 file, or module:callable that returns (module, inputs).")
+    ],
     backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="QNN backend.")] = "HTP",
     soc: Soc = None,
     sdk: Sdk = None,
     dtype: Annotated[str, typer.Option("--dtype", help="What float32 tensors become: f32 or f16.")] = "f32",
-    decompose: Annotated[bool, typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping.")] = False,
+    decompose: Annotated[
+        bool,
+        typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Say which nodes of a PyTorch model a target takes, and why not the others; exit 1 if some are left."""
-    from opdb.coverage import check_program, load_program
+    from opdb.coverage.check import check_program
+    from opdb.coverage.load import load_program
     from opdb.validate import Target
 
     if dtype not in ("f32", "f16"):
@@ -158,4 +174,6 @@ def print_coverage(coverage: Any) -> None:
             if r.module or r.line:
                 print(f"{'':10}   at {' '.join(p for p in (r.module, r.line) if p)}")
     counts = ", ".join(f"{coverage.count(v)} {v}" for v in ("supported", "rejected", "host"))
-    print(f"{len(coverage.rows)} nodes: {counts}; {coverage.partitions} graph{'s' * (coverage.partitions != 1)} on {coverage.backend} {coverage.soc or ''}".rstrip())
+    print(
+        f"{len(coverage.rows)} nodes: {counts}; {coverage.partitions} graph{'s' * (coverage.partitions != 1)} on {coverage.backend} {coverage.soc or ''}".rstrip()
+    )

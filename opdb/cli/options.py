@@ -21,7 +21,9 @@ class Format(StrEnum):
     html = "html"
 
 
-Db = Annotated[str | None, typer.Option("--db", metavar="URL", help="Database: a file or a PostgreSQL URL [OPDB_URL].")]
+Db = Annotated[
+    str | None, typer.Option("--db", metavar="URL", help="Database: a file or a PostgreSQL URL [OPDB_URL].")
+]
 Specs = Annotated[Path | None, typer.Option("--specs", metavar="DIR", help="Folder of specs [OPDB_SPECS].")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
 Ops = Annotated[list[str] | None, typer.Option("--op", metavar="NAME", help="Only this op; may be repeated.")]
@@ -60,5 +62,9 @@ def known_op(name: str, known: object) -> str:
     if name in names:
         return name
     close = difflib.get_close_matches(name, names, 1) or [n for n in names if n.lower() == name.lower()]
-    hint = f"; did you mean '{close[0]}'?" if close else "; 'opdb query ops' lists the known ones, 'opdb add-op' adds one"
+    hint = (
+        f"; did you mean '{close[0]}'?"
+        if close
+        else "; 'opdb query ops' lists the known ones, 'opdb add-op' adds one"
+    )
     raise OpdbError(f"unknown op '{name}'{hint}")

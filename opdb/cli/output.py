@@ -36,7 +36,9 @@ def cell(value: Any) -> str:
     return str(value)
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], format_: Format, title: str = "") -> None:
+def print_rows(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], format_: Format, title: str = ""
+) -> None:
     """Rows as a table (columns without any value are left out), CSV, Markdown, HTML or JSON."""
     if format_ is Format.json:
         print_json(list(rows))
@@ -56,7 +58,10 @@ def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], format
 
 def _markdown(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(cell(r[c]).replace("|", "\\|").replace("\n", " ") for c in columns) + " |" for r in rows]
+    lines += [
+        "| " + " | ".join(cell(r[c]).replace("|", "\\|").replace("\n", " ") for c in columns) + " |"
+        for r in rows
+    ]
     return "\n".join(lines)
 
 
@@ -67,7 +72,9 @@ def _html(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str)
     head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
     style = "<style>body{font:14px sans-serif}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:2px 6px;text-align:left}</style>"
     body = "\n".join(tr((cell(r[c]) for c in columns), "td") for r in rows)
-    return f"{head}{style}\n<h1>{html.escape(title)}</h1>\n<table>\n{tr(columns, 'th')}\n{body}\n</table></html>"
+    return (
+        f"{head}{style}\n<h1>{html.escape(title)}</h1>\n<table>\n{tr(columns, 'th')}\n{body}\n</table></html>"
+    )
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:

@@ -18,15 +18,22 @@ def add_to(app: typer.Typer) -> None:
 
 
 def query(
-    question: Annotated[str, typer.Argument(help="ops, params, types, torch, rules, support, quirks, evidence, coverage or socs.")],
+    question: Annotated[
+        str,
+        typer.Argument(help="ops, params, types, torch, rules, support, quirks, evidence, coverage or socs."),
+    ],
     op: Op = None,
     backend: Backend = None,
     soc: Soc = None,
     sdk: Sdk = None,
     dtype: Annotated[str | None, typer.Option("--dtype", help="Data type, ex) uq8.")] = None,
     torch_op: Annotated[str | None, typer.Option("--torch-op", help="ATen target, ex) aten.relu.")] = None,
-    where: Annotated[str | None, typer.Option("--where", help="Condition over the columns, ex) \"validates <> 'yes'\".")] = None,
-    columns: Annotated[str | None, typer.Option("--columns", help="Only these columns, separated by commas.")] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", help="Condition over the columns, ex) \"validates <> 'yes'\".")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="Only these columns, separated by commas.")
+    ] = None,
     format_: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.table,
     json: Json = False,
     db: Db = None,
@@ -41,27 +48,37 @@ def query(
         wanted = [c.strip() for c in columns.split(",")]
         unknown = [c for c in wanted if c not in chosen]
         if unknown:
-            raise OpdbError(f"--columns: '{question}' has no column '{unknown[0]}'; known: {', '.join(chosen)}")
+            raise OpdbError(
+                f"--columns: '{question}' has no column '{unknown[0]}'; known: {', '.join(chosen)}"
+            )
         chosen = wanted
         rows = [{c: r[c] for c in chosen} for r in rows]
     print_rows(rows, chosen, Format.json if json else format_, question)
 
 
-def show(op: Annotated[str, typer.Argument(help="The op's name, ex) LayerNorm.")], json: Json = False, db: Db = None) -> None:
+def show(
+    op: Annotated[str, typer.Argument(help="The op's name, ex) LayerNorm.")],
+    json: Json = False,
+    db: Db = None,
+) -> None:
     """Show one op in full, as its spec says it."""
     from opdb.spec import dump
 
     catalog = store(db).load_catalog()
     name = known_op(op, catalog.ops)
     if json:
-        print_json({**catalog.ops[name].model_dump(mode="json"), "rules": list(catalog.compiled(name).rule_ids())})
+        print_json(
+            {**catalog.ops[name].model_dump(mode="json"), "rules": list(catalog.compiled(name).rule_ids())}
+        )
         return
     print(dump(catalog.ops[name]), end="")
 
 
 def explain(
     rule: Annotated[str | None, typer.Argument(help="A rule's id, ex) LayerNorm.C3.")] = None,
-    functions: Annotated[bool, typer.Option("--functions", help="List the functions of the rule language.")] = False,
+    functions: Annotated[
+        bool, typer.Option("--functions", help="List the functions of the rule language.")
+    ] = False,
     json: Json = False,
     db: Db = None,
 ) -> None:

@@ -69,7 +69,9 @@ def parse(text: str, scope: Scope, want: str | tuple[str, ...]) -> Node:
 
 def _limits(text: str) -> None:
     if len(text) > MAX_LENGTH:
-        raise ExpressionError(f"an expression has at most {MAX_LENGTH} characters, this one {len(text)}", text)
+        raise ExpressionError(
+            f"an expression has at most {MAX_LENGTH} characters, this one {len(text)}", text
+        )
     if not text.isprintable():
         raise ExpressionError("an expression is one line of printable characters", repr(text))
     depth = 0
@@ -237,7 +239,13 @@ class _Checker:
                 self.fail(f"{left.type} cannot be looked up with 'in'", n)
             if not right.elts:
                 self.fail("'in' needs at least one choice", right)
-            return Node("in", BOOL, (left, *(self.want(e, left.type) for e in right.elts)), negated, column=n.col_offset)
+            return Node(
+                "in",
+                BOOL,
+                (left, *(self.want(e, left.type) for e in right.elts)),
+                negated,
+                column=n.col_offset,
+            )
         left, source = self.want(n.left, INT), self.want(right, INTS)
         found = Node("call", BOOL, (source, left), "contains", column=n.col_offset)
         return Node("not", BOOL, (found,), column=n.col_offset) if negated else found
@@ -294,7 +302,15 @@ class _Checker:
             if args[0].type != args[1].type:
                 self.fail(f"'{row.name}' needs two integers or two floats", n)
         type_ = args[0].type if row.name in ("min", "max") else row.result
-        return Node("call", type_, args, row.name, range=_call_range(row, args), checked=row.partial, column=n.col_offset)
+        return Node(
+            "call",
+            type_,
+            args,
+            row.name,
+            range=_call_range(row, args),
+            checked=row.partial,
+            column=n.col_offset,
+        )
 
     def _present(self, n: ast.Call) -> Node:
         arg = n.args[0]
@@ -327,7 +343,15 @@ class _Checker:
         type_ = {"all": BOOL, "any": BOOL, "list": INTS}.get(function, INT)
         range_ = body.range if function in ("list", "min", "max") else INT64 if function == "sum" else None
         checked = function not in ("all", "any")
-        return Node("comp", type_, (body,), (function, tuple(loops)), range=range_, checked=checked, column=n.col_offset)
+        return Node(
+            "comp",
+            type_,
+            (body,),
+            (function, tuple(loops)),
+            range=range_,
+            checked=checked,
+            column=n.col_offset,
+        )
 
 
 def _hint(name: str, known: list[str]) -> str:
