@@ -1,0 +1,142 @@
+"""Drafts: LayerNorm byte by byte, the others by what compiles and by what a person wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import opdb.specs
+from opdb import mapping, reference, spec
+from opdb.compiled import CompiledOp, compile_op
+from opdb.errors import OpdbError
+from opdb.importers.draft import CONTEXT, draft
+from opdb.importers.naming import names_of, snake
+from opdb.importers.symbolic import Condition, translate
+from opdb.model import OpDef
+
+FOLDER = Path(opdb.specs.__file__).parent
+SEVERAL = [
+    "ArgbToRgb", "BatchToSpace", "CollectRpnProposals", "Conv3d", "DepthWiseConv2d", "ElementWiseMultiply",
+    "ElementWiseUnary", "Gather", "GroupQueryAttention", "IsNan", "Lstm", "OneHot", "Pad", "PoolMax2d", "Resize",
+    "RmsNorm", "Tile", "TransposeConv2d",
+]  # fmt: skip
+
+
+def compiled(text: str, name: str) -> CompiledOp:
+    return compile_op(spec.load(OpDef, spec.parse_document(text, f"ops/{name}.yaml")), CONTEXT)
+
+
+@pytest.mark.parametrize("targets", [None, ["aten.native_layer_norm.default"]])
+def test_layer_norm_is_the_committed_spec(targets: list[str] | None) -> None:
+    assert draft("LayerNorm", targets) == (FOLDER / "ops" / "LayerNorm.yaml").read_text(encoding="utf-8")
+
+
+def _check(name: str) -> None:
+    op = compiled(draft(name), name)
+    for target, m in op.definition.torch.items():
+        schema = reference.aten_schema(target)
+        assert mapping.unaccounted(mapping.compile_mapping(op, target, m, schema), schema) == []
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_drafts_compile(name: str) -> None:
+    _check(name)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", [n for n in reference.documented_ops() if n != "If"])
+def test_every_draft_compiles(name: str) -> None:
+    _check(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Relu", "ElementWiseAdd", "Softmax", "ReduceMean", "Transpose", "Split", "Concat", "Conv2d", "MatMul"],
+)
+def test_a_draft_agrees_with_the_spec_that_a_person_finished(name: str) -> None:
+    """Same shapes, parameters and type rows; every mapping that the draft has is in the spec."""
+    ours = spec.read_folder(FOLDER).ops[name]
+    theirs = compiled(draft(name), name).definition
+    assert theirs.params == ours.params
+    assert {s: t.shape for s, t in theirs.slots.items()} == {s: t.shape for s, t in ours.slots.items()}
+    assert {b: e.dtypes for b, e in theirs.backends.items()} == {
+        b: e.dtypes for b, e in ours.backends.items()
+    }
+    for target, m in theirs.torch.items():
+        assert (m.inputs, m.params, m.outputs) == (
+            ours.torch[target].inputs,
+            ours.torch[target].params,
+            ours.torch[target].outputs,
+        )
+
+
+def test_what_has_no_expression_is_said() -> None:
+    text = draft("Relu")
+    assert text.endswith("# not expressed: y: sparse(self) == sparse(in[0])\n")
+    assert (
+        "# not expressed: HTP: y (INT16, INT8): dtype == sq16 => scale == 1/32768 and offset == 0"
+        in draft("Tanh")
+    )
+
+
+def test_rules_of_a_supplement_hold_under_their_configurations() -> None:
+    rules = compiled(draft("ReduceMean"), "ReduceMean").definition.backends["HTP"].constraints
+    assert [(r.when, r.require) for r in rules.values()] == [
+        ("x.dtype in (f16, f32)", "x.rank <= 4"),
+        ("x.dtype in (uq16, uq8, sq8)", "x.rank <= 5"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("LayrNorm",), "did you mean 'LayerNorm'"),
+        (("LayerNorm", ["aten.layer_nrm.default"]), "did you mean 'aten.layer_norm.default'"),
+        (("If",), "If has no output tensors"),
+    ],
+)
+def test_what_cannot_be_drafted_is_one_clear_error(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(OpdbError, match=message):
+        draft(*arguments)  # type: ignore[arg-type]
+
+
+def test_an_op_like_another() -> None:
+    like = spec.read_folder(FOLDER).ops["Softmax"]
+    op = compiled(draft("SparseMax", ["aten.softmax.int"], like), "SparseMax")
+    assert op.name == "SparseMax"
+    assert list(op.definition.params) == ["axis", "beta"]
+    assert op.definition.constraints == like.constraints
+    assert list(op.definition.torch) == ["aten.softmax.int"]
+    assert op.definition.backends == {}
+    assert op.definition.samples == like.samples
+
+
+@pytest.mark.parametrize(
+    ("op", "own", "text", "require", "when"),
+    [
+        ("LayerNorm", "axes", "all(axes) in [0, N-1]", "all(0 <= a < x.rank for a in axes)", None),
+        ("LayerNorm", "axes", "0 < size(self) <= rank(in[0])", "0 < len(axes) <= x.rank", None),
+        ("Conv2d", "stride", "all(self) > 0", "all(s > 0 for s in stride)", None),
+        ("Conv2d", "filter", "channel_in % group == 0", "C % group == 0", None),
+        ("MatMul", "b", "m1 == n0 if not transpose_in0", "M1 == N0", "not transpose_in0"),
+        ("Softmax", "axis", "rank(in[0]) == 5 => self == N-1", "axis == x.rank-1", "x.rank == 5"),
+        (
+            "ElementWiseNeuron",
+            "alpha",
+            "operation in {ELU, HARD_SIGMOID}",
+            "operation in (ELU, HARD_SIGMOID)",
+            None,
+        ),
+        ("Split", "split_index", "split_index[i+1] > split_index[i]", "increasing(split_index)", None),
+    ],
+)
+def test_facts_become_expressions(op: str, own: str, text: str, require: str, when: str | None) -> None:
+    names = names_of(reference.documented_op(op))
+    assert translate(text, names, own) == Condition(require, text, when)
+
+
+def test_names_of_functions() -> None:
+    assert [snake(n) for n in ("LayerNorm", "Conv2d", "MatMul", "Nv12ToRgb", "L2Norm")] == [
+        "layer_norm", "conv2d", "mat_mul", "nv12_to_rgb", "l2_norm",
+    ]  # fmt: skip

@@ -1,0 +1,145 @@
+"""The specs against the bundled facts: what a document says stands in them, slot by slot and row by row."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+import opdb.specs
+from opdb import mapping, reference, spec
+from opdb.compiled import CompiledOp, compile_op, expand_row
+from opdb.importers import trial
+from opdb.importers.naming import names_of
+
+FOLDER = Path(opdb.specs.__file__).parent
+FOURTEEN = [
+    "Concat", "Conv2d", "ElementWiseAdd", "ElementWiseBinary", "ElementWiseNeuron", "FullyConnected", "LayerNorm",
+    "MatMul", "ReduceMean", "Relu", "Reshape", "Softmax", "Split", "Transpose",
+]  # fmt: skip
+DEFINITIONS = [
+    p for kind in ("ops", "bases", "decompositions") for p in sorted((FOLDER / kind).glob("*.yaml"))
+]
+CONTEXT = {"HTP": {"arch": "u32"}}
+
+
+@cache
+def specs() -> spec.SpecSet:
+    return spec.read_folder(FOLDER)
+
+
+@cache
+def compiled(name: str) -> CompiledOp:
+    return compile_op(specs().ops[name], CONTEXT)
+
+
+def test_the_fourteen_are_there() -> None:
+    assert set(FOURTEEN) <= set(specs().ops)
+
+
+@pytest.mark.parametrize("name", FOURTEEN)
+def test_slots_and_parameters_are_the_documented_ones(name: str) -> None:
+    facts, op = reference.documented_op(name), compiled(name)
+    names = names_of(facts)
+    assert [s.name for s in op.inputs] == [names.of(t.slot) for t in facts.inputs]
+    assert [s.optional for s in op.inputs] == [not t.mandatory for t in facts.inputs]
+    assert [s.variadic for s in op.inputs] == [t.variadic for t in facts.inputs]
+    assert [s.name for s in op.outputs] == [names.of(t.slot) for t in facts.outputs]
+    assert [p.name for p in op.params] == [p.name for p in facts.params]
+    assert [p.required for p in op.params] == [p.mandatory for p in facts.params]
+    assert [p.definition.base for p in op.params] == [p.dtype for p in facts.params]
+    assert [p.definition.enum for p in op.params] == [dict(p.enum) for p in facts.params]
+
+
+@pytest.mark.parametrize("name", FOURTEEN)
+def test_sources_name_the_document_and_the_op(name: str) -> None:
+    facts, op = reference.documented_op(name), specs().ops[name]
+    assert op.source == facts.source
+    for backend, entry in op.backends.items():
+        assert entry.source in (facts.backends[backend].source, reference.observed_source("CPU"))
+
+
+@pytest.mark.parametrize(("name", "backend"), list(product(FOURTEEN, ("CPU", "HTP"))))
+def test_type_rows_multiply_out_to_the_documented_table(name: str, backend: str) -> None:
+    """Exactly the documented combinations; a cell that the document lacks is the slot's fixed type."""
+    facts, op = reference.documented_op(name), compiled(name)
+    names, table = names_of(facts), facts.backends[backend]
+    tensors = {names.of(t.slot): t for t in (*facts.inputs, *facts.outputs)}
+    wanted: dict[str, set[tuple[str, ...]]] = {}
+    for config, cells in table.rows:
+        columns = [cells.get(tensors[s.name].slot, tensors[s.name].dtypes) for s in op.slots]
+        wanted.setdefault(config, set()).update(product(*columns))
+    if not all(wanted.values()):
+        assert specs().ops[name].backends[backend].source == reference.observed_source(backend)
+        return
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for row in op.type_rows[backend]:
+        config = row.id.split(".")[1]
+        found.setdefault(config, []).extend(tuple(c[s.name] for s in op.slots) for c in expand_row(row))
+    assert {c: set(rows) for c, rows in found.items()} == wanted
+    assert all(len(rows) == len(set(rows)) for rows in found.values()), "a combination stands in two rows"
+
+
+@pytest.mark.parametrize("name", FOURTEEN)
+def test_mappings_account_for_every_argument(name: str) -> None:
+    op = compiled(name)
+    assert op.definition.torch
+    for target, m in op.definition.torch.items():
+        schema = reference.aten_schema(target)
+        assert mapping.unaccounted(mapping.compile_mapping(op, target, m, schema), schema) == []
+
+
+def test_decompositions_account_for_every_argument() -> None:
+    for definition in specs().decompositions.values():
+        ops = {s.op: compiled(s.op) for s in definition.ops}
+        for target in definition.torch:
+            schema = reference.aten_schema(target)
+            form = mapping.compile_decomposition(definition, target, ops, schema)
+            assert mapping.unaccounted(form, schema) == []
+
+
+@pytest.mark.parametrize("name", FOURTEEN)
+def test_samples_keep_the_rules_of_the_op(name: str) -> None:
+    judge = trial.valid(compiled(name))
+    samples = specs().ops[name].samples
+    assert len(samples) >= 3
+    assert [s for s in samples if not judge(s)] == []
+
+
+@pytest.mark.parametrize("name", FOURTEEN)
+def test_samples_use_every_optional_slot_and_every_enum_value(name: str) -> None:
+    op, samples = compiled(name), specs().ops[name].samples
+    for slot in op.inputs:
+        if slot.optional and name != "Reshape":  # no backend takes its shape input
+            assert any(slot.name in s for s in samples) and any(slot.name not in s for s in samples)
+    for p in op.params:
+        assert {s.get(p.name) for s in samples if p.definition.enum} >= set(p.definition.enum)
+
+
+@pytest.mark.parametrize("path", DEFINITIONS, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_files_are_in_the_canonical_form(path: Path) -> None:
+    kinds = {"ops": specs().own, "bases": specs().bases, "decompositions": specs().decompositions}
+    text = re.sub(r"^#.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert spec.dump(kinds[path.parent.name][path.stem]) == text  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", FOURTEEN)
+def test_kernels_take_slots_and_parameters_in_the_order_of_the_spec(name: str) -> None:
+    """The C prototype of the kernel by hand: inputs, parameters, outputs."""
+    op = compiled(name)
+    assert op.definition.kernel is not None
+    folder = Path(opdb.__file__).parent.parent / "runtime" / "src" / "kernels"
+    if not folder.is_dir():
+        pytest.skip("not a checkout: the kernels' sources are elsewhere")
+    source = "".join(p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.c")))
+    match = re.search(rf"^opdb_status {op.definition.kernel.function}\(([^)]*)\)", source, re.MULTILINE)
+    assert match is not None
+    arguments = [re.split(r"[ *]", a.strip())[-1] for a in match[1].split(",")]
+    assert arguments == [
+        *(s.name for s in op.inputs),
+        *(p.name for p in op.params),
+        *(s.name for s in op.outputs),
+    ]
