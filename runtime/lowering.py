@@ -7,8 +7,9 @@ A *sink* turns a ``Lowered`` into something that runs: ``opdb.coverage`` makes a
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -282,9 +283,15 @@ class Form:
 
     def build(self, node: NodeView) -> Lowered:
         """Raises Rejection, or opdb.runtime.checks.Undecidable, where the node has no such form."""
-        module = import_module(f"opdb.generated.builders.{self.module}")
-        lowered: Lowered = getattr(module, self.function)(node)
-        return lowered
+        return _builder(self.module, self.function)(node)
+
+
+@cache
+def _builder(module: str, function: str) -> Callable[[NodeView], Lowered]:
+    builder: Callable[[NodeView], Lowered] = getattr(
+        import_module(f"opdb.generated.builders.{module}"), function
+    )
+    return builder
 
 
 class NodeView(Protocol):

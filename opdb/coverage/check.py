@@ -140,6 +140,7 @@ def partitions(program: Program, lowered: Mapping[str, Lowered | Rejected]) -> i
 
     def root(name: str) -> str:
         while group[name] != name:
+            group[name] = group[group[name]]
             name = group[name]
         return name
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,27 +42,33 @@ NO_VALUE = frozenset({
 MAX_FOLDED = 64 * 1024 * 1024  # bytes of one constant that is computed ahead
 
 
+@cache
+def _arguments(operator: torch._ops.OpOverload) -> Mapping[str, tuple[str, bool, Any]]:
+    """Each argument of an operator: its type as torch spells it, whether it has a default, the default."""
+    arguments = operator._schema.arguments
+    return {a.name: (str(a.type), a.has_default_value(), a.default_value) for a in arguments}
+
+
 class TorchNode:
     """One call of an ATen operator (the ``NodeView`` of opdb.runtime.lowering)."""
 
     def __init__(self, program: Program, node: torch.fx.Node) -> None:
         self.program, self.node = program, node
         self.target, self.name = str(node.target), node.name
-        self._schema = node.target._schema
-        names = [a.name for a in self._schema.arguments]
-        self._given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        self._schemas = _arguments(node.target)
+        self._given = {**dict(zip(self._schemas, node.args, strict=False)), **node.kwargs}
 
     def arg(self, name: str) -> Any:
-        schema = next((a for a in self._schema.arguments if a.name == name), None)
-        if schema is None:
-            raise KeyError(f"{self.target} has no argument '{name}'")
+        if name not in self._schemas:
+            raise Rejection(f"{self.target} has no argument '{name}' in this version of PyTorch")
+        type_, has_default, default = self._schemas[name]
         if name in self._given:
             value = self._given[name]
-        elif schema.has_default_value():
-            value = schema.default_value
+        elif has_default:
+            value = default
         else:
-            raise KeyError(f"{self.name}: the argument '{name}' of {self.target} is missing")
-        return self._converted(name, str(schema.type), value)
+            raise Rejection(f"the argument '{name}' is missing")
+        return self._converted(name, type_, value)
 
     def _converted(self, name: str, type_: str, value: Any) -> Any:
         """``value`` as the rule language has it.  ``type_`` as torch spells it; ex) Optional[Tensor]."""

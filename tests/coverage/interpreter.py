@@ -98,7 +98,8 @@ def reduce_mean(x: list[Any], p: Params, *_: Any) -> Tensor:
 BINARY: Mapping[int, Callable[[Tensor, Tensor], Tensor]] = {
     0: torch.add, 1: torch.logical_and, 2: torch.div, 3: torch.eq, 4: torch.floor_divide, 5: torch.fmod,
     6: torch.gt, 7: torch.ge, 8: torch.lt, 9: torch.le, 10: torch.maximum, 11: torch.minimum,
-    12: torch.remainder, 13: torch.mul, 14: torch.ne, 15: torch.logical_or, 16: torch.pow, 18: torch.sub, 19: torch.logical_xor,
+    12: torch.remainder, 13: torch.mul, 14: torch.ne, 15: torch.logical_or, 16: torch.pow, 18: torch.sub,
+    19: torch.logical_xor,
 }  # fmt: skip
 
 
