@@ -156,6 +156,12 @@ def test_a_rule_of_the_backend_rejects() -> None:
     ]
 
 
+def test_a_backend_without_documents_is_never_called_supported() -> None:
+    row = only(torch.relu, r(3), target=Target("GPU"))
+    assert row.verdict == "rejected"
+    assert {q["message"] for q in row.reasons} == {"the specs hold no document of Relu on GPU"}
+
+
 def test_layer_norm_over_two_dimensions_takes_the_form_that_the_backend_has() -> None:
     module, x = nn.LayerNorm((8, 6)), r(2, 4, 8, 6)
     assert only(module, x, target=CPU).ops == ("LayerNorm",)
