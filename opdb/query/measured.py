@@ -179,10 +179,10 @@ def _socs(view: View, backend: str) -> list[str]:
 
 
 def _sdks(view: View, row: Row, measured: dict[Key, list[Record]]) -> list[str]:
-    """The SDK that is asked about; else those that were measured; else that of the document."""
-    if view.filters.sdk is not None:
+    """The measured SDKs among those that are asked about; else the one asked about, or that of the document."""
+    found = {k[4] for k in measured if k[2] == row["backend"] and view.wants_sdk(k[4])}
+    if not found and view.filters.sdk is not None:
         return [view.filters.sdk]
-    found = {k[4] for k in measured if k[2] == row["backend"]}
     if not found and row["source"]:
         found = {row["source"].partition("#")[0].partition("@")[2]}
     return sorted(found, key=version)

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    NoSuchModuleError,
+    ProgrammingError,
+)
 
 from opdb.errors import MissingExtra, OpdbError
 from opdb.schema import REVISION
@@ -92,14 +99,13 @@ class Database:
         try:
             with self.engine.connect() as connection:
                 if not self.sqlite:
-                    connection.execution_options(
-                        isolation_level="READ COMMITTED" if write else "REPEATABLE READ"
-                    )
+                    level = "READ COMMITTED" if write else "REPEATABLE READ"
+                    connection.execution_options(isolation_level=level, postgresql_readonly=not write)
                 connection.execution_options(opdb_write=write, opdb_migrate=migrate)
                 with connection.begin():
                     yield connection
-        except IntegrityError:
-            raise
+        except (DataError, IntegrityError, ProgrammingError):
+            raise  # opdb's own mistake, not the database's
         except DBAPIError as error:
             raise self.failure(error) from error
 

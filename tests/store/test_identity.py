@@ -51,7 +51,9 @@ def test_every_file_comes_back_as_it_is_written(store: Store, folder: Path) -> N
 # -- generated definitions: any text stands for an expression, SQL does not judge it
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
-texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).map(lambda s: f"e{s}")
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).map(
+    lambda s: f"e{s}"
+)
 maybe = st.none() | texts
 dtypes = st.lists(st.sampled_from(sorted(BY_SHORT)), max_size=3)
 sources = st.none() | st.builds(
@@ -90,16 +92,23 @@ tensors = record(
     doc=maybe,
 )
 types = st.one_of(
-    st.tuples(st.sampled_from(sorted(BY_SHORT)), st.sampled_from(["", "[]", "[2]", "[2][2]", "?", " = 1", "[2] = [1, 1]"]))
+    st.tuples(
+        st.sampled_from(sorted(BY_SHORT)),
+        st.sampled_from(["", "[]", "[2]", "[2][2]", "?", " = 1", "[2] = [1, 1]"]),
+    )
     .map("".join)
     .filter(lambda t: not (t.startswith("str") and "?" in t)),
     st.dictionaries(names, st.integers(0, 2**32), min_size=1, max_size=3)
     .filter(lambda d: len(set(d.values())) == len(d))
     .map(lambda d: "enum {" + ", ".join(f"{k}: {v}" for k, v in d.items()) + "}"),
 )
-params = record(type=types, kind=st.sampled_from(["axis", "axes", "perm", "shape", "pads", "scalar"]), doc=maybe)
+params = record(
+    type=types, kind=st.sampled_from(["axis", "axes", "perm", "shape", "pads", "scalar"]), doc=maybe
+)
 strengths = st.sampled_from(["require", "expect"])
-rules = st.tuples(strengths, texts, record(when=maybe, why=maybe, source=sources)).map(lambda r: {r[0]: r[1]} | r[2])
+rules = st.tuples(strengths, texts, record(when=maybe, why=maybe, source=sources)).map(
+    lambda r: {r[0]: r[1]} | r[2]
+)
 
 
 def bodies() -> dict[str, st.SearchStrategy[Any]]:
@@ -143,7 +152,8 @@ def bodies() -> dict[str, st.SearchStrategy[Any]]:
 
 shapes = record(shape=texts | st.lists(texts, max_size=3), like=names)
 steps = record(
-    op=names, **{k: st.dictionaries(names, texts, max_size=2) for k in ("inputs", "absent", "params", "outputs")}
+    op=names,
+    **{k: st.dictionaries(names, texts, max_size=2) for k in ("inputs", "absent", "params", "outputs")},
 )
 decompositions = record(
     decomposition=st.just("parts"),
@@ -178,7 +188,9 @@ def test_generated_definitions_come_back(
         {"Any": OpDef.model_validate(op)},
         {"family": BaseDef.model_validate(base)},
         {"parts": Decomposition.model_validate(parts)},
-        backends_of({"HTP": {"id": 6, "letter": "H", "context": {"arch": "u32"}, "x": [1]}, "CPU": {"letter": "P"}}),
+        backends_of(
+            {"HTP": {"id": 6, "letter": "H", "context": {"arch": "u32"}, "x": [1]}, "CPU": {"letter": "P"}}
+        ),
         socs_of([{"chip": "SM8650", "htp_arch": 75}, {"chip": "A", "more": {"b": None}}]),
         retired_of({"rules": ["Any.C9", {"name": "Any.C8"}]}),
     )
@@ -195,7 +207,10 @@ def test_generated_definitions_come_back(
         rows.flush()
         found = load_catalog(connection)
     assert found == catalog and found.hash == catalog.hash
-    for before, after in ((catalog.own["Any"], found.own["Any"]), (catalog.bases["family"], found.bases["family"])):
+    for before, after in (
+        (catalog.own["Any"], found.own["Any"]),
+        (catalog.bases["family"], found.bases["family"]),
+    ):
         assert before == after
         assert list(before.model_dump(mode="json")) == list(after.model_dump(mode="json"))
         assert spec.dump(before) == spec.dump(after)
