@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from opdb.codegen.artifact import PATH
 from opdb.errors import OpdbError
 
 LOCK = "generated/.lock"
@@ -78,7 +79,7 @@ def recover(root: Path) -> Pending:
     pending = Pending()
     try:
         journal = json.loads((root / JOURNAL).read_text(encoding="utf-8"))
-        pending = Pending(frozenset(journal["sha256"]), frozenset(journal["paths"]))
+        pending = Pending(frozenset(journal["sha256"]), frozenset(filter(PATH.fullmatch, journal["paths"])))
     except FileNotFoundError:
         pass
     except (ValueError, KeyError, TypeError):
@@ -110,7 +111,7 @@ def prepare(root: Path, texts: Mapping[str, str], checksums: Iterable[str], pend
             _write(root / path, text, done)
         _sync(done)
     except OSError as error:
-        for leftover in [*done, root / JOURNAL]:
+        for leftover in done if pending.paths else [*done, root / JOURNAL]:
             with contextlib.suppress(OSError):
                 leftover.unlink(missing_ok=True)
         for folder in reversed(made):

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from opdb.codegen import formatters
-from opdb.codegen.artifact import ALL_OPS, Artifact
+from opdb.codegen.artifact import ALL_OPS, PATH, Artifact
 from opdb.errors import OpdbError
 
 NAME = "generated/MANIFEST.json"
@@ -66,6 +66,10 @@ def read(root: Path, specs: tuple[str, ...]) -> Manifest:
             str(name): Entry(str(e["unit"]), str(e["sha256"]), _expand(e["inputs"], specs))
             for name, e in raw["files"].items()
         }
+        for name in files:
+            path, _, region = name.partition("#")
+            if not PATH.fullmatch(path) or not (region or path.startswith("generated/")):
+                raise ValueError(name)
         return Manifest(str(raw["generator"]), {str(k): str(v) for k, v in raw["units"].items()}, files)
     except FileNotFoundError:
         return Manifest()

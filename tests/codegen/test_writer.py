@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -388,6 +391,45 @@ def test_a_damaged_manifest_is_named(mini: Catalog, tree: Path, files: Files) ->
         OpdbError, match=r"MANIFEST\.json is not a manifest .* delete it and run opdb generate"
     ):
         generate(mini, tree, [files(A)])
+
+
+def test_a_manifest_cannot_name_files_elsewhere(mini: Catalog, tree: Path, files: Files) -> None:
+    root, victim = tree / "checkout", tree / "victim.csv"
+    root.mkdir()
+    victim.write_text("a,b\n")
+    generate(mini, root, [files(A)])
+    book = root / "generated/MANIFEST.json"
+    book.write_text(book.read_text().replace("generated/tables/a.csv", "generated/../../victim.csv"))
+    with pytest.raises(OpdbError, match="is not a manifest"):
+        generate(mini, root, [files({})])
+    assert victim.exists()
+
+
+def test_a_killed_run_leaves_no_orphans(mini: Catalog, tree: Path, files: Files) -> None:
+    """New files are in place, the manifest is the old one, and the next run does not make them."""
+    generate(mini, tree, [files(A)])
+    script = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from conftest import HERE, catalog_of
+from opdb.codegen.artifact import Artifact, Target
+from opdb.codegen.writer import generate
+made = [Artifact(f"generated/new/b.{s}", "b\\n", ("x",), l) for s, l in (("md", "markdown"), ("csv", "csv"))]
+target = Target("files", "", whole=lambda catalog: made, reads=(Path(sys.argv[1], "conftest.py"),))
+generate(catalog_of(HERE / "specs"), Path(sys.argv[2]), [target], record=lambda _: os.kill(os.getpid(), signal.SIGKILL))
+"""
+    command = [sys.executable, "-c", script, str(Path(__file__).parent), str(tree)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert (tree / "generated/new/b.csv").exists()
+    generate(mini, tree, [files(A)])
+    assert check(mini, tree, [files(A)]) == []
+    assert sorted(p.name for p in (tree / "generated").iterdir()) == [
+        "MANIFEST.json",
+        "docs",
+        "python",
+        "tables",
+    ]
 
 
 def test_a_failing_target_is_named_and_nothing_is_written(mini: Catalog, tree: Path, files: Files) -> None:
