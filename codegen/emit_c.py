@@ -134,7 +134,8 @@ class Block:
         elif node.checked:
             return f"{CHECKED[node.value]}({self.expression(left)}, {self.expression(right)}, &ok)", ATOM
         own, symbol = STRENGTH[node.value], PLAIN.get(node.value, node.value)
-        return f"{self.expression(left, own)} {symbol} {self.expression(right, own + 1)}", own
+        wide = "(int64_t)" if is_narrow(left) and is_narrow(right) else ""
+        return f"{wide}{self.expression(left, NEGATE if wide else own)} {symbol} {self.expression(right, own + 1)}", own
 
     def _and(self, node: Node) -> tuple[str, int]:
         return self._junction(node, "&&", "")
@@ -223,8 +224,7 @@ class Block:
         if name == "range" and len(texts) == 1:
             texts.insert(0, "0")
         if name in ("min", "max") and node.type == FLOAT:
-            a, b = (self.expression(x, ADD) for x in args)
-            return f"{b} {'<' if name == 'min' else '>'} {a} ? {b} : {a}", IF
+            return f"opdb_real_{name}({', '.join(texts)})", ATOM
         row = FUNCTIONS[name]
         call = f"{row.c}({', '.join([*texts, *(['&ok'] if row.partial else [])])})"
         if row.result != INTS:
@@ -294,6 +294,15 @@ class Block:
         else:
             self.put(f"{result} = some_{result} ? opdb_{function}({result}, {text}) : {text};")
             self.put(f"some_{result} = true;")
+
+
+def is_narrow(node: Node) -> bool:
+    """Whether the C text of an int has C's type int, in which arithmetic must not be done."""
+    if node.kind == "if":
+        return is_narrow(node.args[0]) and is_narrow(node.args[2])
+    return (node.kind == "const" and node.type == INT and abs(node.value) < 2**31) or (
+        node.kind == "neg" and is_narrow(node.args[0])
+    )
 
 
 def parts(loops: tuple[Loop, ...]) -> tuple[Node, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -123,7 +124,7 @@ def unique(values: Ints) -> bool:
 
 
 def increasing(values: Ints) -> bool:
-    return all(a < b for a, b in zip(values, values[1:], strict=False))
+    return all(a < b for a, b in pairwise(values))
 
 
 def contains(values: Ints, value: int) -> bool:
@@ -170,18 +171,16 @@ def reduced(shape: Ints, axes: Ints, keep_dims: bool) -> list[int]:
     """``shape`` after a reduction over ``axes``; [1] if nothing is left (QNN: rank max(1, N - M))."""
     if not unique(axes) or not all(0 <= a < len(shape) for a in axes):
         raise Undecidable("an axis is out of range or given twice")
-    if keep_dims:
-        return [1 if i in axes else d for i, d in enumerate(shape)]
-    return [d for i, d in enumerate(shape) if i not in axes] or [1]
+    _short(list(shape))
+    kept = [1 if i in axes else d for i, d in enumerate(shape) if keep_dims or i not in axes]
+    return kept or [1]
 
 
 def expand(values: Ints, n: int) -> list[int]:
     """``values`` if it has ``n`` values, or its only value ``n`` times."""
-    if len(values) == n:
-        return list(values)
-    if len(values) != 1 or not 0 <= n <= MAX_LIST:
+    if len(values) not in (1, n) or not 0 <= n <= MAX_LIST:
         raise Undecidable(f"{len(values)} values cannot stand for {n}")
-    return [values[0]] * n
+    return list(values) if len(values) == n else [values[0]] * n
 
 
 class Let(Generic[T]):

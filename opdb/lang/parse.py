@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -34,6 +35,13 @@ from opdb.lang.nodes import (
 )
 
 MAX_LENGTH, MAX_NODES, MAX_DEPTH = 500, 200, 30
+MAX_LEVELS = 60  # of operators, one inside the other
+MAX_LIST = 64  # OPDB_MAX_LIST
+SHOWN = 120  # characters of a long text in messages
+
+
+#: What ``ast`` counts as nodes besides the parts of an expression.
+NO_PARTS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 
 class ExpressionError(Exception):
@@ -41,24 +49,30 @@ class ExpressionError(Exception):
 
     def __init__(self, message: str, text: str, column: int = 0) -> None:
         self.message, self.text, self.column = message, text, column
-        shown = text if len(text) <= 120 else text[:117] + "..."
-        caret = f"\n    {' ' * column}^" if column < 120 else ""
-        super().__init__(f"{message}\n    {shown}{caret}")
+        caret = f"\n    {' ' * column}^" if column < SHOWN else ""
+        super().__init__(f"{message}\n    {self.shown}{caret}")
+
+    @property
+    def shown(self) -> str:
+        """The text, cut where it is long."""
+        return self.text if len(self.text) <= SHOWN else self.text[: SHOWN - 3] + "..."
 
 
 def parse(text: str, scope: Scope, want: str | tuple[str, ...]) -> Node:
     """The typed node of ``text``, whose type must be (one of) ``want``."""
     _limits(text)
+    text = text.strip()
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         detail = error.msg if isinstance(error, SyntaxError) else "too deeply nested"
         column = max((getattr(error, "offset", None) or 1) - 1, 0)
         raise ExpressionError(f"cannot parse: {detail}", text, column) from None
-    if sum(1 for _ in ast.walk(tree)) > MAX_NODES * 3:
-        raise ExpressionError(f"an expression has at most {MAX_NODES} parts; use 'let' to name some", text)
+    _tree_limits(tree, text)
     wanted = (want,) if isinstance(want, str) else want
-    checker = _Checker(text, scope)
+    checker = _Checker(text, scope, wanted == (ROWS,))
     node = checker.visit(tree)
     if node.type not in wanted:
         if node.type == INT and FLOAT in wanted and node.kind == "const":
@@ -72,13 +86,28 @@ def _limits(text: str) -> None:
         raise ExpressionError(
             f"an expression has at most {MAX_LENGTH} characters, this one {len(text)}", text
         )
-    if not text.isprintable():
-        raise ExpressionError("an expression is one line of printable characters", repr(text))
+    for column, char in enumerate(text):
+        if not (char.isascii() and char.isprintable()):
+            place = f"{ascii(char)[1:-1]} at position {column + 1}"
+            raise ExpressionError(f"an expression is one line of printable ASCII characters, not {place}", ascii(text)[1:-1])
     depth = 0
     for column, char in enumerate(text):
         depth += (char in "([{") - (char in ")]}")
         if depth > MAX_DEPTH:
             raise ExpressionError(f"more than {MAX_DEPTH} nested brackets", text, column)
+
+
+def _tree_limits(tree: ast.expr, text: str) -> None:
+    """Bounds the number of parts and their nesting before anything recurses over them."""
+    level: list[ast.AST] = [tree]
+    parts = depth = 0
+    while level:
+        parts, depth = parts + len(level), depth + 1
+        level = [child for n in level for child in ast.iter_child_nodes(n) if not isinstance(child, NO_PARTS)]
+    if parts > MAX_NODES:
+        raise ExpressionError(f"an expression has at most {MAX_NODES} parts, this one {parts}; use 'let' to name some", text)
+    if depth > MAX_LEVELS:
+        raise ExpressionError(f"an expression has at most {MAX_LEVELS} levels, this one {depth}; use 'let' to name some", text)
 
 
 def _as_float(node: Node) -> Node:
@@ -87,13 +116,19 @@ def _as_float(node: Node) -> Node:
 
 def _fits(low: int, high: int) -> tuple[Range, bool]:
     """The range clipped to 64 bits, and whether clipping was needed."""
-    outside = low < INT64[0] or high > INT64[1]
-    return (max(low, INT64[0]), min(high, INT64[1])), outside
+    if low < INT64[0] or high > INT64[1]:
+        return (min(max(low, INT64[0]), 0), max(min(high, INT64[1]), 0)), True
+    return (low, high), False
+
+
+def _or_zero(range_: Range | None) -> Range | None:
+    """``range_`` with 0, which the C side goes on with where there is no value."""
+    return _union(range_, (0, 0))
 
 
 class _Checker:
-    def __init__(self, text: str, scope: Scope) -> None:
-        self.text, self.scope = text, scope
+    def __init__(self, text: str, scope: Scope, rows: bool) -> None:
+        self.text, self.scope, self.rows = text, scope, rows
         self.loops: dict[str, Name] = {}
 
     def fail(self, message: str, node: ast.AST) -> NoReturn:
@@ -167,7 +202,7 @@ class _Checker:
             return Node("slice", INTS, args, given, range=base.range, column=n.col_offset)
         index = self.want(n.slice, INT)
         result = {INTS: INT, ROWS: INTS, TENSORS: TENSOR}[base.type]
-        return Node("index", result, (base, index), range=base.range, checked=True, column=n.col_offset)
+        return Node("index", result, (base, index), range=_or_zero(base.range), checked=True, column=n.col_offset)
 
     # -- operators
 
@@ -176,8 +211,10 @@ class _Checker:
             return Node("not", BOOL, (self.want(n.operand, BOOL),), column=n.col_offset)
         if not isinstance(n.op, ast.USub):
             self.fail("only 'not' and '-' may stand before an expression", n)
+        if isinstance(n.operand, ast.Constant) and type(n.operand.value) is int and -n.operand.value == INT64[0]:
+            return Node("const", INT, value=INT64[0], range=(INT64[0], INT64[0]), column=n.col_offset)
         operand = self.want(n.operand, INT, FLOAT)
-        if operand.kind == "const":
+        if operand.kind == "const" and operand.value != INT64[0]:
             value = -operand.value
             return Node("const", operand.type, value=value, column=n.col_offset,
                         range=(value, value) if operand.type == INT else None)  # fmt: skip
@@ -260,7 +297,11 @@ class _Checker:
         return Node("if", then.type, (then, test, other), range=range_, column=n.col_offset)
 
     def _list(self, n: ast.List) -> Node:
+        if len(n.elts) > MAX_LIST:
+            self.fail(f"a list has at most {MAX_LIST} values, this one {len(n.elts)}", n)
         if n.elts and isinstance(n.elts[0], ast.List):
+            if not (self.scope.torch or self.rows):
+                self.fail("a list of lists is the value of a parameter only", n)
             rows = tuple(self.want(e, INTS) for e in n.elts)
             return Node("list", ROWS, rows, column=n.col_offset)
         elements = tuple(self.want(e, INT) for e in n.elts)
@@ -341,7 +382,8 @@ class _Checker:
         if function == "list" and len(loops) != 1:
             self.fail("a list comprehension has one 'for'", n)
         type_ = {"all": BOOL, "any": BOOL, "list": INTS}.get(function, INT)
-        range_ = body.range if function in ("list", "min", "max") else INT64 if function == "sum" else None
+        ranges = {"list": body.range, "min": _or_zero(body.range), "max": _or_zero(body.range), "sum": INT64}
+        range_ = ranges.get(function)
         checked = function not in ("all", "any")
         return Node(
             "comp",
@@ -383,7 +425,7 @@ def _arith_range(op: str, a: Range, b: Range) -> tuple[Range, bool]:
 
 def _call_range(row: Function, args: tuple[Node, ...]) -> Range | None:
     if row.name == "len":
-        return (0, 64)
+        return (0, 2**31 - 1)  # a parameter may hold more values than a rule can compute
     if row.name == "range":
         low = args[0].range or INT64
         high = args[-1].range or INT64

@@ -83,6 +83,9 @@ static inline double opdb_divide(double a, double b, bool *ok) {
     *ok = false;
     return 0.0;
 }
+/* As Python's min and max: the first where they are equal, or where one is no number. */
+static inline double opdb_real_min(double a, double b) { return b < a ? b : a; }
+static inline double opdb_real_max(double a, double b) { return b > a ? b : a; }
 static inline void opdb_push(opdb_list *list, int64_t value, bool *ok) {
     if (list->n >= OPDB_MAX_LIST) {
         *ok = false;
