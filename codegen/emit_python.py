@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from opdb.codegen.environment import python_string
 from opdb.lang.functions import FUNCTIONS
 from opdb.lang.nodes import FLOAT, STR, Loop, Name, Node, is_enum, walk
 from opdb.lang.printer import ADD, AND, ATOM, IF, OR, STRENGTH, strength
@@ -75,7 +76,7 @@ def constant(node: Node) -> str:
     if node.type in ("dtype", "encoding"):
         return f'"{node.value}"'
     if node.type == STR:
-        return '"' + node.value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return python_string(node.value)
     return str(node.value) if is_enum(node.type) else repr(node.value)
 
 
@@ -116,7 +117,8 @@ def _text(node: Node, names: Names) -> str:
         return f" {kind} ".join(sub(a, (AND if kind == "and" else OR) + 1) for a in args)
     if kind == "compare":
         if args[0].type == "ints":
-            return "not " * (node.value[0] == "!=") + f"same({sub(args[0])}, {sub(args[1])})"
+            same = f"same({sub(args[0])}, {sub(args[1])})"
+            return f"not {same}" if node.value[0] == "!=" else same
         terms = [sub(a, ADD) for a in args]
         return terms[0] + "".join(f" {op} {t}" for op, t in zip(node.value, terms[1:], strict=True))
     if kind == "in":

@@ -161,6 +161,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "validate": _preamble(op, used, texts),
         "rules": rules,
         "backends": backends,
+        "backend_names": [python_string(b["name"]) for b in backends],
         "infer": {"outputs": infer, "preamble": _preamble(op, used_by_infer, texts)},
         "uninferable": [s.name for s in op.outputs if s.name not in {i.output for i in op.inferences}],
         "checks": sorted(checks, key=lambda n: (n[0].islower(), n)),

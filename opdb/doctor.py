@@ -51,7 +51,7 @@ def _native() -> dict[str, Any]:
         from opdb.runtime import native
     except OpdbError as error:
         return _row("C kernels", None, str(error), "pip install -e . (needs a C compiler)")
-    return _row("C kernels", f"{native.lib.opdb_num_entries} ops")
+    return _row("C kernels", f"{native.number_of_ops()} ops")
 
 
 def _library(backend: str) -> dict[str, Any]:

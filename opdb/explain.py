@@ -23,23 +23,44 @@ def explain(catalog: Catalog, rule_id: str) -> dict[str, Any]:
     op_name, _, rule = rule_id.partition(".")
     if op_name not in catalog.ops:
         close = difflib.get_close_matches(op_name, catalog.ops, 1)
-        raise OpdbError(f"unknown op '{op_name}'" + (f"; did you mean '{close[0]}'?" if close else "; 'opdb query ops' lists them"))
+        raise OpdbError(
+            f"unknown op '{op_name}'"
+            + (f"; did you mean '{close[0]}'?" if close else "; 'opdb query ops' lists them")
+        )
     op = catalog.compiled(op_name)
     if rule not in op.rule_ids():
         close = difflib.get_close_matches(rule, op.rule_ids(), 1)
-        hint = f"; did you mean '{op_name}.{close[0]}'?" if close else f"; {op_name} has {', '.join(op.rule_ids())}"
+        hint = (
+            f"; did you mean '{op_name}.{close[0]}'?"
+            if close
+            else f"; {op_name} has {', '.join(op.rule_ids())}"
+        )
         raise OpdbError(f"unknown rule '{rule_id}'{hint}")
     facts: dict[str, Any] = {"rule": rule_id, "op": op_name, "package": op.definition.package}
-    written = next((r for r in (*op.ranks, *op.rules, *(x for b in op.backend_rules.values() for x in b)) if r.id == rule), None)
+    written = next(
+        (
+            r
+            for r in (*op.ranks, *op.rules, *(x for b in op.backend_rules.values() for x in b))
+            if r.id == rule
+        ),
+        None,
+    )
     if written is not None:
         return facts | _of_rule(op, written)
     if rule in STRUCTURE:
         slots = [f"{s.name}{' (optional)' if s.optional else ''}{' (variadic)' if s.variadic else ''}"
                  for s in (op.inputs if rule == "INPUTS" else op.outputs)]  # fmt: skip
         params = [f"{p.name}: {p.definition.type}" for p in op.params]
-        return facts | {"asks": STRUCTURE[rule], "definition": params if rule == "PARAMS" else slots, "source": op.definition.source}
+        return facts | {
+            "asks": STRUCTURE[rule],
+            "definition": params if rule == "PARAMS" else slots,
+            "source": op.definition.source,
+        }
     backend = rule.removeprefix("TYPES_")
-    rows = [f"{r.id}: " + ", ".join(f"{s} {'|'.join(c)}" for s, c in r.cells.items()) for r in op.type_rows[backend]]
+    rows = [
+        f"{r.id}: " + ", ".join(f"{s} {'|'.join(c)}" for s, c in r.cells.items())
+        for r in op.type_rows[backend]
+    ]
     return facts | {
         "asks": TYPES_SENTENCE.format(backend),
         "backend": backend,

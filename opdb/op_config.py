@@ -239,7 +239,12 @@ def _flatten(data: Any, where: str) -> list[Any]:
 
 
 def _tensor_json(t: TensorConfig) -> dict[str, Any]:
-    out: dict[str, Any] = {"name": t.name, "dtype": BY_SHORT[t.dtype].qnn, "shape": list(t.shape), "type": t.type}
+    out: dict[str, Any] = {
+        "name": t.name,
+        "dtype": BY_SHORT[t.dtype].qnn,
+        "shape": list(t.shape),
+        "type": t.type,
+    }
     if t.data is not None:
         out["data"] = t.data.tolist() if hasattr(t.data, "tolist") else t.data
     if t.quant is not None:

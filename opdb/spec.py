@@ -1,4 +1,4 @@
-"""YAML files <-> models, with positions.  The only module that knows the YAML library.
+"""YAML files <-> models, with the places of faults.
 
 ``read_folder`` reads everything and reports all faults of all files together (SpecError).
 """
@@ -6,48 +6,33 @@
 from __future__ import annotations
 
 import difflib
-import io
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent, NodeEvent, ScalarEvent
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
+from opdb.document import At, Document, dump_data, parse_document
 from opdb.errors import Problem, SpecError
 from opdb.model import BaseDef, Decomposition, OpDef, resolve
 
-MAX_BYTES = 256 * 1024
-MAX_NESTING = 24
 #: What under specs/ defines the catalogue: folders of one model per file, and files of their own form.
 KINDS = ("bases", "decompositions", "ops")
 SIDE_FILES = ("backends", "retired", "socs")
 M = TypeVar("M", bound=BaseModel)
-Path_ = tuple[str | int, ...]
-
-
-@dataclass(frozen=True)
-class Document:
-    """One YAML file: its data as plain Python, and where each path in it stands (line, column from 1)."""
-
-    path: str  # as shown in messages: relative to the folder that was read
-    text: str
-    data: Any
-    places: Mapping[Path_, tuple[int, int]] = field(repr=False)
-
-    def problem(self, at: Path_, message: str, offset: int = 0) -> Problem:
-        """A fault at a path of the data, or at the nearest enclosing place that has a position."""
-        while at and at not in self.places:
-            at = at[:-1]
-        line, column = self.places.get(at, (1, 1))
-        return Problem(self.path, line, column + offset, message)
+__all__ = [
+    "Document",
+    "SpecSet",
+    "dump",
+    "gather",
+    "load",
+    "parse_document",
+    "read_folder",
+    "reread",
+    "spec_paths",
+]
 
 
 @dataclass(frozen=True)
@@ -67,96 +52,6 @@ class SpecSet:
         return self.documents[f"{kind}/{name}.yaml"]
 
 
-def parse_document(text: str, path: str) -> Document:
-    """The data of one YAML text.  Raises SpecError for what is not plain YAML 1.2 data."""
-    if len(text.encode()) > MAX_BYTES:
-        raise SpecError([Problem(path, 0, 0, f"a spec file has at most {MAX_BYTES // 1024} KiB")])
-    _refuse_features(text, path)
-    yaml = YAML(typ="rt", pure=True)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            node: Node | None = yaml.compose(io.StringIO(text))
-            loaded = yaml.load(io.StringIO(text))
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise SpecError([Problem(path, line, column, _yaml_message(error))]) from None
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise SpecError([Problem(path, 1, 1, f"not YAML: {error}")]) from None
-    places: dict[Path_, tuple[int, int]] = {}
-    if node is not None:
-        _places(node, (), places)
-    return Document(path, text, _plain(loaded), places)
-
-
-def _refuse_features(text: str, path: str) -> None:
-    yaml = YAML(typ="rt", pure=True)
-    depth = 0
-    try:
-        for event in yaml.parse(io.StringIO(text)):
-            anchored = isinstance(event, NodeEvent) and getattr(event, "anchor", None)
-            tagged = getattr(event, "tag", None) if not isinstance(event, ScalarEvent) or event.tag else None
-            line, column = event.start_mark.line + 1, event.start_mark.column + 1
-            if isinstance(event, AliasEvent) or anchored:
-                raise SpecError(
-                    [
-                        Problem(
-                            path,
-                            line,
-                            column,
-                            "anchors and aliases (& and *) are not allowed; write [S...], not [*S]",
-                        )
-                    ]
-                )
-            if tagged and not str(tagged).startswith("tag:yaml.org,2002:"):
-                raise SpecError([Problem(path, line, column, f"tags are not allowed: {tagged}")])
-            name = type(event).__name__
-            depth += name.endswith("StartEvent") - name.endswith("EndEvent")
-            if depth > MAX_NESTING:
-                raise SpecError([Problem(path, line, column, f"nested deeper than {MAX_NESTING} levels")])
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise SpecError([Problem(path, line, column, _yaml_message(error))]) from None
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise SpecError([Problem(path, 1, 1, f"not YAML: {str(error).splitlines()[0]}")]) from None
-
-
-def _yaml_message(error: MarkedYAMLError) -> str:
-    problem = (error.problem or "not YAML").split("\n")[0]
-    if "duplicate key" in problem:
-        return problem.split(" with value")[0].replace("found duplicate key", "the key is given twice:")
-    return f"not YAML: {problem}" + "; an expression with [ ] { } or ', ' inside {...} needs quotes" * (
-        "flow" in str(error)
-    )
-
-
-def _places(node: Node, at: Path_, out: dict[Path_, tuple[int, int]]) -> None:
-    out.setdefault(at, (node.start_mark.line + 1, node.start_mark.column + 1))
-    if isinstance(node, MappingNode):
-        for key, value in node.value:
-            name = key.value
-            _places(value, (*at, name), out)
-            out[(*at, name, "__key__")] = (key.start_mark.line + 1, key.start_mark.column + 1)
-    elif isinstance(node, SequenceNode):
-        for i, value in enumerate(node.value):
-            _places(value, (*at, i), out)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (dict, CommentedMap)):
-        return {(k if isinstance(k, str) else str(k)): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, CommentedSeq)):
-        return [_plain(v) for v in value]
-    if isinstance(value, bool) or value is None:
-        return value
-    for kind in (int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return str(value)
-
-
 def load(model: type[M], document: Document) -> M:
     """The model in a document; SpecError with all faults and their places."""
     if not isinstance(document.data, dict):
@@ -168,7 +63,7 @@ def load(model: type[M], document: Document) -> M:
 
 
 def _pydantic_problem(document: Document, model: type[BaseModel], error: dict[str, Any]) -> Problem:
-    at: Path_ = tuple(p for p in error["loc"] if (p in ("[key]",)) is False)
+    at: At = tuple(p for p in error["loc"] if (p in ("[key]",)) is False)
     message = str(error["msg"]).removeprefix("Value error, ")
     # Unions add the name of the alternative to the place; drop what is not in the file.
     while at and at not in document.places:
@@ -294,25 +189,4 @@ def dump(model: BaseModel) -> str:
     data = model.model_dump(mode="json")
     first = ("op", "base", "decomposition", "package", "extends")
     data = {k: data[k] for k in first if k in data} | {k: v for k, v in data.items() if k not in first}
-    yaml = YAML(typ="rt", pure=True)
-    yaml.width, yaml.default_flow_style = 4096, False
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    out = io.StringIO()
-    yaml.dump(_styled(data, ()), out)
-    return out.getvalue()
-
-
-def _styled(value: Any, at: Path_) -> Any:
-    """Shapes, rows and samples in flow style; the rest in block style."""
-    if isinstance(value, dict):
-        flow = (len(at) >= 2 and at[0] == "samples") or (len(at) == 5 and at[2] == "dtypes")
-        out = CommentedMap((k, _styled(v, (*at, k))) for k, v in value.items())
-        if flow:
-            out.fa.set_flow_style()
-        return out
-    if isinstance(value, list):
-        seq = CommentedSeq(_styled(v, (*at, i)) for i, v in enumerate(value))
-        if all(not isinstance(v, (dict, list)) for v in value) or (at and at[0] == "samples" and len(at) > 1):
-            seq.fa.set_flow_style()
-        return seq
-    return value
+    return dump_data(data)

@@ -48,9 +48,8 @@ def demo(
 
     _title(f"3. through ExecuTorch's own flow with opdb's builders, {d.SOC}, the .pte on the emulation")
     comparison, compiled = d.run_in_executorch(program, inputs, reference, f"ExecuTorch {d.SOC}")
-    print(
-        f"{len(compiled.pte)} bytes; delegated: {', '.join(compiled.delegated)}; on the host: {', '.join(compiled.not_delegated) or 'nothing'}"
-    )
+    host = ", ".join(compiled.not_delegated) or "nothing"
+    print(f"{len(compiled.pte)} bytes; delegated: {', '.join(compiled.delegated)}; on the host: {host}")
     several = torch.nn.LayerNorm([8, 6])
     block = (torch.randn(2, 4, 8, 6),)
     with torch.no_grad():

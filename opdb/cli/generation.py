@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from opdb.cli.options import Db, Json, Ops, Specs, known_op, synced
 from opdb.cli.output import print_json
+
+if TYPE_CHECKING:
+    from opdb.codegen.writer import Record
 
 
 def add_to(app: typer.Typer) -> None:
@@ -70,10 +74,8 @@ def generate(
             raise typer.Exit(1)
         return
 
-    def record(records: object) -> None:
-        opened.record_artifacts(
-            [ArtifactRecord(r.path, r.target, r.key, r.sha256, r.inputs) for r in records]
-        )  # type: ignore[attr-defined]
+    def record(records: Sequence[Record]) -> None:
+        opened.record_artifacts([ArtifactRecord(r.path, r.target, r.key, r.sha256, r.inputs) for r in records])
 
     outcome = writer.generate(catalog, root, TARGETS, only=only, ops=ops, force=force, record=record)
     if json:

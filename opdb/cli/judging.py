@@ -174,6 +174,7 @@ def print_coverage(coverage: Any) -> None:
             if r.module or r.line:
                 print(f"{'':10}   at {' '.join(p for p in (r.module, r.line) if p)}")
     counts = ", ".join(f"{coverage.count(v)} {v}" for v in ("supported", "rejected", "host"))
+    graphs = f"{coverage.partitions} graph{'s' * (coverage.partitions != 1)}"
     print(
-        f"{len(coverage.rows)} nodes: {counts}; {coverage.partitions} graph{'s' * (coverage.partitions != 1)} on {coverage.backend} {coverage.soc or ''}".rstrip()
+        f"{len(coverage.rows)} nodes: {counts}; {graphs} on {coverage.backend} {coverage.soc or ''}".rstrip()
     )

@@ -70,7 +70,8 @@ def _html(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str)
         return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
 
     head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-    style = "<style>body{font:14px sans-serif}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:2px 6px;text-align:left}</style>"
+    rules = "td,th{border:1px solid #ccc;padding:2px 6px;text-align:left}"
+    style = f"<style>body{{font:14px sans-serif}}table{{border-collapse:collapse}}{rules}</style>"
     body = "\n".join(tr((cell(r[c]) for c in columns), "td") for r in rows)
     return (
         f"{head}{style}\n<h1>{html.escape(title)}</h1>\n<table>\n{tr(columns, 'th')}\n{body}\n</table></html>"

@@ -41,7 +41,9 @@ def register(
 
     from opdb.executorch.visitor import OpdbVisitor
 
-    names = {edge: name for name in targets for edge in _edge_names(name)}
+    wanted = tuple(targets)
+    names = {edge: name for name in wanted for edge in _edge_names(name)}
+    names |= {name: name for name in wanted}  # a spec of the copying form itself goes first
     registry = node_visitor_manager._node_visitor_dict
     stock = {edge: registry[edge] for edge in names if edge in registry}
     visitor = type(

@@ -8,6 +8,7 @@ arguments renumbered; then the rules are checked on what the backend really gets
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,10 +19,12 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_AXIS_ORDER,
     QCOM_BITWIDTH,
     QCOM_OFFSET,
+    QCOM_QUANT_ATTRS,
     QCOM_SCALE,
     QCOM_SCALE_OFFSET,
 )
 
+from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch import layout
 from opdb.op_config import Quant
@@ -60,7 +63,7 @@ class FxNodeView:
                 value = schema.default_value
             else:
                 raise Rejection(f"the argument {name} of {self.target} is missing")
-            return self._argument(name, value)
+            return self._argument(name, str(schema.type), value)
         raise Rejection(f"{self.target} has no argument {name} in this version of PyTorch")
 
     def result(self, index: int) -> TensorRef:
@@ -116,37 +119,53 @@ class FxNodeView:
             t.dim() == len(self.order or ()) or t.numel() == 1 for t in tensors
         )
 
-    def _argument(self, name: str, value: Any) -> Any:
-        if isinstance(value, torch.fx.Node):
-            return self._operand(value)
+    def _argument(self, name: str, kind: str, value: Any) -> Any:
+        """``value`` as mappings read it.  ``kind``: torch's spelling; ex) Optional[Tensor], List[int]."""
+        if value is None:
+            return None
+        if "Tensor" in kind:
+            if isinstance(value, (list, tuple)):
+                return [None if v is None else self._operand(name, v) for v in value]
+            return self._operand(name, value)
+        if isinstance(value, torch.dtype):
+            return DTYPES.get(value, str(value))
+        if isinstance(value, (torch.layout, torch.device, torch.memory_format)):
+            return str(value)
         if isinstance(value, (list, tuple)):
-            items = [self._argument("", v) for v in value]
-            if self.in_stored_order and name in layout.DIMS:
-                return layout.renumber(items, self.order or ())
-            return items
-        if isinstance(value, torch.SymInt):
-            raise Rejection(f"the argument {name} is not known before the program runs")
-        if isinstance(value, int) and self.in_stored_order and name in layout.DIMS:
+            return self._renumbered(name, [_number(name, v) for v in value])
+        value = _number(name, value)
+        if "List[int]" in kind and isinstance(value, int):
+            return self._renumbered(name, [value])
+        if kind in ("number", "float", "Optional[number]", "Optional[float]"):
+            return float(value)
+        return self._renumbered(name, value)
+
+    def _renumbered(self, name: str, value: Any) -> Any:
+        if self.in_stored_order and name in layout.DIMS:
             return layout.renumber(value, self.order or ())
-        if isinstance(value, (torch.dtype, torch.layout, torch.device, torch.memory_format)):
-            return str(value).removeprefix("torch.")
         return value
 
-    def _operand(self, node: torch.fx.Node) -> TensorRef:
-        source = self._visitor.get_node(node)
+    def _operand(self, name: str, value: Any) -> TensorRef:
+        if not isinstance(value, torch.fx.Node):
+            raise Rejection(f"{name} = {value} is a number where ExecuTorch's edge graph has a tensor")
+        source = self._visitor.get_node(value)
         program = self._visitor.edge_program
         static = is_parameter(source, program) and not is_mutable_buffer_input(source, program)
-        value = source.meta["val"]
-        if isinstance(value, (tuple, list)):
+        tensor = source.meta["val"]
+        if isinstance(tensor, (tuple, list)):
             raise Rejection(f"{source.name} has several results and is read as one")
-        return self._ref(source, 0, get_parameter(source, program) if static else value, static)
+        return self._ref(source, 0, get_parameter(source, program) if static else tensor, static)
 
     def _ref(self, source: torch.fx.Node, index: int, value: Any, static: bool) -> TensorRef:
         if any(isinstance(d, torch.SymInt) for d in value.shape):
             raise Rejection(f"{source.name} has a dimension that is not known before the program runs")
         shape = tuple(int(d) for d in value.shape) or (1,)  # a scalar is [1] to QNN
-        if self.in_stored_order and (not static or len(shape) == len(self.order or ())):
-            shape = layout.stored(shape, self.order)
+        order = (
+            self.order
+            if self.in_stored_order and (not static or len(shape) == len(self.order or ()))
+            else None
+        )
+        shape = layout.stored(shape, order)
         encoding, config = self._visitor.get_quant_encoding_conf(source, self.node)
         dtype = lookup(self._visitor.get_data_type(value, config).name)
         if dtype is None:
@@ -154,9 +173,18 @@ class FxNodeView:
         key = (str(source.name), index)
         self._sources[key] = source
         quant = _quant(encoding.name, config) if config else None
+        if quant is not None and quant.axis is not None:  # ExecuTorch's config speaks of QNN's layout already
+            axis = int(source.meta[QCOM_QUANT_ATTRS][QCOM_AXIS]) % len(shape)
+            quant = replace(quant, axis=axis if order is None else order.index(axis))
         if quant is not None:
             self._encodings[quant] = (encoding, config)
         return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape)
+
+
+def _number(name: str, value: Any) -> Any:
+    if isinstance(value, (torch.fx.Node, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        raise Rejection(f"the argument {name} is not known before the program runs")
+    return value
 
 
 def _quant(encoding: str, config: dict[str, Any]) -> Quant:

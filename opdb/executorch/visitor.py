@@ -17,7 +17,14 @@ import numpy as np
 import torch
 from executorch.backends.qualcomm.builders.node_visitor import NodeVisitor
 from executorch.backends.qualcomm.builders.utils import get_parameter
-from executorch.backends.qualcomm.utils.constants import QCOM_DATA, QCOM_INSERTED_PERMUTE, QCOM_QUANT_ATTRS
+from executorch.backends.qualcomm.utils.constants import (
+    QCOM_AXIS,
+    QCOM_DATA,
+    QCOM_INSERTED_PERMUTE,
+    QCOM_OFFSET,
+    QCOM_QUANT_ATTRS,
+    QCOM_SCALE,
+)
 from torch._subclasses.fake_tensor import FakeTensor
 
 from opdb.dtypes import BY_SHORT
@@ -45,6 +52,7 @@ SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i
 PACKAGE = "qti.aisw"
 NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
 STATIC = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_STATIC
+PER_TENSOR = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
 UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
 
 
@@ -218,11 +226,10 @@ class Sink:
         if ref.key is None:
             if ref.fill is None:
                 raise Rejection("a static tensor without data")
-            if BY_SHORT[ref.dtype].quantized:
-                raise Rejection("a constant of a quantised type without an encoding")
             self.made += 1
-            array = np.full(ref.shape, ref.fill, BY_SHORT[ref.dtype].numpy)
-            return self._static(f"{self.view.name}_opdb_constant{self.made}", ref, array, UNDEFINED, {})
+            stored, encoding, config = _encoded(ref.dtype, ref.fill)
+            array = np.full(ref.shape, stored, BY_SHORT[ref.dtype].numpy)
+            return self._static(f"{self.view.name}_opdb_constant{self.made}", ref, array, encoding, config)
         source = self.view.source(ref)
         steps = list(ref.transforms)
         tensor = get_parameter(source, self.visitor.edge_program).detach()
@@ -231,6 +238,10 @@ class Sink:
         name = f"{source.name}_opdb" + "".join(f"_{s.kind[0]}{'x'.join(map(str, s.values))}" for s in steps)
         encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
         self.visitor.get_data_type(tensor, config)  # settles config's dtype
+        if ref.quant is not None and ref.quant.axis is not None:
+            if any(s.kind == "reshape" for s in steps):
+                raise Rejection(f"{source.name} has an encoding per axis and cannot be reshaped")
+            config[QCOM_AXIS] = ref.quant.axis
         if isinstance(tensor, FakeTensor):  # while partitioning there is no data yet
             return self._static(name, ref, None, encoding, config)
         if config:
@@ -257,6 +268,15 @@ def _dtype(short: str) -> Any:
     if found is None:
         raise Rejection(f"ExecuTorch has no tensors of type {BY_SHORT[short].qnn}")
     return found
+
+
+def _encoded(dtype: str, value: float) -> tuple[float, Any, dict[str, Any]]:
+    """What is stored for ``value``, exactly, and the encoding: of a quantised type, 0 or 1 times a scale."""
+    if not BY_SHORT[dtype].quantized:
+        return value, UNDEFINED, {}
+    if value < 0 and dtype.startswith("u"):
+        raise Rejection(f"a constant below zero of the type {BY_SHORT[dtype].qnn}")
+    return float(np.sign(value)), PER_TENSOR, {QCOM_SCALE: abs(value) or 1.0, QCOM_OFFSET: 0}
 
 
 def _add_param(wrapper: Any, p: ParamConfig) -> None:

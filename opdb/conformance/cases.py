@@ -1,0 +1,248 @@
+"""Conformance cases of one op, as data: configs that are accepted, and configs that break one rule.
+
+Deterministic: the same definitions give the same cases, ids and data.  A rule that no config breaks alone is
+listed as implied by the rules that break with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from opdb.catalog import Catalog
+from opdb.compiled import CompiledOp, TypeRow, expand_row
+from opdb.conformance.damage import Damages
+from opdb.conformance.samples import sample_config, slot_of
+from opdb.conformance.search import Base, Broken, Search
+from opdb.op_config import OpConfig, from_json, to_json
+from opdb.store.records import CaseRecord
+from opdb.validate import Target, check
+
+#: The chip that is asked about where none is named.
+DEFAULT_SOCS = ("SM8650",)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question: an op config for a target, and the rules that it breaks (none: it is accepted).
+
+    ``backend`` '' asks for the op definition alone.  ``note`` says how the config came about.
+    """
+
+    id: str  # ex) LayerNorm-sample0-HTP.FP16.2-SM8650
+    config: OpConfig
+    kind: str  # positive, negative
+    backend: str = ""
+    soc: str = ""
+    type_row: str = ""  # ex) HTP.FP16.2
+    rules: tuple[str, ...] = ()  # ex) LayerNorm.C3; of a positive case: warnings
+    note: str = ""
+
+    @property
+    def op(self) -> str:
+        return self.config.op
+
+    @property
+    def target(self) -> Target:
+        return Target(self.backend or None, self.soc or None)
+
+    def record(self) -> CaseRecord:
+        """The case as SQL keeps it."""
+        config = json.dumps(to_json(replace(self.config, id=self.id)), sort_keys=True)
+        more = {"backend": self.backend, "soc": self.soc, "type_row": self.type_row, "rules": self.rules}
+        return CaseRecord(self.id, self.op, self.kind, config, **more)  # type: ignore[arg-type]
+
+
+def read_config(text: str) -> OpConfig:
+    """The op config of a stored case."""
+    return replace(from_json(json.loads(text)), id=None)
+
+
+@dataclass(frozen=True)
+class Implication:
+    """``rule`` is broken by no case alone: ``implied_by`` breaks with it."""
+
+    rule: str
+    implied_by: str
+    why: str
+
+
+@dataclass(frozen=True)
+class CaseSet:
+    """All cases of one op, and what they cannot show."""
+
+    op: str
+    cases: tuple[Case, ...]
+    implications: tuple[Implication, ...]
+    unbroken: tuple[str, ...]  # rules that no config was found to break
+
+
+@lru_cache(maxsize=64)
+def cases(catalog: Catalog, op: str, socs: tuple[str, ...] = DEFAULT_SOCS) -> CaseSet:
+    """The cases of one op for the given chips.  Raises KeyError for an unknown op."""
+    return _Cases(catalog, op, socs).run()
+
+
+def broken_rules(config: OpConfig, backend: str, soc: str) -> tuple[str, ...]:
+    """The full ids of the rules that a config breaks, warnings included; each once."""
+    verdict = check(config, Target(backend or None, soc or None))
+    return tuple(dict.fromkeys(v.rule for v in verdict.violations))
+
+
+class _Cases:
+    def __init__(self, catalog: Catalog, op: str, socs: tuple[str, ...]) -> None:
+        self.catalog, self.op, self.socs = catalog, op, socs
+        self.compiled: CompiledOp = catalog.compiled(op)
+        self.samples = range(len(self.compiled.definition.samples))
+        self.damages = Damages(self.compiled, _chips(catalog))
+
+    def run(self) -> CaseSet:
+        search = Search(self.compiled, self.damages, broken_rules)
+        plain = list(self._plain())
+        documented: list[Case] = []
+        for backend in self.compiled.type_rows:
+            for soc in self._socs(backend):
+                documented += self._documented(backend, soc)
+        unbound = [replace(c, backend="", soc="") for c in documented if self._is_sound(c.config)]
+        search.op_rules([_base(c, c.config) for c in plain or unbound])
+        for backend in self.compiled.type_rows:
+            first = self._socs(backend)[0]
+            group = [c for c in documented if (c.backend, c.soc, c.kind) == (backend, first, "positive")]
+            search.backend_rules(backend, [_base(c, c.config) for c in group])
+        negative = list(self._negative(search))
+        return CaseSet(
+            self.op,
+            (*plain, *documented, *negative),
+            tuple(Implication(*i) for i in search.implications()),
+            search.unbroken(),
+        )
+
+    def _socs(self, backend: str) -> tuple[str, ...]:
+        known = self.catalog.backends.get(backend)
+        return self.socs if known is not None and known.per_soc else ("",)
+
+    def _is_sound(self, config: OpConfig) -> bool:
+        return not broken_rules(config, "", "")
+
+    # -- accepted configs
+
+    def _plain(self) -> Iterator[Case]:
+        """The samples in the types of the kernel: all in the first one, then one sample for each other."""
+        kernel = self.compiled.definition.kernel
+        kinds = sorted(kernel.dtypes, key=lambda d: d != "f32") if kernel is not None else []
+        wanted = [(s, d, d) for i, d in enumerate(kinds) for s in ([i % len(self.samples)] if i else self.samples)]
+        if "bool8" in kinds:  # comparisons, and logical operations
+            wanted += [(s, d, "bool8") for s in self.samples for d in (kinds[0], "bool8")]
+        for sample, dtype, output in dict.fromkeys(wanted):
+            yield from self._in_kernel_type(sample, dtype, output)
+
+    def _in_kernel_type(self, sample: int, dtype: str, output: str) -> Iterator[Case]:
+        dtypes = {s.name: (s.definition.dtype or [output if s.output else dtype])[0] for s in self.compiled.slots}
+        config = sample_config(self.compiled, sample, dtypes)
+        name = dtype if dtype == output else f"{dtype}.{output}"
+        if self._is_sound(config):
+            yield Case(f"{self.op}-sample{sample}-{name}", config, "positive")
+
+    def _documented(self, backend: str, soc: str) -> Iterator[Case]:
+        """Each sample in each type row, in the first combination that is accepted; then the other combinations."""
+        for row in self.compiled.type_rows[backend]:
+            combos = sorted(expand_row(row), key=self._truth_last)
+            used = set()
+            for sample in self.samples:
+                tried = (self._case(backend, soc, row, sample, i, c) for i, c in enumerate(combos))
+                best = next((c for c in tried if c.kind == "positive"), None)
+                best = best or self._rejected(backend, soc, row, sample, combos)
+                if best is not None:
+                    used.add(_dtypes(best.config))
+                    yield replace(best, id=f"{self.op}-sample{sample}-{row.id}{_dash(soc)}")
+            for i, combo in enumerate(combos):
+                tried = (self._case(backend, soc, row, s, i, combo) for s in self.samples)
+                fresh = next((c for c in tried if c.kind == "positive" and _dtypes(c.config) not in used), None)
+                if fresh is not None:
+                    used.add(_dtypes(fresh.config))
+                    yield fresh
+
+    def _truth_last(self, combo: Mapping[str, str]) -> bool:
+        """Rows that leave the type of a truth value open: bool8 comes first."""
+        return not any(combo[s.name] == "bool8" for s in self.compiled.outputs)
+
+    def _case(self, backend: str, soc: str, row: TypeRow, sample: int, i: int, combo: Mapping[str, str]) -> Case:
+        ident = f"{self.op}-sample{sample}-{row.id}.{i + 1}{_dash(soc)}"
+        config = sample_config(self.compiled, sample, combo)
+        case = self._judged(Case(ident, config, "positive", backend, soc, row.id))
+        if case.kind == "positive":
+            return case
+        return next((c for c in self._repaired(case) if c.kind == "positive"), case)
+
+    def _judged(self, case: Case) -> Case:
+        verdict = check(case.config, case.target)
+        rules = tuple(dict.fromkeys(v.rule for v in verdict.violations))
+        kind = "positive" if verdict.verdict == "accept" else "negative"
+        return replace(case, kind=kind, rules=rules)
+
+    def _repaired(self, case: Case) -> Iterator[Case]:
+        """The case with other encodings and places of data, which a type row does not state."""
+        if not all(r.partition(".")[2] in self._on_attributes for r in case.rules):
+            return
+        once = list(self.damages.attributes(case.config))
+        for _, config in once:
+            yield self._judged(replace(case, config=config))
+        for _, config in once:
+            for _, again in self.damages.attributes(config):
+                yield self._judged(replace(case, config=again))
+
+    @property
+    def _on_attributes(self) -> frozenset[str]:
+        """The rules that read an encoding or where data is."""
+        rules = [r for rules in self.compiled.backend_rules.values() for r in rules]
+        words = (".static", ".symmetric", ".encoding", ".axis")
+        return frozenset(r.id for r in rules if any(w in r.text for w in words))
+
+    def _rejected(
+        self, backend: str, soc: str, row: TypeRow, sample: int, combos: list[dict[str, str]]
+    ) -> Case | None:
+        """A sample that the op takes and the backend does not: the combination that breaks the fewest rules."""
+        made = [self._case(backend, soc, row, sample, i, c) for i, c in enumerate(combos)]
+        sound = [c for c in made if self._is_sound(c.config)]
+        return min(sound, key=lambda c: len(c.rules), default=None)
+
+    # -- broken configs
+
+    def _negative(self, search: Search) -> Iterator[Case]:
+        count: dict[str, int] = {}
+        for rule, broken in search.found():
+            n = count[rule] = count.get(rule, -1) + 1
+            for soc in (broken.soc, *(s for s in self.socs[1:] if broken.soc == self.socs[0])):
+                if broken_rules(broken.config, broken.backend, soc) == broken.rules:
+                    yield self._broken(f"{self.op}-{rule.partition('.')[2]}-{n}{_dash(soc)}", broken, soc)
+
+    def _broken(self, ident: str, broken: Broken, soc: str) -> Case:
+        row = next((r.id for r in self.compiled.type_rows.get(broken.backend, ()) if _fits(r, broken.config)), "")
+        case = Case(ident, broken.config, "negative", broken.backend, soc, row, note=broken.note)
+        return self._judged(case)
+
+
+def _chips(catalog: Catalog) -> tuple[str, ...]:
+    """One chip for each Hexagon version, oldest first."""
+    known = [s for s in catalog.socs.values() if s.htp_arch is not None]
+    by_arch = {s.htp_arch: s.chip for s in reversed(known)}
+    return tuple(by_arch[a] for a in sorted(a for a in by_arch if a is not None))
+
+
+def _base(case: Case, config: OpConfig) -> Base:
+    return Base(case.id, config, case.soc, (case.id.split("-")[1], "/".join(_dtypes(config)), case.type_row))
+
+
+def _dtypes(config: OpConfig) -> tuple[str, ...]:
+    return tuple(t.dtype for t in (*config.inputs, *config.outputs) if t.type != "NULL")
+
+
+def _fits(row: TypeRow, config: OpConfig) -> bool:
+    tensors = [t for t in (*config.inputs, *config.outputs) if t.type != "NULL"]
+    return all(t.dtype in row.cells.get(slot_of(t), ()) for t in tensors)
+
+
+def _dash(soc: str) -> str:
+    return f"-{soc}" if soc else ""

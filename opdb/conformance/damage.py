@@ -1,0 +1,302 @@
+"""One step away from a good op config: every small change of a type, size, encoding, parameter, presence or SoC.
+
+The outputs follow by inference where they can, so that a change breaks as few rules as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opdb.compiled import CompiledOp, Param
+from opdb.conformance.samples import ABSENT, encoding, slot_of, with_outputs
+from opdb.dtypes import BY_SHORT
+from opdb.op_config import MAX_DIM, MAX_RANK, OpConfig, ParamConfig, Quant, TensorConfig
+
+#: Types that no row of any op has: they break rules on types alone.
+FOREIGN = ("f64", "i64", "bf16")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A changed config, judged for ``soc``; ``what`` says the change; ex) axes[0] = 3."""
+
+    what: str
+    config: OpConfig
+    soc: str
+    kind: str  # of what was changed: attribute, presence, dtype, shape, param, output, soc
+
+
+class Damages:
+    """All damages to configs of one op.  ``socs`` are the chips to try where a verdict depends on one."""
+
+    def __init__(self, compiled: CompiledOp, socs: tuple[str, ...]) -> None:
+        self.compiled, self.socs = compiled, socs
+        self.kinds = {p.name: p.definition.kind for p in compiled.params}
+        self.pool = _dtype_pool(compiled)
+
+    def of(self, config: OpConfig, soc: str, names: frozenset[str] | None = None) -> Iterator[Damage]:
+        """Every one-step damage, in a fixed order, without repetition; with ``names`` only to these things."""
+        seen = {config}
+        kinds = {"attribute": self.attributes, "presence": self._presence, "dtype": self._dtypes,
+                 "shape": self._shapes, "param": self._params, "output": self._outputs}  # fmt: skip
+        for kind, each in kinds.items():
+            for what, changed in each(config):
+                if names is not None and damaged(what) not in names:
+                    continue
+                changed = self._completed(changed) if kind in ("dtype", "shape", "param") else changed
+                if changed not in seen:
+                    seen.add(changed)
+                    yield Damage(what, changed, soc, kind)
+        for other in self.socs if soc else ():
+            if other != soc and (names is None or "SoC" in names):
+                yield Damage(f"SoC {other}", config, other, "soc")
+
+    def attributes(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
+        """Changes of an input's encoding and of where its data is: what a type row leaves open."""
+        for i, tensor in enumerate(config.inputs):
+            if tensor.type == ABSENT:
+                continue
+            other = "NATIVE" if tensor.type == "STATIC" else "STATIC"
+            yield f"{tensor.name} is {other}", _input(config, i, replace(tensor, type=other))
+            if BY_SHORT[tensor.dtype].quantized:
+                for quant in _encodings(tensor):
+                    yield f"{tensor.name}: {_shown(quant)}", _input(config, i, replace(tensor, quant=quant))
+
+    def _completed(self, config: OpConfig) -> OpConfig:
+        """The config with inferred outputs; as it is where they do not follow."""
+        dtypes = {s.name: "f32" for s in self.compiled.outputs} | {slot_of(t): t.dtype for t in config.outputs}
+        try:
+            made = with_outputs(config, self.compiled, dtypes)
+        except (OverflowError, ValueError):
+            made = None
+        fits = made is not None and all(
+            len(t.shape) <= MAX_RANK and all(d <= MAX_DIM for d in t.shape) for t in made.outputs
+        )
+        return made if made is not None and fits else config
+
+    # -- tensors
+
+    def _dtypes(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
+        """One tensor's type, then the type of all tensors that have the same."""
+        for i, tensor in enumerate(config.inputs):
+            if tensor.type != ABSENT:
+                for dtype in self.pool[slot_of(tensor)]:
+                    yield f"{tensor.name}: {dtype}", _input(config, i, _typed(tensor, dtype))
+        for old in dict.fromkeys(t.dtype for t in (*config.inputs, *config.outputs)):
+            for new in dict.fromkeys(d for pool in self.pool.values() for d in pool):
+                inputs = tuple(_typed(t, new) if t.dtype == old else t for t in config.inputs)
+                outputs = tuple(_typed(t, new) if t.dtype == old else t for t in config.outputs)
+                yield f"{old} becomes {new}", replace(config, inputs=inputs, outputs=outputs)
+
+    def _shapes(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
+        for i, tensor in enumerate(config.inputs):
+            if tensor.type != ABSENT:
+                for shape in _shapes(tensor.shape):
+                    yield f"{tensor.name}: {list(shape)}", _input(config, i, replace(tensor, shape=shape))
+        sizes = dict.fromkeys(d for t in config.inputs for d in t.shape)
+        for old in sizes:
+            for new in (old - 1, old + 1, 2 * old):
+                yield f"size {old} becomes {new}", _resized(config, old, new)
+        for rank in (5, 6):
+            yield f"rank {rank}", self._lifted(config, rank)
+
+    def _lifted(self, config: OpConfig, rank: int) -> OpConfig:
+        """All inputs but weights with leading ones up to ``rank``; axes count from there."""
+        plain = [t for t in config.inputs if t.type == "NATIVE"]
+        by = max(0, rank - max((t.rank for t in plain), default=rank))
+        inputs = tuple(replace(t, shape=(1,) * by + t.shape) if t in plain else t for t in config.inputs)
+        outputs = tuple(replace(t, shape=(1,) * by + t.shape) for t in config.outputs)
+        params = []
+        for p in config.params:
+            kind = self.kinds.get(p.name)
+            if kind == "axis" and p.shape is None:
+                p = replace(p, value=p.value + by)
+            elif kind in ("axes", "perm") and p.shape is not None:
+                head = tuple(range(by)) if kind == "perm" else ()
+                value = head + tuple(v + by for v in p.value)
+                p = replace(p, value=value, shape=(len(value),))
+            params.append(p)
+        return replace(config, inputs=inputs, outputs=outputs, params=tuple(params))
+
+    def _presence(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
+        given = {slot_of(t): i for i, t in enumerate(config.inputs) if t.type != ABSENT}
+        for i, tensor in enumerate(config.inputs):
+            if tensor.type != ABSENT:
+                gone = replace(tensor, type=ABSENT, quant=None, shape=())
+                yield f"{tensor.name} is omitted", _input(config, i, gone)
+                rest = config.inputs[:i] + config.inputs[i + 1 :]
+                yield f"{tensor.name} is taken away", replace(config, inputs=rest)
+        for slot in self.compiled.inputs:
+            if slot.optional and slot.name not in given:
+                for dtype in self.pool[slot.name]:
+                    for n in dict.fromkeys(d for t in config.outputs for d in (*t.shape[-1:], t.rank)):
+                        tensor = TensorConfig(slot.name, dtype, (n,), "STATIC", quant=encoding(dtype))
+                        kept = tuple(t for t in config.inputs if slot_of(t) != slot.name)
+                        yield f"{slot.name}: {dtype} [{n}]", replace(config, inputs=(*kept, tensor))
+        first = config.inputs[0]
+        extra = tuple(replace(first, name=f"extra{i}") for i in range(len(self.compiled.inputs)))
+        yield "inputs too many", replace(config, inputs=config.inputs + extra)
+
+    def _outputs(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
+        outputs = config.outputs
+        yield "no outputs", replace(config, outputs=())
+        yield "an output too many", replace(config, outputs=(*outputs, replace(outputs[0], name="extra")))
+        if len(outputs) > 1:
+            yield "an output too few", replace(config, outputs=outputs[:-1])
+        again = replace(outputs[-1], name=f"{slot_of(outputs[-1])}[{len(outputs)}]")
+        yield "an output twice", replace(config, outputs=(*outputs, again))
+        for i, tensor in enumerate(outputs):
+            changed = [(f"{tensor.name}: {d}", _typed(tensor, d)) for d in self.pool[slot_of(tensor)]]
+            changed += [(f"{tensor.name}: {list(s)}", replace(tensor, shape=s)) for s in _shapes(tensor.shape)]
+            for what, t in changed:
+                yield what, replace(config, outputs=(*outputs[:i], t, *outputs[i + 1 :]))
+
+    # -- parameters
+
+    def _params(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
+        given = {p.name: p for p in config.params}
+        for param in self.compiled.params:
+            p = given.get(param.name)
+            rest = tuple(q for q in config.params if q.name != param.name)
+            if p is not None:
+                yield f"{param.name} is left out", replace(config, params=rest)
+                other = "i32" if p.dtype != "i32" else "u32"
+                wrong = ParamConfig(p.name, other, 0 if p.shape is None else (0,) * len(p.value), p.shape)
+                yield f"{p.name}: {other}", replace(config, params=(*rest, wrong))
+            for value in _values(param, p, config):
+                made = _param(param, value)
+                yield f"{param.name} = {_short(value)}", replace(config, params=(*rest, made))
+        unknown = ParamConfig("no_such_parameter", "u32", 0)
+        yield "an unknown parameter", replace(config, params=(*config.params, unknown))
+
+
+def damaged(what: str) -> str:
+    """The thing that a damage is to: a slot, a parameter, SoC...; ex) xs of "xs[1]: u8"."""
+    return what.split(" ")[0].rstrip(":").partition("[")[0]
+
+
+def _dtype_pool(compiled: CompiledOp) -> Mapping[str, tuple[str, ...]]:
+    """For each slot the types that rows of any backend, or its definition, give it; and foreign ones."""
+    rows = [r for rows in compiled.type_rows.values() for r in rows]
+    return {
+        s.name: tuple(
+            dict.fromkeys([*s.definition.dtype, *(d for r in rows for d in r.cells[s.name]), *FOREIGN])
+        )
+        for s in compiled.slots
+    }
+
+
+def _input(config: OpConfig, i: int, tensor: TensorConfig) -> OpConfig:
+    return replace(config, inputs=(*config.inputs[:i], tensor, *config.inputs[i + 1 :]))
+
+
+def _typed(tensor: TensorConfig, dtype: str) -> TensorConfig:
+    """The tensor in another type; an encoding other than the usual one stays."""
+    old, new = tensor.quant, encoding(dtype)
+    unusual = old is not None and new is not None and old.encoding != "SCALE_OFFSET"
+    return replace(tensor, dtype=dtype, quant=old if unusual else new)
+
+
+def _shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    for i, d in enumerate(shape):
+        for new in dict.fromkeys((d + 1, d - 1, 2 * d, 1, 0)):
+            if new != d and new >= 0:
+                yield (*shape[:i], new, *shape[i + 1 :])
+    yield (1, *shape)
+    yield (*shape, 1)
+    if shape:
+        yield shape[1:]
+        yield shape[:-1]
+        yield ()
+
+
+def _resized(config: OpConfig, old: int, new: int) -> OpConfig:
+    """Every size ``old`` becomes ``new``, in inputs and outputs."""
+
+    def change(t: TensorConfig) -> TensorConfig:
+        return replace(t, shape=tuple(max(new, 0) if d == old else d for d in t.shape))
+
+    return replace(
+        config, inputs=tuple(map(change, config.inputs)), outputs=tuple(map(change, config.outputs))
+    )
+
+
+def _encodings(tensor: TensorConfig) -> Iterator[Quant]:
+    """Symmetric and not; along each axis; of fewer bits; in blocks."""
+    plain = encoding(tensor.dtype)
+    assert plain is not None
+    scale = plain.scale[0]
+    yield Quant("SCALE_OFFSET", (scale,), (0,))
+    yield Quant("SCALE_OFFSET", (scale,), (-7,))
+    bits = min(4, BY_SHORT[tensor.dtype].bits)
+    yield Quant("BW_SCALE_OFFSET", (scale,), (0,), bits=bits)
+    for axis, size in enumerate(tensor.shape):
+        for offset in (0, -7):
+            yield Quant("AXIS_SCALE_OFFSET", (scale,) * size, (offset,) * size, axis)
+        yield Quant("BW_AXIS_SCALE_OFFSET", (scale,) * size, (0,) * size, axis, bits)
+        yield Quant("BLOCKWISE_EXPANSION", (scale,) * size, (0,) * size, axis)
+    yield Quant("BLOCK", (scale,), (0,), block_size=tensor.shape or (1,))
+
+
+def _shown(quant: Quant) -> str:
+    axis = "" if quant.axis is None else f" along axis {quant.axis}"
+    return f"{quant.encoding}{axis}, offset {quant.offset[0] if quant.offset else 0}"
+
+
+def _values(param: Param, given: ParamConfig | None, config: OpConfig) -> Iterator[Any]:
+    """Values to try: around the present one, at the edges of what ranks and sizes allow, absurd ones."""
+    d = param.definition
+    if d.enum:
+        yield from (*sorted(d.enum.values()), max(d.enum.values()) + 1)
+    elif d.dims:
+        if given is not None and given.shape is not None:
+            yield from _lists(given, len(d.dims))
+    elif d.base == "bool8":
+        yield from (True, False)
+    elif d.base.startswith(("f", "bf")):
+        yield from (-1.0, 0.0, 0.5, 2.0)
+    else:
+        rank = max((t.rank for t in config.inputs), default=0)
+        yield from dict.fromkeys((0, 1, 2, 3, 4, 5, 7, rank, 2**31))
+
+
+def _lists(given: ParamConfig, rank: int) -> Iterator[Any]:
+    assert given.shape is not None
+    values = list(given.value)
+    width = given.shape[1] if rank == 2 else 1
+
+    def nested(flat: list[Any]) -> Any:
+        return flat if rank == 1 else [flat[i : i + width] for i in range(0, len(flat), max(width, 1))]
+
+    for i, v in enumerate(values):
+        for new in dict.fromkeys((0, 1, 2, 3, 5, 6, 7, v + 1, v + 4)):
+            if new != v:
+                yield nested([*values[:i], new, *values[i + 1 :]])
+    if len(values) > 1:
+        yield nested(values[::-1])
+        yield nested([values[0]] * len(values))
+    if rank == 1:
+        yield values[:-1]
+        yield []
+        yield [*values, *values[-1:]]
+        yield [*values, *[v + 1 for v in values[-1:]]]
+        yield [*values[:-1], *[v - 1 for v in values[-1:] if v > 0]]
+    else:
+        yield [*nested(values), values[:width]]
+
+
+def _param(param: Param, value: Any) -> ParamConfig:
+    d = param.definition
+    if not d.dims:
+        return ParamConfig(param.name, d.base, value)
+    if len(d.dims) == 1:
+        return ParamConfig(param.name, d.base, tuple(value), (len(value),))
+    width = len(value[0]) if value else 0
+    return ParamConfig(param.name, d.base, tuple(v for row in value for v in row), (len(value), width))
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,57 @@
+"""Expressions of a compiled op as Python functions of an op config: guards of rules, tolerances.
+
+They are compiled once, from the text that the generator of validators writes for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opdb.codegen.emit_python import expression
+from opdb.codegen.rules_python import reading
+from opdb.compiled import CompiledOp
+from opdb.generated import validators
+from opdb.lang.nodes import INT, Name, Node
+from opdb.op_config import OpConfig
+from opdb.runtime import checks
+from opdb.runtime.binding import Context, bind
+from opdb.runtime.checks import Report, Undecidable
+
+Reader = Callable[[OpConfig, Context], dict[str, Any]]
+
+
+def reader(compiled: CompiledOp, nodes: Mapping[str, Node]) -> Reader:
+    """A function of (op config, context) -> the value of each node; None for one that is undecidable.
+
+    It raises Undecidable for a config that cannot be bound at all (INPUTS, PARAMS, OUTPUTS).
+    """
+    names = dict(compiled.scope.names) | {"arch": Name(INT), "sdk": Name(INT)}
+    arguments = [s.name for s in compiled.inputs] + [p.name for p in compiled.params]
+    arguments += [s.name for s in compiled.outputs]
+    lines = [f"def read({', '.join(arguments)}, arch, sdk):"]
+    lines += [f"    {p.name}_given = {p.name} is not None" for p in compiled.params]
+    lines += [f"    {b.symbol} = {reading(b.value)}" for b in compiled.binds]
+    for p in compiled.params:
+        if p.default is not None:
+            value = expression(p.default, names)
+            lines += [f"    if {p.name} is None:", f"        {p.name} = default(lambda: {value})"]
+    lines += [f"    {name} = Let(lambda: {expression(node, names)})" for name, node in compiled.lets]
+    pairs = [f"{key!r}: default(lambda: {expression(node, names)})" for key, node in nodes.items()]
+    lines.append(f"    return {{{', '.join(pairs)}}}")
+    space: dict[str, Any] = dict(vars(checks)) | {
+        label: value for p in compiled.params for label, value in p.definition.enum.items()
+    }
+    exec(compile("\n".join(lines), f"<expressions of {compiled.name}>", "exec"), space)
+    module = validators.module(compiled.name)
+    signature = None if module is None else module.SIGNATURE
+
+    def read(config: OpConfig, context: Context) -> dict[str, Any]:
+        report = Report(compiled.name)
+        values = None if signature is None else bind(config, signature, report)
+        if values is None:
+            raise Undecidable("; ".join(v.message for v in report.violations))
+        found: dict[str, Any] = space["read"](*values, context.arch, context.sdk)
+        return found
+
+    return read

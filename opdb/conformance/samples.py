@@ -1,0 +1,154 @@
+"""Samples of a spec -> op configs: one data type per slot, outputs by inference, encodings for quantised types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from opdb.compiled import CompiledOp, Param, Slot
+from opdb.dtypes import BY_SHORT
+from opdb.errors import OpdbError
+from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.runtime.checks import Undecidable
+from opdb.validate import infer
+
+#: The real numbers that a quantised sample tensor spans: 256 or 65536 steps over [-4, 4).
+SPAN = 8.0
+ABSENT = "NULL"
+
+
+def sample_config(compiled: CompiledOp, sample: int, dtypes: Mapping[str, str]) -> OpConfig:
+    """The op config of one sample, with a data type (short name) for each slot.
+
+    Omitted optional inputs before a given one are NULL tensors; later ones are left out.  Weights
+    (``weights``) are STATIC.  Raises OpdbError for a sample whose outputs cannot be inferred.
+    """
+    values = compiled.definition.samples[sample]
+    held = weights(compiled)
+    inputs: list[TensorConfig] = []
+    for slot in compiled.inputs:
+        inputs += _tensors(slot, values.get(slot.name), dtypes[slot.name], slot.name in held)
+    while inputs and inputs[-1].type == ABSENT:
+        inputs.pop()
+    params = tuple(_param(compiled, p, values[p.name]) for p in compiled.params if p.name in values)
+    config = OpConfig(compiled.name, tuple(inputs), params, package=compiled.definition.package)
+    outputs = [t for s in compiled.outputs for t in _tensors(s, values.get(s.name), dtypes[s.name], False)]
+    made = with_outputs(replace(config, outputs=tuple(outputs)), compiled, dtypes)
+    if made is None:
+        raise OpdbError(f"specs/ops/{compiled.name}.yaml: samples[{sample}]: its outputs cannot be inferred")
+    return encoded(compiled, made)
+
+
+def weights(compiled: CompiledOp) -> frozenset[str]:
+    """The inputs that a model holds as constants: optional ones, and those quantised along an axis."""
+    quant = compiled.definition.quant
+    return frozenset(
+        s.name
+        for s in compiled.inputs
+        if s.optional or (isinstance(quant.get(s.name), dict) and "axis" in quant[s.name])
+    )
+
+
+def _tensors(slot: Slot, value: Any, dtype: str, static: bool) -> list[TensorConfig]:
+    if value is None:
+        return [] if slot.output else [TensorConfig(slot.name, dtype, (), ABSENT)]
+    kind = "STATIC" if static else "NATIVE"
+    if slot.variadic:
+        return [TensorConfig(f"{slot.name}[{i}]", dtype, tuple(s), kind) for i, s in enumerate(value)]
+    return [TensorConfig(slot.name, dtype, tuple(value), kind)]
+
+
+def _param(compiled: CompiledOp, param: Param, value: Any) -> ParamConfig:
+    d = param.definition
+    if d.enum:
+        return ParamConfig(param.name, d.base, d.enum[str(value)])
+    if not d.dims:
+        return ParamConfig(param.name, d.base, _scalar(value, d.base))
+    shape = [len(value)] if len(d.dims) == 1 else [len(value), len(value[0]) if value else 0]
+    flat = value if len(d.dims) == 1 else [v for row in value for v in row]
+    return ParamConfig(param.name, d.base, tuple(_scalar(v, d.base) for v in flat), tuple(shape))
+
+
+def _scalar(value: Any, dtype: str) -> Any:
+    if dtype == "bool8":
+        return bool(value)
+    return float(value) if BY_SHORT[dtype].qnn.startswith(("FLOAT", "BFLOAT")) else value
+
+
+def slot_of(tensor: TensorConfig) -> str:
+    """The slot that a tensor of a case is for; ex) xs[1] -> xs."""
+    return tensor.name.partition("[")[0]
+
+
+def with_outputs(config: OpConfig, compiled: CompiledOp, dtypes: Mapping[str, str]) -> OpConfig | None:
+    """``config`` with the outputs that follow from its inputs and parameters; None where they do not.
+
+    An output that a spec does not infer, and the attributes of those that were there, are kept.
+    """
+    try:
+        shapes: Mapping[str, Any] = infer(config) if compiled.inferences else {}
+    except Undecidable:
+        return None
+    outputs: list[TensorConfig] = []
+    for slot in compiled.outputs:
+        old = [t for t in config.outputs if slot_of(t) == slot.name]
+        if slot.name not in shapes:
+            outputs += old
+            continue
+        fresh = TensorConfig(slot.name, dtypes[slot.name], ())
+        if not slot.variadic:
+            made = [(slot.name, shapes[slot.name])]
+        else:
+            made = [(f"{slot.name}[{i}]", s) for i, s in enumerate(shapes[slot.name])]
+        for i, (name, shape) in enumerate(made):
+            if any(d < 0 for d in shape):
+                return None
+            like = old[min(i, len(old) - 1)] if old else fresh
+            outputs.append(replace(like, name=name, shape=tuple(shape)))
+    return replace(config, outputs=tuple(outputs))
+
+
+def encoded(compiled: CompiledOp, config: OpConfig) -> OpConfig:
+    """``config`` with an encoding on each tensor of a quantised type, and on no other."""
+    first = {slot_of(t): encoding(t.dtype) for t in (*config.inputs, *config.outputs)}
+
+    def fitting(t: TensorConfig) -> TensorConfig:
+        if not BY_SHORT[t.dtype].quantized or t.type == ABSENT:
+            return replace(t, quant=None)
+        rule = compiled.definition.quant.get(slot_of(t))
+        scale = _product(rule, first) if t.dtype == "sq32" and isinstance(rule, dict) else None
+        return replace(t, quant=encoding(t.dtype, scale))
+
+    return replace(config, inputs=_each(config.inputs, fitting), outputs=_each(config.outputs, fitting))
+
+
+def _each(tensors: Sequence[TensorConfig], change: Any) -> tuple[TensorConfig, ...]:
+    return tuple(change(t) for t in tensors)
+
+
+def _product(rule: Mapping[str, Any], encodings: Mapping[str, Quant | None]) -> float | None:
+    """The value of a scale that a spec derives: ``x.scale * weight.scale``."""
+    scale = 1.0
+    for factor in str(rule.get("scale", "")).split("*"):
+        match = re.fullmatch(r"\s*(\w+)\.scale\s*", factor)
+        of = encodings.get(match[1]) if match else None
+        if of is None:
+            return None
+        scale *= of.scale[0]
+    return scale
+
+
+def encoding(dtype: str, scale: float | None = None) -> Quant | None:
+    """SCALE_OFFSET over [-4, 4) for a quantised type of up to 16 bits; None for a type that is not quantised.
+
+    Unsigned types put zero in the middle, so they are not symmetric; 32 bits have ``scale`` or 2**-16.
+    """
+    kind = BY_SHORT[dtype]
+    if not kind.quantized:
+        return None
+    if kind.bits == 32:
+        return Quant("SCALE_OFFSET", (scale or 2.0**-16,), (0,))
+    offset = -(2 ** (kind.bits - 1)) if kind.qnn.startswith("U") else 0
+    return Quant("SCALE_OFFSET", (SPAN / 2**kind.bits,), (offset,))

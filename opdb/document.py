@@ -1,0 +1,173 @@
+"""YAML text -> plain data with the place of every part, in one pass; plain data -> canonical YAML text.
+
+The only module that knows the YAML library.  A document is data alone: YAML 1.2, no anchors, aliases, tags or
+merges, no key twice, bounded in size and depth.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from ruamel.yaml.nodes import ScalarNode
+
+from opdb.errors import Problem, SpecError
+
+MAX_BYTES = 256 * 1024
+MAX_NESTING = 24
+At = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """One YAML file: its data as plain Python, and where each path in it stands (line, column from 1)."""
+
+    path: str  # as shown in messages: relative to the folder that was read
+    text: str
+    data: Any
+    places: Mapping[At, tuple[int, int]] = field(repr=False)
+
+    def problem(self, at: At, message: str, offset: int = 0) -> Problem:
+        """A fault at a path of the data, or at the nearest enclosing place that has a position."""
+        while at and at not in self.places:
+            at = at[:-1]
+        line, column = self.places.get(at, (1, 1))
+        return Problem(self.path, line, column + offset, message)
+
+
+def parse_document(text: str, path: str) -> Document:
+    """The data of one YAML text.  Raises SpecError for what is not plain YAML 1.2 data."""
+    if len(text.encode()) > MAX_BYTES:
+        raise SpecError([Problem(path, 0, 0, f"a spec file has at most {MAX_BYTES // 1024} KiB")])
+    reader = _Reader(path)
+    try:
+        data = reader.document(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise SpecError([Problem(path, line, column, _message(error))]) from None
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise SpecError([Problem(path, 1, 1, f"not YAML: {str(error).splitlines()[0]}")]) from None
+    return Document(path, text, data, reader.places)
+
+
+def _message(error: MarkedYAMLError) -> str:
+    problem = (error.problem or "not YAML").split("\n")[0]
+    cure = "; an expression with [ ] { } or ', ' inside {...} needs quotes" if "flow" in str(error) else ""
+    return f"not YAML: {problem}{cure}"
+
+
+class _Reader:
+    """Builds data from the events of the parser."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.yaml = YAML(typ="safe", pure=True)
+        self.places: dict[At, tuple[int, int]] = {}
+        self.events: Iterator[Event] = iter(())
+
+    def document(self, text: str) -> Any:
+        self.events = self.yaml.parse(io.StringIO(text))
+        data: Any = None
+        documents = 0
+        for event in self.events:
+            if isinstance(event, DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise self.refusal(event, "a file holds one document: no second '---'")
+                data = self.value(next(self.events), (), 0)
+        return data
+
+    def refusal(self, event: Event, message: str) -> SpecError:
+        mark = event.start_mark
+        return SpecError([Problem(self.path, mark.line + 1, mark.column + 1, message)])
+
+    def value(self, event: Event, at: At, depth: int) -> Any:
+        self.check(event, depth)
+        self.places.setdefault(at, (event.start_mark.line + 1, event.start_mark.column + 1))
+        if isinstance(event, ScalarEvent):
+            return self.scalar(event)
+        if isinstance(event, SequenceStartEvent):
+            items: list[Any] = []
+            while not isinstance(inner := next(self.events), SequenceEndEvent):
+                items.append(self.value(inner, (*at, len(items)), depth + 1))
+            return items
+        out: dict[str, Any] = {}
+        while not isinstance(key := next(self.events), MappingEndEvent):
+            name = self.key(key, out)
+            self.places[(*at, name, "__key__")] = (key.start_mark.line + 1, key.start_mark.column + 1)
+            out[name] = self.value(next(self.events), (*at, name), depth + 1)
+        return out
+
+    def key(self, event: Event, taken: Mapping[str, Any]) -> str:
+        if not isinstance(event, ScalarEvent):
+            raise self.refusal(
+                event, "a key is one word; an expression with [ ] { } or ', ' inside {...} needs quotes"
+            )
+        self.check(event, 0)
+        name = str(event.value)
+        if name in taken:
+            raise self.refusal(event, f'the key is given twice: "{name}"')
+        if name == "<<":
+            raise self.refusal(event, "merge keys (<<) are not allowed; 'extends' shares what a family has")
+        return name
+
+    def check(self, event: Event, depth: int) -> None:
+        if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
+            raise self.refusal(event, "anchors and aliases (& and *) are not allowed; write [S...], not [*S]")
+        tag = getattr(event, "tag", None)
+        if tag is not None and str(tag) != "None":
+            raise self.refusal(event, f"tags are not allowed: {tag}")
+        if depth > MAX_NESTING:
+            raise self.refusal(event, f"nested deeper than {MAX_NESTING} levels")
+        assert isinstance(event, (ScalarEvent, SequenceStartEvent, MappingStartEvent))
+
+    def scalar(self, event: ScalarEvent) -> Any:
+        """The number, boolean, null or text that YAML 1.2 sees in a scalar."""
+        tag = self.yaml.resolver.resolve(ScalarNode, event.value, event.implicit)
+        if str(tag) in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp"):
+            return str(event.value)
+        node = ScalarNode(tag, event.value, event.start_mark, event.end_mark)
+        value = self.yaml.constructor.construct_object(node)
+        return value if value is None or isinstance(value, (bool, int, float)) else str(event.value)
+
+
+def dump_data(data: Any) -> str:
+    """The canonical YAML text: two spaces, lists of plain values, rows and samples on one line."""
+    yaml = YAML(typ="rt", pure=True)
+    yaml.width, yaml.default_flow_style = 4096, False
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    out = io.StringIO()
+    yaml.dump(_styled(data, ()), out)
+    return out.getvalue()
+
+
+def _styled(value: Any, at: At) -> Any:
+    """Shapes, rows and samples in flow style; the rest in block style."""
+    if isinstance(value, dict):
+        flow = (len(at) >= 2 and at[0] == "samples") or (len(at) == 5 and at[2] == "dtypes")
+        out = CommentedMap((k, _styled(v, (*at, k))) for k, v in value.items())
+        if flow:
+            out.fa.set_flow_style()
+        return out
+    if isinstance(value, list):
+        seq = CommentedSeq(_styled(v, (*at, i)) for i, v in enumerate(value))
+        if all(not isinstance(v, (dict, list)) for v in value) or (at and at[0] == "samples" and len(at) > 1):
+            seq.fa.set_flow_style()
+        return seq
+    return value

@@ -1,0 +1,45 @@
+"""Runs the real command in a process of its own: what a user types, and what the shell sees."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def opdb(tmp_path: Path) -> Run:
+    """``opdb(*args, stdin=..., env=..., cwd=...)`` on a database of the test's own."""
+
+    def run(*args: str, stdin: str | None = None, env: dict[str, str] | None = None, cwd: Path | None = None,
+            prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:  # fmt: skip
+        environment = {**os.environ, "OPDB_URL": f"sqlite:///{tmp_path / 'cli.db'}", "COLUMNS": "200", **(env or {})}
+        command = [*prefix, sys.executable, "-m", "opdb", *args]
+        return subprocess.run(
+            command, input=stdin, capture_output=True, text=True, env=environment, cwd=cwd or ROOT, timeout=300, check=False
+        )
+
+    return run
+
+
+@pytest.fixture
+def loaded(opdb: Run) -> Run:
+    """The same, with the specs loaded."""
+    assert opdb("init").returncode == 0
+    return opdb
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    """The only line on stderr of a user's mistake: exit 2, nothing on stdout, no traceback."""
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]

@@ -1,0 +1,145 @@
+"""Every command has help; the main ones answer as the contract says, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import ROOT, Run
+
+COMMANDS = (
+    "init", "sync", "lint", "add-op", "generate", "query", "show", "explain", "doctor", "validate", "check",
+    "conformance run", "conformance report", "executorch env", "executorch table", "demo",
+    "db upgrade", "db check", "db dump", "db restore",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(opdb: Run, command: str) -> None:
+    done = opdb(*command.split(), "--help")
+    assert done.returncode == 0
+    assert "Usage: " in done.stdout
+
+
+def test_every_command_is_listed_and_described(opdb: Run) -> None:
+    import typer
+
+    from opdb.cli import _register, app
+
+    if not app.registered_commands:
+        _register()
+    group = typer.main.get_command(app)
+    found = []
+    for name, command in sorted(group.commands.items()):  # type: ignore[attr-defined]
+        children = getattr(command, "commands", None)
+        for child, sub in (children or {"": command}).items():
+            found.append(f"{name} {child}".strip())
+            assert sub.help, f"{name} {child} has no help"
+    assert sorted(found) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("args", [("--help",), ("query", "ops"), ("show", "Relu")])
+def test_light_commands_load_nothing_heavy(loaded: Run, args: tuple[str, ...]) -> None:
+    heavy = {"torch", "numpy", "executorch", "alembic"}
+    code = (
+        "import sys\nsys.argv = ['opdb', *%r]\n"
+        "from opdb.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted(set(sys.modules) & %r), file=sys.stderr)" % (args, heavy)
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stderr.strip().splitlines()[-1] == "[]"
+
+
+def test_init_then_query(loaded: Run) -> None:
+    rows = json.loads(loaded("query", "ops", "--json").stdout)
+    assert [r["op"] for r in rows][:2] == ["Concat", "Conv2d"]
+    assert len(rows) == 14
+    assert loaded("query", "ops", "--format", "csv", "--columns", "op").stdout.splitlines()[:2] == ["op", "Concat"]
+    assert loaded("query", "ops", "--format", "md").stdout.startswith("| op | ")
+    assert loaded("query", "ops", "--format", "html").stdout.startswith("<!doctype html>")
+
+
+def test_sync_twice_changes_nothing(loaded: Run) -> None:
+    report = json.loads(loaded("sync", "--json").stdout)
+    assert (report["added"], report["changed"], report["removed"]) == ([], [], [])
+
+
+def test_lint_is_clean(opdb: Run) -> None:
+    done = opdb("lint")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_show_is_the_spec(loaded: Run) -> None:
+    from opdb.spec import parse_document
+
+    shown = parse_document(loaded("show", "LayerNorm").stdout, "shown")
+    file = parse_document((ROOT / "specs/ops/LayerNorm.yaml").read_text(), "file")
+    assert shown.data == file.data
+
+
+def test_explain(loaded: Run) -> None:
+    facts = json.loads(loaded("explain", "LayerNorm.C3", "--json").stdout)
+    assert facts["asks"] == "for every a in axes: a must be in [0, the rank of x)"
+    assert facts["source"] == "MasterOpDef.html@2.25.0#LayerNorm"
+
+
+REJECTED = {
+    "id": "case 1",
+    "op": "LayerNorm",
+    "inputs": [{"name": "x", "dtype": "FLOAT_32", "shape": [2, 3, 4]}],
+    "params": {"axes": {"dtype": "UINT_32", "data": [3]}},
+    "outputs": [{"name": "y", "dtype": "FLOAT_32", "shape": [2, 3, 4]}],
+}
+
+
+def test_validate_says_why(opdb: Run) -> None:
+    done = opdb("validate", "-", stdin=json.dumps(REJECTED))
+    assert done.returncode == 1
+    assert "LayerNorm.C3: for every a in axes: a must be in [0, the rank of x); got a = 3 at axes[0]" in done.stdout
+
+
+def test_validate_json_is_the_contract(opdb: Run) -> None:
+    accepted = {**REJECTED, "id": "case 2", "params": {"axes": {"dtype": "UINT_32", "data": [2]}}}
+    done = opdb("validate", "-", "--json", stdin=f"{json.dumps(REJECTED)}\n{json.dumps(accepted)}\n")
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert (first["id"], first["verdict"], second["verdict"]) == ("case 1", "reject", "accept")
+    violation = first["violations"][0]
+    assert violation["rule"] == "LayerNorm.C3"
+    assert violation["path"] == "params.axes"
+    assert set(violation) == {"rule", "message", "path", "got", "warning", "url"}
+    page, _, anchor = violation["url"].partition("#")
+    assert f'"{anchor}"' in (ROOT / page).read_text()
+
+
+@pytest.mark.vendor
+def test_validate_against_the_vendor(opdb: Run) -> None:
+    done = opdb("validate", "-", "--json", "--backend", "HTP", "--soc", "SM8650", "--against", "vendor", stdin=json.dumps(REJECTED))
+    verdict = json.loads(done.stdout)
+    assert verdict["vendor"]["verdict"] == "reject"
+    assert verdict["vendor"]["code"] == 3110
+    assert any("incorrect Value 3" in line for line in verdict["vendor"]["log"])
+
+
+@pytest.mark.torch
+def test_check_the_guides_model(opdb: Run) -> None:
+    done = opdb("check", "opdb.demo:guide_model", "--soc", "SM8650", "--json")
+    coverage = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert [r["verdict"] for r in coverage["rows"]] == ["supported", "supported"]
+    assert coverage["partitions"] == 1
+
+
+def test_generate_check_is_clean_and_notices(loaded: Run) -> None:
+    done = loaded("generate", "--check")
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_dump_and_restore(loaded: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("dump") / "history.jsonl"
+    assert loaded("db", "dump", "--output", str(file)).returncode == 0
+    assert loaded("db", "restore", str(file)).returncode == 0
+    assert loaded("db", "check").returncode == 0
