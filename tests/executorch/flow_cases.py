@@ -10,8 +10,12 @@ import hand_lowering
 import torch
 from torch import nn
 
+import opdb.lower
+from opdb.errors import OpdbError
 from opdb.executorch import flow, register
+from opdb.generated.builders import TARGETS
 from opdb.runtime.lowering import Reason
+from opdb.validate import Target
 
 SOC = "SM8650"
 
@@ -80,17 +84,29 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
 
 def everything() -> dict[str, Any]:
     """All that the tests look at, in one process: importing the flow takes longer than most cases."""
-    last = run([n for n in CASES if n != "second_result"], "last")
+    whole = [n for n in CASES if n != "second_result"]
     return {
-        "plugged": last,
+        "plugged": run(whole, "generated"),
+        "by_hand": run(["layer_norm_over_two_dims", "matmul_in_region"], "last"),
         "stock": run(["demo", "layer_norm_over_two_dims", "conv_relu", "matmul_in_region"], None),
         "direct": run(["layer_norm_over_two_dims"], "direct"),
-        "second_result": run(["second_result"], "last"),
-        "quantized": run(["demo", "conv_relu", "layer_norm_over_two_dims"], "last", "quantized"),
+        "second_result": run(["second_result"], "generated"),
+        "quantized": run(QUANTIZED, "generated", "quantized"),
         "stock_quantized": run(["demo", "conv_relu"], None, "quantized"),
         "registry": register_and_undo(),
         "failing": run_failing(),
+        "refusals": refusals(),
     }
+
+
+QUANTIZED = [
+    "demo",
+    "conv_relu",
+    "conv_cat_mean",
+    "layer_norm_over_two_dims",
+    "layer_norm_without_weights",
+    "matmul_in_region",
+]
 
 
 def quantized(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
@@ -109,7 +125,9 @@ def quantized(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
 
 
 def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str, SimpleNamespace]:
-    """Each case through the whole flow; ``form`` is the hand lowering's target, None the stock builders.
+    """Each case through the whole flow.
+
+    ``form``: "generated" for opdb's builders, None for the stock ones, else the hand lowering's target.
 
     ``error``: the largest difference from PyTorch, over the largest value that PyTorch gives.
     ``ops``: QNN op types of the graphs that were built, in order.
@@ -121,7 +139,9 @@ def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str
         module, inputs = make().eval(), tuple(torch.randn(s) for s in shapes)
         if precision == "quantized":
             module = quantized(module, inputs)
-        if form is not None:
+        if form == "generated":
+            register.register(opdb.lower.lower, Target("HTP", SOC), TARGETS)
+        elif form is not None:
             register.register(hand_lowering.lower, form, hand_lowering.FORMS)
         try:
             with torch.no_grad(), Recorder() as recorder:
@@ -141,6 +161,20 @@ def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str
             ops=tuple(recorder.ops),
         )
     return out
+
+
+def refusals() -> dict[str, str]:
+    """What the user is told: an operator that cannot fall back, a SoC that is misspelt."""
+    told = {}
+    x = (torch.randn(2, 4),)
+    register.register(hand_lowering.lower_no_linear, None, ["aten.linear.default"])
+    for name, soc in (("kept whole", SOC), ("misspelt", "SM8651")):
+        try:
+            flow.compile_module(nn.Linear(4, 3), x, soc)
+        except OpdbError as e:
+            told[name] = str(e)
+    register.unregister()
+    return told
 
 
 class Recorder:
@@ -173,8 +207,6 @@ def register_and_undo() -> dict[str, bool]:
     from executorch.backends.qualcomm.builders import node_visitor_manager
     from executorch.backends.qualcomm.partition import qnn_partitioner
     from executorch.backends.qualcomm.utils import utils
-
-    from opdb.errors import OpdbError
 
     before = dict(node_visitor_manager._node_visitor_dict)
     tables = (qnn_partitioner.get_skip_decomp_table, utils.get_skip_decomp_table)

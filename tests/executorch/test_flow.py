@@ -1,6 +1,6 @@
 """ExecuTorch's own flow for SM8650 on the HTP emulation, with its builders and with opdb's in their place.
 
-The lowerings are written by hand here (hand_lowering.py), so these are tests of the adapter.
+opdb's are the generated ones; a few lowerings written by hand (hand_lowering.py) reach the adapter's corners.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import torch
 
 from opdb.errors import OpdbError
 from opdb.executorch import env, flow, process
+from opdb.generated.builders import TARGETS
+from opdb.validate import Target
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
@@ -33,6 +35,14 @@ PLUGGED = [
     "conv_split",
     "conv_permute_view",
     "conv_layer_norm",
+    "matmul_in_region",
+]
+QUANTIZED = [
+    "demo",
+    "conv_relu",
+    "conv_cat_mean",
+    "layer_norm_over_two_dims",
+    "layer_norm_without_weights",
     "matmul_in_region",
 ]
 
@@ -108,20 +118,31 @@ def test_an_operator_that_does_not_commute_is_turned_back_first(
 ) -> None:
     """The stock builder multiplies the transposed operands; an error of ExecuTorch 1.4.1."""
     assert stock["matmul_in_region"].error > 0.1
-    got = plugged["matmul_in_region"]
+    assert plugged["matmul_in_region"].error < FP16
+
+
+def test_transforms_that_cancel_leave_no_op(everything: dict[str, Any]) -> None:
+    """One operand is wanted transposed, which is how ExecuTorch stores it; the other must be turned back."""
+    got = everything["by_hand"]["matmul_in_region"]
     assert got.error < FP16
     assert got.ops == ("Transpose", "Softmax", "Relu", "Transpose", "MatMul", "Transpose", "Transpose")
 
 
-def test_encodings_reach_the_backend_as_from_the_stock_builders(everything: dict[str, Any]) -> None:
-    """Per tensor and per channel: the same ops and, against the quantised module, the same error."""
-    for case, expected in everything["stock_quantized"].items():
-        got = everything["quantized"][case]
-        assert got.not_delegated == () and got.ops == expected.ops
-        assert got.error == expected.error < EIGHT_BITS
-    trailing = everything["quantized"]["layer_norm_over_two_dims"]
-    assert trailing.ops == ("Quantize", "Reshape", "LayerNorm", "Reshape", "Dequantize")
-    assert trailing.error < EIGHT_BITS
+@pytest.mark.parametrize("case", QUANTIZED)
+def test_the_whole_quantised_model_is_delegated_and_right(everything: dict[str, Any], case: str) -> None:
+    """Encodings per tensor and per channel, against the quantised module."""
+    got = everything["quantized"][case]
+    assert got.not_delegated == ()
+    assert got.error < EIGHT_BITS
+
+
+@pytest.mark.parametrize("case", ["demo", "conv_relu"])
+def test_encodings_reach_the_backend_as_from_the_stock_builders(
+    everything: dict[str, Any], case: str
+) -> None:
+    got, expected = everything["quantized"][case], everything["stock_quantized"][case]
+    assert got.ops == expected.ops
+    assert got.error == expected.error
 
 
 def test_qnns_own_refusal_is_told_from_opdbs(everything: dict[str, Any]) -> None:
@@ -135,7 +156,8 @@ def test_a_result_that_no_op_makes_is_a_rejection_with_its_reason(everything: di
     (got,) = everything["second_result"].values()
     assert got.delegated == () and got.error < 1e-6  # on the CPU
     (reasons,) = got.reasons.values()
-    assert "result 1 of aten.native_layer_norm.default is used" in reasons[0].message
+    assert reasons[0].rule == "LayerNorm.M_aten.native_layer_norm.default"
+    assert reasons[0].message.startswith("result 1 is used")
 
 
 def test_a_fault_in_a_builder_is_a_recorded_rejection(everything: dict[str, Any]) -> None:
@@ -154,10 +176,8 @@ def test_an_exported_program_is_compiled_and_run_in_child_processes(environment:
     module = torch.nn.Sequential(torch.nn.LayerNorm([768], eps=1e-6), torch.nn.Linear(768, 100)).eval()
     x = torch.randn(200, 768)
     program = torch.export.export(module, (x,))
-    plugin = flow.Plugin(
-        "hand_lowering:lower", "last", ("aten.native_layer_norm.default", "aten.linear.default")
-    )
-    compiled = flow.compile_program(program, "SM8650", environment=environment, plugin=plugin, path=[HERE])
+    plugin = flow.Plugin("opdb.lower:lower", Target("HTP", "SM8650"), tuple(TARGETS))
+    compiled = flow.compile_program(program, "SM8650", environment=environment, plugin=plugin)
     assert compiled.not_delegated == () and len(compiled.forms) == 2
     (y,) = flow.run_program(compiled.pte, [x.numpy()], environment=environment)
     expected = module(x).detach().numpy()
@@ -165,27 +185,22 @@ def test_an_exported_program_is_compiled_and_run_in_child_processes(environment:
     assert np.abs(y - expected).max() / np.abs(expected).max() < FP16
 
 
-def test_a_kept_operator_that_is_rejected_names_its_reason(environment: env.Environment) -> None:
-    """ExecuTorch keeps linear whole for the delegate, so it cannot fall back to the CPU."""
-    program = torch.export.export(torch.nn.Linear(4, 3), (torch.randn(2, 4),))
-    plugin = flow.Plugin("hand_lowering:lower_no_linear", "last", ("aten.linear.default",))
-    with pytest.raises(OpdbError, match=r"aten_linear_default: not taken by QNN.*never a linear"):
-        flow.compile_program(program, "SM8650", environment=environment, plugin=plugin, path=[HERE])
+def test_an_operator_that_cannot_fall_back_names_the_reason(everything: dict[str, Any]) -> None:
+    """ExecuTorch keeps linear whole for the delegate, so the CPU has no kernel for it."""
+    told = everything["refusals"]["kept whole"]
+    assert told.startswith("aten_linear_default: not taken by QNN")
+    assert "FullyConnected.C1: never a linear" in told
 
 
-@pytest.mark.parametrize(
-    ("soc", "precision", "message"),
-    [
-        ("SM8651", "fp16", r"SoC 'SM8651' is not known to ExecuTorch; did you mean SM8650\?"),
-        ("SM8650", "fp32", r"precision 'fp32': one of fp16, quantized"),
-    ],
-)
-def test_a_wrong_choice_is_one_clear_error(
-    environment: env.Environment, soc: str, precision: str, message: str
-) -> None:
+def test_a_misspelt_soc_is_one_clear_error(everything: dict[str, Any]) -> None:
+    told = everything["refusals"]["misspelt"]
+    assert told == "SoC 'SM8651' is not known to ExecuTorch; did you mean SM8650?"
+
+
+def test_an_unknown_precision_is_refused_before_anything_runs(environment: env.Environment) -> None:
     program = torch.export.export(torch.nn.ReLU(), (torch.randn(2, 4),))
-    with pytest.raises(OpdbError, match=f"^{message}$"):
-        flow.compile_program(program, soc, environment=environment, precision=precision)
+    with pytest.raises(OpdbError, match=r"^precision 'fp32': one of fp16, quantized$"):
+        flow.compile_program(program, "SM8650", environment=environment, precision="fp32")
 
 
 def test_keyword_inputs_are_refused_before_anything_runs(environment: env.Environment) -> None:
