@@ -1,0 +1,55 @@
+"""Time per op config of the generated validators: Python, C through the binding, C alone.
+
+Whole calls on the first sample of each op, judged for HTP SM8650; the best of five rounds, in microseconds.
+"C alone" calls the function that an embedding program would call, with the structures made once.
+"""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Callable
+
+from opdb.conformance.samples import sample_config
+from opdb.generated import validators
+from opdb.runtime import native
+from opdb.settings import specs_folder
+from opdb.store import read_catalog
+from opdb.validate import Target
+
+ROUNDS, CALLS = 5, 2000
+
+
+def best(call: Callable[[], object]) -> float:
+    """Microseconds per call."""
+    return min(timeit.repeat(call, number=CALLS, repeat=ROUNDS)) / CALLS * 1e6
+
+
+def main() -> None:
+    catalog = read_catalog(specs_folder())
+    context = Target("HTP", "SM8650").context()
+    target = native.ffi.new(
+        "opdb_target *", {"backend": validators.BACKENDS.index("HTP"), "arch": context.arch}
+    )
+    print(f"{'op':20} {'Python':>8} {'C bound':>8} {'C alone':>8}")
+    for name in catalog.ops:
+        compiled = catalog.compiled(name)
+        config = sample_config(compiled, 0, {s.name: "f32" for s in compiled.slots})
+        module = validators.module(name)
+        assert module is not None
+        arena = native._Arena()
+        op, report, entry = arena.op(config), native.ffi.new("opdb_report *"), native._entry(name)
+
+        def alone() -> None:
+            report.n = 0
+            entry.validate(op, target, report)
+
+        times = (
+            best(lambda: module.validate(config, context)),
+            best(lambda: native.validate(config, context)),
+            best(alone),
+        )
+        print(f"{name:20} {times[0]:8.2f} {times[1]:8.2f} {times[2]:8.2f}")
+
+
+if __name__ == "__main__":
+    main()
