@@ -141,6 +141,8 @@ def view(op: CompiledOp) -> dict[str, Any]:
     for _, node in op.lets:
         texts.nodes.append(node)
     texts.nodes += [p.default for p in op.params if p.default is not None]
+    if len(infer) == len(op.outputs):
+        texts.extra |= {"inferred"} | ({"indices"} if any(i["count"] for i in infer) else set())
     checks = (
         {"Report", "Undecidable", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra
     )
@@ -208,6 +210,4 @@ def _inference(inference: Inference, texts: _Op) -> dict[str, Any]:
     shape = texts.text(inference.shape)
     count = texts.text(inference.count) if inference.count is not None else None
     texts.names = names
-    if inference.shape.kind == "name":
-        shape = f"list({shape})"
     return {"output": inference.output, "shape": shape, "count": count, "index": inference.index}

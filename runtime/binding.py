@@ -169,6 +169,8 @@ def _bind_param(param: ParamConfig | None, slot: Param, report: Report) -> Any:
         return None
     if len(shape) == 2:
         return [list(param.value[r * shape[1] : (r + 1) * shape[1]]) for r in range(shape[0])]
+    if slot.dtype == "bool8" and not shape:
+        return bool(param.value)
     return list(param.value) if shape else param.value
 
 

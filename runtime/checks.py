@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+MAX_DIM, MAX_RANK = 2**31 - 1, 16  # of a tensor, as opdb.op_config has them
 MAX_LIST = 64  # the longest list that a rule may compute (OPDB_MAX_LIST)
 T = TypeVar("T")
 Ints = Sequence[int]
@@ -181,6 +182,13 @@ def expand(values: Ints, n: int) -> list[int]:
     if len(values) not in (1, n) or not 0 <= n <= MAX_LIST:
         raise Undecidable(f"{len(values)} values cannot stand for {n}")
     return list(values) if len(values) == n else [values[0]] * n
+
+
+def inferred(shape: Ints) -> list[int]:
+    """``shape`` as that of an output: at most 16 dimensions of 0 .. 2**31 - 1, else undecidable."""
+    if len(shape) > MAX_RANK or not all(0 <= d <= MAX_DIM for d in shape):
+        raise Undecidable(f"{list(shape)} is not a shape")
+    return list(shape)
 
 
 class Let(Generic[T]):

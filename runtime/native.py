@@ -105,6 +105,11 @@ class _Arena:
         return out
 
 
+def number_of_ops() -> int:
+    """The ops in the dispatch table of the compiled library."""
+    return int(lib.opdb_num_entries)
+
+
 def _entry(op: str) -> Any:
     entry = lib.opdb_find(op.encode())
     if entry == ffi.NULL:

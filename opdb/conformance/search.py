@@ -139,7 +139,8 @@ class Search:
             str(a.value) for n in self._rule_nodes(goal, backend) for a in walk(n) if a.kind == "attr"
         }
         kinds = {KINDS.get(a, "") for a in attributes}
-        return sorted(good, key=lambda b: 2 - (b.traits[1] in reads) - (b.traits[0] in kinds))[:GOOD]
+        own = reads - {"size", "rank"}
+        return sorted(good, key=lambda b: (b.traits[1] not in own, b.traits[0] not in kinds))[:GOOD]
 
     def _damaged(self, base: Base, backend: str, names: frozenset[str] | None) -> Iterator[Broken]:
         for damage in self.damages.of(base.config, base.soc, names):

@@ -149,10 +149,11 @@ def _support(view: View) -> list[tuple[Row, list[Record]]]:
     """Each row of ``support``, with the measurements behind it."""
     documented = {(r["op"], r["type_row"]): r for r in type_rows(view)}
     measured = _measured(view)
+    sdks = _measured_sdks(view, measured)
     keys: dict[Key, None] = {}
     for (op, type_row), row in documented.items():
         for soc in _socs(view, row["backend"]):
-            for sdk in _sdks(view, row, measured):
+            for sdk in _sdks(view, row, sdks):
                 keys[op, type_row, row["backend"], soc, sdk] = None
     if view.dtype is None and view.filters.torch_op is None:
         keys |= dict.fromkeys(sorted(k for k in measured if _asked(view, k)))
@@ -178,14 +179,24 @@ def _socs(view: View, backend: str) -> list[str]:
     return view.chips if view.filters.soc is None else [view.filters.soc]
 
 
-def _sdks(view: View, row: Row, measured: dict[Key, list[Record]]) -> list[str]:
+def _sdks(view: View, row: Row, measured: dict[str, set[str]]) -> list[str]:
     """The measured SDKs among those that are asked about; else the one asked about, or that of the document."""
-    found = {k[4] for k in measured if k[2] == row["backend"] and view.wants_sdk(k[4])}
+    found = {sdk for sdk in measured[row["backend"]] if view.wants_sdk(sdk)}
     if not found and view.filters.sdk is not None:
         return [view.filters.sdk]
     if not found and row["source"]:
         found = {row["source"].partition("#")[0].partition("@")[2]}
     return sorted(found, key=version)
+
+
+def _measured_sdks(view: View, measured: dict[Key, list[Record]]) -> dict[str, set[str]]:
+    """The SDKs whose libraries were measured, by backend, whatever op the view is narrowed to."""
+    out: dict[str, set[str]] = defaultdict(set)
+    for r in view.all(select(t.library.c.backend, t.library.c.sdk)):
+        out[r.backend].add(r.sdk)
+    for _, _, backend, _, sdk in measured:
+        out[backend].add(sdk)
+    return out
 
 
 def _support_row(key: Key, documented: Row, records: list[Record]) -> Row:

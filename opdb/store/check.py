@@ -14,9 +14,10 @@ from typing import Any
 
 from opdb.catalog import Catalog, backends_of, retired_of, socs_of
 from opdb.compiled import CompileError, Fault
+from opdb.document import Document
 from opdb.errors import Problem, SpecError
 from opdb.model import Body, Rule
-from opdb.spec import Document, SpecSet, gather, reread
+from opdb.spec import SpecSet, gather, reread
 
 Place = tuple[str | int, ...]
 

@@ -60,7 +60,9 @@ def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport
 def reader() -> str:
     """Names the code that turns files into rows: another reader reads every file again."""
     package = Path(opdb.__file__).parent
-    sources = [package / f"{name}.py" for name in ("catalog", "compiled", "document", "dtypes", "model", "spec")]
+    sources = [
+        package / f"{name}.py" for name in ("catalog", "compiled", "document", "dtypes", "model", "spec")
+    ]
     for folder in ("lang", "schema", "store"):
         sources += (package / folder).glob("*.py")
     digest = hashlib.sha256(opdb.__version__.encode())

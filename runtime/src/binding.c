@@ -173,6 +173,8 @@ void opdb_got_element(opdb_violation *v, const char *name, const char *list, int
 void opdb_got_rows(opdb_violation *v, const char *name, opdb_rows value) {
     char text[OPDB_MAX_GOT] = "[";
     size_t used = 1;
+    for (int64_t r = 0; value.width == 0 && r < value.n && used < sizeof text; ++r)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s[]", r > 0 ? ", " : "");
     for (int64_t r = 0; r < value.n; ++r)
         for (int64_t c = 0; c < value.width && used < sizeof text; ++c)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64 "%s",
@@ -274,7 +276,7 @@ void opdb_add_shape(opdb_shapes *shapes, opdb_ints shape, bool *ok) {
     opdb_shape_value *out = &shapes->v[shapes->n++];
     out->rank = (uint32_t)shape.n;
     for (int64_t i = 0; i < shape.n; ++i) {
-        if (shape.v[i] < 0) *ok = false;
+        if (shape.v[i] < 0 || shape.v[i] > INT32_MAX) *ok = false;
         out->dims[i] = shape.v[i];
     }
 }

@@ -33,18 +33,10 @@ PLUGGED = [
     "conv_add_constant",
     "conv_cat_mean",
     "conv_split",
-    "conv_permute_view",
     "conv_layer_norm",
     "matmul_in_region",
 ]
-QUANTIZED = [
-    "demo",
-    "conv_relu",
-    "conv_cat_mean",
-    "layer_norm_over_two_dims",
-    "layer_norm_without_weights",
-    "matmul_in_region",
-]
+QUANTIZED = ["demo", "conv_relu", "layer_norm_without_weights", "matmul_in_region"]
 
 
 @pytest.fixture(scope="module")
