@@ -175,7 +175,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(url)
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(
     op=record(op=st.just("Any"), package=texts, extends=st.none() | st.just("family"), **bodies()),
     base=record(base=st.just("family"), **bodies()),

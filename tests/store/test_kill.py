@@ -60,21 +60,24 @@ def test_sync(tmp_db_url: str, specs: Path) -> None:
         states.append(read_catalog(specs).hash)
         whole[i == 1] = duration(lambda i=i: Store(tmp_db_url).sync(specs, full=i == 1))  # type: ignore[misc]
     rng = random.Random(SEED)
-    kills = KILLS[store.database.url.get_backend_name()]
-    killed, new = 0, 0
-    for i in range(kills):
-        path.write_text(texts[i % 2])
-        full = i % 3 == 0
+    killed, tries, new = 0, 0, 0
+    while killed < KILLS[store.database.url.get_backend_name()]:
+        tries += 1
+        full = tries % 3 == 0
+        path.write_text(texts[tries % 2])
         work = lambda full=full: Store(tmp_db_url).sync(specs, full=full)  # noqa: E731
-        killed += kill_after(rng.uniform(0, whole[full] * 1.1), work)
+        if kill_after(rng.uniform(0, whole[full]), work):
+            killed += 1
+        else:  # the machine is faster than it was
+            whole[full] *= 0.9
         catalog = store.load_catalog()
         assert catalog.hash == store.catalog_hash()
         assert catalog.hash in states
-        new += catalog.hash == states[i % 2]
-        if i % 4 == 0:  # the next run works
-            assert store.sync(specs).hash == states[i % 2] == store.load_catalog().hash
+        new += catalog.hash == states[tries % 2]
+        if tries % 4 == 0:  # the next run works
+            assert store.sync(specs).hash == states[tries % 2] == store.load_catalog().hash
     assert migrate.check(tmp_db_url) == []
-    assert killed >= kills // 3 and new, f"{killed} of {kills} hit the work (OPDB_TEST_SEED={SEED})"
+    assert 0 < new < tries, f"the kills never left both states ({killed} in {tries}, OPDB_TEST_SEED={SEED})"
 
 
 @pytest.mark.kill
@@ -82,7 +85,7 @@ def test_upgrade(tmp_path: Path) -> None:
     """The tables are all there or not at all."""
     rng = random.Random(SEED)
     whole = duration(lambda: migrate.upgrade(str(tmp_path / "first.db")))
-    for i in range(20):
+    for i in range(8):
         path = str(tmp_path / f"{i}.db")
         kill_after(rng.uniform(0, whole * 1.1), lambda path=path: migrate.upgrade(path))  # type: ignore[misc]
         migrate.upgrade(path)
