@@ -86,9 +86,9 @@ def everything() -> dict[str, Any]:
     whole = [n for n in CASES if n != "second_result"]
     return {
         "plugged": run(whole, "generated"),
-        "by_hand": run(["matmul_in_region"], "last"),
+        "by_hand": run(["matmul_in_region"], "by hand"),
         "stock": run(["demo", "layer_norm_over_two_dims", "conv_relu", "matmul_in_region"], None),
-        "direct": run(["layer_norm_over_two_dims"], "direct"),
+        "direct": run(["layer_norm_over_two_dims"], "by hand"),
         "second_result": run(["second_result"], "generated"),
         "quantized": run(QUANTIZED, "generated", "quantized"),
         "stock_quantized": run(["demo", "conv_relu"], None, "quantized"),
@@ -119,7 +119,7 @@ def quantized(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
 def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str, SimpleNamespace]:
     """Each case through the whole flow.
 
-    ``form``: "generated" for opdb's builders, None for the stock ones, else the hand lowering's target.
+    ``form``: "generated" for opdb's builders, None for the stock ones, "by hand" for hand_lowering.py.
 
     ``error``: the largest difference from PyTorch, over the largest value that PyTorch gives.
     ``ops``: QNN op types of the graphs that were built, in order.
@@ -238,7 +238,7 @@ def failing_lower(view: Any, target: Any) -> Any:
         raise ZeroDivisionError("a fault in a builder")
     if view.target == "aten.relu.default" and target.append(view.name) is None and len(target) > 1:
         return hand_lowering.Rejected((Reason("Relu", "Relu.C1", "changed its mind"),))
-    return hand_lowering.lower(view, "last")
+    return hand_lowering.lower(view, "by hand")
 
 
 def run_failing() -> dict[str, str]:
