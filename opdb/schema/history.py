@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, Table, UniqueConstrai
 
 from opdb.schema.columns import history, maybe, of, one_of, position, text, to
 
-#: What one of the five statuses of a result says (docs/conformance.md).
+#: What one of the five statuses of a result says.
 STATUSES = ("yes", "no", "unknown", "crashed", "hung", "not-applicable")
 STATUS_COLUMNS = ("declared", "validates", "finalizes", "executes", "matches")
 

@@ -123,10 +123,3 @@ def test_natural_keys_and_order() -> None:
             for key in column.foreign_keys:
                 if key.ondelete == "CASCADE":  # the parent's deletion finds its parts by an index
                     assert any(next(iter(u.columns)) is column for u in unique), (table.name, column.name)
-
-
-def test_a_draft_of_nothing_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `draft` would write for the tables as they are has no operations."""
-    url = str(tmp_path / "x.db")
-    migrate.upgrade(url)
-    assert migrate.check(url) == []

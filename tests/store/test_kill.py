@@ -90,3 +90,15 @@ def test_upgrade(tmp_path: Path) -> None:
         kill_after(rng.uniform(0, whole * 1.1), lambda path=path: migrate.upgrade(path))  # type: ignore[misc]
         migrate.upgrade(path)
         assert migrate.check(path) == []
+
+
+def test_several_at_once(tmp_db_url: str, specs: Path) -> None:
+    """Processes that create and fill one database together wait for each other."""
+
+    def work() -> None:
+        migrate.upgrade(tmp_db_url)
+        Store(tmp_db_url).sync(specs)
+
+    children = [start(work) for _ in range(4)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0, 0]
+    assert Store(tmp_db_url).load_catalog() == read_catalog(specs)
