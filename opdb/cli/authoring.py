@@ -32,12 +32,11 @@ def add_op(
 ) -> None:
     """Write the spec of an op from the bundled facts, regenerate, compile, and prove it."""
     from opdb import authoring
-    from opdb.cli.generation import repository
+    from opdb.cli.generation import recorder, repository
     from opdb.codegen import writer
     from opdb.codegen.targets import TARGETS
     from opdb.lint import lint
     from opdb.settings import specs_folder
-    from opdb.store import ArtifactRecord
 
     root, folder = repository(), specs_folder(specs)
     new = authoring.draft(name, folder, torch or (), like, package)
@@ -54,10 +53,7 @@ def add_op(
     open_points += [str(p) for p in lint(folder) if Path(p.path).stem == name]
 
     opened, catalog = synced(db, specs)
-    outcome = writer.generate(
-        catalog, root, TARGETS,
-        record=lambda records: opened.record_artifacts([ArtifactRecord(r.path, r.target, r.key, r.sha256, r.inputs) for r in records]),
-    )  # fmt: skip
+    outcome = writer.generate(catalog, root, TARGETS, record=recorder(opened))
     print(f"generated {len(outcome.written)} files, {outcome.unchanged} unchanged")
     authoring.build(root)
     print("compiled  validators, shim and kernel", flush=True)

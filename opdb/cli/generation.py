@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ from opdb.cli.output import print_json
 
 if TYPE_CHECKING:
     from opdb.codegen.writer import Record
+    from opdb.store import Store
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,6 +30,19 @@ def repository() -> Path:
             "this opdb is installed, not a checkout: generated files belong to a checkout (git clone, pip install -e .)"
         )
     return _PACKAGE.parent
+
+
+def recorder(opened: Store) -> Callable[[Sequence[Record]], None]:
+    """Puts the artifacts on record in SQL, all of them in one transaction, if they are not what is there."""
+    from opdb.store import ArtifactRecord
+
+    def record(records: Sequence[Record]) -> None:
+        new = {r.path: ArtifactRecord(r.path, r.target, r.key, r.sha256, r.inputs) for r in records}
+        old = opened.artifacts()
+        if new != old:
+            opened.record_artifacts(new.values(), removed=old.keys() - new.keys())
+
+    return record
 
 
 def generate(
@@ -49,7 +63,6 @@ def generate(
     """Regenerate everything that the specs determine."""
     from opdb.codegen import writer
     from opdb.codegen.targets import TARGETS
-    from opdb.store import ArtifactRecord
 
     if list_:
         print("\n".join(f"{t.name:22} {t.description}" for t in TARGETS))
@@ -74,10 +87,8 @@ def generate(
             raise typer.Exit(1)
         return
 
-    def record(records: Sequence[Record]) -> None:
-        opened.record_artifacts([ArtifactRecord(r.path, r.target, r.key, r.sha256, r.inputs) for r in records])
-
-    outcome = writer.generate(catalog, root, TARGETS, only=only, ops=ops, force=force, record=record)
+    outcome = writer.generate(catalog, root, TARGETS, only=only, ops=ops, force=force, record=recorder(opened))
+    recorder(opened)(outcome.records)
     if json:
         print_json(
             {

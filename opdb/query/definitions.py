@@ -198,3 +198,19 @@ def rules(view: View) -> list[Row]:
                     }
                 )
     return out
+
+
+def backends(view: View) -> list[Row]:
+    return [
+        {"backend": b.name, "id": b.number, "letter": b.letter, "context": b.context}
+        for b in view.backends.values()
+        if view.wants_backend(b.name)
+    ]
+
+
+def socs(view: View) -> list[Row]:
+    rows = sorted(view.all(select(t.soc)), key=lambda r: str(r.chip))
+    wanted = view.filters.soc
+    return [
+        {"soc": r.chip, "soc_model": r.soc_model, "htp_arch": r.htp_arch} for r in rows if wanted in (None, r.chip)
+    ]
