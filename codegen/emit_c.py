@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from opdb.codegen.names import local
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import free_names
 from opdb.lang.functions import FUNCTIONS
@@ -106,14 +107,12 @@ class Block:
         return text, ATOM if node.value >= 0 else NEGATE
 
     def _name(self, node: Node) -> tuple[str, int]:
-        known = self.names.get(node.value)
+        known, name = self.names.get(node.value), local(node.value)
         if known is None or not (known.absent or known.let):
-            return str(node.value), ATOM
-        if known.let:
-            return f"{GUARDED.get(node.type, 'opdb_int_if')}({node.value}, {node.value}_known, &ok)", ATOM
-        if node.type == TENSOR:
-            return f"opdb_given({node.value}, &ok)", ATOM
-        return f"{GUARDED.get(node.type, 'opdb_int_if')}({node.value}, {node.value}_known, &ok)", ATOM
+            return name, ATOM
+        if node.type == TENSOR and not known.let:
+            return f"opdb_given({name}, &ok)", ATOM
+        return f"{GUARDED.get(node.type, 'opdb_int_if')}({name}, {name}_known, &ok)", ATOM
 
     def _attr(self, node: Node) -> tuple[str, int]:
         base = self.expression(node.args[0], ATOM)
@@ -212,12 +211,8 @@ class Block:
     def _call(self, node: Node) -> tuple[str, int]:
         name, args = node.value, node.args
         if name == "present":
-            absent = args[0]
-            return (
-                (f"{absent.value} != NULL", COMPARE_UP)
-                if absent.type == TENSOR
-                else (f"{absent.value}_given", ATOM)
-            )
+            absent = local(args[0].value)
+            return (f"{absent} != NULL", COMPARE_UP) if args[0].type == TENSOR else (f"{absent}_given", ATOM)
         if name == "len":
             return f"{self.expression(args[0], ATOM)}.n", ATOM
         texts = [self.expression(a) for a in args]
@@ -258,7 +253,7 @@ class Block:
         self, function: str, body: Node, loops: tuple[Loop, ...], result: str, going: str | None
     ) -> None:
         loop, rest = loops[0], loops[1:]
-        position, source = f"{loop.var}_i", self.fresh("source")
+        position, source = f"{local(loop.var)}_i", self.fresh("source")
         self.put(f"const {c_type(loop.source.type)}{source} = {self.expression(loop.source)};")
         condition = " && ".join(["ok", *([going] if going else []), f"{position} < {source}.n"])
         self.put(f"for (int64_t {position} = 0; {condition}; ++{position}) {{")
@@ -278,10 +273,10 @@ class Block:
         """Declares the loop variable, unless nothing reads it: C warns about a variable that is not used."""
         read = any(loop.var in free_names(n) for n in readers)
         if loop.source.type == TENSORS:
-            declared = f"const opdb_tensor *{loop.var} = " if read else ""
-            self.put(f"{declared}opdb_nth({source}, {loop.var}_i, &ok);")
+            declared = f"const opdb_tensor *{local(loop.var)} = " if read else ""
+            self.put(f"{declared}opdb_nth({source}, {local(loop.var)}_i, &ok);")
         elif read:
-            self.put(f"const int64_t {loop.var} = {source}.v[{loop.var}_i];")
+            self.put(f"const int64_t {local(loop.var)} = {source}.v[{local(loop.var)}_i];")
 
     def _accumulate(self, function: str, body: Node, result: str) -> None:
         text = self.expression(body)

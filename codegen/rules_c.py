@@ -8,6 +8,7 @@ from typing import Any
 
 from opdb.codegen.emit_c import Block, c_type, parts
 from opdb.codegen.environment import c_string
+from opdb.codegen.names import local
 from opdb.codegen.rules import TYPES_SENTENCE, Needs, all_rules, needs, rule_nodes, rule_view, snake
 from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.dtypes import BY_SHORT
@@ -53,16 +54,16 @@ class _Op:
         names = scope or self.names
         label = c_string(to_text(atom))
         if atom.kind == "attr":
-            slot = atom.args[0].value
+            slot = local(atom.args[0].value)
             call = self._got_attribute(atom, label, slot)
-            known = names.get(slot)
+            known = names.get(atom.args[0].value)
             return f"if ({slot} != NULL) {call}" if known is not None and known.optional else call
-        name = atom.value
-        if name in self.enum_params:
-            call = f"opdb_got_name(v, {label}, {name}_name({name}));"
+        name = local(atom.value)
+        if atom.value in self.enum_params:
+            call = f"opdb_got_name(v, {label}, {atom.value}_name({name}));"
         else:
             call = f"opdb_got_{GOT.get(atom.type, 'int')}(v, {label}, {name});"
-        known = names.get(name)
+        known = names.get(atom.value)
         guarded = known is not None and (known.absent or known.let)
         return f"if ({name}_known) {call}" if guarded else call
 
@@ -89,9 +90,8 @@ class _Op:
         for loop in loops:
             source = inner.fresh("from")
             inner.put(f"const {c_type(loop.source.type)}{source} = {inner.expression(loop.source)};")
-            inner.put(
-                f"for (int64_t {loop.var}_i = 0; !found && {loop.var}_i < {source}.n; ++{loop.var}_i) {{"
-            )
+            position = f"{local(loop.var)}_i"
+            inner.put(f"for (int64_t {position} = 0; !found && {position} < {source}.n; ++{position}) {{")
             closing.append(inner)
             scope[loop.var] = Name(TENSOR if loop.source.type == TENSORS else INT)
             inner = inner.child()
@@ -118,12 +118,12 @@ class _Op:
 
     @staticmethod
     def _got_loop(var: str, source: Node) -> str:
-        text = c_string(to_text(source))
+        text, name = c_string(to_text(source)), local(var)
         if source.type == TENSORS:
-            return f'opdb_got_element(v, "{var}", {text}, {var}_i);'
+            return f'opdb_got_element(v, "{var}", {text}, {name}_i);'
         if source.kind in ("name", "attr"):
-            return f'opdb_got_element_of(v, "{var}", {var}, {text}, {var}_i);'
-        return f'opdb_got_int(v, "{var}", {var});'
+            return f'opdb_got_element_of(v, "{var}", {name}, {text}, {name}_i);'
+        return f'opdb_got_int(v, "{var}", {name});'
 
     def rule(self, rule: CompiledRule) -> dict[str, Any]:
         view = rule_view(self.op, rule)
@@ -151,25 +151,24 @@ class _Op:
                 if slot.name in used.values | bound:
                     lines.append(_slot_line(slot, i, group, tensors))
         for p in self.op.params:
+            name = local(p.name)
             if p.name in used.values | used.asked:
-                lines.append(
-                    f"const opdb_param *const {p.name}_param = opdb_find_param(op, {c_string(p.name)});"
-                )
+                lines.append(f"const opdb_param *const {name}_param = opdb_find_param(op, {c_string(p.name)});")
             if p.name in used.asked:
-                lines.append(f"const bool {p.name}_given = {p.name}_param != NULL;")
+                lines.append(f"const bool {name}_given = {name}_param != NULL;")
             if p.name in used.values:
                 lines += self._param_lines(p)
         return lines
 
     def _param_lines(self, p: Param) -> list[str]:
-        name, source = p.name, f"{p.name}_param"
+        name, source = local(p.name), f"{local(p.name)}_param"
         lines: list[str] = []
         value = {FLOAT: f"{source}->real", BOOL: f"{source}->ints[0] != 0", INTS: f"opdb_param_ints({source})",
                  ROWS: f"opdb_param_rows({source})"}.get(p.type, f"{source}->ints[0]")  # fmt: skip
         kind = c_type(p.type)
         if p.required:
             return [*lines, f"const {kind}{name} = {value};"]
-        if p.default is not None and self.names[name].sure:
+        if p.default is not None and self.names[p.name].sure:
             return lines + self._sure_default(p, kind, source, value)
         zero = {INTS: "opdb_param_ints(NULL)", ROWS: "opdb_param_rows(NULL)", BOOL: "false"}.get(p.type, "0")
         if p.default is None:
@@ -185,14 +184,21 @@ class _Op:
         ]
 
     def _sure_default(self, p: Param, kind: str, source: str, value: str) -> list[str]:
+        """A literal default; lists of numbers are static arrays."""
         assert p.default is not None
-        if p.type == INTS:
-            values = ", ".join(str(a.value) for a in p.default.args)
-            return [
-                f"static const int64_t {p.name}_default[] = {{{values}}};",
-                f"const opdb_ints {p.name} = {source} != NULL ? {value} : (opdb_ints){{{len(p.default.args)}, {p.name}_default}};",
-            ]
-        return [f"const {kind}{p.name} = {source} != NULL ? {value} : {self.emit(p.default).result};"]
+        name = local(p.name)
+        if p.type not in (INTS, ROWS):
+            return [f"const {kind}{name} = {source} != NULL ? {value} : {self.emit(p.default).result};"]
+        values = [a.value for a in p.default.args]
+        size = f"{len(values)}"
+        if p.type == ROWS:
+            values = [a.value for row in p.default.args for a in row.args]
+            size += f", {len(p.default.args[0].args) if p.default.args else 0}"
+        literal = f"({kind.strip()}){{{size}, {name}_default}}"
+        return [
+            f"static const int64_t {name}_default[] = {{{', '.join(map(str, values)) or '0'}}};",
+            f"const {kind}{name} = {source} != NULL ? {value} : {literal};",
+        ]
 
     def prepare(self, needed: Needs) -> list[dict[str, Any]]:
         """Bindings, defaults that are expressions, and named expressions, in order."""
@@ -200,27 +206,16 @@ class _Op:
         out: list[dict[str, Any]] = []
         for b in self.op.binds:
             if b.symbol in used:
-                out.append(
-                    {
-                        "kind": "bind",
-                        "line": f"const {c_type(self.names[b.symbol].type)}{b.symbol} = {_reading(b.value)};",
-                    }
-                )
+                kind = c_type(self.names[b.symbol].type)
+                out.append({"kind": "bind", "line": f"const {kind}{local(b.symbol)} = {_reading(b.value)};"})
         for p in self.op.params:
             if p.name in used and p.default is not None and not self.names[p.name].sure:
-                out.append({"kind": "default", "name": p.name, "value": self.emit(p.default)})
+                default = self.emit(p.default, prefix=f"{p.name}_")
+                out.append({"kind": "default", "name": local(p.name), "value": default})
         for name, node in self.op.lets:
             if name in used:
-                type_ = c_type(node.type)
-                out.append(
-                    {
-                        "kind": "let",
-                        "name": name,
-                        "type": type_,
-                        "value": self.emit(node, prefix=f"{name}_"),
-                        "zero": _zero(node.type),
-                    }
-                )
+                entry = {"kind": "let", "name": local(name), "type": c_type(node.type), "zero": _zero(node.type)}
+                out.append({**entry, "value": self.emit(node, prefix=f"{name}_")})
         return out
 
 
@@ -230,19 +225,20 @@ def _zero(type_: str) -> str:
 
 def _slot_line(slot: Slot, i: int, group: tuple[Slot, ...], tensors: str) -> str:
     before = [s for s in group[:i] if s.variadic]
-    position = str(i) if not before else f"op->num_{tensors} - {len(group) - i}"
+    name, count = local(slot.name), f"op->{tensors}, op->num_{tensors}"
     if slot.variadic:
-        return f"const opdb_tensors {slot.name} = opdb_slot_tensors(op->{tensors}, op->num_{tensors}, {i}, {len(group) - i - 1});"
-    return f"const opdb_tensor *const {slot.name} = opdb_slot_tensor(op->{tensors}, op->num_{tensors}, {position});"
+        return f"const opdb_tensors {name} = opdb_slot_tensors({count}, {i}, {len(group) - i - 1});"
+    position = str(i) if not before else f"op->num_{tensors} - {len(group) - i}"
+    return f"const opdb_tensor *const {name} = opdb_slot_tensor({count}, {position});"
 
 
 def _reading(node: Node) -> str:
     if node.kind == "index":
-        at, tensor = node.args[1].value, node.args[0].args[0].value
+        at, tensor = node.args[1].value, local(node.args[0].args[0].value)
         return f"{tensor}->dims[{at}]" if at >= 0 else f"{tensor}->dims[{tensor}->rank - {-at}]"
     if node.kind == "slice":
-        return f"opdb_slice(opdb_shape({node.args[0].args[0].value}), false, 0, true, {node.args[1].value})"
-    return f"opdb_shape({node.args[0].value})"
+        return f"opdb_slice(opdb_shape({local(node.args[0].args[0].value)}), false, 0, true, {node.args[1].value})"
+    return f"opdb_shape({local(node.args[0].value)})"
 
 
 def kernel_declaration(op: CompiledOp) -> str:
@@ -253,9 +249,9 @@ def kernel_declaration(op: CompiledOp) -> str:
 
 def _kernel_parameters(op: CompiledOp) -> list[str]:
     def tensor(s: Slot) -> str:
-        return f"opdb_tensors {s.name}" if s.variadic else f"const opdb_tensor *{s.name}"
+        return f"opdb_tensors {local(s.name)}" if s.variadic else f"const opdb_tensor *{local(s.name)}"
 
-    params = [f"{c_type(p.type)}{p.name}" for p in op.params]
+    params = [f"{c_type(p.type)}{local(p.name)}" for p in op.params]
     return [*(tensor(s) for s in op.inputs), *params, *(tensor(s) for s in op.outputs)]
 
 
@@ -268,19 +264,25 @@ def view(op: CompiledOp) -> dict[str, Any]:
     used = needs(op, rule_nodes([*op.ranks, *all_rules(op)]))
     shape_nodes = [n for i in op.inferences for n in (i.shape, *([i.count] if i.count is not None else []))]
     used_by_infer = needs(op, [*shape_nodes, *rule_nodes(op.ranks)])
+    rules = [texts.rule(r) for r in op.rules]
+    backends = [_backend(op, name, texts) for name in op.definition.backends]
     return {
         "op": op.name,
         "snake": snake(op.name),
         "summary": op.definition.summary or "",
-        "enums": [(p.name, p.definition.enum) for p in op.params if p.definition.enum],
+        "enums": [
+            (p.name, p.definition.enum, _shows(p.name, [*rules, *(r for b in backends for r in b["rules"])]))
+            for p in op.params
+            if p.definition.enum
+        ],
         "inputs": op.inputs,
         "outputs": op.outputs,
         "params": [_param_slot(p) for p in op.params],
         "ranks": [texts.rule(r) for r in op.ranks],
         "unpack": texts.unpack(used),
         "steps": texts.prepare(used),
-        "rules": [texts.rule(r) for r in op.rules],
-        "backends": [_backend(op, name, texts) for name in op.definition.backends],
+        "rules": rules,
+        "backends": backends,
         "infer": {
             "unpack": texts.unpack(used_by_infer, outputs=False),
             "prepare": texts.prepare(used_by_infer),
@@ -289,6 +291,12 @@ def view(op: CompiledOp) -> dict[str, Any]:
         },
         "kernel": _kernel(op, texts),
     }
+
+
+def _shows(enum: str, rules: list[dict[str, Any]]) -> bool:
+    """Whether a message shows the name of a value of ``enum``."""
+    lines = [line for r in rules for line in (*r["got"], *(r["witness"].lines if r["witness"] else ()))]
+    return any(f"{enum}_name(" in line for line in lines)
 
 
 def _param_slot(p: Param) -> dict[str, Any]:
@@ -325,7 +333,7 @@ def _inference(inference: Inference, texts: _Op) -> dict[str, Any]:
         "output": inference.output,
         "shape": texts.emit(inference.shape, 2, names),
         "count": count,
-        "index": inference.index,
+        "index": local(inference.index) if inference.index else None,
     }
 
 
@@ -335,11 +343,12 @@ def _kernel(op: CompiledOp, texts: _Op) -> dict[str, Any] | None:
         return None
     arguments = [*(s.name for s in op.inputs), *(p.name for p in op.params), *(s.name for s in op.outputs)]
     used = needs(op, [], also=arguments)
+    first = op.inputs[0]
     return {
         "function": kernel.function,
         "dtypes": [BY_SHORT[d].enumerator for d in kernel.dtypes],
-        "first": op.inputs[0],
+        "first": local(first.name) + (".v[0]" if first.variadic else ""),
         "unpack": texts.unpack(used),
         "prepare": texts.prepare(used),
-        "arguments": arguments,
+        "arguments": [local(a) for a in arguments],
     }

@@ -7,6 +7,7 @@ from typing import Any
 from opdb.codegen import emit_python
 from opdb.codegen.artifact import Catalog
 from opdb.codegen.environment import python_string
+from opdb.codegen.names import local, renamed, renamed_loop
 from opdb.codegen.rules import TYPES_SENTENCE, Needs, all_rules, needs, negated, rule_nodes, rule_view
 from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.lang.analyse import atoms, free_names
@@ -43,44 +44,37 @@ def _param(param: Param) -> str:
 def reading(node: Node) -> str:
     """A binding: safe once the ranks are known, so without the helpers; ex) x.shape[:-2]."""
     if node.kind == "index":
-        return f"{node.args[0].args[0].value}.shape[{node.args[1].value}]"
+        return f"{local(node.args[0].args[0].value)}.shape[{node.args[1].value}]"
     if node.kind == "slice":
-        return f"{node.args[0].args[0].value}.shape[:{node.args[1].value}]"
-    return f"{node.args[0].value}.shape"
+        return f"{local(node.args[0].args[0].value)}.shape[:{node.args[1].value}]"
+    return f"{local(node.args[0].value)}.shape"
 
 
 class _Op:
     """The texts of one op."""
 
     def __init__(self, op: CompiledOp) -> None:
-        self.op, self.names = op, dict(op.scope.names)
+        self.op, self.names = op, {local(n): known for n, known in op.scope.names.items()}
         self.enums = {p.name for p in op.params if is_enum(p.type)}
         self.nodes: list[Node] = []  # everything emitted, for the import line
         self.extra: set[str] = set()
 
     def text(self, node: Node) -> str:
+        node = renamed(node)
         self.nodes.append(node)
         return emit_python.expression(node, self.names)
 
     def got(self, atom: Node) -> str:
         label = python_string(to_text(atom))
+        name = local(atom.args[0].value if atom.kind == "attr" else atom.value)
+        known = self.names.get(name)
         if atom.kind == "attr":
-            slot = atom.args[0].value
-            optional = slot in self.names and self.names[slot].optional
-            return (
-                f"({label}, {slot} and {slot}.{atom.value})"
-                if optional
-                else f"({label}, {slot}.{atom.value})"
-            )
+            given = f"{name} and " if known is not None and known.optional else ""
+            return f"({label}, {given}{name}.{atom.value})"
         if atom.value in self.enums:
-            value = f"{atom.value.upper()}.get({atom.value})"
-            return f"({label}, {value})"
-        known = self.names.get(atom.value)
-        return (
-            f"({label}, {atom.value}.shown())"
-            if known is not None and known.let
-            else f"({label}, {atom.value})"
-        )
+            return f"({label}, {atom.value.upper()}.get({name}))"
+        shown = ".shown()" if known is not None and known.let else ""
+        return f"({label}, {name}{shown})"
 
     def witness(self, node: Node) -> str:
         """A generator of what each failing round shows; ex) a = 3 at axes[1]."""
@@ -88,24 +82,23 @@ class _Op:
         saved = dict(self.names)
         shown = []
         for loop in loops:
-            self.names[loop.var] = Name(TENSOR if loop.source.type == TENSORS else INT)
-            source = loop.source
-            if source.type == TENSORS:
-                shown.append(f'("{loop.var}", f"{to_text(source)}[{{{loop.var}_i}}]")')
-            elif source.kind in ("name", "attr"):
+            name, label, source = local(loop.var), python_string(loop.var), to_text(loop.source)
+            self.names[name] = Name(TENSOR if loop.source.type == TENSORS else INT)
+            if loop.source.type == TENSORS:
+                shown.append(f'({label}, f"{source}[{{{name}_i}}]")')
+            elif loop.source.kind in ("name", "attr"):
                 self.extra.add("element")
-                shown.append(f'("{loop.var}", element({loop.var}, "{to_text(source)}", {loop.var}_i))')
+                shown.append(f'({label}, element({name}, "{source}", {name}_i))')
             else:
-                shown.append(f'("{loop.var}", {loop.var})')
+                shown.append(f"({label}, {name})")
         variables = tuple(loop.var for loop in loops)
         body = node.args[0]
         inner = [a for a in atoms(body) if any(n in variables for n in free_names(a))]
         shown += [
             self.got(a) for a in dict.fromkeys(inner) if not (a.kind == "name" and a.value in variables)
         ]
-        failing = emit_python.expression(negated(body), self.names)
-        self.nodes.append(body)
-        text = emit_python.loops_text(loops, self.names, numbered=True)
+        failing = self.text(negated(body))
+        text = emit_python.loops_text(tuple(map(renamed_loop, loops)), self.names, numbered=True)
         if any(loop.source.type == TENSORS for loop in loops):
             self.extra.add("given")
         self.names = saved
@@ -131,16 +124,15 @@ def view(op: CompiledOp) -> dict[str, Any]:
     for name in op.definition.backends:
         for node in rule_nodes(op.backend_rules[name]):
             for free in free_names(node):
-                texts.names.setdefault(free, Name(INT))
+                texts.names.setdefault(local(free), Name(INT))
     ranks = [texts.rule(r) for r in op.ranks]
     rules = [texts.rule(r) for r in op.rules]
     backends = [_backend(op, name, texts) for name in op.definition.backends]
     infer = [_inference(i, texts) for i in op.inferences]
     used = needs(op, rule_nodes(all_rules(op)))
     used_by_infer = needs(op, [n for i in op.inferences for n in (i.shape, *([i.count] if i.count else []))])
-    for _, node in op.lets:
-        texts.nodes.append(node)
-    texts.nodes += [p.default for p in op.params if p.default is not None]
+    texts.nodes += [renamed(node) for _, node in op.lets]
+    texts.nodes += [renamed(p.default) for p in op.params if p.default is not None]
     if len(infer) == len(op.outputs):
         texts.extra |= {"inferred"} | ({"indices"} if any(i["count"] for i in infer) else set())
     checks = (
@@ -148,7 +140,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
     )
     if op.lets:
         checks.add("Let")
-    if any(p.default is not None and not texts.names[p.name].sure for p in op.params):
+    if any(p.default is not None and not texts.names[local(p.name)].sure for p in op.params):
         checks.add("default")
     binding = ["ANY", "Context", *(["Param"] if op.params else []), "Signature", "Slot", "bind"]
     return {
@@ -158,7 +150,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "inputs": [_slot(s) for s in op.inputs],
         "params": [_param(p) for p in op.params],
         "outputs": [_slot(s) for s in op.outputs],
-        "arguments": [s.name for s in op.inputs] + [p.name for p in op.params] + [s.name for s in op.outputs],
+        "arguments": [local(s.name) for s in (*op.inputs, *op.params, *op.outputs)],
         "ranks": ranks,
         "validate": _preamble(op, used, texts),
         "rules": rules,
@@ -177,14 +169,18 @@ def _preamble(op: CompiledOp, used: Needs, texts: _Op) -> dict[str, Any]:
     for p in op.params:
         if p.default is None or p.name not in used.values:
             continue
-        value = emit_python.expression(p.default, texts.names)
-        sure = texts.names[p.name].sure
-        defaults.append((p.name, value if sure else f"default(lambda: {value})"))
+        value = emit_python.expression(renamed(p.default), texts.names)
+        sure = texts.names[local(p.name)].sure
+        defaults.append((local(p.name), value if sure else f"default(lambda: {value})"))
     return {
-        "given": sorted(used.asked),
-        "binds": [(b.symbol, reading(b.value)) for b in op.binds if b.symbol in used.values],
+        "given": [local(n) for n in sorted(used.asked)],
+        "binds": [(local(b.symbol), reading(b.value)) for b in op.binds if b.symbol in used.values],
         "defaults": defaults,
-        "lets": [(n, emit_python.expression(node, texts.names)) for n, node in op.lets if n in used.values],
+        "lets": [
+            (local(n), emit_python.expression(renamed(node), texts.names))
+            for n, node in op.lets
+            if n in used.values
+        ],
     }
 
 
@@ -198,7 +194,7 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
         "context": [n for n in ("arch", "sdk") if n in read],
         "rows": rows,
         "sentence": TYPES_SENTENCE.format(name),
-        "slots": [s.name for s in op.slots],
+        "slots": [local(s.name) for s in op.slots],
         "slot_names": [python_string(s.name) for s in op.slots],
     }
 
@@ -206,8 +202,8 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
 def _inference(inference: Inference, texts: _Op) -> dict[str, Any]:
     names = dict(texts.names)
     if inference.index:
-        texts.names[inference.index] = Name(INT)
+        texts.names[local(inference.index)] = Name(INT)
     shape = texts.text(inference.shape)
     count = texts.text(inference.count) if inference.count is not None else None
     texts.names = names
-    return {"output": inference.output, "shape": shape, "count": count, "index": inference.index}
+    return {"output": inference.output, "shape": shape, "count": count, "index": inference.index and local(inference.index)}

@@ -303,6 +303,7 @@ class _Checker:
             if not (self.scope.torch or self.rows):
                 self.fail("a list of lists is the value of a parameter only", n)
             rows = tuple(self.want(e, INTS) for e in n.elts)
+            self._plain_rows(n, rows)
             return Node("list", ROWS, rows, column=n.col_offset)
         elements = tuple(self.want(e, INT) for e in n.elts)
         range_: Range | None = (0, 0)
@@ -311,6 +312,15 @@ class _Checker:
             for e in elements[1:]:
                 range_ = _union(range_, e.range)
         return Node("list", INTS, elements, range=range_, column=n.col_offset)
+
+    def _plain_rows(self, n: ast.List, rows: tuple[Node, ...]) -> None:
+        """The default of a parameter is a table of numbers; a mapping may compute its rows."""
+        if self.scope.torch:
+            return
+        if any(a.kind != "const" for row in rows for a in row.args) or any(r.kind != "list" for r in rows):
+            self.fail("a default that is a list of lists holds numbers only", n)
+        if len({len(row.args) for row in rows}) != 1:
+            self.fail("the rows of a list of lists have one length", n)
 
     # -- calls and comprehensions
 

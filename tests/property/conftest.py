@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,18 @@ from opdb.catalog import Catalog
 from opdb.store import read_catalog
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "native")]
+
+import sanitized
+
 SPECS = Path(__file__).parents[2] / "specs"
 
 
 @pytest.fixture(scope="session")
 def catalog() -> Catalog:
     return read_catalog(SPECS)
+
+
+@pytest.fixture(scope="session")
+def native_module(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The generated C and the runtime under UBSan: ffi and lib as opdb.runtime._native has them."""
+    return sanitized.build(tmp_path_factory.mktemp("undefined"))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sanitized
 from configs import CONTEXTS, Maker
 from evaluate import Case, build, disagreements
 from expressions import SCOPE, TYPES, batch
@@ -54,11 +53,6 @@ KNOWN = (
     ("bool", "present(w) and w.rank == 2 or not present(axes)"),
     ("ints", "(w if p else x).shape[:-1]"),
 )
-
-
-@pytest.fixture(scope="session")
-def native_module(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return sanitized.build(tmp_path_factory.mktemp("undefined"))
 
 
 def test_random_expressions(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""Inference = verification: inferred shapes break no shape rule, any other shape breaks one, and C infers the same."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from configs import Maker, infer
+from isolated import isolated
+
+from opdb.catalog import Catalog
+from opdb.generated import validators
+from opdb.op_config import OpConfig, TensorConfig
+from opdb.runtime import native
+from opdb.runtime.checks import Undecidable
+
+COUNT = 600  # configs for each op
+#: Ops whose output shapes are given, not inferred.
+GIVEN = {"Reshape"}
+INFERABLE = [n for n in validators.MODULES if n not in GIVEN]
+
+
+def flat(shapes: dict[str, Any]) -> list[list[int]]:
+    """The inferred shapes in the order of the output tensors."""
+    out: list[list[int]] = []
+    for value in shapes.values():
+        out += value if value and isinstance(value[0], list) else [value]
+    return out
+
+
+def shape_rules(config: OpConfig) -> set[str]:
+    """The broken rules that speak of the shape or number of outputs."""
+    module = validators.module(config.op)
+    assert module is not None
+    outputs = [s.name for s in module.SIGNATURE.outputs]
+    about = {f"{config.op}.{kind}_{name}" for kind in ("SHAPE", "COUNT") for name in outputs}
+    return {v.rule for v in module.validate(config) if v.rule in about | {f"{config.op}.OUTPUTS"}}
+
+
+def others(tensor: TensorConfig, rng: random.Random) -> list[tuple[int, ...]]:
+    """Shapes beside that of ``tensor``: each dim one more, one less and swapped; one dim more and one less."""
+    shape = tensor.shape
+    out = [(*shape, 1), (1, *shape)]
+    for i, d in enumerate(shape):
+        out += [(*shape[:i], other, *shape[i + 1 :]) for other in (d + 1, max(d - 1, 0), rng.randint(0, 99))]
+        out.append((*shape[:i], *shape[i + 1 :]))
+    if len(shape) > 1:
+        out.append((shape[-1], *shape[1:-1], shape[0]))
+    return [o for o in dict.fromkeys(out) if o != shape]
+
+
+@pytest.mark.parametrize("name", INFERABLE)
+def test_an_inferred_shape_is_right_and_every_other_is_wrong(catalog: Catalog, name: str) -> None:
+    rng = random.Random(f"inference {name}")
+    maker = Maker(catalog.compiled(name), rng)
+    changes = 0
+    for _ in range(COUNT // 6):
+        config = maker.valid()
+        assert shape_rules(config) == set(), config
+        for i, tensor in enumerate(config.outputs):
+            for shape in others(tensor, rng):
+                outputs = (*config.outputs[:i], replace(tensor, shape=shape), *config.outputs[i + 1 :])
+                assert shape_rules(replace(config, outputs=outputs)), (config, shape)
+                changes += 1
+        fewer, more = config.outputs[:-1], (*config.outputs, config.outputs[-1])
+        assert shape_rules(replace(config, outputs=fewer))
+        assert shape_rules(replace(config, outputs=more))
+    assert changes >= 500
+
+
+@pytest.mark.parametrize("name", list(validators.MODULES))
+def test_damaged_inputs_are_inferred_and_judged_alike(catalog: Catalog, name: str) -> None:
+    """Where a shape can be inferred from broken inputs, an output of that shape breaks no shape rule either."""
+    maker = Maker(catalog.compiled(name), random.Random(f"damage {name}"))
+    judged = 0
+    for config in maker.stream(COUNT):
+        try:
+            shapes = flat(infer(config))
+        except Undecidable:
+            continue
+        dtype = config.outputs[0].dtype if config.outputs else "f32"
+        config = replace(config, outputs=tuple(TensorConfig("", dtype, tuple(s)) for s in shapes))
+        rules = shape_rules(config)
+        assert not rules or (not shapes and rules == {f"{name}.OUTPUTS"}), config
+        judged += 1
+    assert judged == 0 if name in GIVEN else judged > COUNT // 4
+
+
+@pytest.mark.parametrize("name", list(validators.MODULES))
+def test_python_infers_what_c_infers(catalog: Catalog, native_module: Any, name: str) -> None:
+    def compare() -> tuple[list[str], Counter[str]]:
+        native.ffi, native.lib = native_module.ffi, native_module.lib
+        found, counts = [], Counter[str]()
+        for config in Maker(catalog.compiled(name), random.Random(f"infer {name}")).stream(COUNT):
+            try:
+                want: list[list[int]] | None = flat(infer(config))
+            except Undecidable:
+                want = None
+            got = native.infer(config)
+            counts["none" if want is None else "shapes"] += 1
+            if want != got:
+                found.append(f"{config}: Python {want}, C {got}")
+        return found[:5], counts
+
+    found, counts = isolated(compare)
+    assert found == []
+    assert counts["none"] > 10 and (counts["shapes"] > COUNT // 4 or name in GIVEN), counts
