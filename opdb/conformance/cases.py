@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from opdb.catalog import Catalog
 from opdb.compiled import CompiledOp, TypeRow, expand_row
 from opdb.conformance.damage import Damages
+from opdb.conformance.expressions import in_force
 from opdb.conformance.samples import sample_config, slot_of
 from opdb.conformance.search import Base, Broken, Search
 from opdb.op_config import OpConfig, from_json, to_json
@@ -112,9 +113,10 @@ class _Cases:
             group = [c for c in documented if (c.backend, c.soc, c.kind) == (backend, first, "positive")]
             search.backend_rules(backend, [_base(c, c.config) for c in group])
         negative = list(self._negative(search))
+        kept = list(self._kept(search, [*plain, *documented]))
         return CaseSet(
             self.op,
-            (*plain, *documented, *negative),
+            (*plain, *documented, *kept, *negative),
             tuple(Implication(*i) for i in search.implications()),
             search.unbroken(),
         )
@@ -132,23 +134,28 @@ class _Cases:
         """The samples in the types of the kernel: all in the first one, then one sample for each other."""
         kernel = self.compiled.definition.kernel
         kinds = sorted(kernel.dtypes, key=lambda d: d != "f32") if kernel is not None else []
-        wanted = [(s, d, d) for i, d in enumerate(kinds) for s in ([i % len(self.samples)] if i else self.samples)]
+        wanted = [
+            (s, d, d) for i, d in enumerate(kinds) for s in ([i % len(self.samples)] if i else self.samples)
+        ]
         if "bool8" in kinds:  # comparisons, and logical operations
             wanted += [(s, d, "bool8") for s in self.samples for d in (kinds[0], "bool8")]
         for sample, dtype, output in dict.fromkeys(wanted):
             yield from self._in_kernel_type(sample, dtype, output)
 
     def _in_kernel_type(self, sample: int, dtype: str, output: str) -> Iterator[Case]:
-        dtypes = {s.name: (s.definition.dtype or [output if s.output else dtype])[0] for s in self.compiled.slots}
+        dtypes = {
+            s.name: (s.definition.dtype or [output if s.output else dtype])[0] for s in self.compiled.slots
+        }
         config = sample_config(self.compiled, sample, dtypes)
         name = dtype if dtype == output else f"{dtype}.{output}"
-        if self._is_sound(config):
+        rows = (r for rows in self.compiled.type_rows.values() for r in rows)
+        if self._is_sound(config) and (dtype == output or any(_fits(r, config) for r in rows)):
             yield Case(f"{self.op}-sample{sample}-{name}", config, "positive")
 
     def _documented(self, backend: str, soc: str) -> Iterator[Case]:
         """Each sample in each type row, in the first combination that is accepted; then the other combinations."""
         for row in self.compiled.type_rows[backend]:
-            combos = sorted(expand_row(row), key=self._truth_last)
+            combos = sorted(expand_row(row), key=self._plainness)
             used = set()
             for sample in self.samples:
                 tried = (self._case(backend, soc, row, sample, i, c) for i, c in enumerate(combos))
@@ -159,16 +166,20 @@ class _Cases:
                     yield replace(best, id=f"{self.op}-sample{sample}-{row.id}{_dash(soc)}")
             for i, combo in enumerate(combos):
                 tried = (self._case(backend, soc, row, s, i, combo) for s in self.samples)
-                fresh = next((c for c in tried if c.kind == "positive" and _dtypes(c.config) not in used), None)
+                fresh = next(
+                    (c for c in tried if c.kind == "positive" and _dtypes(c.config) not in used), None
+                )
                 if fresh is not None:
                     used.add(_dtypes(fresh.config))
                     yield fresh
 
-    def _truth_last(self, combo: Mapping[str, str]) -> bool:
-        """Rows that leave the type of a truth value open: bool8 comes first."""
-        return not any(combo[s.name] == "bool8" for s in self.compiled.outputs)
+    def _plainness(self, combo: Mapping[str, str]) -> tuple[bool, int]:
+        """The order of a row's combinations: truth values as bool8 first, then those of the fewest types."""
+        return not any(combo[s.name] == "bool8" for s in self.compiled.outputs), len(set(combo.values()))
 
-    def _case(self, backend: str, soc: str, row: TypeRow, sample: int, i: int, combo: Mapping[str, str]) -> Case:
+    def _case(
+        self, backend: str, soc: str, row: TypeRow, sample: int, i: int, combo: Mapping[str, str]
+    ) -> Case:
         ident = f"{self.op}-sample{sample}-{row.id}.{i + 1}{_dash(soc)}"
         config = sample_config(self.compiled, sample, combo)
         case = self._judged(Case(ident, config, "positive", backend, soc, row.id))
@@ -208,6 +219,23 @@ class _Cases:
         sound = [c for c in made if self._is_sound(c.config)]
         return min(sound, key=lambda c: len(c.rules), default=None)
 
+    def _kept(self, search: Search, positive: list[Case]) -> Iterator[Case]:
+        """For each rule whose guard no accepted config fulfils yet: one that does."""
+        force = in_force(self.compiled)
+
+        def holds(rule: str, config: OpConfig, backend: str, soc: str) -> bool:
+            return rule in force(config, Target(backend or None, soc or None).context())
+
+        seen = {r for c in positive if c.kind == "positive" for r in force(c.config, c.target.context())}
+        made: list[Broken] = []
+        for rule in search.goals[::-1]:
+            if rule not in seen:
+                found = search.mended(rule, partial(holds, rule), made)
+                if found is not None:
+                    made.append(found)
+                    ident = f"{self.op}-{rule.partition('.')[2]}-kept{_dash(found.soc)}"
+                    yield self._broken(ident, found, found.soc)
+
     # -- broken configs
 
     def _negative(self, search: Search) -> Iterator[Case]:
@@ -219,7 +247,9 @@ class _Cases:
                     yield self._broken(f"{self.op}-{rule.partition('.')[2]}-{n}{_dash(soc)}", broken, soc)
 
     def _broken(self, ident: str, broken: Broken, soc: str) -> Case:
-        row = next((r.id for r in self.compiled.type_rows.get(broken.backend, ()) if _fits(r, broken.config)), "")
+        row = next(
+            (r.id for r in self.compiled.type_rows.get(broken.backend, ()) if _fits(r, broken.config)), ""
+        )
         case = Case(ident, broken.config, "negative", broken.backend, soc, row, note=broken.note)
         return self._judged(case)
 

@@ -66,7 +66,9 @@ class Damages:
 
     def _completed(self, config: OpConfig) -> OpConfig:
         """The config with inferred outputs; as it is where they do not follow."""
-        dtypes = {s.name: "f32" for s in self.compiled.outputs} | {slot_of(t): t.dtype for t in config.outputs}
+        dtypes = {s.name: "f32" for s in self.compiled.outputs} | {
+            slot_of(t): t.dtype for t in config.outputs
+        }
         try:
             made = with_outputs(config, self.compiled, dtypes)
         except (OverflowError, ValueError):
@@ -82,13 +84,13 @@ class Damages:
         """One tensor's type, then the type of all tensors that have the same."""
         for i, tensor in enumerate(config.inputs):
             if tensor.type != ABSENT:
-                for dtype in self.pool[slot_of(tensor)]:
+                for dtype in self.pool.get(slot_of(tensor), ()):
                     yield f"{tensor.name}: {dtype}", _input(config, i, _typed(tensor, dtype))
         for old in dict.fromkeys(t.dtype for t in (*config.inputs, *config.outputs)):
             for new in dict.fromkeys(d for pool in self.pool.values() for d in pool):
                 inputs = tuple(_typed(t, new) if t.dtype == old else t for t in config.inputs)
                 outputs = tuple(_typed(t, new) if t.dtype == old else t for t in config.outputs)
-                yield f"{old} becomes {new}", replace(config, inputs=inputs, outputs=outputs)
+                yield f"types {old} become {new}", replace(config, inputs=inputs, outputs=outputs)
 
     def _shapes(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
         for i, tensor in enumerate(config.inputs):
@@ -101,6 +103,24 @@ class Damages:
                 yield f"size {old} becomes {new}", _resized(config, old, new)
         for rank in (5, 6):
             yield f"rank {rank}", self._lifted(config, rank)
+
+        for param in self.compiled.params:
+            if param.definition.base == "bool8":
+                yield from self._turned(config, param)
+
+    def _turned(self, config: OpConfig, param: Param) -> Iterator[tuple[str, OpConfig]]:
+        """A flag turned over, and an input's last two dimensions with it; ex) transpose_in1 of MatMul."""
+        flag = any(p.name == param.name and p.value for p in config.params)
+        rest = tuple(p for p in config.params if p.name != param.name)
+        made = (*rest, ParamConfig(param.name, "bool8", not flag))
+        for i, t in enumerate(config.inputs):
+            if t.rank >= 2:
+                shape, last = (*t.shape[:-2], t.shape[-1], t.shape[-2]), (t.rank - 2, t.rank - 1)
+                quant = t.quant
+                if quant is not None and quant.axis in last:
+                    quant = replace(quant, axis=sum(last) - quant.axis)
+                turned = replace(_input(config, i, replace(t, shape=shape, quant=quant)), params=made)
+                yield f"{param.name} = {not flag}, {t.name} turned", turned
 
     def _lifted(self, config: OpConfig, rank: int) -> OpConfig:
         """All inputs but weights with leading ones up to ``rank``; axes count from there."""
@@ -148,8 +168,10 @@ class Damages:
         again = replace(outputs[-1], name=f"{slot_of(outputs[-1])}[{len(outputs)}]")
         yield "an output twice", replace(config, outputs=(*outputs, again))
         for i, tensor in enumerate(outputs):
-            changed = [(f"{tensor.name}: {d}", _typed(tensor, d)) for d in self.pool[slot_of(tensor)]]
-            changed += [(f"{tensor.name}: {list(s)}", replace(tensor, shape=s)) for s in _shapes(tensor.shape)]
+            changed = [(f"{tensor.name}: {d}", _typed(tensor, d)) for d in self.pool.get(slot_of(tensor), ())]
+            changed += [
+                (f"{tensor.name}: {list(s)}", replace(tensor, shape=s)) for s in _shapes(tensor.shape)
+            ]
             for what, t in changed:
                 yield what, replace(config, outputs=(*outputs[:i], t, *outputs[i + 1 :]))
 

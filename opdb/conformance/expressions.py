@@ -10,7 +10,7 @@ from typing import Any
 
 from opdb.codegen.emit_python import expression
 from opdb.codegen.rules_python import reading
-from opdb.compiled import CompiledOp
+from opdb.compiled import CompiledOp, CompiledRule
 from opdb.generated import validators
 from opdb.lang.nodes import INT, Name, Node
 from opdb.op_config import OpConfig
@@ -55,3 +55,25 @@ def reader(compiled: CompiledOp, nodes: Mapping[str, Node]) -> Reader:
         return found
 
     return read
+
+
+InForce = Callable[[OpConfig, Context], frozenset[str]]
+
+
+def in_force(compiled: CompiledOp) -> InForce:
+    """A function of (op config, context) -> the full ids of the rules that say something about the config.
+
+    A rule without a guard always does; one of a backend only for that backend.
+    """
+    rules: list[tuple[str | None, CompiledRule]] = [(None, r) for r in (*compiled.ranks, *compiled.rules)]
+    rules += [(b, r) for b, group in compiled.backend_rules.items() for r in group]
+    read = reader(compiled, {r.id: r.when for _, r in rules if r.when is not None})
+
+    def found(config: OpConfig, context: Context) -> frozenset[str]:
+        holds = read(config, context)
+        backend = context.backend or ""
+        own = [r.id for b, r in rules if b in (None, backend) and (r.when is None or holds[r.id])]
+        types = [f"TYPES_{backend}"] if compiled.type_rows.get(backend) else []
+        return frozenset(f"{compiled.name}.{i}" for i in ("INPUTS", "PARAMS", "OUTPUTS", *own, *types))
+
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,11 @@ from opdb.validate import infer
 #: The real numbers that a quantised sample tensor spans: 256 or 65536 steps over [-4, 4).
 SPAN = 8.0
 ABSENT = "NULL"
+#: Outputs that are known to lie in [0, 1], as a calibration would find: op -> values of `operation` (None: any).
+UNIT: dict[str, tuple[int, ...] | None] = {
+    "Softmax": None,
+    "ElementWiseNeuron": (2, 6),
+}  # HARD_SIGMOID, SIGMOID
 
 
 def sample_config(compiled: CompiledOp, sample: int, dtypes: Mapping[str, str]) -> OpConfig:
@@ -121,11 +126,23 @@ def encoded(compiled: CompiledOp, config: OpConfig) -> OpConfig:
         scale = _product(rule, first) if t.dtype == "sq32" and isinstance(rule, dict) else None
         return replace(t, quant=encoding(t.dtype, scale))
 
-    return replace(config, inputs=_each(config.inputs, fitting), outputs=_each(config.outputs, fitting))
+    outputs = [unit(t) if _in_unit(config) else fitting(t) for t in config.outputs]
+    return replace(config, inputs=tuple(fitting(t) for t in config.inputs), outputs=tuple(outputs))
 
 
-def _each(tensors: Sequence[TensorConfig], change: Any) -> tuple[TensorConfig, ...]:
-    return tuple(change(t) for t in tensors)
+def _in_unit(config: OpConfig) -> bool:
+    if config.op not in UNIT:
+        return False
+    chosen, operation = UNIT[config.op], [p.value for p in config.params if p.name == "operation"]
+    return chosen is None or operation[0] in chosen
+
+
+def unit(tensor: TensorConfig) -> TensorConfig:
+    """The tensor encoded for [0, 1): the smallest stored value is zero."""
+    kind = BY_SHORT[tensor.dtype]
+    offset = 0 if kind.qnn.startswith("U") else 2 ** (kind.bits - 1)
+    quant = Quant("SCALE_OFFSET", (2.0**-kind.bits,), (offset,)) if kind.quantized else None
+    return replace(tensor, quant=quant)
 
 
 def _product(rule: Mapping[str, Any], encodings: Mapping[str, Quant | None]) -> float | None:

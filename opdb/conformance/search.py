@@ -30,6 +30,10 @@ KINDS = {"encoding": "attribute", "static": "attribute", "symmetric": "attribute
          "dtype": "dtype", "shape": "shape", "rank": "shape"}  # fmt: skip
 
 
+#: Damages to several things at once.
+COMMON = frozenset({"size", "rank", "types"})
+
+
 @dataclass(frozen=True)
 class Broken:
     """A config and the rules that it breaks."""
@@ -59,7 +63,7 @@ class Search:
         self.compiled, self.damages, self.judge = compiled, damages, judge
         self._alone: dict[str, list[Broken]] = {}
         self._together: dict[str, dict[frozenset[str], list[Broken]]] = {}
-        self._goals: list[str] = []
+        self.goals: list[str] = []
 
     def op_rules(self, bases: Sequence[Base]) -> None:
         """The rules of the op definition, from configs that are judged without a backend."""
@@ -75,12 +79,10 @@ class Search:
     def _op_rules(self) -> list[str]:
         c = self.compiled
         of_backends = {r.id for rules in c.backend_rules.values() for r in rules}
-        return [
-            f"{c.name}.{i}" for i in c.rule_ids() if i not in of_backends and not i.startswith("TYPES_")
-        ]
+        return [f"{c.name}.{i}" for i in c.rule_ids() if i not in of_backends and not i.startswith("TYPES_")]
 
     def _run(self, goals: list[str], backend: str, bases: Sequence[Base]) -> None:
-        self._goals += goals
+        self.goals += goals
         reads = {g: self._reads(g, backend) for g in goals}
         good: dict[tuple[str, ...], Base] = {}  # damaged once and accepted
         for i, base in enumerate(_diverse_first(bases)[:BASES]):
@@ -131,7 +133,7 @@ class Search:
             if name not in names:
                 names.add(name)
                 queue += free_names(inside[name]) if name in inside else ()
-        return frozenset(names | ({"SoC"} if "arch" in names else set()) | {"size", "rank"})
+        return frozenset(names | ({"SoC"} if "arch" in names else set()) | COMMON)
 
     def _relevant(self, goal: str, backend: str, reads: frozenset[str], good: list[Base]) -> list[Base]:
         """Accepted damages, those to what the rule reads first."""
@@ -139,7 +141,7 @@ class Search:
             str(a.value) for n in self._rule_nodes(goal, backend) for a in walk(n) if a.kind == "attr"
         }
         kinds = {KINDS.get(a, "") for a in attributes}
-        own = reads - {"size", "rank"}
+        own = reads - COMMON
         return sorted(good, key=lambda b: (b.traits[1] not in own, b.traits[0] not in kinds))[:GOOD]
 
     def _damaged(self, base: Base, backend: str, names: frozenset[str] | None) -> Iterator[Broken]:
@@ -169,11 +171,26 @@ class Search:
         turns = [(b, rules) for i in range(4) for rules, r in rounds for b in r[i : i + 1]]
         return [(Base(b.note, b.config, b.soc, ()), rules) for b, rules in turns]
 
+    def mended(
+        self, goal: str, good: Callable[[OpConfig, str, str], bool], others: Sequence[Broken] = ()
+    ) -> Broken | None:
+        """An accepted config that is ``good``, one step from one that breaks ``goal``, or another rule, or ``others``."""
+        first = self._alone.get(goal, [])
+        whole = [r for r in self._alone if r != goal and not r.endswith(("INPUTS", "OUTPUTS", "PARAMS"))]
+        rest = [b for rule in whole for b in self._alone[rule]]
+        for broken in (*first, *others, *rest):
+            base = Base(broken.note, broken.config, broken.soc, ())
+            names = self._reads(goal, broken.backend) | {"SoC"}
+            for again in self._damaged(base, broken.backend, names):
+                if not again.rules and good(again.config, again.backend, again.soc):
+                    return again
+        return None
+
     # -- results
 
     def found(self) -> Iterator[tuple[str, Broken]]:
         """(rule, config): the cases that break a rule alone, else the one that breaks it with the fewest others."""
-        for goal in self._goals:
+        for goal in self.goals:
             if goal in self._alone:
                 yield from ((goal, b) for b in self._alone[goal])
             elif goal in self._together:
@@ -184,19 +201,23 @@ class Search:
 
     def implications(self) -> Iterator[tuple[str, str, str]]:
         """(rule, rule that is broken with it, why) for each rule that was broken, but never alone."""
-        for goal in self._goals:
+        for goal in self.goals:
             if goal in self._alone or goal not in self._together:
                 continue
             sets = list(self._together[goal])
             always = frozenset.intersection(*sets) - {goal}
             minimal = [s for s in sets if not any(o < s for o in sets)]
             for rule in sorted(always or frozenset.union(*minimal) - {goal}):
-                why = "is broken with it in every config" if rule in always else "is one of those broken with it"
+                why = (
+                    "is broken with it in every config"
+                    if rule in always
+                    else "is one of those broken with it"
+                )
                 yield goal, rule, f"{why} that was tried; ex) {self._smallest(goal)[1][0].note}"
 
     def unbroken(self) -> tuple[str, ...]:
         """Rules that no config broke."""
-        return tuple(g for g in self._goals if g not in self._alone and g not in self._together)
+        return tuple(g for g in self.goals if g not in self._alone and g not in self._together)
 
 
 def _what(broken: Broken) -> str:

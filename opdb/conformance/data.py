@@ -1,0 +1,126 @@
+"""The numbers that a case is run with: made from the sha256 of its id, so the same everywhere and always.
+
+Values stay where an op is defined and its result is not a matter of rounding: denominators away from zero,
+bases of powers above it, quotients of whole quarters, comparisons of whole halves.  For HTP, which computes
+floats in float16, they are values of float16.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from opdb.conformance.samples import slot_of
+from opdb.dtypes import BY_SHORT
+from opdb.op_config import OpConfig, Quant, TensorConfig
+
+Array = np.ndarray[Any, Any]
+#: Spread of the real values, and the most that a quantised sample tensor can hold.
+SPREAD, MOST = 1.25, 3.9
+#: ElementWiseBinary.operation (QnnOpDef.h): whose results jump.
+QUOTIENTS, COMPARISONS, DIVIDE, POWER = (4, 5, 12), (3, 6, 7, 8, 9, 14), 2, 16
+
+
+def seed(case: str) -> int:
+    """The seed of a case's data: the first 8 bytes of sha256 of its id."""
+    return int.from_bytes(hashlib.sha256(case.encode()).digest()[:8])
+
+
+def inputs(case: str, config: OpConfig, half: bool = False) -> list[Array | None]:
+    """One array for each input of ``config``, as its type stores it; None for an omitted one.
+
+    ``half``: floats are rounded to float16.
+    """
+    rng = np.random.default_rng(seed(case))
+    values: list[Array | None] = []
+    for tensor in config.inputs:
+        if tensor.type == "NULL":
+            values.append(None)
+            continue
+        real = np.clip(rng.normal(0.0, SPREAD, tensor.shape), -MOST, MOST)
+        real = _domain(config, slot_of(tensor))(real)
+        values.append(stored(real.astype(np.float16).astype(np.float64) if half else real, tensor))
+    return values
+
+
+def _domain(config: OpConfig, slot: str) -> Callable[[Array], Array]:
+    operation = next((p.value for p in config.params if p.name == "operation"), None)
+    if config.op != "ElementWiseBinary":
+        return lambda v: v
+    if operation in COMPARISONS:
+        return lambda v: np.round(v * 2) / 2
+    if operation in QUOTIENTS:
+        return lambda v: _off_zero(np.round(v * 4) / 4) if slot == "b" else np.round(v * 4) / 4
+    if operation == DIVIDE and slot == "b":
+        return _off_zero
+    if operation == POWER:
+        return lambda v: np.clip(v, -2, 2) if slot == "b" else np.abs(v) / 2 + 0.1
+    return lambda v: v
+
+
+def _off_zero(values: Array) -> Array:
+    return np.where(np.abs(values) < 0.5, np.where(values < 0, -0.5, 0.5), values)
+
+
+def stored(real: Array, tensor: TensorConfig) -> Array:
+    """Real values as the tensor's type stores them; integers are the values times four."""
+    kind = BY_SHORT[tensor.dtype]
+    if kind.numpy is None:
+        raise ValueError(f"{kind.qnn} has no whole-byte elements")
+    if kind.quantized:
+        return quantised(real, tensor)
+    if tensor.dtype == "bool8":
+        return np.asarray(real > 0)
+    if tensor.dtype == "bf16":
+        return np.asarray(real.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    if np.dtype(kind.numpy).kind in "iu":
+        whole = np.round(real * 4)
+        return (np.abs(whole) if np.dtype(kind.numpy).kind == "u" else whole).astype(kind.numpy)
+    return np.asarray(real.astype(kind.numpy))
+
+
+def quantised(real: Array, tensor: TensorConfig) -> Array:
+    """Real values as quantised integers of the tensor's encoding, saturated."""
+    scale, offset = _affine(tensor)
+    kind = BY_SHORT[tensor.dtype]
+    low, high = limits(tensor.dtype)
+    return np.asarray(np.clip(np.round(real / scale) - offset, low, high).astype(kind.numpy))
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest stored value of an integer or quantised type."""
+    kind = BY_SHORT[dtype]
+    if kind.qnn.startswith("U"):
+        return 0, int(2**kind.bits - 1)
+    return -int(2 ** (kind.bits - 1)), int(2 ** (kind.bits - 1) - 1)
+
+
+def real(values: Array, tensor: TensorConfig) -> Array:
+    """What stored values mean: float64, or int64 and bool for types that are whole numbers."""
+    if BY_SHORT[tensor.dtype].quantized:
+        scale, offset = _affine(tensor)
+        return np.asarray((values.astype(np.float64) + offset) * scale)
+    if tensor.dtype == "bf16":
+        return np.asarray((values.astype(np.uint32) << 16).view(np.float32).astype(np.float64))
+    if values.dtype.kind == "b" or tensor.dtype == "bool8":
+        return np.asarray(values != 0)
+    return np.asarray(values.astype(np.int64 if values.dtype.kind in "iu" else np.float64))
+
+
+def step(tensor: TensorConfig) -> Array:
+    """The real value of one quantisation step, of a shape that broadcasts with the tensor's."""
+    return _affine(tensor)[0]
+
+
+def _affine(tensor: TensorConfig) -> tuple[Array, Array]:
+    """Scale and offset, of shapes that broadcast with the tensor's."""
+    quant = tensor.quant or Quant("SCALE_OFFSET", (1.0,), (0,))
+    scale, offset = np.asarray(quant.scale), np.asarray(quant.offset or (0,) * len(quant.scale))
+    if "AXIS" not in quant.encoding:
+        return scale[:1].reshape(()), offset[:1].reshape(())
+    shape = [1] * tensor.rank
+    shape[quant.axis or 0] = -1
+    return scale.reshape(shape), offset.reshape(shape)

@@ -1,0 +1,63 @@
+"""Who answers conformance cases: one table of executors by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from opdb.errors import OpdbError
+
+if TYPE_CHECKING:
+    from opdb.conformance.executors.base import Executor
+
+
+def _python(soc: str) -> Executor:
+    from opdb.conformance.executors.validators import PythonExecutor
+
+    return PythonExecutor()
+
+
+def _c(soc: str) -> Executor:
+    from opdb.conformance.executors.validators import CExecutor
+
+    return CExecutor()
+
+
+def _torch(soc: str) -> Executor:
+    from opdb.conformance.executors.torch_oracle import TorchExecutor
+
+    return TorchExecutor()
+
+
+def _qnn_cpu(soc: str) -> Executor:
+    from opdb.conformance.executors.vendor import VendorExecutor
+
+    return VendorExecutor("qnn-cpu", "CPU")
+
+
+def _qnn_htp(soc: str) -> Executor:
+    from opdb.conformance.executors.vendor import VendorExecutor
+
+    return VendorExecutor("qnn-htp", "HTP", soc)
+
+
+#: name -> a function of the SoC.  Each raises MissingExtra, naming itself, when its extra is not installed.
+EXECUTORS: dict[str, Callable[[str], Executor]] = {
+    "python": _python,
+    "c": _c,
+    "torch": _torch,
+    "qnn-cpu": _qnn_cpu,
+    "qnn-htp": _qnn_htp,
+}
+PER_SOC = ("qnn-htp",)
+
+
+def open_executors(name: str, socs: tuple[str, ...]) -> Iterator[Executor]:
+    """The executor of that name, once for each SoC where it depends on one.
+
+    Raises OpdbError for an unknown name, MissingExtra (naming the executor) where it cannot be had.
+    """
+    if name not in EXECUTORS:
+        raise OpdbError(f"no executor '{name}'; known: {', '.join(EXECUTORS)}")
+    for soc in socs if name in PER_SOC else ("",):
+        yield EXECUTORS[name](soc)
