@@ -3,7 +3,7 @@
 * every argument of every ATen schema is mapped, constrained or declared ignored with a reason;
 * every spec is in its canonical spelling (what ``opdb show`` prints), so that SQL -> YAML gives the file;
 * every op and every backend part names its source; every op has a summary, samples and a tolerance;
-* type rows of one backend do not repeat.
+* the type rows of one configuration do not repeat.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ def _op_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
     for backend, part in op.backends.items():
         if part.source is None:
             yield Fault(("backends", backend), "the facts of a backend need their 'source'")
-        seen: dict[tuple[tuple[str, str], ...], str] = {}
+        seen: dict[tuple[object, ...], str] = {}
         for row in compiled.type_rows[backend]:
             config, _, number = row.id.removeprefix(f"{backend}.").rpartition(".")
             for combination in expand_row(row):
-                key = tuple(combination.items())
+                key = (config, *combination.items())  # documents repeat rows in another configuration
                 if key in seen:
                     at = ("backends", backend, "dtypes", config, int(number) - 1)
                     yield Fault(at, f"the row repeats a combination of {seen[key]}")

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from opdb import validate
-from opdb.generated import validators
 from opdb.generated.builders import TARGETS
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.lowering import (
@@ -92,7 +91,3 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
 def _broken(form: str, op: LoweredOp, target: validate.Target, prefix: str) -> Iterator[Reason]:
     for v in validate.check(op.config(), target).violations:
         yield Reason(form, v.rule, prefix + v.message, v.expected)
-    backend = None if target.backend is None else validate.backend_name(target.backend)
-    if backend is not None and not hasattr(validators.module(op.op), f"ROWS_{backend}"):
-        why = f"the specs hold no document of {op.op} on {backend}"
-        yield Reason(form, f"{op.op}.TYPES_{backend}", prefix + why)

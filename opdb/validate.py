@@ -125,8 +125,8 @@ def check(config: OpConfig, target: Target | None = None) -> Verdict:
         )
     violations: tuple[Violation, ...] = module.validate(config, target.context())
     if target.backend is not None and backend_name(target.backend) not in module.DOCUMENTED:
-        what = f"the specs must hold a document of {target.backend} for {config.op}"
-        violations += (Violation(f"{config.op}.TYPES_{target.backend}", what, "none", undecidable=True),)
+        why = f"the specs hold no document of {config.op} on {target.backend}"
+        violations += (Violation(f"{config.op}.TYPES_{target.backend}", why, undecidable=True),)
     broken = [v for v in violations if not v.expected]
     verdict = "accept" if not broken else "unknown" if all(v.undecidable for v in broken) else "reject"
     return Verdict(config, target, verdict, violations)

@@ -1,2 +1,137 @@
-def add_to(app):
-    pass
+"""conformance run, report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opdb.cli.options import Db, Json, Ops, Specs, known_op, store, synced
+from opdb.cli.output import print_json
+
+if TYPE_CHECKING:
+    from opdb.catalog import Catalog
+    from opdb.conformance.run import Progress, RunSummary
+    from opdb.store import Store
+
+conformance_app = typer.Typer(
+    help="Cases of the catalogue on validators, kernels and libraries.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(conformance_app, name="conformance")
+
+
+@conformance_app.command()
+def run(
+    op: Ops = None,
+    executor: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--executor", metavar="NAME", help="python, c, torch, qnn-cpu or qnn-htp; may be repeated."
+        ),
+    ] = None,
+    soc: Annotated[
+        list[str] | None, typer.Option("--soc", metavar="NAME", help="SoC for qnn-htp; may be repeated.")
+    ] = None,
+    case: Annotated[
+        list[str] | None, typer.Option("--case", metavar="ID", help="Only this case; * stands for anything.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Other data than the usual.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many executors run at once.")] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the last unfinished run of this question.")
+    ] = False,
+    json: Json = False,
+    db: Db = None,
+    specs: Specs = None,
+) -> None:
+    """Run cases and keep the results; exit 1 if our validators or kernels are wrong, or numbers differ."""
+    from opdb.settings import specs_folder
+
+    opened, catalog = synced(db, specs)
+    names = [known_op(name, catalog.ops) for name in op or ()] or None
+    command = "opdb " + " ".join(sys.argv[1:])
+    from opdb.conformance.executors import EXECUTORS
+    from opdb.conformance.run import DEFAULT_SOCS
+    from opdb.conformance.run import run as run_cases
+
+    with _progress() as progress:
+        summary = run_cases(
+            catalog, opened, names, executor or tuple(EXECUTORS), soc or DEFAULT_SOCS, seed, jobs, progress,
+            only=case or (), resume=resume, command=command, specs=specs_folder(specs),
+        )  # fmt: skip
+    if json:
+        print_json(_summary_json(summary))
+    else:
+        _print_summary(summary)
+    if not summary.ok:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None] | None]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("conformance", total=None)
+        yield lambda p: bar.update(
+            task, completed=p.done, total=p.total, description=f"{p.executor} {p.soc}".strip()
+        )
+
+
+def _summary_json(summary: RunSummary) -> dict[str, object]:
+    return {
+        "run": summary.run,
+        "cases": summary.cases,
+        "results": summary.results,
+        "kept": summary.kept,
+        "seconds": round(summary.seconds, 3),
+        "ok": summary.ok,
+        "counts": {name: dict(counts) for name, counts in summary.counts.items()},
+        "findings": [vars(f) for f in summary.findings],
+        "missing": summary.missing,
+        "unbroken": summary.unbroken,
+    }
+
+
+#: What the outcomes of a run mean to a reader.
+MEANING = {
+    "pass": "as stated",
+    "known": "a known quirk of the library",
+    "finding": "document and library disagree",
+    "fail": "wrong",
+    "unknown": "no oracle or not asked",
+}
+SHOWN = 8
+
+
+def _print_summary(summary: RunSummary) -> None:
+    print(f"run {summary.run}: {summary.cases} cases, {summary.results} results in {summary.seconds:.1f} s")
+    for name, counts in summary.counts.items():
+        parts = ", ".join(f"{counts[k]} {text}" for k, text in MEANING.items() if counts[k])
+        print(f"  {name:18} {parts}")
+    for what in ("fail", "finding"):
+        found = [f for f in summary.findings if f.outcome == what]
+        for f in found[: None if what == "fail" else SHOWN]:
+            print(f"  {what:8} {f.case} on {f.executor} {f.soc}".rstrip() + f": {f.reason}")
+        if what == "finding" and len(found) > SHOWN:
+            print(f"  ... and {len(found) - SHOWN} more; all: opdb query evidence, or the HTML report")
+    for rule in summary.unbroken:
+        print(f"  left     no case breaks {rule}")
+    for reason in summary.missing:
+        print(f"  missing  {reason}", file=sys.stderr)

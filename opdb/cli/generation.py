@@ -87,7 +87,9 @@ def generate(
             raise typer.Exit(1)
         return
 
-    outcome = writer.generate(catalog, root, TARGETS, only=only, ops=ops, force=force, record=recorder(opened))
+    outcome = writer.generate(
+        catalog, root, TARGETS, only=only, ops=ops, force=force, record=recorder(opened)
+    )
     recorder(opened)(outcome.records)
     if json:
         print_json(

@@ -20,7 +20,9 @@ def add_to(app: typer.Typer) -> None:
 def query(
     question: Annotated[
         str,
-        typer.Argument(help="ops, params, types, torch, rules, backends, socs, support, quirks, evidence or coverage."),
+        typer.Argument(
+            help="ops, params, types, torch, rules, backends, socs, support, quirks, evidence or coverage."
+        ),
     ],
     op: Op = None,
     backend: Backend = None,

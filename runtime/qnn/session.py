@@ -9,13 +9,16 @@ from opdb.errors import OpdbError
 from opdb.runtime.qnn.errors import LEVELS, QnnError
 from opdb.runtime.qnn.native import CODE, NULL, CData, ffi, lib
 
+#: One lock for each library: sessions of one library share a logger inside it, and its lines could go to another
+#: session's call (seen on HTP 2.47 with two backends and five threads).  Key: the address of the interface.
+_locks: dict[int, threading.RLock] = {}
 NOT_SUPPORTED = 1000  # QNN_COMMON_ERROR_NOT_SUPPORTED
 
 
 class Session:
     """A library's interface with one log handle, one backend handle and, for HTP, one device handle.
 
-    Calls of one session are made one at a time, so that the lines logged meanwhile are the call's own
+    Calls into one library are made one at a time, so that the lines logged meanwhile are the call's own
     (QNN's log callback carries no user data).  Every method raises OpdbError after ``close``.
     """
 
@@ -27,7 +30,7 @@ class Session:
         self.device: CData = NULL
         self.contexts: list[CData] = []
         self.closed = False
-        self._lock = threading.RLock()
+        self._lock = _locks.setdefault(int(ffi.cast("uintptr_t", interface)), threading.RLock())
         self._lines = ffi.new("char[]", lib.OPDB_QNN_LOG_BYTES)
         self._dropped = ffi.new("size_t *")
         number, handle = ffi.new("int *"), ffi.new("Qnn_LogHandle_t *")

@@ -28,7 +28,9 @@ def test_unknown_op(loaded: Run) -> None:
     assert one_line(loaded("show", "LayerNrom")) == "opdb: unknown op 'LayerNrom'; did you mean 'LayerNorm'?"
     assert "did you mean 'LayerNorm'?" in one_line(loaded("query", "params", "--op", "LayerNrom"))
     config = '{"op": "LayerNrom", "inputs": [], "outputs": []}'
-    assert "standard input: unknown op 'LayerNrom'; did you mean 'LayerNorm'?" in one_line(loaded("validate", "-", stdin=config))
+    assert "standard input: unknown op 'LayerNrom'; did you mean 'LayerNorm'?" in one_line(
+        loaded("validate", "-", stdin=config)
+    )
     assert "NoSuchOpAtAll" in one_line(loaded("add-op", "NoSuchOpAtAll", "--yes"))
 
 
@@ -69,7 +71,10 @@ def test_all_errors_of_all_files_together(loaded: Run, specs: Path) -> None:
         path.write_text(path.read_text() + "unheard_of: 1\n")
     done = loaded("sync", "--specs", str(specs))
     assert done.returncode == 2
-    assert [line.split(":")[1].strip() for line in done.stderr.splitlines()] == ["ops/Relu.yaml", "ops/Softmax.yaml"]
+    assert [line.split(":")[1].strip() for line in done.stderr.splitlines()] == [
+        "ops/Relu.yaml",
+        "ops/Softmax.yaml",
+    ]
 
 
 def test_a_database_that_is_not_one(opdb: Run, tmp_path: Path) -> None:
@@ -90,7 +95,9 @@ def test_a_read_only_directory(opdb: Run, tmp_path: Path) -> None:
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
     # Root passes permissions by: take the capability away where the test runs as root.
-    prefix = ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override") if os.geteuid() == 0 else ()
+    prefix = (
+        ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override") if os.geteuid() == 0 else ()
+    )
     if prefix:
         folder.chmod(0o555)
         subprocess.run(["chattr", "+i", str(folder)], check=False, capture_output=True)
@@ -113,7 +120,9 @@ def test_a_read_only_directory(opdb: Run, tmp_path: Path) -> None:
         ("executorch", "executorch", ("executorch", "env")),
     ],
 )
-def test_a_missing_extra(opdb: Run, tmp_path: Path, extra: str, module: str, command: tuple[str, ...]) -> None:
+def test_a_missing_extra(
+    opdb: Run, tmp_path: Path, extra: str, module: str, command: tuple[str, ...]
+) -> None:
     """An interpreter in which the distribution cannot be found or imported, made by a sitecustomize."""
     hide = tmp_path / "hide"
     hide.mkdir()
@@ -131,7 +140,13 @@ def test_a_missing_extra(opdb: Run, tmp_path: Path, extra: str, module: str, com
         "    return real(cls, name)\n"
         "m.Distribution.from_name = classmethod(from_name)\n"
     )
-    config = json.dumps({"op": "Relu", "inputs": [{"dtype": "FLOAT_32", "shape": [2]}], "outputs": [{"dtype": "FLOAT_32", "shape": [2]}]})
+    config = json.dumps(
+        {
+            "op": "Relu",
+            "inputs": [{"dtype": "FLOAT_32", "shape": [2]}],
+            "outputs": [{"dtype": "FLOAT_32", "shape": [2]}],
+        }
+    )
     line = one_line(opdb(*command, stdin=config, env={"PYTHONPATH": str(hide)}))
     assert f"opdb[{extra}]" in line
 

@@ -58,7 +58,10 @@ def test_init_then_query(loaded: Run) -> None:
     rows = json.loads(loaded("query", "ops", "--json").stdout)
     assert [r["op"] for r in rows][:2] == ["Concat", "Conv2d"]
     assert len(rows) == 14
-    assert loaded("query", "ops", "--format", "csv", "--columns", "op").stdout.splitlines()[:2] == ["op", "Concat"]
+    assert loaded("query", "ops", "--format", "csv", "--columns", "op").stdout.splitlines()[:2] == [
+        "op",
+        "Concat",
+    ]
     assert loaded("query", "ops", "--format", "md").stdout.startswith("| op | ")
     assert loaded("query", "ops", "--format", "html").stdout.startswith("<!doctype html>")
 
@@ -99,7 +102,10 @@ REJECTED = {
 def test_validate_says_why(opdb: Run) -> None:
     done = opdb("validate", "-", stdin=json.dumps(REJECTED))
     assert done.returncode == 1
-    assert "LayerNorm.C3: for every a in axes: a must be in [0, the rank of x); got a = 3 at axes[0]" in done.stdout
+    assert (
+        "LayerNorm.C3: for every a in axes: a must be in [0, the rank of x); got a = 3 at axes[0]"
+        in done.stdout
+    )
 
 
 def test_validate_json_is_the_contract(opdb: Run) -> None:
@@ -117,7 +123,18 @@ def test_validate_json_is_the_contract(opdb: Run) -> None:
 
 @pytest.mark.vendor
 def test_validate_against_the_vendor(opdb: Run) -> None:
-    done = opdb("validate", "-", "--json", "--backend", "HTP", "--soc", "SM8650", "--against", "vendor", stdin=json.dumps(REJECTED))
+    done = opdb(
+        "validate",
+        "-",
+        "--json",
+        "--backend",
+        "HTP",
+        "--soc",
+        "SM8650",
+        "--against",
+        "vendor",
+        stdin=json.dumps(REJECTED),
+    )
     verdict = json.loads(done.stdout)
     assert verdict["vendor"]["verdict"] == "reject"
     assert verdict["vendor"]["code"] == 3110
