@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Db, Json, Ops, Specs, known_op, store, synced
-from opdb.cli.output import print_json
+from opdb.cli.options import Db, Format, Json, Ops, Specs, known_op, store, synced
+from opdb.cli.output import markdown, print_json, print_rows
 
 if TYPE_CHECKING:
     from opdb.catalog import Catalog
+    from opdb.conformance.quirks import Quirk
+    from opdb.conformance.report.rows import Report
     from opdb.conformance.run import Progress, RunSummary
     from opdb.store import Store
 
@@ -135,3 +138,96 @@ def _print_summary(summary: RunSummary) -> None:
         print(f"  left     no case breaks {rule}")
     for reason in summary.missing:
         print(f"  missing  {reason}", file=sys.stderr)
+
+
+class ReportFormat(StrEnum):
+    table = "table"
+    json = "json"
+    junit = "junit"
+    html = "html"
+
+
+@conformance_app.command()
+def report(
+    format_: Annotated[ReportFormat, typer.Option("--format", help="How to write it.")] = ReportFormat.table,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File; else standard output.")
+    ] = None,
+    run: Annotated[
+        int | None, typer.Option("--run", metavar="NUMBER", help="Which run; else the last.")
+    ] = None,
+    gaps: Annotated[
+        bool, typer.Option("--gaps", help="Instead: the rules that no case tries alone.")
+    ] = False,
+    json: Json = False,
+    db: Db = None,
+    specs: Specs = None,
+) -> None:
+    """Report a run: table, JSON, JUnit, or one HTML page with everything in it."""
+    from opdb.conformance.report import formats
+    from opdb.conformance.report.rows import read
+    from opdb.files import write_atomically
+
+    opened = store(db)
+    if gaps:
+        rows = rule_gaps(opened)
+        print_rows(rows, GAP_COLUMNS, Format.json if json else Format.table)
+        return
+    found = read(opened, run, _quirks(specs))
+    if json:
+        format_ = ReportFormat.json
+    if format_ is ReportFormat.table and output is None:
+        print_rows(formats.table(found), formats.COLUMNS, Format.table)
+        return
+    if format_ is ReportFormat.html:
+        text = html_page(opened, found)
+    elif format_ is ReportFormat.junit:
+        text = formats.junit(found)
+    elif format_ is ReportFormat.json:
+        text = formats.as_json(found)
+    else:
+        text = markdown(formats.table(found), formats.COLUMNS) + "\n"
+    if output is None:
+        print(text, end="")
+        return
+    write_atomically(output, text)
+    print(f"{output}: run {found.run['id']}, {len(found.rows)} results")
+
+
+GAP_COLUMNS = ("op", "rule", "backend", "positive", "negative", "executed", "implied_by")
+
+
+def _quirks(specs: Path | None) -> tuple[Quirk, ...]:
+    from opdb.conformance.quirks import read_quirks
+    from opdb.settings import specs_folder
+
+    return read_quirks(specs_folder(specs))
+
+
+def rule_gaps(opened: Store) -> list[dict[str, Any]]:
+    """The rules without a case that breaks them alone, and what they are implied by."""
+    from opdb.query import ask
+
+    return [{k: r[k] for k in GAP_COLUMNS} for r in ask(opened, "coverage") if not r["negative"]]
+
+
+def html_page(opened: Store, found: Report) -> str:
+    from opdb.conformance.report.html import render
+
+    return render(found.run, found.rows, rule_gaps(opened))
+
+
+def run_and_report(opened: Store, catalog: Catalog, folder: Path, soc: str) -> tuple[Path, int]:
+    """All ops on all executors, and the page in ``folder``; its path, and how many results are wrong."""
+    from opdb.conformance.report.rows import read
+    from opdb.conformance.run import run as run_cases
+    from opdb.files import write_atomically
+
+    with _progress() as progress:
+        summary = run_cases(
+            catalog, opened, socs=(soc,), jobs=2, progress=progress, command="opdb conformance run"
+        )
+    _print_summary(summary)
+    page = folder / "conformance.html"
+    write_atomically(page, html_page(opened, read(opened, summary.run, _quirks(None))))
+    return page, sum(f.outcome == "fail" for f in summary.findings)

@@ -18,7 +18,7 @@ MARK = "/*DATA*/"
 #: Of each row, what the page shows; the rest stays in SQL.
 FIELDS = (
     "executor", "executor_version", "op", "type_row", "backend", "soc", "sdk", "case", "kind", "expected", "rules",
-    *STATUSES, "code", "code_name", "log", "error_max", "ulp", "seconds", "detail", "config",
+    *STATUSES, "outcome", "why", "code", "code_name", "log", "error_max", "ulp", "seconds", "detail", "config",
 )  # fmt: skip
 #: A vendor's log can be long; the page keeps what matters.
 LOG_LINES, LOG_WIDTH = 12, 300
