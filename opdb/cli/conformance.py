@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opdb.cli.options import Db, Format, Json, Ops, Specs, known_op, store, synced
-from opdb.cli.output import markdown, print_json, print_rows
+from opdb.cli.options import Db, Json, Ops, Specs, known_op, store, synced
+from opdb.cli.output import print_json
 
 if TYPE_CHECKING:
     from opdb.catalog import Catalog
-    from opdb.conformance.quirks import Quirk
-    from opdb.conformance.report.rows import Report
     from opdb.conformance.run import Progress, RunSummary
     from opdb.store import Store
 
@@ -154,72 +152,32 @@ def report(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="File; else standard output.")
     ] = None,
     run: Annotated[
-        int | None, typer.Option("--run", metavar="NUMBER", help="Which run; else the last.")
+        int | None,
+        typer.Option("--run", metavar="NUMBER", help="Which run; else the latest result of each case."),
     ] = None,
-    gaps: Annotated[
-        bool, typer.Option("--gaps", help="Instead: the rules that no case tries alone.")
-    ] = False,
+    gaps: Annotated[bool, typer.Option("--gaps", help="Add the coverage of every rule.")] = False,
     json: Json = False,
     db: Db = None,
     specs: Specs = None,
 ) -> None:
-    """Report a run: table, JSON, JUnit, or one HTML page with everything in it."""
-    from opdb.conformance.report import formats
-    from opdb.conformance.report.rows import read
+    """Report results: table, JSON, JUnit, or one HTML page with everything in it."""
+    from opdb.conformance.report import report as write
     from opdb.files import write_atomically
 
     opened = store(db)
-    if gaps:
-        rows = rule_gaps(opened)
-        print_rows(rows, GAP_COLUMNS, Format.json if json else Format.table)
-        return
-    found = read(opened, run, _quirks(specs))
-    if json:
-        format_ = ReportFormat.json
-    if format_ is ReportFormat.table and output is None:
-        print_rows(formats.table(found), formats.COLUMNS, Format.table)
-        return
-    if format_ is ReportFormat.html:
-        text = html_page(opened, found)
-    elif format_ is ReportFormat.junit:
-        text = formats.junit(found)
-    elif format_ is ReportFormat.json:
-        text = formats.as_json(found)
-    else:
-        text = markdown(formats.table(found), formats.COLUMNS) + "\n"
+    chosen = ReportFormat.json if json else format_
+    with_gaps = gaps or chosen is ReportFormat.html
+    text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps, specs=specs)
     if output is None:
-        print(text, end="")
+        print(text, end="" if text.endswith("\n") else "\n")
         return
     write_atomically(output, text)
-    print(f"{output}: run {found.run['id']}, {len(found.rows)} results")
-
-
-GAP_COLUMNS = ("op", "rule", "backend", "positive", "negative", "executed", "implied_by")
-
-
-def _quirks(specs: Path | None) -> tuple[Quirk, ...]:
-    from opdb.conformance.quirks import read_quirks
-    from opdb.settings import specs_folder
-
-    return read_quirks(specs_folder(specs))
-
-
-def rule_gaps(opened: Store) -> list[dict[str, Any]]:
-    """The rules without a case that breaks them alone, and what they are implied by."""
-    from opdb.query import ask
-
-    return [{k: r[k] for k in GAP_COLUMNS} for r in ask(opened, "coverage") if not r["negative"]]
-
-
-def html_page(opened: Store, found: Report) -> str:
-    from opdb.conformance.report.html import render
-
-    return render(found.run, found.rows, rule_gaps(opened))
+    print(f"{output}: {len(text.encode())} bytes")
 
 
 def run_and_report(opened: Store, catalog: Catalog, folder: Path, soc: str) -> tuple[Path, int]:
     """All ops on all executors, and the page in ``folder``; its path, and how many results are wrong."""
-    from opdb.conformance.report.rows import read
+    from opdb.conformance.report import report as write
     from opdb.conformance.run import run as run_cases
     from opdb.files import write_atomically
 
@@ -229,5 +187,5 @@ def run_and_report(opened: Store, catalog: Catalog, folder: Path, soc: str) -> t
         )
     _print_summary(summary)
     page = folder / "conformance.html"
-    write_atomically(page, html_page(opened, read(opened, summary.run, _quirks(None))))
+    write_atomically(page, write(catalog, opened, "html", run=summary.run, with_gaps=True))
     return page, sum(f.outcome == "fail" for f in summary.findings)

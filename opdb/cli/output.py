@@ -49,14 +49,14 @@ def print_rows(
         writer.writerows([cell(row[c]) for c in columns] for row in rows)
         print(out.getvalue(), end="")
     elif format_ is Format.md:
-        print(markdown(rows, columns))
+        print(_markdown(rows, columns))
     elif format_ is Format.html:
         print(_html(rows, columns, title))
     else:
         _table(rows, columns)
 
 
-def markdown(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
+def _markdown(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     lines += [
         "| " + " | ".join(cell(r[c]).replace("|", "\\|").replace("\n", " ") for c in columns) + " |"
