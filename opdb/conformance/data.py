@@ -86,16 +86,17 @@ def quantised(real: Array, tensor: TensorConfig) -> Array:
     """Real values as quantised integers of the tensor's encoding, saturated."""
     scale, offset = _affine(tensor)
     kind = BY_SHORT[tensor.dtype]
-    low, high = limits(tensor.dtype)
+    low, high = limits(tensor)
     return np.asarray(np.clip(np.round(real / scale) - offset, low, high).astype(kind.numpy))
 
 
-def limits(dtype: str) -> tuple[int, int]:
-    """The smallest and the largest stored value of an integer or quantised type."""
-    kind = BY_SHORT[dtype]
+def limits(tensor: TensorConfig) -> tuple[int, int]:
+    """The smallest and the largest stored value of a quantised tensor; an encoding may use fewer bits."""
+    kind = BY_SHORT[tensor.dtype]
+    bits = tensor.quant.bits if tensor.quant is not None and tensor.quant.bits else kind.bits
     if kind.qnn.startswith("U"):
-        return 0, int(2**kind.bits - 1)
-    return -int(2 ** (kind.bits - 1)), int(2 ** (kind.bits - 1) - 1)
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
 def real(values: Array, tensor: TensorConfig) -> Array:

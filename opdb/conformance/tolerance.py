@@ -101,7 +101,7 @@ def _compare(
     limit = allowed.get("f32", Bounds(DEFAULT_ULP, DEFAULT_ABS))
     exact = limit == Bounds(0.0, 0.0)  # data is moved, not computed
     if BY_SHORT[tensor.dtype].quantized:
-        low, high = (data.real(np.asarray(v), tensor) for v in data.limits(tensor.dtype))
+        low, high = (data.real(np.asarray(v), tensor) for v in data.limits(tensor))
         want = np.clip(want, low, high)
         difference = np.abs(have - want)
         unit = np.broadcast_to(data.step(tensor), want.shape)

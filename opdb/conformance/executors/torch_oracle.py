@@ -62,12 +62,9 @@ def compute(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array]:
         for a, t in zip(inputs, config.inputs, strict=True)
     ]
     params = {p.name: _value(p.value, p.shape) for p in config.params}
-    if any(t is not None and t.is_floating_point() for t in given) and not all(
-        t is None or t.is_floating_point() for t in given
-    ):
-        raise NoOracle(
-            f"the documents do not say how {config.op} computes with real and whole numbers together"
-        )
+    real = [t.is_floating_point() for t in given if t is not None]
+    if any(real) and not all(real) and config.op != "Reshape":
+        raise NoOracle(f"the documents do not say how {config.op} computes with real and whole numbers together")
     outputs = op(config, given, params)
     return [o.contiguous().numpy() for o in outputs]
 
@@ -208,16 +205,24 @@ def reduce_mean(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 # -- products
 
 
+def _bias(config: OpConfig, inputs: Inputs) -> Any:
+    """The bias or None.  Beside weights with scales along an axis HTP's document gives it the scale 0."""
+    weight = config.inputs[1].quant
+    if _optional(inputs, 2) is not None and weight is not None and weight.axis is not None:
+        raise NoOracle("the documents do not say what a bias means beside weights with scales along an axis")
+    return _optional(inputs, 2)
+
+
 def fully_connected(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     x, weight = inputs[0], inputs[1]
-    y = F.linear(x.reshape(-1, weight.shape[1]), weight, _optional(inputs, 2))
+    y = F.linear(x.reshape(-1, weight.shape[1]), weight, _bias(config, inputs))
     return [y.reshape(config.outputs[0].shape)]
 
 
 def mat_mul(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     a = inputs[0].mT if params.get("transpose_in0", False) else inputs[0]
     b = inputs[1].mT if params.get("transpose_in1", False) else inputs[1]
-    y, bias = torch.matmul(a, b), _optional(inputs, 2)
+    y, bias = torch.matmul(a, b), _bias(config, inputs)
     return [y if bias is None else y + bias]
 
 
@@ -228,7 +233,7 @@ def conv2d(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     y = F.conv2d(
         x,
         inputs[1].permute(3, 2, 0, 1),
-        _optional(inputs, 2),
+        _bias(config, inputs),
         stride=params["stride"],
         dilation=params.get("dilation", [1, 1]),
         groups=params.get("group", 1),

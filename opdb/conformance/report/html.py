@@ -1,80 +1,189 @@
 """The conformance page: one HTML file without any other file or network, for people.
 
-``render`` takes rows as ``opdb query evidence`` gives them (plus ``config``, the op config as JSON) and puts
-them into the page as data; the page's own script draws matrix, filters and cases.  Run ``page_rows`` for what
-each row holds.
+Python puts the data in; the page's own script (page.html) draws matrix, filters and cases from it.
 """
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-#: The five statuses, in the order in which one needs the other; never merged.
-STATUSES = ("declared", "validates", "finalizes", "executes", "matches")
-MARK = "/*DATA*/"
-#: Of each row, what the page shows; the rest stays in SQL.
-FIELDS = (
-    "executor", "executor_version", "op", "type_row", "backend", "soc", "sdk", "case", "kind", "expected", "rules",
-    *STATUSES, "outcome", "why", "code", "code_name", "log", "error_max", "ulp", "seconds", "detail", "config",
-)  # fmt: skip
-#: A vendor's log can be long; the page keeps what matters.
+from opdb import __version__
+from opdb.conformance.cases import read_config
+from opdb.conformance.judge import OUTCOMES
+from opdb.conformance.report.plain import gaps_data, summary
+from opdb.conformance.report.rows import Row
+from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.schema import STATUS_COLUMNS, STATUSES
+
+if TYPE_CHECKING:
+    from opdb.conformance.gaps import Gaps
+
+DATA, FALLBACK = "/*DATA*/", "<!--FALLBACK-->"
+#: Of a case and of an answer, what the page holds, in this order.
+CASE = (
+    "id",
+    "op",
+    "kind",
+    "type_row",
+    "backend",
+    "soc",
+    "expected",
+    "dtypes",
+    "inputs",
+    "params",
+    "outputs",
+    "config",
+)
+RESULT = (
+    "case",
+    "place",
+    "statuses",
+    "outcome",
+    "reason",
+    "rules",
+    "code",
+    "code_name",
+    "log",
+    "error_max",
+    "ulp",
+    "seconds",
+    "detail",
+)
+#: A vendor's log can be long; the page keeps its end, warnings and errors first.
 LOG_LINES, LOG_WIDTH = 12, 300
 
 
-def page_rows(rows: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
-    """Each row as a list in the order of FIELDS; ``log`` cut to its warnings and errors, ``config`` to a sentence."""
-    return [[_shown(name, row.get(name)) for name in FIELDS] for row in rows]
-
-
-def _shown(name: str, value: Any) -> Any:
-    if name == "log":
-        lines = str(value or "").splitlines()
-        loud = [line for line in lines if line.startswith(("error", "warning", "fatal"))] or lines
-        return "\n".join(line[:LOG_WIDTH] for line in loud[-LOG_LINES:])
-    if name == "config":
-        return config_sentence(json.loads(value) if isinstance(value, str) else value or {})
-    if isinstance(value, float) and value != value:  # NaN is not JSON
-        return None
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return str(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
-def config_sentence(config: Mapping[str, Any]) -> str:
-    """One line; ex) x FLOAT_32[2, 3, 4], gamma FLOAT_32[4] | axes = [2] | y FLOAT_32[2, 3, 4]."""
-
-    def tensor(t: Mapping[str, Any]) -> str:
-        if t.get("type") == "NULL":
-            return f"{t.get('name') or 'tensor'} omitted"
-        static = " static" if t.get("type") == "STATIC" else ""
-        return f"{t.get('name', '')} {t.get('dtype')}{list(t.get('shape', []))}{static}".strip()
-
-    def param(name: str, p: Mapping[str, Any]) -> str:
-        return f"{name} = {p.get('value', p.get('data'))}"
-
-    inputs = ", ".join(tensor(t) for t in config.get("inputs", []))
-    params = ", ".join(param(n, p) for n, p in config.get("params", {}).items())
-    outputs = ", ".join(tensor(t) for t in config.get("outputs", []))
-    return " | ".join(part for part in (inputs, params, outputs) if part)
-
-
-def render(
-    run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], gaps: Sequence[Mapping[str, Any]] = ()
-) -> str:
-    """The page.  ``run``: started, opdb_version, catalog_hash, seed, command; ``gaps``: rules without a case."""
-    document = {
-        "run": dict(run),
-        "fields": FIELDS,
-        "statuses": STATUSES,
-        "rows": page_rows(rows),
-        "gaps": [dict(g) for g in gaps],
-    }
-    # "</" would end the script element.
-    data = json.dumps(document, ensure_ascii=True, separators=(",", ":"), default=str).replace("</", "<\\/")
+def page(rows: Sequence[Row], runs: Sequence[Mapping[str, Any]], gaps: Gaps | None = None) -> str:
+    """The whole page as text."""
     template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    before, mark, after = template.partition(MARK)
-    assert mark, "page.html has no place for the data"
-    return before + data + after
+    text = json.dumps(data(rows, runs, gaps), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    before, _, after = template.partition(DATA)
+    middle = after.replace(FALLBACK, _fallback(rows))
+    return before.replace(FALLBACK, _fallback(rows)) + text.replace("<", "\\u003c") + middle
+
+
+def data(rows: Sequence[Row], runs: Sequence[Mapping[str, Any]], gaps: Gaps | None = None) -> dict[str, Any]:
+    """What the page shows: cases once, answers by the numbers of their case and executor."""
+    seeds = {r["uid"]: int(r["seed"] or 0) for r in runs}
+    cases: dict[str, int] = {}
+    case_rows: list[list[Any]] = []
+    places: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row.case not in cases:
+            cases[row.case] = len(case_rows)
+            case_rows.append(_case(row, seeds.get(row.run, 0)))
+        places.setdefault(row.place, _place(row))
+    numbers = {p: i for i, p in enumerate(places)}
+    return {
+        "version": __version__,
+        "runs": [dict(r) for r in runs],
+        "statuses": STATUS_COLUMNS,
+        "values": STATUSES,
+        "outcomes": OUTCOMES,
+        "places": list(places.values()),
+        "case_fields": CASE,
+        "cases": case_rows,
+        "result_fields": RESULT,
+        "results": [_result(r, cases[r.case], numbers[r.place]) for r in rows],
+        "gaps": None if gaps is None else gaps_data(gaps),
+    }
+
+
+def _place(row: Row) -> dict[str, Any]:
+    return {
+        "name": row.place,
+        "executor": row.executor,
+        "version": row.executor_version,
+        "backend": row.backend,
+        "soc": row.soc,
+        "sdk": row.sdk,
+        "emulated": row.emulated,
+    }
+
+
+def _result(row: Row, case: int, place: int) -> list[Any]:
+    statuses = "".join(str(STATUSES.index(getattr(row, c))) for c in STATUS_COLUMNS)
+    log = "" if row.outcome == "pass" and not row.code else _log(row.log)
+    return [
+        case, place, statuses, OUTCOMES.index(row.outcome), row.reason, list(row.rules), row.code, row.code_name,
+        log, _number(row.error_max), _number(row.ulp), _number(row.seconds), row.detail,
+    ]  # fmt: skip
+
+
+def _number(value: float | None) -> float | str | None:
+    if value is None or value == value and abs(value) != float("inf"):
+        return None if value is None else float(f"{value:.6g}")
+    return str(value)
+
+
+def _log(log: str) -> str:
+    lines = log.splitlines()
+    loud = [line for line in lines if line.startswith(("error", "warning", "output"))] or lines
+    return "\n".join(line[:LOG_WIDTH] for line in loud[-LOG_LINES:])
+
+
+def _case(row: Row, seed: int) -> list[Any]:
+    config = read_config(row.config)
+    given = [t for t in (*config.inputs, *config.outputs) if t.type != "NULL"]
+    ranges = _ranges(row, config, seed)
+    return [
+        row.case, row.op, row.kind, row.type_row, row.case_backend, row.case_soc, list(row.expected),
+        sorted({t.dtype for t in given}),
+        [_tensor(t, r) for t, r in zip(config.inputs, ranges, strict=True)],
+        [_param(p) for p in config.params],
+        [_tensor(t, "") for t in config.outputs],
+        row.config,
+    ]  # fmt: skip
+
+
+def _ranges(row: Row, config: OpConfig, seed: int) -> list[str]:
+    """Of each input, where its values lie; they follow from the case's id."""
+    if row.kind != "positive":
+        return [""] * len(config.inputs)
+    from opdb.conformance import data as numbers
+
+    ident = row.case if seed == 0 else f"{row.case}#{seed}"
+    arrays = numbers.inputs(ident, config, half=row.case_backend == "HTP")
+    out = []
+    for tensor, array in zip(config.inputs, arrays, strict=True):
+        if array is None or not array.size:
+            out.append("")
+            continue
+        real = numbers.real(array, tensor)
+        first = ", ".join(f"{float(v):.4g}" for v in real.ravel()[:4])
+        more = ", ..." if array.size > 4 else ""
+        out.append(f"{first}{more} in {float(real.min()):.4g} to {float(real.max()):.4g}")
+    return out
+
+
+def _tensor(tensor: TensorConfig, values: str) -> str:
+    """One line; ex) x f32[2, 3, 4] STATIC SCALE_OFFSET 0.0312 -128: 0.1, 2.3, ... in -1 to 3."""
+    if tensor.type == "NULL":
+        return f"{tensor.name} omitted"
+    parts = [f"{tensor.name} {tensor.dtype}{list(tensor.shape)}"]
+    if tensor.type == "STATIC":
+        parts.append("STATIC")
+    if tensor.quant is not None:
+        q = tensor.quant
+        axis = "" if q.axis is None else f" axis {q.axis}"
+        parts.append(f"{q.encoding}{axis} {q.scale[0] if q.scale else 1:.4g} {q.offset[0] if q.offset else 0}")
+    return " ".join(parts) + (f": {values}" if values else "")
+
+
+def _param(param: ParamConfig) -> str:
+    value = param.value if param.shape is None else list(param.value)
+    return f"{param.name} {param.dtype} = {value}"
+
+
+def _fallback(rows: Sequence[Row]) -> str:
+    """The matrix as a plain table, for a reader without scripts."""
+    lines = summary(rows)
+    head = "".join(f"<th scope=col>{html.escape(k)}</th>" for k in lines[0])
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(str(v))}</td>' for v in line.values())}</tr>" for line in lines
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
