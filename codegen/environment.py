@@ -42,6 +42,12 @@ def python_string(text: str) -> str:
     return '"' + "".join(c if 32 <= ord(c) < 127 else _escape(c) for c in escaped) + '"'
 
 
+def docstring(text: str) -> str:
+    """``text`` inside a docstring: one line, and nothing that ends it or is an escape."""
+    line = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return "".join(c if c.isprintable() else _escape(c) for c in line)
+
+
 def _escape(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
 
@@ -81,7 +87,7 @@ def environment() -> Environment:
         autoescape=False,
         auto_reload=False,
     )
-    env.filters |= {f.__name__: f for f in (c_string, c_comment, python_string, markdown, code)}
+    env.filters |= {f.__name__: f for f in (c_string, c_comment, python_string, docstring, markdown, code)}
     return env
 
 

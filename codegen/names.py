@@ -10,7 +10,8 @@ import re
 from dataclasses import replace
 
 from opdb.lang.functions import FUNCTIONS
-from opdb.lang.nodes import Loop, Node
+from opdb.lang.nodes import Loop, Node, is_enum
+from opdb.model import RESERVED
 
 #: What generated C declares, and macros and types of the headers it includes.
 C_NAMES = "op target report shapes v ok held found bool true false size_t NULL EOF SIGNATURE INPUTS OUTPUTS PARAMS DTYPES ANY"
@@ -21,11 +22,13 @@ PYTHON_NAMES = """
     sum_of ANY Context Let OpConfig Param Report Signature Slot Undecidable Violation annotations args bind check
     check_types config context infer report rows validate
 """
-OWN = frozenset((*C_NAMES.split(), *PYTHON_NAMES.split(), *(f.python for f in FUNCTIONS.values())))
+OWN = RESERVED - {"arch", "sdk"} | frozenset(
+    (*C_NAMES.split(), *PYTHON_NAMES.split(), *(f.python for f in FUNCTIONS.values()))
+)
 #: Numbered temporaries, names derived from names, and prefixes of the runtime's own names.
 OWN_FORMS = re.compile(
     r"(\w+_)?(all|chosen|from|held|list|result|source)\d+|\w+_(count|default|given|i|known|name|param|values)"
-    r"|(ROWS_|OPDB_|opdb_|U?INT\d+_|u?int\d+_|_)\w*|\w*_"
+    r"|(SIZE|PTRDIFF|WCHAR|WINT|SIG_ATOMIC)_(MAX|MIN)|(ROWS_|OPDB_|opdb_|U?INT\d+_|u?int\d+_|_)\w*|\w*_"
 )
 
 
@@ -36,9 +39,9 @@ def local(name: str) -> str:
 
 
 def renamed(node: Node) -> Node:
-    """``node`` with local names, loop variables among them."""
+    """``node`` with local names, loop variables and enum values among them."""
     value = node.value
-    if node.kind == "name":
+    if node.kind == "name" or (node.kind == "const" and is_enum(node.type)):
         value = local(value)
     elif node.kind == "comp":
         value = (value[0], tuple(renamed_loop(loop) for loop in value[1]))

@@ -142,15 +142,20 @@ def view(op: CompiledOp) -> dict[str, Any]:
         checks.add("Let")
     if any(p.default is not None and not texts.names[local(p.name)].sure for p in op.params):
         checks.add("default")
+    names = [*(s.name for s in op.inputs), *(p.name for p in op.params), *(s.name for s in op.outputs)]
     binding = ["ANY", "Context", *(["Param"] if op.params else []), "Signature", "Slot", "bind"]
     return {
         "op": op.name,
         "summary": op.definition.summary or "",
-        "enums": [(p.name.upper(), p.definition.enum) for p in op.params if p.definition.enum],
+        "enums": [
+            (p.name.upper(), {local(k): (k, v) for k, v in p.definition.enum.items()})
+            for p in op.params
+            if p.definition.enum
+        ],
         "inputs": [_slot(s) for s in op.inputs],
         "params": [_param(p) for p in op.params],
         "outputs": [_slot(s) for s in op.outputs],
-        "arguments": [local(s.name) for s in (*op.inputs, *op.params, *op.outputs)],
+        "arguments": [local(n) for n in names],
         "ranks": ranks,
         "validate": _preamble(op, used, texts),
         "rules": rules,
@@ -206,4 +211,9 @@ def _inference(inference: Inference, texts: _Op) -> dict[str, Any]:
     shape = texts.text(inference.shape)
     count = texts.text(inference.count) if inference.count is not None else None
     texts.names = names
-    return {"output": inference.output, "shape": shape, "count": count, "index": inference.index and local(inference.index)}
+    return {
+        "output": inference.output,
+        "shape": shape,
+        "count": count,
+        "index": inference.index and local(inference.index),
+    }

@@ -16,11 +16,17 @@ from opdb.dtypes import BY_SHORT
 from opdb.lang.functions import FUNCTIONS
 from opdb.lang.nodes import BOOL, DTYPE, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Loop, Name, Node, Scope
 from opdb.lang.parse import ExpressionError, parse
-from opdb.model import OpDef, ParamDef, Rule, TensorDef
+from opdb.model import RESERVED, OpDef, ParamDef, Rule, TensorDef
 
 DIMS = (0, 2**31 - 1)
 RANGES = {"u8": (0, 255), "u16": (0, 65535), "u32": (0, 2**32 - 1), "i8": (-128, 127), "i16": (-32768, 32767),
           "i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1), "u64": (0, 2**63 - 1)}  # fmt: skip
+
+
+#: What names of a spec cannot be: functions and data types of the rule language.
+KNOWN = frozenset((*FUNCTIONS, *BY_SHORT, "all", "any", "sum"))
+SYMBOL = re.compile(r"[A-Z][A-Za-z0-9_]*")
+At = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -214,24 +220,30 @@ class _Compiler:
         return Scope(dict(self.names), dict(self.enums))
 
     def parse(
-        self, text: str, at: tuple[str | int, ...], want: str | tuple[str, ...], scope: Scope | None = None
+        self,
+        text: str,
+        at: tuple[str | int, ...],
+        want: str | tuple[str, ...],
+        scope: Scope | None = None,
+        shift: int = 0,
     ) -> Node | None:
         try:
             return parse(text, scope or self.scope, want)
         except ExpressionError as error:
-            self.fault(at, f"{error.message}: {error.text}" if error.text else error.message, error.column)
+            self.fault(
+                at, f"{error.message}: {error.shown}" if error.text else error.message, error.column + shift
+            )
             return None
 
     def new_name(self, name: str, value: Name, at: tuple[str | int, ...]) -> None:
-        if (
-            name in self.names
-            or name in self.enums
-            or name in FUNCTIONS
-            or name in BY_SHORT
-            or name in ("all", "any", "sum")
-        ):
-            self.fault(at, f"'{name}' already has a meaning in the rule language; choose another name")
+        self.check_name(name, at)
         self.names[name] = value
+
+    def check_name(self, name: str, at: At) -> None:
+        if name in self.names or name in self.enums or name in KNOWN:
+            self.fault(at, f"'{name}' already has a meaning in the rule language; choose another name")
+        elif name in RESERVED:
+            self.fault(at, f"'{name}' is a reserved word; choose another name")
 
     # -- the whole
 
@@ -283,11 +295,14 @@ class _Compiler:
             type_ = param_type(name, d)
             optional, sure = d.optional or d.default is not None, _literal(d)
             self.new_name(name, Name(type_, RANGES.get(d.base), optional, sure, param=True), ("params", name))
+            tables = {n.upper() for n, known in self.op.params.items() if known.enum}
             for value, number in d.enum.items():
                 if self.enums.get(value, (name, number)) != (name, number):
                     self.fault(
                         ("params", name), f"the enum value '{value}' is also one of '{self.enums[value][0]}'"
                     )
+                if value in self.names or value in KNOWN or value in RESERVED or value in tables:
+                    self.fault(("params", name), f"the enum value '{value}' already has a meaning")
                 self.enums[value] = (name, number)
             out.append((name, d, type_))
         return out
@@ -297,15 +312,15 @@ class _Compiler:
         for name, d, type_ in raw:
             default = None
             if d.default is not None:
-                default = self.parse(d.default, ("params", name), type_)
+                default = self.parse(
+                    d.default, ("params", name, "type"), type_, shift=d.type.rindex(d.default)
+                )
             params.append(Param(name, d, type_, default))
         return tuple(params)
 
     def _bind_symbols(self) -> None:
         for name, d in self.op.inputs.items():
-            if d.variadic and d.shape is not None:
-                self.fault(("inputs", name), "a variadic input has no shape; write rules instead")
-            elif isinstance(d.shape, list) and not d.optional:
+            if isinstance(d.shape, list) and not (d.optional or d.variadic):
                 self._bind_list(name, d.shape)
         for group, output in ((self.op.inputs, False), (self.op.outputs, True)):
             self.pending += [(n, d, output) for n, d in group.items() if d.shape is not None]
@@ -333,7 +348,7 @@ class _Compiler:
         if symbol in self.names and symbol not in {b.symbol for b in self.binds}:
             return  # a parameter or slot: compared, not bound
         if symbol not in self.names:
-            if not symbol.isidentifier() or not symbol[0].isupper():
+            if SYMBOL.fullmatch(symbol) is None:
                 self.fault(
                     ("inputs", tensor),
                     f"a shape symbol is a capital letter and letters or digits, not '{symbol}'",
@@ -353,11 +368,16 @@ class _Compiler:
     # -- rules from shapes
 
     def _derived_rules(self, slots: tuple[Slot, ...]) -> tuple[CompiledRule, ...]:
-        rules = []
+        rules: list[CompiledRule] = []
         for slot in slots:
             d, name = slot.definition, slot.name
-            if d.variadic and slot.output:
+            if d.variadic and not slot.output and d.shape is not None:
+                self.fault(("inputs", name), "a variadic input has no shape; write rules instead")
+            elif d.variadic and slot.output:
                 rules += self._variadic_rules(name, d)
+            elif isinstance(d.shape, list) and any(dim.endswith("...") for dim in d.shape[1:]):
+                at = ("outputs" if slot.output else "inputs", name)
+                self.fault(at, "only the first dim may stand for several; ex) [S..., N]")
             elif d.shape is not None and d.shape != "any":
                 node = self._shape_rule(name, d, slot.output)
                 if node is not None:
@@ -436,8 +456,15 @@ class _Compiler:
         return self.scope.with_names({d.index: Name(INT, (0, 63))}) if d.index else self.scope
 
     def _variadic_rules(self, name: str, d: TensorDef) -> list[CompiledRule]:
-        rules = []
+        rules: list[CompiledRule] = []
         at: tuple[str | int, ...] = ("outputs", name)
+        if d.index:
+            self.check_name(d.index, (*at, "index"))
+        if isinstance(d.shape, str) and d.shape != "any" and not (d.index and d.count):
+            self.fault(
+                at,
+                "a variadic output that has a 'shape' needs 'count' and 'index' too; ex) count: 2, index: i",
+            )
         if d.count is not None:
             count = self.parse(d.count, (*at, "count"), INT)
             length = Node("call", INT, (Node("name", TENSORS, value=name),), "len", range=(0, 64))
@@ -465,8 +492,8 @@ class _Compiler:
         out = []
         for name, d in self.op.outputs.items():
             at: tuple[str | int, ...] = ("outputs", name)
-            if d.shape is None or d.shape == "any":
-                continue
+            if d.shape is None or d.shape == "any" or any(f.at[:2] == at for f in self.faults):
+                continue  # not inferable, or its rule could not be made
             if d.variadic:
                 count = self.parse(d.count or "0", (*at, "count"), INT)
                 shape = self.parse(str(d.shape), (*at, "shape"), INTS, self._variadic_scope(d))
@@ -477,8 +504,6 @@ class _Compiler:
             node = self.parse(text, at, INTS)
             if node is not None:
                 out.append(Inference(name, node))
-        # A faulty output shape was reported by its rule already.
-        self.faults = list(dict.fromkeys(self.faults))
         return tuple(out)
 
     # -- rules as written
@@ -489,8 +514,7 @@ class _Compiler:
         out = []
         for ident, rule in rules.items():
             key = "require" if rule.require is not None else "expect"
-            spelled = rule == Rule(require=rule.require) if rule.require else False
-            require = self.parse(rule.expression, (*at, ident) if spelled else (*at, ident, key), BOOL, scope)
+            require = self.parse(rule.expression, (*at, ident, key), BOOL, scope)
             when = self.parse(rule.when, (*at, ident, "when"), BOOL, scope) if rule.when is not None else None
             if require is not None:
                 out.append(
@@ -537,6 +561,15 @@ class _Compiler:
                         ("samples", i, name),
                         f"no input or parameter '{name}'; known: {', '.join(sorted(known))}",
                     )
+                elif name in self.op.slots and not _is_shape(sample[name], self.op.slots[name].variadic):
+                    example = "[[2, 3], [2, 4]]" if self.op.slots[name].variadic else "[2, 3]"
+                    self.fault(("samples", i, name), f"the sample of a tensor is its shape; ex) {example}")
+
+
+def _is_shape(value: object, variadic: bool) -> bool:
+    if not isinstance(value, list):
+        return False
+    return all(_is_shape(v, False) if variadic else type(v) is int and v >= 0 for v in value)
 
 
 def _reads(node: Node, tensor: str) -> bool:

@@ -68,8 +68,16 @@ def parse_document(text: str, path: str) -> Document:
 
 def _message(error: MarkedYAMLError) -> str:
     problem = (error.problem or "not YAML").split("\n")[0]
-    cure = "; an expression with [ ] { } or ', ' inside {...} needs quotes" if "flow" in str(error) else ""
+    cure = next((c for words, c in CURES.items() if words in str(error)), "")
     return f"not YAML: {problem}{cure}"
+
+
+#: Words of a message of the YAML library -> what helps.
+CURES = {
+    "'\\t'": "; indent with blanks",
+    "mapping values are not allowed": "; a text with ': ' in it needs quotes",
+    "flow": "; an expression with [ ] { } or ', ' inside {...} needs quotes",
+}
 
 
 class _Reader:
@@ -99,7 +107,8 @@ class _Reader:
 
     def value(self, event: Event, at: At, depth: int) -> Any:
         self.check(event, depth)
-        self.places.setdefault(at, (event.start_mark.line + 1, event.start_mark.column + 1))
+        quoted = isinstance(event, ScalarEvent) and event.style in ("'", '"')  # the text begins one further
+        self.places.setdefault(at, (event.start_mark.line + 1, event.start_mark.column + 1 + quoted))
         if isinstance(event, ScalarEvent):
             return self.scalar(event)
         if isinstance(event, SequenceStartEvent):

@@ -24,6 +24,7 @@ from pydantic import (
 
 from opdb.dtypes import BY_SHORT
 
+KERNEL = r"^opdb_[a-z0-9_]+$"  # no other function of C is called
 IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
 SOURCE = r"^[^@#\s][^@#]*@[^@#\s]+(#.+)?$|^probe( .+)?$"
 PARAM = re.compile(
@@ -331,8 +332,15 @@ class TorchMapping(Model):
 class KernelDef(Model):
     """The C function that computes the op, and the dtypes it takes (short names of the first input)."""
 
-    function: Identifier
+    function: Annotated[str, Field(pattern=KERNEL)]
     dtypes: list[str]
+
+    @model_validator(mode="after")
+    def _sound(self) -> KernelDef:
+        for d in self.dtypes:
+            if d not in BY_SHORT:
+                raise ValueError(f"'{d}' is not a data type; ex) f32, uq8")
+        return self
 
 
 class Tolerance(Model):
@@ -340,12 +348,6 @@ class Tolerance(Model):
 
     ulp: Expression = "0"
     abs: float = 0.0
-
-
-def _names_ok(names: dict[str, Any], what: str) -> None:
-    for name in names:
-        if name in RESERVED:
-            raise ValueError(f"'{name}' cannot name a {what}: it is a reserved word")
 
 
 class Body(Model):
@@ -364,22 +366,6 @@ class Body(Model):
     kernel: KernelDef | None = None
     tolerance: dict[str, Tolerance] = {}
     samples: list[dict[Identifier, Any]] = []
-
-    @model_validator(mode="after")
-    def _sound(self) -> Body:
-        seen: dict[str, str] = {}
-        for what, group in (
-            ("tensor", self.inputs),
-            ("parameter", self.params),
-            ("let", self.let),
-            ("tensor", self.outputs),
-        ):
-            _names_ok(group, what)
-            for name in group:
-                if name in seen:
-                    raise ValueError(f"'{name}' names both a {seen[name]} and a {what}")
-                seen[name] = what
-        return self
 
 
 class BaseDef(Body):

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from opdb.document import At, Document, dump_data, parse_document
 from opdb.errors import Problem, SpecError
-from opdb.model import BaseDef, Decomposition, OpDef, resolve
+from opdb.model import IDENTIFIER, KERNEL, SOURCE, BaseDef, Decomposition, OpDef, resolve
 
 #: What under specs/ defines the catalogue: folders of one model per file, and files of their own form.
 KINDS = ("bases", "decompositions", "ops")
@@ -63,28 +63,59 @@ def load(model: type[M], document: Document) -> M:
 
 
 def _pydantic_problem(document: Document, model: type[BaseModel], error: dict[str, Any]) -> Problem:
-    at: At = tuple(p for p in error["loc"] if (p in ("[key]",)) is False)
-    message = str(error["msg"]).removeprefix("Value error, ")
+    at: At = tuple(p for p in error["loc"] if p != "[key]")
+    surplus = error["type"] == "extra_forbidden"
     # Unions add the name of the alternative to the place; drop what is not in the file.
     while at and at not in document.places:
-        shorter = at[:-1]
-        if error["type"] == "extra_forbidden" and (*shorter, at[-1], "__key__") in document.places:
-            break
-        at = shorter
-    if error["type"] == "extra_forbidden":
-        key = str(error["loc"][-1])
+        at = at[:-1]
+    key = (*at, "__key__")
+    named = (surplus or "[key]" in error["loc"]) and key in document.places
+    return document.problem(key if named else at, _pydantic_message(model, error))
+
+
+#: What a pattern of opdb.model asks for, in words.
+FORMS = {
+    IDENTIFIER: "is not a name: letters, digits and _, no digit first",
+    SOURCE: "is not a source; ex) MasterOpDef.html@2.25.0#Relu, or 'probe' with the run",
+    KERNEL: "is not a kernel: the name of its function begins with opdb_",
+}
+#: pydantic's kind of error -> what was expected.
+EXPECTED = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "a mapping (name: value)",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "model_type": "a mapping (name: value)",
+    "string_type": "a text",
+}
+QUOTES = "an expression with [ ] { } or ', ' inside {...} needs quotes"
+
+
+def _pydantic_message(model: type[BaseModel], error: dict[str, Any]) -> str:
+    kind, given = str(error["type"]), error["input"]
+    if kind == "extra_forbidden":
+        name = str(error["loc"][-1])
         known = _fields_at(model, error["loc"][:-1])
-        close = difflib.get_close_matches(key, known, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else (f"; known: {', '.join(known)}" if known else "")
-        message = f"unknown field '{key}'{hint}"
-    elif error["type"] == "missing":
-        message = f"the field '{error['loc'][-1]}' is missing"
-    elif error["type"] == "string_pattern_mismatch":
-        message = f"{error['input']!r} does not have the form that is needed here ({error['ctx']['pattern']})"
-    key_place = (*at, "__key__")
-    return document.problem(
-        key_place if error["type"] == "extra_forbidden" and key_place in document.places else at, message
-    )
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(known)}" if known else ""
+        return f"unknown field '{name}'{hint}" + ("" if name.isidentifier() else f"; {QUOTES}")
+    if kind == "missing":
+        return f"the field '{error['loc'][-1]}' is missing"
+    if kind == "string_pattern_mismatch":
+        return f"{given!r} {FORMS[error['ctx']['pattern']]}"
+    if kind == "literal_error":
+        return f"{given!r} is not one of {error['ctx']['expected'].replace(' or ', ', ')}"
+    if kind in EXPECTED:
+        shown = (
+            "a list" if isinstance(given, list) else "a mapping" if isinstance(given, dict) else repr(given)
+        )
+        return f"expected {EXPECTED[kind]}, got {shown}"
+    return str(error["msg"]).removeprefix("Value error, ")
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:

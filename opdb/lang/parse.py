@@ -44,6 +44,22 @@ SHOWN = 120  # characters of a long text in messages
 NO_PARTS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 
+#: Names that ``ast`` gives to what the rule language lacks, in words.
+WORDS = {
+    "Dict": "a dict",
+    "DictComp": "a dict",
+    "GeneratorExp": "a comprehension outside all, any, sum, min and max",
+    "JoinedStr": "an f-string",
+    "Lambda": "'lambda'",
+    "NamedExpr": "':='",
+    "Set": "a set outside 'in'",
+    "SetComp": "a set",
+    "Starred": "'*'",
+    "Tuple": "a tuple outside 'in'",
+    "Yield": "'yield'",
+}
+
+
 class ExpressionError(Exception):
     """An expression that is not in the language.  ``column`` counts from 0 within the text."""
 
@@ -62,6 +78,8 @@ def parse(text: str, scope: Scope, want: str | tuple[str, ...]) -> Node:
     """The typed node of ``text``, whose type must be (one of) ``want``."""
     _limits(text)
     text = text.strip()
+    if not text:
+        raise ExpressionError("an expression is missing", text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -89,7 +107,9 @@ def _limits(text: str) -> None:
     for column, char in enumerate(text):
         if not (char.isascii() and char.isprintable()):
             place = f"{ascii(char)[1:-1]} at position {column + 1}"
-            raise ExpressionError(f"an expression is one line of printable ASCII characters, not {place}", ascii(text)[1:-1])
+            raise ExpressionError(
+                f"an expression is one line of printable ASCII characters, not {place}", ascii(text)[1:-1]
+            )
     depth = 0
     for column, char in enumerate(text):
         depth += (char in "([{") - (char in ")]}")
@@ -105,9 +125,13 @@ def _tree_limits(tree: ast.expr, text: str) -> None:
         parts, depth = parts + len(level), depth + 1
         level = [child for n in level for child in ast.iter_child_nodes(n) if not isinstance(child, NO_PARTS)]
     if parts > MAX_NODES:
-        raise ExpressionError(f"an expression has at most {MAX_NODES} parts, this one {parts}; use 'let' to name some", text)
+        raise ExpressionError(
+            f"an expression has at most {MAX_NODES} parts, this one {parts}; use 'let' to name some", text
+        )
     if depth > MAX_LEVELS:
-        raise ExpressionError(f"an expression has at most {MAX_LEVELS} levels, this one {depth}; use 'let' to name some", text)
+        raise ExpressionError(
+            f"an expression has at most {MAX_LEVELS} levels, this one {depth}; use 'let' to name some", text
+        )
 
 
 def _as_float(node: Node) -> Node:
@@ -137,7 +161,8 @@ class _Checker:
     def visit(self, n: ast.expr) -> Node:
         method: Callable[[ast.expr], Node] | None = getattr(self, "_" + type(n).__name__.lower(), None)
         if method is None:
-            self.fail(f"{type(n).__name__} is not part of the rule language", n)
+            kind = type(n).__name__
+            self.fail(f"{WORDS.get(kind, kind)} is not part of the rule language", n)
         return method(n)
 
     def want(self, n: ast.expr, *types: str) -> Node:
@@ -202,7 +227,9 @@ class _Checker:
             return Node("slice", INTS, args, given, range=base.range, column=n.col_offset)
         index = self.want(n.slice, INT)
         result = {INTS: INT, ROWS: INTS, TENSORS: TENSOR}[base.type]
-        return Node("index", result, (base, index), range=_or_zero(base.range), checked=True, column=n.col_offset)
+        return Node(
+            "index", result, (base, index), range=_or_zero(base.range), checked=True, column=n.col_offset
+        )
 
     # -- operators
 
@@ -211,7 +238,11 @@ class _Checker:
             return Node("not", BOOL, (self.want(n.operand, BOOL),), column=n.col_offset)
         if not isinstance(n.op, ast.USub):
             self.fail("only 'not' and '-' may stand before an expression", n)
-        if isinstance(n.operand, ast.Constant) and type(n.operand.value) is int and -n.operand.value == INT64[0]:
+        if (
+            isinstance(n.operand, ast.Constant)
+            and type(n.operand.value) is int
+            and -n.operand.value == INT64[0]
+        ):
             return Node("const", INT, value=INT64[0], range=(INT64[0], INT64[0]), column=n.col_offset)
         operand = self.want(n.operand, INT, FLOAT)
         if operand.kind == "const" and operand.value != INT64[0]:
@@ -255,7 +286,9 @@ class _Checker:
         for left, op, right in zip(terms, n.ops, terms[1:], strict=False):
             name = names.get(type(op))
             if name is None:
-                self.fail(f"'{type(op).__name__}' is not part of the rule language", n)
+                if isinstance(op, (ast.In, ast.NotIn)):
+                    self.fail("'in' cannot be chained", n)
+                self.fail("'is' is not part of the rule language; write ==", n)
             ordered = left.type == right.type and left.type in (INT, FLOAT)
             equal = left.type == right.type and left.type not in (TENSOR, TENSORS, ROWS)
             if left.type == INTS and len(n.ops) > 1:

@@ -69,7 +69,9 @@ class Maker:
 
     def quant(self, rank: int) -> Quant:
         encoding = self.rng.choice(ENCODINGS) if self.rng.random() < 0.4 else "SCALE_OFFSET"
-        axis = self.rng.choice((0, 1, max(rank - 1, 0))) if "AXIS" in encoding or "BLOCK" in encoding else None
+        axis = (
+            self.rng.choice((0, 1, max(rank - 1, 0))) if "AXIS" in encoding or "BLOCK" in encoding else None
+        )
         return Quant(encoding, (0.5,), (self.rng.choice((0, 0, 0, -3)),), axis)
 
     def param(self, p: Param, value: Any) -> ParamConfig:
@@ -84,7 +86,9 @@ class Maker:
             value = float(value)
         return ParamConfig(p.name, d.base, bool(value) if d.base == "bool8" else value)
 
-    def outputs(self, config: OpConfig, sample: dict[str, Any], row: dict[str, str]) -> tuple[TensorConfig, ...]:
+    def outputs(
+        self, config: OpConfig, sample: dict[str, Any], row: dict[str, str]
+    ) -> tuple[TensorConfig, ...]:
         try:
             shapes = self.infer(config)
         except Undecidable:
@@ -101,8 +105,12 @@ class Maker:
     def random(self) -> OpConfig:
         """Anything of the right form: numbers of tensors, shapes, parameters by chance."""
         rng = self.rng
-        inputs = [self.any_tensor() for _ in range(max(len(self.op.inputs) + rng.choice((-1, 0, 0, 0, 0, 1)), 0))]
-        outputs = [self.any_tensor() for _ in range(max(len(self.op.outputs) + rng.choice((-1, 0, 0, 0, 0, 1)), 0))]
+        inputs = [
+            self.any_tensor() for _ in range(max(len(self.op.inputs) + rng.choice((-1, 0, 0, 0, 0, 1)), 0))
+        ]
+        outputs = [
+            self.any_tensor() for _ in range(max(len(self.op.outputs) + rng.choice((-1, 0, 0, 0, 0, 1)), 0))
+        ]
         params = [self.any_param(p) for p in self.op.params if p.required or rng.random() < 0.5]
         if rng.random() < 0.05:
             params.append(ParamConfig("surplus", "u32", 1))
@@ -135,7 +143,9 @@ class Maker:
         if d.enum:
             return rng.choice([*d.enum.values(), max(d.enum.values()) + 1])
         if d.base.startswith(("f", "bf")):
-            return rng.choice((0.0, 1.0, -1.0, 0.1, 1e-30, 3e38, float("inf"), float("nan"), rng.uniform(-5, 5)))
+            return rng.choice(
+                (0.0, 1.0, -1.0, 0.1, 1e-30, 3e38, float("inf"), float("nan"), rng.uniform(-5, 5))
+            )
         if d.base == "bool8":
             return rng.random() < 0.5
         top = 2**32 - 1 if d.base.startswith("u") else 2**31 - 1
@@ -145,7 +155,11 @@ class Maker:
 
     def damaged(self, config: OpConfig) -> OpConfig:
         """``config`` with one thing changed."""
-        forms = [self._tensor_damage] * 5 + [self._slots_damage, self._raised] + [self._param_damage] * (3 if self.op.params else 0)
+        forms = (
+            [self._tensor_damage] * 5
+            + [self._slots_damage, self._raised]
+            + [self._param_damage] * (3 if self.op.params else 0)
+        )
         return self.rng.choice(forms)(config)
 
     def _raised(self, config: OpConfig) -> OpConfig:
@@ -219,7 +233,9 @@ class Maker:
         params, rng = list(config.params), self.rng
         p = rng.choice(self.op.params)
         at = next((i for i, c in enumerate(params) if c.name == p.name), None)
-        action = rng.choice(("value", "value", "value", "element", "drop", "twice", "unknown", "dtype", "shape"))
+        action = rng.choice(
+            ("value", "value", "value", "element", "drop", "twice", "unknown", "dtype", "shape")
+        )
         if at is None:
             params.append(self.any_param(p))
         elif action == "drop":
@@ -231,7 +247,12 @@ class Maker:
         elif action == "dtype":
             params[at] = replace(params[at], dtype=rng.choice(("i32", "u32", "f32", "bool8", "u8")))
         elif action == "shape":
-            params[at] = rng.choice((replace(params[at], shape=None, value=1), ParamConfig(p.name, params[at].dtype, (1, 2), (2,))))
+            params[at] = rng.choice(
+                (
+                    replace(params[at], shape=None, value=1),
+                    ParamConfig(p.name, params[at].dtype, (1, 2), (2,)),
+                )
+            )
         elif action == "element" and params[at].shape is not None:
             params[at] = self._element(params[at])
         else:

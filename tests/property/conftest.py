@@ -12,9 +12,6 @@ from opdb.catalog import Catalog
 from opdb.store import read_catalog
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "native")]
-
-import sanitized
-
 SPECS = Path(__file__).parents[2] / "specs"
 
 
@@ -26,4 +23,6 @@ def catalog() -> Catalog:
 @pytest.fixture(scope="session")
 def native_module(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The generated C and the runtime under UBSan: ffi and lib as opdb.runtime._native has them."""
+    import sanitized
+
     return sanitized.build(tmp_path_factory.mktemp("undefined"))

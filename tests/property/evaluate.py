@@ -140,7 +140,12 @@ LONGEST = 200  # a list that is passed through may be longer than one that is co
 
 
 class Result(ctypes.Structure):
-    _fields_ = (("ok", ctypes.c_bool), ("i", ctypes.c_int64), ("f", ctypes.c_double), ("l", ctypes.c_int64 * LONGEST))
+    _fields_ = (
+        ("ok", ctypes.c_bool),
+        ("i", ctypes.c_int64),
+        ("f", ctypes.c_double),
+        ("l", ctypes.c_int64 * LONGEST),
+    )
 
 
 def c_type(type_: str) -> str:
@@ -161,7 +166,7 @@ def c_source(cases: Sequence[Case], block: type[Block] = Block) -> str:
 def _function(number: int, case: Case, block_type: type[Block]) -> str:
     block = block_type(SCOPE.names, ENUMS)
     value = block.expression(case.node)
-    used = [name for name in (*SCOPE.names, *(f"{n}_known" for n in (*LETS, *ABSENT)), "j_given")]
+    used = [*SCOPE.names, *(f"{n}_known" for n in (*LETS, *ABSENT)), "j_given"]
     unpack = [f"    const __typeof__(a->{name}) {name} = a->{name}; (void){name};" for name in used]
     unpack += [f"    const bool {name}_given = a->{name}_known; (void){name}_given;" for name in ABSENT]
     text = c_comment(case.text)
@@ -172,7 +177,9 @@ def _function(number: int, case: Case, block_type: type[Block]) -> str:
     else:
         store = [f"    r->{'f' if case.type == FLOAT else 'i'} = {value};"]
     head = f"/* {text} */\nvoid eval_{number}(const arguments *a, result *r) {{"
-    return "\n".join([head, *unpack, "    bool ok = true;", *lists, *block.lines, *store, "    r->ok = ok;", "}"])
+    return "\n".join(
+        [head, *unpack, "    bool ok = true;", *lists, *block.lines, *store, "    r->ok = ok;", "}"]
+    )
 
 
 def c_comment(text: str) -> str:
@@ -187,7 +194,13 @@ def build(cases: Sequence[Case], folder: Path, block: type[Block] = Block) -> ct
     runtime = [c.ROOT / "runtime/src" / name for name in ("lists.c", "report.c")]
     path = folder / "libexpressions.so"
     # gcc warns about comparisons that are always true; random expressions hold many.
-    quiet = ["-std=gnu99", "-Wno-tautological-compare", "-Wno-type-limits", "-Wno-bool-compare", "-Wno-pedantic"]
+    quiet = [
+        "-std=gnu99",
+        "-Wno-tautological-compare",
+        "-Wno-type-limits",
+        "-Wno-bool-compare",
+        "-Wno-pedantic",
+    ]
     c.compile_c([source, binding, *runtime], path, [*c.UNDEFINED, "-O0", "-g0", *quiet, "-shared", "-lm"])
     return ctypes.CDLL(str(path))
 
@@ -219,7 +232,9 @@ def _c_tensor(t: TensorConfig) -> c.Tensor:
     view = Tensor(t)
     number = ENCODING_NUMBERS[t.quant.encoding if t.quant else None]
     dims = c.int64s(view.shape)
-    return c.Tensor(view.rank, dims, BY_SHORT[t.dtype].code, number, view.symmetric, view.static, view.axis, None)
+    return c.Tensor(
+        view.rank, dims, BY_SHORT[t.dtype].code, number, view.symmetric, view.static, view.axis, None
+    )
 
 
 def c_evaluate(library: ctypes.CDLL, number: int, case: Case, args: Args) -> Any:
@@ -254,7 +269,9 @@ def equal(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def disagreements(cases: Sequence[Case], library: ctypes.CDLL, sets: int, seed: int) -> tuple[list[str], dict[str, int]]:
+def disagreements(
+    cases: Sequence[Case], library: ctypes.CDLL, sets: int, seed: int
+) -> tuple[list[str], dict[str, int]]:
     """What Python and C say differently, and how often there was a value and how often none."""
     rng = random.Random(seed)
     batch = [arguments(rng) for _ in range(sets)]

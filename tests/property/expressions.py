@@ -143,7 +143,11 @@ class Writer:
         return f"-{value}" if self.source.integer(0, 3) == 0 else str(value)
 
     def _leaf_int(self) -> list[Callable[[int], str]]:
-        return [self._number, self.pick("n", "m", "d", "k", "j", "t"), self.pick("x.rank", "w.rank", "x.axis")]
+        return [
+            self._number,
+            self.pick("n", "m", "d", "k", "j", "t"),
+            self.pick("x.rank", "w.rank", "x.axis"),
+        ]
 
     def _form_int(self) -> list[Callable[[int], str]]:
         arith: Callable[[int], str] = lambda d: self._binary(INT, ("+", "-", "*", "//", "%"), d)  # noqa: E731
@@ -242,7 +246,9 @@ class Writer:
             lambda d: f"R[{w(INT, d)}]",
             lambda d: f"{self.source.choice(('gather', 'cat', 'broadcast'))}({w(INTS, d)}, {w(INTS, d)})",
             lambda d: f"replace({w(INTS, d)}, {w(INT, d)}, {w(INT, d)})",
-            lambda d: f"range({w(INT, d)})" if self.source.integer(0, 1) else f"range({w(INT, d)}, {w(INT, d)})",
+            lambda d: (
+                f"range({w(INT, d)})" if self.source.integer(0, 1) else f"range({w(INT, d)}, {w(INT, d)})"
+            ),
             lambda d: f"reduced({w(INTS, d)}, {w(INTS, d)}, {w(BOOL, d)})",
             lambda d: f"expand({w(INTS, d)}, {w(INT, d)})",
             lambda d: self._comprehension("list", INT, d),

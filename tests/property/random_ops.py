@@ -132,7 +132,9 @@ def generate(catalog: Catalog, folder: Path) -> Generated:
     includes = [f"-I{folder / 'include'}", f"-I{c.ROOT / 'runtime/include'}"]
     sources = map(str, [*(folder / "src").glob("*.c"), *runtime])
     flags = [*c.FLAGS, *c.UNDEFINED, "-O0", "-g0", *QUIET, "-shared", "-lm"]
-    done = subprocess.run([c.CC, *includes, *flags, *sources, "-o", str(library)], capture_output=True, text=True)
+    done = subprocess.run(
+        [c.CC, *includes, *flags, *sources, "-o", str(library)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     ffi = FFI()
     ffi.cdef(build_cffi.declarations())

@@ -19,7 +19,10 @@ def build(folder: Path, root: Path = build_cffi.ROOT, name: str = "opdb_native_u
     """Compiles what setup.py compiles, with other flags, and loads it; undefined behaviour ends the process."""
     ffi = FFI()
     ffi.cdef(build_cffi.declarations())
-    headers = [root / "generated/c/include", *(build_cffi.ROOT / f for f in ("runtime/include", "runtime/src/kernels"))]
+    headers = [
+        root / "generated/c/include",
+        *(build_cffi.ROOT / f for f in ("runtime/include", "runtime/src/kernels")),
+    ]
     ffi.set_source(
         name,
         '#include "opdb/runtime.h"\n#include "opdb/ops.h"\n',

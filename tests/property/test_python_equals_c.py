@@ -147,7 +147,9 @@ def test_a_text_that_is_too_long_ends_in_dots(catalog: Catalog, native_module: A
         out = []
         for count in range(90, 200):
             axes = tuple(range(count))
-            params = tuple(p if p.name != "axes" else type(p)("axes", "u32", axes, (count,)) for p in base.params)
+            params = tuple(
+                p if p.name != "axes" else type(p)("axes", "u32", axes, (count,)) for p in base.params
+            )
             config = type(base)(base.op, base.inputs, params, base.outputs)
             module = validators.module("LayerNorm")
             assert module is not None

@@ -33,7 +33,10 @@ def test_random_ops(catalog: Catalog, tmp_path: Path) -> None:
             maker = Maker(random_catalog.compiled(name), random.Random(name), module.infer)
             for config in maker.stream(CONFIGS):
                 for context in (CONTEXTS[0], CONTEXTS[3]):
-                    want, got = plain(module.validate(config, context)), plain(native.validate(config, context))
+                    want, got = (
+                        plain(module.validate(config, context)),
+                        plain(native.validate(config, context)),
+                    )
                     counts.update("undecidable" if v[3] else "warning" if v[4] else "broken" for v in want)
                     if want != got:
                         differ = [(a, b) for a, b in zip(want, got, strict=False) if a != b]
