@@ -134,7 +134,10 @@ class Block:
             return f"{CHECKED[node.value]}({self.expression(left)}, {self.expression(right)}, &ok)", ATOM
         own, symbol = STRENGTH[node.value], PLAIN.get(node.value, node.value)
         wide = "(int64_t)" if is_narrow(left) and is_narrow(right) else ""
-        return f"{wide}{self.expression(left, NEGATE if wide else own)} {symbol} {self.expression(right, own + 1)}", own
+        return (
+            f"{wide}{self.expression(left, NEGATE if wide else own)} {symbol} {self.expression(right, own + 1)}",
+            own,
+        )
 
     def _and(self, node: Node) -> tuple[str, int]:
         return self._junction(node, "&&", "")

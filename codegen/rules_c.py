@@ -153,7 +153,9 @@ class _Op:
         for p in self.op.params:
             name = local(p.name)
             if p.name in used.values | used.asked:
-                lines.append(f"const opdb_param *const {name}_param = opdb_find_param(op, {c_string(p.name)});")
+                lines.append(
+                    f"const opdb_param *const {name}_param = opdb_find_param(op, {c_string(p.name)});"
+                )
             if p.name in used.asked:
                 lines.append(f"const bool {name}_given = {name}_param != NULL;")
             if p.name in used.values:
@@ -214,7 +216,12 @@ class _Op:
                 out.append({"kind": "default", "name": local(p.name), "value": default})
         for name, node in self.op.lets:
             if name in used:
-                entry = {"kind": "let", "name": local(name), "type": c_type(node.type), "zero": _zero(node.type)}
+                entry = {
+                    "kind": "let",
+                    "name": local(name),
+                    "type": c_type(node.type),
+                    "zero": _zero(node.type),
+                }
                 out.append({**entry, "value": self.emit(node, prefix=f"{name}_")})
         return out
 

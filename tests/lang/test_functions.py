@@ -1,0 +1,179 @@
+"""Every row of the function table: its examples in Python and in C, its words in English."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evaluate import UNDECIDABLE, Case, arguments, build, c_arguments, c_evaluate, plain, python_evaluator
+from expressions import SCOPE, batch
+from inline_snapshot import snapshot
+from isolated import isolated
+
+from opdb.codegen.emit_english import sentence, term
+from opdb.lang.functions import FUNCTIONS, Function
+from opdb.lang.nodes import BOOL, Name, Scope
+from opdb.lang.parse import parse
+from opdb.runtime import checks, lowering
+
+EXAMPLES = [(f, text, value) for f in FUNCTIONS.values() for text, value in f.examples]
+#: Why a row has no examples of the rule language.
+WITHOUT_EXAMPLES = {"present": "its argument is a name: test_present"}
+
+
+def type_of(function: Function, text: str) -> str:
+    """The type of an example; min and max have that of their arguments."""
+    return function.result if "." not in text else "float"
+
+
+def test_every_row_has_examples_or_a_reason() -> None:
+    without = {f.name for f in FUNCTIONS.values() if not f.examples and not f.torch}
+    assert without == set(WITHOUT_EXAMPLES)
+    for f in FUNCTIONS.values():
+        assert (f.c == "") == f.torch, f.name
+        assert bool(f.english) != bool(f.predicate[0]), f.name
+        values = [v for _, v in f.examples]
+        assert not f.partial or None in values, f"{f.name}: no example without a value"
+        assert f.partial or None not in values, f.name
+
+
+@pytest.mark.parametrize(("function", "text", "value"), EXAMPLES, ids=[text for _, text, _ in EXAMPLES])
+def test_python(function: Function, text: str, value: Any) -> None:
+    case = Case.of(type_of(function, text), text)
+    got = python_evaluator(case.node)(arguments(random.Random(0)))
+    assert got == (UNDECIDABLE if value is None else value)
+    assert got == UNDECIDABLE or type(got) is type(value)
+
+
+@pytest.fixture(scope="module")
+def in_c(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The values of all examples in C, by text; one library under UBSan."""
+    cases = [Case.of(type_of(f, text), text) for f, text, _ in EXAMPLES]
+    library = build(cases, tmp_path_factory.mktemp("functions"))
+    args = c_arguments(arguments(random.Random(0)))
+    return isolated(lambda: {case.text: c_evaluate(library, i, case, args) for i, case in enumerate(cases)})
+
+
+@pytest.mark.parametrize(("function", "text", "value"), EXAMPLES, ids=[text for _, text, _ in EXAMPLES])
+def test_c(function: Function, text: str, value: Any, in_c: dict[str, Any]) -> None:
+    case = Case.of(type_of(function, text), text)
+    assert in_c[text] == (UNDECIDABLE if value is None else plain(case, value))
+
+
+def test_present(tmp_path: Path) -> None:
+    texts = ("present(w)", "present(k)", "not present(axes)", "present(w) and w.rank >= 0")
+    cases = [Case.of(BOOL, text) for text in texts]
+    library = build(cases, tmp_path)
+
+    def compare() -> list[tuple[str, Any, Any]]:
+        rng = random.Random(3)
+        out = []
+        for _ in range(50):
+            args = arguments(rng)
+            for i, case in enumerate(cases):
+                want = plain(case, python_evaluator(case.node)(args))
+                out.append((case.text, want, c_evaluate(library, i, case, c_arguments(args))))
+        return out
+
+    found = isolated(compare)
+    assert all(want == got and want in (0, 1) for _, want, got in found)
+    assert {(text, want) for text, want, _ in found} == {(t, v) for t in texts for v in (0, 1)}
+
+
+def test_the_python_functions_are_those_of_checks_or_builtins() -> None:
+    for f in FUNCTIONS.values():
+        home = lowering if f.torch else checks
+        assert f.python in ("len", "min", "max", "present") or callable(getattr(home, f.python)), f.name
+
+
+def phrases() -> Iterator[tuple[str, str]]:
+    scope = SCOPE.with_names({"s": Name("str")})
+    scope = Scope(scope.names, scope.enums, torch=True)
+    arguments = {
+        "ints": ("S", "L"),
+        "int": ("n", "m"),
+        "bool": ("p",),
+        "tensor": ("x",),
+        "float": ("f",),
+        "str": ("s",),
+        "any": ("w",),
+    }
+    for f in FUNCTIONS.values():
+        used: dict[str, int] = {}
+        names = []
+        for types in f.params:
+            names.append(arguments[types[0]][used.setdefault(types[0], 0) % len(arguments[types[0]])])
+            used[types[0]] += 1
+        text = f"{f.name}({', '.join(names)})"
+        node = parse(text, scope, (f.result, "int", "float"))
+        if f.predicate[0]:
+            yes, no = sentence(node), sentence(node, must=False, yes=False)
+            yield text, f"{yes} | if {sentence(node, must=False)} | if {no}"
+        else:
+            yield text, term(node)
+
+
+def test_english() -> None:
+    said = dict(phrases())
+    assert set(FUNCTIONS) == {text.partition("(")[0] for text in said}
+    for words in said.values():
+        assert "{" not in words and "}" not in words and "  " not in words
+    assert said == snapshot(
+        {
+            "len(S)": "the number of S",
+            "prod(S)": "the product of S",
+            "sum_of(S)": "the sum of S",
+            "min(n, m)": "the smaller of n and m",
+            "max(n, m)": "the larger of n and m",
+            "unique(S)": "S must have no value twice | if S has no value twice | if S has a value twice",
+            "increasing(S)": "S must be strictly increasing | if S is strictly increasing | if S is not strictly increasing",
+            "contains(S, n)": "S must contain n | if S contains n | if S does not contain n",
+            "present(w)": "w must be given | if w is given | if w is left out",
+            "broadcastable(S, L)": "S must be broadcastable with L | if S is broadcastable with L | if S is not broadcastable with L",
+            "broadcast(S, L)": "the broadcast of S and L",
+            "gather(S, L)": "S at L",
+            "replace(S, n, m)": "S with m at position n",
+            "range(n, m)": "the integers from n to m - 1",
+            "cat(S, L)": "S followed by L",
+            "reduced(S, L, p)": "S without the axes L (kept as 1 if p)",
+            "expand(S, n)": "S, repeated to n values if it has one",
+            "permute(x, S)": "x permuted by S",
+            "reshape(x, S)": "x in the shape S",
+            "ones(S)": "ones in the shape S",
+            "zeros(S)": "zeros in the shape S",
+            "full(S, f)": "f in the shape S",
+            "is_float(x)": "x must have a floating-point type | if x has a floating-point type | if x does not have a floating-point type",
+            "lower_case(s)": "s in lower case",
+        }
+    )
+
+
+@pytest.mark.parametrize("text", [text for f, text, _ in EXAMPLES if f.english])
+def test_english_of_examples(text: str) -> None:
+    words = term(parse(text, SCOPE, ("int", "ints", "bool")))
+    assert "{" not in words and "(" not in words.replace("(kept as 1", "").replace("(1 == ", "")
+
+
+def test_every_truth_value_has_a_sentence_and_its_denial() -> None:
+    for _, text in batch(400, 3, (BOOL,)):
+        node = parse(text, SCOPE, BOOL)
+        said = {sentence(node, must, yes) for must in (True, False) for yes in (True, False)}
+        assert len(said) >= 2, text
+        assert not any("{" in s or "  " in s or "None" in s for s in said), said
+
+
+def test_a_range_of_one_argument_and_sums() -> None:
+    ints = {
+        t: term(parse(t, SCOPE, ("int", "ints"))) for t in ("range(n)", "range(m, n)", "sum(S)", "len(xs)")
+    }
+    assert ints == snapshot(
+        {
+            "range(n)": "the integers from 0 to n - 1",
+            "range(m, n)": "the integers from m to n - 1",
+            "sum(S)": "the sum of S",
+            "len(xs)": "the number of xs",
+        }
+    )
