@@ -51,7 +51,7 @@ class Case:
 
     def record(self) -> CaseRecord:
         """The case as SQL keeps it."""
-        config = json.dumps(to_json(replace(self.config, id=self.id)), sort_keys=True)
+        config = json.dumps(to_json(replace(self.config, id=self.id)))
         more = {"backend": self.backend, "soc": self.soc, "type_row": self.type_row, "rules": self.rules}
         return CaseRecord(self.id, self.op, self.kind, config, **more)  # type: ignore[arg-type]
 

@@ -143,7 +143,9 @@ def _rules(
 
 def _source(op: str) -> str:
     module = validators.module(op)
-    return "" if module is None or module.__file__ is None else Path(module.__file__).read_text(encoding="utf-8")
+    return (
+        "" if module is None or module.__file__ is None else Path(module.__file__).read_text(encoding="utf-8")
+    )
 
 
 def _backend(compiled: CompiledOp, ident: str) -> str:

@@ -19,7 +19,7 @@ from sqlalchemy import select
 from opdb import __version__, schema, settings
 from opdb.catalog import Catalog
 from opdb.conformance.cases import DEFAULT_SOCS, Case, CaseSet, cases
-from opdb.conformance.executors import EXECUTORS, open_executors
+from opdb.conformance.executors import EXECUTORS, open_executors, require_known
 from opdb.conformance.judge import outcome, seen
 from opdb.conformance.lanes import Judge, Lane, answers
 from opdb.conformance.quirks import Quirk, explain, read_quirks
@@ -88,7 +88,7 @@ def run(
     only: Sequence[str] = (),
     resume: bool = False,
     command: str = "opdb conformance run",
-    specs: Path | None = None,
+    specs: Path | str | None = None,
 ) -> RunSummary:
     """Asks ``executors`` about the cases of ``ops`` (None: all) and records the answers.
 
@@ -100,7 +100,9 @@ def run(
     started = time.monotonic()
     names = _known_ops(catalog, ops)
     chips = tuple(dict.fromkeys(soc_name(s) for s in socs))
-    quirks = read_quirks(specs or settings.specs_folder())
+    for name in executors:
+        require_known(name)
+    quirks = read_quirks(settings.specs_folder(specs))
     sets = [cases(catalog, name, chips) for name in names]
     chosen = _chosen(sets, only)
     summary = RunSummary(cases=len(chosen), unbroken=[r for s in sets for r in s.unbroken])
@@ -157,8 +159,6 @@ def _lanes(
                     executor.close()
                     raise
         except OpdbError as error:
-            if name not in EXECUTORS:
-                raise
             last = error
             missing.append(str(error) if isinstance(error, MissingExtra) else f"{name}: {error}")
     if not lanes and last is not None:

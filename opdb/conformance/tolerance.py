@@ -119,8 +119,9 @@ def _compare(
         unit = np.spacing(np.abs(want).astype(np.float32)).astype(np.float64)
         room = np.maximum(limit.ulp * unit, limit.absolute)
     with np.errstate(invalid="ignore"):
-        off = ~(difference <= room)
-        return _result(tensor, want, have, off, difference, difference / unit)
+        off = (difference != 0) & ~(difference <= room)
+        units = np.where(difference == 0, 0.0, difference / unit)
+        return _result(tensor, want, have, off, difference, units)
 
 
 def _difference(have: Array, want: Array) -> Array:
@@ -135,11 +136,11 @@ def _result(
 ) -> Comparison:
     if not difference.size:
         return Comparison(True)
-    largest, most = (float(np.max(np.nan_to_num(v, nan=np.inf))) for v in (difference, units))
+    largest, most = (float(np.max(np.nan_to_num(v, nan=np.inf, posinf=np.inf))) for v in (difference, units))
     if not off.any():
         return Comparison(True, largest, most)
     at = np.unravel_index(
-        int(np.argmax(np.where(off, np.nan_to_num(difference, nan=np.inf), -1.0))), off.shape
+        int(np.argmax(np.where(off, np.nan_to_num(difference, nan=np.inf, posinf=np.inf), -1.0))), off.shape
     )
     place = ", ".join(map(str, at))
     detail = f"{tensor.name}[{place}]: {have[at]:.9g}, PyTorch {want[at]:.9g}; {int(off.sum())} of {off.size} differ"

@@ -52,12 +52,17 @@ EXECUTORS: dict[str, Callable[[str], Executor]] = {
 PER_SOC = ("qnn-htp",)
 
 
+def require_known(name: str) -> None:
+    """Raises OpdbError for a name that is not in EXECUTORS."""
+    if name not in EXECUTORS:
+        raise OpdbError(f"no executor '{name}'; known: {', '.join(EXECUTORS)}")
+
+
 def open_executors(name: str, socs: tuple[str, ...]) -> Iterator[Executor]:
     """The executor of that name, once for each SoC where it depends on one.
 
     Raises OpdbError for an unknown name, MissingExtra (naming the executor) where it cannot be had.
     """
-    if name not in EXECUTORS:
-        raise OpdbError(f"no executor '{name}'; known: {', '.join(EXECUTORS)}")
+    require_known(name)
     for soc in socs if name in PER_SOC else ("",):
         yield EXECUTORS[name](soc)

@@ -64,7 +64,9 @@ def compute(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array]:
     params = {p.name: _value(p.value, p.shape) for p in config.params}
     real = [t.is_floating_point() for t in given if t is not None]
     if any(real) and not all(real) and config.op != "Reshape":
-        raise NoOracle(f"the documents do not say how {config.op} computes with real and whole numbers together")
+        raise NoOracle(
+            f"the documents do not say how {config.op} computes with real and whole numbers together"
+        )
     outputs = op(config, given, params)
     return [o.contiguous().numpy() for o in outputs]
 

@@ -26,7 +26,7 @@ def report(
     *,
     run: int | None = None,
     with_gaps: bool = False,
-    specs: Path | None = None,
+    specs: Path | str | None = None,
 ) -> str:
     """The results in SQL as text in one of FORMATS: of one run, or the latest of each case and executor.
 
@@ -35,7 +35,7 @@ def report(
     """
     if format not in FORMATS:
         raise OpdbError(f"no report format '{format}'; known: {', '.join(FORMATS)}")
-    rows = read_rows(store, run, read_quirks(specs or settings.specs_folder()))
+    rows = read_rows(store, run, read_quirks(settings.specs_folder(specs)))
     if not rows:
         which = "" if run is None else f" of run {run}"
         raise OpdbError(f"{store.name}: no results{which}; make some with 'opdb conformance run'")

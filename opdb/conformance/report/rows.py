@@ -107,7 +107,7 @@ def read_rows(store: Store, run: int | None = None, quirks: Sequence[Quirk] = ()
 
 
 def _row(r: Any, expected: Sequence[str]) -> Row:
-    plain = {
+    plain: dict[str, Any] = {
         name: getattr(r, name)
         for name in (
             "op", "kind", "type_row", "config", "case_backend", "case_soc", "executor", "executor_version",
@@ -115,8 +115,8 @@ def _row(r: Any, expected: Sequence[str]) -> Row:
             "detail", "run",
         )
     }  # fmt: skip
-    more = {"sdk": r.sdk or "", "emulated": bool(r.emulated), "rules": tuple(r.rules.split())}
-    return Row(case=r.name, expected=tuple(expected), **plain, **more)
+    plain |= {"sdk": r.sdk or "", "emulated": bool(r.emulated), "rules": tuple(r.rules.split())}
+    return Row(case=r.name, expected=tuple(expected), **plain)
 
 
 def _judged(row: Row, quirks: Sequence[Quirk]) -> Row:

@@ -1,0 +1,112 @@
+"""The kernels against PyTorch on every sample, and proofs that a wrong number is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from opdb.catalog import Catalog
+from opdb.conformance.cases import Case, CaseSet
+from opdb.conformance.executors.base import Answer, Array
+from opdb.conformance.executors.validators import CExecutor, PythonExecutor
+from opdb.conformance.judge import outcome, seen
+from opdb.conformance.lanes import Judge, Lane, pytorch
+from opdb.op_config import OpConfig
+from opdb.store import ResultRecord
+
+pytest.importorskip("torch")
+pytestmark = [pytest.mark.native, pytest.mark.torch]
+Cases = Callable[[str], CaseSet]
+
+
+def ask(
+    catalog: Catalog, case: Case, executor: CExecutor | PythonExecutor, judge: Judge | None = None
+) -> ResultRecord:
+    return (judge or Judge(catalog)).ask(Lane(executor, executor.record(), [case]), case)
+
+
+def computed(catalog: Catalog, made: CaseSet) -> list[tuple[Case, ResultRecord]]:
+    good = [c for c in made.cases if c.kind == "positive"]
+    results = [(c, ask(catalog, c, CExecutor())) for c in good]
+    return [(c, r) for c, r in results if r.executes == "yes"]
+
+
+def test_kernels_equal_pytorch_on_every_sample(op: str, catalog: Catalog, case_set: Cases) -> None:
+    results = computed(catalog, case_set(op))
+    wrong = [f"{c.id}: {r.detail}" for c, r in results if r.matches not in ("yes", "unknown")]
+    assert not wrong, "\n".join(wrong)
+    matched = {c.id.split("-")[1] for c, r in results if r.matches == "yes"}
+    assert {f"sample{i}" for i in range(len(catalog.ops[op].samples))} <= matched
+
+
+class Perturbed(CExecutor):
+    """The kernels, with one element of the first output off by a little more than is allowed."""
+
+    def answer(self, case: Case, inputs: Sequence[Array | None]) -> Answer:
+        answer = super().answer(case, inputs)
+        if answer.outputs is None or not answer.outputs[0].size:
+            return answer
+        first = answer.outputs[0].copy()
+        flat = first.reshape(-1)
+        at = flat.size // 2
+        if first.dtype.kind == "f":
+            flat[at] += np.float32(2e-3) * max(1.0, abs(flat[at]))
+        else:
+            flat[at] = not flat[at] if first.dtype.kind == "b" else flat[at] ^ 1
+        return replace(answer, outputs=(first, *answer.outputs[1:]))
+
+
+def test_a_kernel_that_is_a_little_wrong_is_seen(op: str, catalog: Catalog, case_set: Cases) -> None:
+    for case, right in computed(catalog, case_set(op)):
+        if right.matches == "yes" and case.config.outputs[0].shape and np.prod(case.config.outputs[0].shape):
+            result = ask(catalog, case, Perturbed())
+            assert result.matches == "no", case.id
+            assert "PyTorch" in result.detail
+            assert outcome(seen(result))[0] == "fail"
+
+
+def test_a_wrong_oracle_is_seen(catalog: Catalog, case_set: Cases) -> None:
+    """LayerNorm with the variance of a sample instead of that of all elements."""
+    import torch
+
+    def biased(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array] | str:
+        expected = pytorch(config, inputs)
+        assert not isinstance(expected, str)
+        n = int(
+            np.prod([config.inputs[0].shape[a] for a in {p.name: p.value for p in config.params}["axes"]])
+        )
+        factor = torch.sqrt(torch.tensor((n - 1) / n)).item() if n > 1 else 1.0
+        return [e * factor for e in expected]
+
+    case = next(c for c in case_set("LayerNorm").cases if c.id == "LayerNorm-sample0-f32")
+    assert ask(catalog, case, CExecutor()).matches == "yes"
+    assert ask(catalog, case, CExecutor(), Judge(catalog, oracle=biased)).matches == "no"
+
+
+def test_a_validator_that_misses_or_invents_a_rule_is_seen(catalog: Catalog, case_set: Cases) -> None:
+    made = case_set("LayerNorm").cases
+    bad = next(c for c in made if c.id == "LayerNorm-C3-0")
+    good = next(c for c in made if c.id == "LayerNorm-sample0-f32")
+    missed = ask(catalog, replace(bad, config=good.config), PythonExecutor())
+    assert outcome(seen(missed)) == ("fail", "missed LayerNorm.C3")
+    invented = ask(catalog, replace(good, config=bad.config), PythonExecutor())
+    assert outcome(seen(invented)) == ("fail", "unexpected LayerNorm.C3")
+
+
+def test_every_operation_of_an_enum_has_an_oracle(catalog: Catalog, case_set: Cases) -> None:
+    """Each is a sample, and one of its cases is compared with PyTorch."""
+    for op in catalog.ops:
+        for name, param in catalog.ops[op].params.items():
+            if param.enum:
+                results = computed(catalog, case_set(op))
+                found = {
+                    p.value
+                    for c, r in results
+                    if r.matches == "yes"
+                    for p in c.config.params
+                    if p.name == name
+                }
+                assert found == set(param.enum.values()), op
