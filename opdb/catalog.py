@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from opdb.compiled import CompiledOp, compile_op
+from opdb.compiled import CompiledOp
+from opdb.compiler import compile_op
 from opdb.model import BaseDef, Decomposition, OpDef, resolve
 
 T = TypeVar("T")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from opdb.catalog import Catalog, backends_of, retired_of, socs_of
-from opdb.compiled import CompileError, Fault, compile_op
+from opdb.compiled import CompileError, Fault
+from opdb.compiler import compile_op
 from opdb.lang.nodes import INTS, TENSOR, TENSORS
 from opdb.lang.printer import to_text
 from opdb.mapping import (

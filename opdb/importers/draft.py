@@ -14,7 +14,8 @@ from importlib.resources import files
 from typing import Any
 
 from opdb import reference, spec
-from opdb.compiled import CompiledOp, CompileError, Fault, compile_op
+from opdb.compiled import CompiledOp, CompileError, Fault
+from opdb.compiler import compile_op
 from opdb.dtypes import DTYPES
 from opdb.errors import OpdbError
 from opdb.importers import aten, constraints, samples, slots, supplements, trial

@@ -167,7 +167,7 @@ def params(op: DocumentedOp, names: Names) -> dict[str, Any]:
 
 
 def _type(p: DocumentedParam, names: Names) -> str:
-    if p.enum:
+    if p.enum:  # noqa: SIM108  one line would be too long to read
         base = "enum {" + ", ".join(f"{n}: {v}" for n, v in p.enum.items()) + "}"
     else:
         base = "f32" if p.dtype == "backend" else p.dtype

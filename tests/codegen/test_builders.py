@@ -17,7 +17,7 @@ from opdb.codegen import builders
 from opdb.codegen.artifact import Artifact
 from opdb.codegen.environment import render
 from opdb.codegen.formatters import format_all
-from opdb.compiled import compile_op
+from opdb.compiler import compile_op
 from opdb.generated.builders import TARGETS
 from opdb.mapping import compile_mapping
 from opdb.model import OpDef, TorchMapping

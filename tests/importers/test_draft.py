@@ -8,7 +8,8 @@ import pytest
 
 import opdb.specs
 from opdb import mapping, reference, spec
-from opdb.compiled import CompiledOp, compile_op
+from opdb.compiled import CompiledOp
+from opdb.compiler import compile_op
 from opdb.errors import OpdbError
 from opdb.importers.draft import CONTEXT, draft
 from opdb.importers.naming import names_of, snake

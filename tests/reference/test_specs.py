@@ -11,7 +11,8 @@ import pytest
 
 import opdb.specs
 from opdb import mapping, reference, spec
-from opdb.compiled import CompiledOp, compile_op, expand_row
+from opdb.compiled import CompiledOp, expand_row
+from opdb.compiler import compile_op
 from opdb.importers import trial
 from opdb.importers.naming import names_of
 

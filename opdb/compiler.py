@@ -1,0 +1,182 @@
+"""A definition -> its typed form: names bound, expressions parsed, rules derived; every fault with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from opdb.compiled import CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
+from opdb.dtypes import BY_SHORT
+from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
+from opdb.model import RESERVED, OpDef, ParamDef, Rule
+from opdb.shape_rules import KNOWN, ShapeRules, is_shape
+
+RANGES = {"u8": (0, 255), "u16": (0, 65535), "u32": (0, 2**32 - 1), "i8": (-128, 127), "i16": (-32768, 32767),
+          "i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1), "u64": (0, 2**63 - 1)}  # fmt: skip
+
+
+def compile_op(op: OpDef, context: Mapping[str, Mapping[str, str]] | None = None) -> CompiledOp:
+    """The typed form of ``op``; ``context`` names what each backend's rules may read besides (arch: u32).
+
+    Raises CompileError with every fault found.
+    """
+    return _Compiler(op, context or {}).run()
+
+
+def param_type(name: str, definition: ParamDef) -> str:
+    """The rule-language type of a parameter."""
+    if definition.enum:
+        return f"enum:{name}"
+    base, dims = definition.base, definition.dims
+    if dims:
+        return INTS if len(dims) == 1 else ROWS
+    if base.startswith(("f", "bf")):
+        return FLOAT
+    return {"bool8": BOOL, "str": STR}.get(base, INT)
+
+
+def _literal(definition: ParamDef) -> bool:
+    """Whether the default is a number, boolean, enum value or list of them."""
+    words = set(re.findall(r"[A-Za-z_]\w*", re.sub(r"\d\.?\d*e[-+]?\d+", "", definition.default or "?")))
+    return definition.default is not None and words <= {*definition.enum, "true", "false"}
+
+
+class _Compiler(ShapeRules):
+    def run(self) -> CompiledOp:
+        slots = self._slots()
+        raw_params = self._params()
+        self._bind_symbols()
+        params = self._defaults(raw_params)
+        lets = self._lets()
+        derived = self._derived_rules(slots)
+        inferences = self._inferences()
+        rules = (*derived, *self._written_rules(self.op.constraints, ("constraints",), None, self.scope))
+        backend_rules, type_rows = {}, {}
+        for name, backend in self.op.backends.items():
+            more = {k: Name(INT, RANGES[t]) for k, t in self.context.get(name, {}).items()} | {
+                "sdk": Name(INT, (0, 2**31 - 1))
+            }
+            scope = self.scope.with_names(more)
+            at: tuple[str | int, ...] = ("backends", name, "constraints")
+            backend_rules[name] = self._written_rules(backend.constraints, at, name, scope)
+            type_rows[name] = self._type_rows(name)
+        tolerance = {}
+        for dtype, t in self.op.tolerance.items():
+            node = self.parse(t.ulp, ("tolerance", dtype, "ulp"), INT)
+            if node is not None:
+                tolerance[dtype] = node
+        self._samples()
+        if self.faults:
+            raise CompileError(self.faults)
+        return CompiledOp(self.op, slots, params, self.scope, tuple(self.ranks), tuple(self.binds), lets, rules,
+                          backend_rules, type_rows, inferences, tolerance)  # fmt: skip
+
+    def _slots(self) -> tuple[Slot, ...]:
+        slots = []
+        for group, output in ((self.op.inputs, False), (self.op.outputs, True)):
+            for position, (name, d) in enumerate(group.items()):
+                at = ("outputs" if output else "inputs", name)
+                self.new_name(name, Name(TENSORS if d.variadic else TENSOR, None, d.optional), at)
+                if output and d.optional:
+                    self.fault(at, "an output cannot be optional")
+                slots.append(Slot(name, d, output, position))
+        if not self.op.outputs:
+            self.fault(("outputs",), "an op has at least one output")
+        return tuple(slots)
+
+    def _params(self) -> list[tuple[str, ParamDef, str]]:
+        out = []
+        for name, d in self.op.params.items():
+            type_ = param_type(name, d)
+            optional, sure = d.optional or d.default is not None, _literal(d)
+            self.new_name(name, Name(type_, RANGES.get(d.base), optional, sure, param=True), ("params", name))
+            tables = {n.upper() for n, known in self.op.params.items() if known.enum}
+            for value, number in d.enum.items():
+                if self.enums.get(value, (name, number)) != (name, number):
+                    self.fault(
+                        ("params", name), f"the enum value '{value}' is also one of '{self.enums[value][0]}'"
+                    )
+                if value in self.names or value in KNOWN or value in RESERVED or value in tables:
+                    self.fault(("params", name), f"the enum value '{value}' already has a meaning")
+                self.enums[value] = (name, number)
+            out.append((name, d, type_))
+        return out
+
+    def _defaults(self, raw: list[tuple[str, ParamDef, str]]) -> tuple[Param, ...]:
+        params = []
+        for name, d, type_ in raw:
+            default = None
+            if d.default is not None:
+                default = self.parse(
+                    d.default, ("params", name, "type"), type_, shift=d.type.rindex(d.default)
+                )
+            params.append(Param(name, d, type_, default))
+        return tuple(params)
+
+    def _lets(self) -> tuple[tuple[str, Node], ...]:
+        out = []
+        for name, text in self.op.let.items():
+            node = self.parse(text, ("let", name), (INT, INTS, FLOAT, BOOL))
+            if node is not None:
+                self.new_name(name, Name(node.type, node.range, let=True), ("let", name))
+                out.append((name, node))
+        return tuple(out)
+
+    # -- rules from shapes
+
+    def _written_rules(
+        self, rules: Mapping[str, Rule], at: tuple[str | int, ...], backend: str | None, scope: Scope
+    ) -> tuple[CompiledRule, ...]:
+        out = []
+        for ident, rule in rules.items():
+            key = "require" if rule.require is not None else "expect"
+            require = self.parse(rule.expression, (*at, ident, key), BOOL, scope)
+            when = self.parse(rule.when, (*at, ident, "when"), BOOL, scope) if rule.when is not None else None
+            if require is not None:
+                out.append(
+                    CompiledRule(
+                        ident,
+                        require,
+                        when,
+                        rule.expect is not None,
+                        rule.why,
+                        rule.source,
+                        backend,
+                        rule.expression,
+                    )
+                )
+        return tuple(out)
+
+    def _type_rows(self, backend: str) -> tuple[TypeRow, ...]:
+        rows = []
+        for config, group in self.op.backends[backend].dtypes.items():
+            for number, row in enumerate(group, 1):
+                at: tuple[str | int, ...] = ("backends", backend, "dtypes", config, number - 1)
+                for slot, cell in row.items():
+                    if slot not in self.op.slots:
+                        self.fault(
+                            (*at, slot), f"no input or output '{slot}'; known: {', '.join(self.op.slots)}"
+                        )
+                    for dtype in cell:
+                        if dtype not in BY_SHORT:
+                            self.fault((*at, slot), f"'{dtype}' is not a data type; ex) f32, uq8")
+                for slot in self.op.slots:
+                    if slot not in row:
+                        self.fault(at, f"the row has no cell for '{slot}'")
+                rows.append(
+                    TypeRow(f"{backend}.{config}.{number}", {s: tuple(row.get(s, ())) for s in self.op.slots})
+                )
+        return tuple(rows)
+
+    def _samples(self) -> None:
+        known = {*self.op.inputs, *self.op.params, *self.op.outputs}
+        for i, sample in enumerate(self.op.samples):
+            for name in sample:
+                if name not in known:
+                    self.fault(
+                        ("samples", i, name),
+                        f"no input or parameter '{name}'; known: {', '.join(sorted(known))}",
+                    )
+                elif name in self.op.slots and not is_shape(sample[name], self.op.slots[name].variadic):
+                    example = "[[2, 3], [2, 4]]" if self.op.slots[name].variadic else "[2, 3]"
+                    self.fault(("samples", i, name), f"the sample of a tensor is its shape; ex) {example}")
