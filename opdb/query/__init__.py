@@ -77,8 +77,16 @@ QUESTIONS: dict[str, Question] = {
             definitions.rules,
             "op backend",
         ),
-        _question("backends", "the QNN backends", "backend id letter context", definitions.backends, "backend"),
-        _question("socs", "the chips, and what the HTP device takes", "soc soc_model htp_arch", definitions.socs, "soc"),
+        _question(
+            "backends", "the QNN backends", "backend id letter context", definitions.backends, "backend"
+        ),
+        _question(
+            "socs",
+            "the chips, and what the HTP device takes",
+            "soc soc_model htp_arch",
+            definitions.socs,
+            "soc",
+        ),
         _question(
             "support",
             "the five statuses of each op, type row, backend, SoC and SDK",

@@ -212,5 +212,7 @@ def socs(view: View) -> list[Row]:
     rows = sorted(view.all(select(t.soc)), key=lambda r: str(r.chip))
     wanted = view.filters.soc
     return [
-        {"soc": r.chip, "soc_model": r.soc_model, "htp_arch": r.htp_arch} for r in rows if wanted in (None, r.chip)
+        {"soc": r.chip, "soc_model": r.soc_model, "htp_arch": r.htp_arch}
+        for r in rows
+        if wanted in (None, r.chip)
     ]

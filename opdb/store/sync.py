@@ -61,7 +61,8 @@ def reader() -> str:
     """Names the code that turns files into rows: another reader reads every file again."""
     package = Path(opdb.__file__).parent
     sources = [
-        package / f"{name}.py" for name in ("catalog", "compiled", "compiler", "document", "dtypes", "model", "shape_rules", "spec")
+        package / f"{name}.py"
+        for name in ("catalog", "compiled", "compiler", "document", "dtypes", "model", "shape_rules", "spec")
     ]
     for folder in ("lang", "schema", "store"):
         sources += (package / folder).glob("*.py")

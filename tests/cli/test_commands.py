@@ -44,12 +44,16 @@ def test_every_command_is_listed_and_described(opdb: Run) -> None:
 @pytest.mark.parametrize("args", [("--help",), ("query", "ops"), ("show", "Relu")])
 def test_light_commands_load_nothing_heavy(loaded: Run, args: tuple[str, ...]) -> None:
     heavy = {"torch", "numpy", "executorch", "alembic"}
-    code = (
-        "import sys\nsys.argv = ['opdb', *%r]\n"
-        "from opdb.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print(sorted(set(sys.modules) & %r), file=sys.stderr)" % (args, heavy)
-    )
+    code = f"""
+import sys
+sys.argv = {["opdb", *args]!r}
+from opdb.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+print(sorted(set(sys.modules) & {heavy!r}), file=sys.stderr)
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stderr.strip().splitlines()[-1] == "[]"
 

@@ -159,7 +159,9 @@ def test_a_rule_of_the_backend_rejects() -> None:
 def test_a_backend_without_documents_is_never_called_supported() -> None:
     row = only(torch.relu, r(3), target=Target("GPU"))
     assert row.verdict == "rejected"
-    assert {q["message"] for q in row.reasons} == {"the specs hold no document of Relu on GPU (cannot be evaluated)"}
+    assert {q["message"] for q in row.reasons} == {
+        "the specs hold no document of Relu on GPU (cannot be evaluated)"
+    }
 
 
 def test_layer_norm_over_two_dimensions_takes_the_form_that_the_backend_has() -> None:
