@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const GIVEN[] = {"every required input must be given", "every required output must be given"};
+static const char *const GIVEN[] = {"every required input must be given",
+                                    "every required output must be given"};
 static const char *const NUMBER[] = {"the number of inputs must be that of the definition",
                                      "the number of outputs must be that of the definition"};
 
@@ -20,15 +21,17 @@ static const struct {
 
 const char *opdb_dtype_name(enum opdb_dtype dtype) {
     for (size_t i = 0; i < sizeof DTYPES / sizeof DTYPES[0]; ++i)
-        if (DTYPES[i].dtype == dtype) return DTYPES[i].name;
+        if (DTYPES[i].dtype == dtype)
+            return DTYPES[i].name;
     return "?";
 }
 
 const char *opdb_encoding_name(opdb_encoding encoding) {
-    static const char *const NAMES[] = {"SCALE_OFFSET",         "AXIS_SCALE_OFFSET", "BW_SCALE_OFFSET",
-                                        "BW_AXIS_SCALE_OFFSET", "BLOCK",             "BLOCKWISE_EXPANSION",
-                                        "VECTOR"};
-    if (encoding == OPDB_ENCODING_NONE) return "NONE";
+    static const char *const NAMES[] = {
+        "SCALE_OFFSET", "AXIS_SCALE_OFFSET",   "BW_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET",
+        "BLOCK",        "BLOCKWISE_EXPANSION", "VECTOR"};
+    if (encoding == OPDB_ENCODING_NONE)
+        return "NONE";
     return (size_t)encoding < sizeof NAMES / sizeof NAMES[0] ? NAMES[encoding] : "?";
 }
 
@@ -47,7 +50,8 @@ opdb_tensors opdb_slot_tensors(const opdb_tensor *const *tensors, size_t count, 
 
 const opdb_param *opdb_find_param(const opdb_op *op, const char *name) {
     for (size_t i = 0; i < op->num_params; ++i)
-        if (strcmp(op->params[i].name, name) == 0) return &op->params[i];
+        if (strcmp(op->params[i].name, name) == 0)
+            return &op->params[i];
     return NULL;
 }
 
@@ -70,11 +74,12 @@ opdb_rows opdb_param_rows(const opdb_param *param) {
     return rows;
 }
 
-static void check_slots(const opdb_slot *slots, size_t num_slots, const opdb_tensor *const *tensors, size_t count,
-                        const char *rule, int group, opdb_report *report) {
+static void check_slots(const opdb_slot *slots, size_t num_slots, const opdb_tensor *const *tensors,
+                        size_t count, const char *rule, int group, opdb_report *report) {
     static const char *const GROUP[] = {"inputs", "outputs"};
     bool variadic = false;
-    for (size_t i = 0; i < num_slots; ++i) variadic = variadic || slots[i].variadic;
+    for (size_t i = 0; i < num_slots; ++i)
+        variadic = variadic || slots[i].variadic;
     if (count > num_slots && !variadic) {
         opdb_got_int(opdb_broken(report, rule, NUMBER[group], false, false), GROUP[group], (int64_t)count);
         return;
@@ -83,25 +88,28 @@ static void check_slots(const opdb_slot *slots, size_t num_slots, const opdb_ten
     for (size_t i = 0; i < num_slots; ++i) {
         if (!slots[i].variadic) {
             if (opdb_slot_tensor(tensors, count, position) == NULL && !slots[i].optional)
-                opdb_got_name(opdb_broken(report, rule, GIVEN[group], false, false), slots[i].name, "omitted");
+                opdb_got_name(opdb_broken(report, rule, GIVEN[group], false, false), slots[i].name,
+                              "omitted");
             ++position;
             continue;
         }
         const opdb_tensors many = opdb_slot_tensors(tensors, count, position, num_slots - i - 1);
         bool omitted = false;
-        for (int64_t k = 0; k < many.n; ++k) omitted = omitted || many.v[k] == NULL;
+        for (int64_t k = 0; k < many.n; ++k)
+            omitted = omitted || many.v[k] == NULL;
         if (omitted)
             opdb_got_name(opdb_broken(report, rule, GIVEN[group], false, false), slots[i].name, "omitted");
         else if (many.n < slots[i].minimum)
             opdb_got_int(opdb_broken(report, rule,
-                                     "a variadic slot must have at least its smallest number of tensors", false,
-                                     false),
+                                     "a variadic slot must have at least its smallest number of tensors",
+                                     false, false),
                          slots[i].name, many.n);
         position += (size_t)many.n;
     }
 }
 
-static void check_param(const opdb_param *param, const opdb_param_slot *slot, const char *rule, opdb_report *report) {
+static void check_param(const opdb_param *param, const opdb_param_slot *slot, const char *rule,
+                        opdb_report *report) {
     if (param == NULL) {
         if (slot->required)
             opdb_got_name(opdb_broken(report, rule, "every required parameter must be given", false, false),
@@ -109,26 +117,30 @@ static void check_param(const opdb_param *param, const opdb_param_slot *slot, co
         return;
     }
     if (param->dtype != slot->dtype) {
-        opdb_got_name(
-            opdb_broken(report, rule, "every parameter must have the data type of the definition", false, false),
-            slot->name, opdb_dtype_name(param->dtype));
+        opdb_got_name(opdb_broken(report, rule, "every parameter must have the data type of the definition",
+                                  false, false),
+                      slot->name, opdb_dtype_name(param->dtype));
         return;
     }
     bool fits = param->rank == slot->rank;
-    for (uint32_t d = 0; fits && d < slot->rank; ++d) fits = slot->dims[d] < 0 || slot->dims[d] == param->dims[d];
+    for (uint32_t d = 0; fits && d < slot->rank; ++d)
+        fits = slot->dims[d] < 0 || slot->dims[d] == param->dims[d];
     if (!fits) {
         char name[80];
         snprintf(name, sizeof name, "%.60s.shape", slot->name);
         const opdb_ints shape = {param->rank, param->dims};
-        opdb_got_ints(opdb_broken(report, rule, "every parameter must have the shape of the definition", false, false),
-                      name, shape);
+        opdb_got_ints(
+            opdb_broken(report, rule, "every parameter must have the shape of the definition", false, false),
+            name, shape);
         return;
     }
-    if (slot->num_values == 0) return;
+    if (slot->num_values == 0)
+        return;
     const opdb_ints allowed = {slot->num_values, slot->values};
     if (!opdb_contains(allowed, param->ints[0]))
-        opdb_got_int(opdb_broken(report, rule, "every enum parameter must have a value of its enum", false, false),
-                     slot->name, param->ints[0]);
+        opdb_got_int(
+            opdb_broken(report, rule, "every enum parameter must have a value of its enum", false, false),
+            slot->name, param->ints[0]);
 }
 
 static void check_params(const opdb_signature *signature, const opdb_op *op, opdb_report *report) {
@@ -136,21 +148,24 @@ static void check_params(const opdb_signature *signature, const opdb_op *op, opd
         bool known = false, twice = false;
         for (size_t k = 0; k < signature->num_params; ++k)
             known = known || strcmp(signature->params[k].name, op->params[i].name) == 0;
-        for (size_t k = 0; k < i; ++k) twice = twice || strcmp(op->params[k].name, op->params[i].name) == 0;
+        for (size_t k = 0; k < i; ++k)
+            twice = twice || strcmp(op->params[k].name, op->params[i].name) == 0;
         if (!known || twice)
             opdb_got_name(opdb_broken(report, signature->params_rule,
-                                      "every parameter must be one of the definition, given once", false, false),
+                                      "every parameter must be one of the definition, given once", false,
+                                      false),
                           op->params[i].name, twice ? "given twice" : "unknown");
     }
     for (size_t k = 0; k < signature->num_params; ++k)
-        check_param(opdb_find_param(op, signature->params[k].name), &signature->params[k], signature->params_rule,
-                    report);
+        check_param(opdb_find_param(op, signature->params[k].name), &signature->params[k],
+                    signature->params_rule, report);
 }
 
-bool opdb_check_signature(const opdb_signature *signature, const opdb_op *op, bool outputs, opdb_report *report) {
+bool opdb_check_signature(const opdb_signature *signature, const opdb_op *op, bool outputs,
+                          opdb_report *report) {
     const size_t before = report->n + report->dropped;
-    check_slots(signature->inputs, signature->num_inputs, op->inputs, op->num_inputs, signature->inputs_rule, 0,
-                report);
+    check_slots(signature->inputs, signature->num_inputs, op->inputs, op->num_inputs, signature->inputs_rule,
+                0, report);
     check_params(signature, op, report);
     if (outputs)
         check_slots(signature->outputs, signature->num_outputs, op->outputs, op->num_outputs,
@@ -178,9 +193,12 @@ void opdb_got_rows(opdb_violation *v, const char *name, opdb_rows value) {
     for (int64_t r = 0; r < value.n; ++r)
         for (int64_t c = 0; c < value.width && used < sizeof text; ++c)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64 "%s",
-                                     c > 0 ? ", " : r > 0 ? ", [" : "[", value.v[r * value.width + c],
-                                     c + 1 == value.width ? "]" : "");
-    if (used < sizeof text) snprintf(text + used, sizeof text - used, "]");
+                                     c > 0   ? ", "
+                                     : r > 0 ? ", ["
+                                             : "[",
+                                     value.v[r * value.width + c], c + 1 == value.width ? "]" : "");
+    if (used < sizeof text)
+        snprintf(text + used, sizeof text - used, "]");
     opdb_got_name(v, name, text);
 }
 
@@ -188,16 +206,19 @@ void opdb_finish(opdb_report *report) {
     bool broken = false;
     for (size_t i = 0; i < report->n; ++i)
         broken = broken || (!report->v[i].undecidable && !report->v[i].expected);
-    if (!broken) return;
+    if (!broken)
+        return;
     size_t kept = 0;
     for (size_t i = 0; i < report->n; ++i)
-        if (!report->v[i].undecidable) report->v[kept++] = report->v[i];
+        if (!report->v[i].undecidable)
+            report->v[kept++] = report->v[i];
     report->n = kept;
 }
 
 static bool in_cell(const enum opdb_dtype *cell, enum opdb_dtype dtype) {
     for (; (int)*cell != OPDB_NO_DTYPE; ++cell)
-        if (*cell == dtype) return true;
+        if (*cell == dtype)
+            return true;
     return false;
 }
 
@@ -211,8 +232,10 @@ static opdb_tensors tensors_of(const opdb_signature *signature, const opdb_op *o
     const size_t wanted = output ? slot - signature->num_inputs : slot;
     size_t position = 0;
     for (size_t i = 0; i < wanted; ++i)
-        position += slots[i].variadic ? (size_t)opdb_slot_tensors(tensors, count, position, num_slots - i - 1).n : 1;
-    if (slots[wanted].variadic) return opdb_slot_tensors(tensors, count, position, num_slots - wanted - 1);
+        position +=
+            slots[i].variadic ? (size_t)opdb_slot_tensors(tensors, count, position, num_slots - i - 1).n : 1;
+    if (slots[wanted].variadic)
+        return opdb_slot_tensors(tensors, count, position, num_slots - wanted - 1);
     opdb_tensors one = {0, NULL};
     if (opdb_slot_tensor(tensors, count, position) != NULL) {
         one.n = 1;
@@ -226,8 +249,10 @@ static bool row_fits(const opdb_signature *signature, const opdb_op *op, const o
     for (size_t slot = 0; slot < signature->num_inputs + signature->num_outputs; ++slot) {
         const opdb_tensors found = tensors_of(signature, op, slot);
         for (int64_t i = 0; i < found.n; ++i)
-            if (!in_cell(cell, found.v[i]->dtype)) return false;
-        while ((int)*cell != OPDB_NO_DTYPE) ++cell;
+            if (!in_cell(cell, found.v[i]->dtype))
+                return false;
+        while ((int)*cell != OPDB_NO_DTYPE)
+            ++cell;
         ++cell;
     }
     return true;
@@ -237,34 +262,40 @@ static bool row_fits(const opdb_signature *signature, const opdb_op *op, const o
 static void got_dtypes(opdb_violation *v, const char *name, opdb_tensors found) {
     char text[OPDB_MAX_GOT];
     bool alike = true;
-    for (int64_t i = 1; i < found.n; ++i) alike = alike && found.v[i]->dtype == found.v[0]->dtype;
+    for (int64_t i = 1; i < found.n; ++i)
+        alike = alike && found.v[i]->dtype == found.v[0]->dtype;
     if (alike) {
-        if (found.n > 0) opdb_got_name(v, name, opdb_dtype_name(found.v[0]->dtype));
+        if (found.n > 0)
+            opdb_got_name(v, name, opdb_dtype_name(found.v[0]->dtype));
         return;
     }
     size_t used = 0;
     for (int64_t i = 0; i < found.n && used < sizeof text; ++i)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "[" : ", ",
                                  opdb_dtype_name(found.v[i]->dtype));
-    if (used < sizeof text) snprintf(text + used, sizeof text - used, "]");
+    if (used < sizeof text)
+        snprintf(text + used, sizeof text - used, "]");
     opdb_got_name(v, name, text);
 }
 
-void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const char *rule, const char *sentence,
-                      const opdb_type_row *rows, size_t num_rows, opdb_report *report) {
+void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const char *rule,
+                      const char *sentence, const opdb_type_row *rows, size_t num_rows, opdb_report *report) {
     for (size_t i = 0; i < num_rows; ++i)
-        if (row_fits(signature, op, &rows[i])) return;
+        if (row_fits(signature, op, &rows[i]))
+            return;
     opdb_violation *v = opdb_broken(report, rule, sentence, false, false);
     for (size_t slot = 0; slot < signature->num_inputs + signature->num_outputs; ++slot) {
         const bool output = slot >= signature->num_inputs;
-        const char *name = output ? signature->outputs[slot - signature->num_inputs].name : signature->inputs[slot].name;
+        const char *name =
+            output ? signature->outputs[slot - signature->num_inputs].name : signature->inputs[slot].name;
         got_dtypes(v, name, tensors_of(signature, op, slot));
     }
 }
 
 bool opdb_dtype_in(enum opdb_dtype dtype, const enum opdb_dtype *allowed, size_t count) {
     for (size_t i = 0; i < count; ++i)
-        if (allowed[i] == dtype) return true;
+        if (allowed[i] == dtype)
+            return true;
     return false;
 }
 
@@ -276,7 +307,8 @@ void opdb_add_shape(opdb_shapes *shapes, opdb_ints shape, bool *ok) {
     opdb_shape_value *out = &shapes->v[shapes->n++];
     out->rank = (uint32_t)shape.n;
     for (int64_t i = 0; i < shape.n; ++i) {
-        if (shape.v[i] < 0 || shape.v[i] > INT32_MAX) *ok = false;
+        if (shape.v[i] < 0 || shape.v[i] > INT32_MAX)
+            *ok = false;
         out->dims[i] = shape.v[i];
     }
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,7 +44,7 @@ def test_every_command_is_listed_and_described(opdb: Run) -> None:
 
 
 @pytest.mark.parametrize("args", [("--help",), ("query", "ops"), ("show", "Relu")])
-def test_light_commands_load_nothing_heavy(loaded: Run, args: tuple[str, ...]) -> None:
+def test_light_commands_load_nothing_heavy(loaded: Run, tmp_path: Path, args: tuple[str, ...]) -> None:
     heavy = {"torch", "numpy", "executorch", "alembic"}
     code = f"""
 import sys
@@ -54,7 +56,10 @@ except SystemExit:
     pass
 print(sorted(set(sys.modules) & {heavy!r}), file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    env = {**os.environ, "OPDB_URL": f"sqlite:///{tmp_path / 'cli.db'}"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env, check=False)
+    assert done.stdout
     assert done.stderr.strip().splitlines()[-1] == "[]"
 
 

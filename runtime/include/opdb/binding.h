@@ -18,8 +18,8 @@ typedef struct {
 typedef struct {
     const char *name;
     enum opdb_dtype dtype;
-    uint32_t rank;    /* 0: a scalar */
-    int64_t dims[2];  /* -1: any length */
+    uint32_t rank;   /* 0: a scalar */
+    int64_t dims[2]; /* -1: any length */
     bool required;
     int32_t num_values; /* of an enum, else 0 */
     const int64_t *values;
@@ -40,7 +40,8 @@ typedef struct {
 /* What "the op definition or backend" asks of number, presence and types of slots and parameters.
  * Adds violations INPUTS, PARAMS, OUTPUTS; true where the arguments can be bound.  `outputs` false
  * leaves the outputs unjudged (shape inference). */
-bool opdb_check_signature(const opdb_signature *signature, const opdb_op *op, bool outputs, opdb_report *report);
+bool opdb_check_signature(const opdb_signature *signature, const opdb_op *op, bool outputs,
+                          opdb_report *report);
 
 /* Slot number `i`: NULL where omitted. */
 const opdb_tensor *opdb_slot_tensor(const opdb_tensor *const *tensors, size_t count, size_t i);
@@ -54,7 +55,8 @@ opdb_rows opdb_param_rows(const opdb_param *param);
 
 /* Values that may be absent: reading one clears ok. */
 static inline const opdb_tensor *opdb_given(const opdb_tensor *t, bool *ok) {
-    if (t != NULL) return t;
+    if (t != NULL)
+        return t;
     *ok = false;
     return &opdb_no_tensor;
 }
@@ -79,7 +81,8 @@ static inline opdb_rows opdb_rows_if(opdb_rows value, bool known, bool *ok) {
     return value;
 }
 static inline double opdb_divide(double a, double b, bool *ok) {
-    if (b != 0.0) return a / b;
+    if (b != 0.0)
+        return a / b;
     *ok = false;
     return 0.0;
 }
@@ -109,14 +112,14 @@ typedef struct {
 } opdb_type_row;
 
 /* Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row. */
-void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const char *rule, const char *sentence,
-                      const opdb_type_row *rows, size_t num_rows, opdb_report *report);
+void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const char *rule,
+                      const char *sentence, const opdb_type_row *rows, size_t num_rows, opdb_report *report);
 
 bool opdb_dtype_in(enum opdb_dtype dtype, const enum opdb_dtype *allowed, size_t count);
 void opdb_add_shape(opdb_shapes *shapes, opdb_ints shape, bool *ok);
 
-const char *opdb_dtype_name(enum opdb_dtype dtype);          /* ex) "uq8"; "?" for no dtype of the table */
-const char *opdb_encoding_name(opdb_encoding encoding);      /* ex) "SCALE_OFFSET" */
+const char *opdb_dtype_name(enum opdb_dtype dtype);     /* ex) "uq8"; "?" for no dtype of the table */
+const char *opdb_encoding_name(opdb_encoding encoding); /* ex) "SCALE_OFFSET" */
 
 #ifdef __cplusplus
 }

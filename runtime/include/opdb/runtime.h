@@ -119,8 +119,8 @@ typedef enum {
     OPDB_INVALID = 1,     /* the report says why */
     OPDB_UNSUPPORTED = 2, /* no kernel for these dtypes */
     OPDB_UNKNOWN_OP = 3,
-    OPDB_TOO_SMALL = 4,   /* scratch or output buffer */
-    OPDB_UNDECIDABLE = 5  /* the shapes do not follow from inputs and parameters */
+    OPDB_TOO_SMALL = 4,  /* scratch or output buffer */
+    OPDB_UNDECIDABLE = 5 /* the shapes do not follow from inputs and parameters */
 } opdb_status;
 
 #ifdef __cplusplus
