@@ -60,8 +60,8 @@ def run(
     opened, catalog = synced(db, specs)
     names = [known_op(name, catalog.ops) for name in op or ()] or None
     command = "opdb " + " ".join(sys.argv[1:])
+    from opdb.conformance.cases import DEFAULT_SOCS
     from opdb.conformance.executors import EXECUTORS
-    from opdb.conformance.run import DEFAULT_SOCS
     from opdb.conformance.run import run as run_cases
 
     with _progress() as progress:
