@@ -149,7 +149,7 @@ class _Reader:
     def scalar(self, event: ScalarEvent) -> Any:
         """The number, boolean, null or text that YAML 1.2 sees in a scalar."""
         tag = self.yaml.resolver.resolve(ScalarNode, event.value, event.implicit)
-        if str(tag) in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp"):
+        if str(tag).removeprefix("tag:yaml.org,2002:") not in ("bool", "float", "int", "null"):
             return str(event.value)
         node = ScalarNode(tag, event.value, event.start_mark, event.end_mark)
         value = self.yaml.constructor.construct_object(node)

@@ -177,13 +177,14 @@ def _quant(raw: Any, where: str) -> Quant:
         v = raw.get(key, [])
         v = v if isinstance(v, Sequence) and not isinstance(v, str) else [v]
         for e in v:
-            if isinstance(e, bool) or not isinstance(e, (int, float) if kind is float else int):
+            if not (_is_real(e) if kind is float else type(e) is int):
                 raise ConfigError(f"{where}.{key}: expected {kind.__name__} numbers, got {e!r}")
         return tuple(kind(e) for e in v)
 
-    for key in ("axis", "bits"):
-        if raw.get(key) is not None and type(raw[key]) is not int:
-            raise ConfigError(f"{where}.{key}: expected an integer, got {raw[key]!r}")
+    for key, high in (("axis", MAX_RANK - 1), ("bits", 64)):
+        v = raw.get(key)
+        if v is not None and (type(v) is not int or not 0 <= v <= high):
+            raise ConfigError(f"{where}.{key}: expected an integer from 0 to {high}, got {v!r}")
     return Quant(
         raw["encoding"], numbers("scale", float), numbers("offset", int), raw.get("axis"), raw.get("bits"),
         numbers("block_size", int),
@@ -219,7 +220,7 @@ def _number(value: Any, dtype: str, where: str) -> Any:
     elif dtype == "bool8":
         fits, value = value in (0, 1), bool(value)
     elif kind.qnn.startswith(("FLOAT", "BFLOAT")):
-        fits = isinstance(value, (int, float)) and not isinstance(value, bool)
+        fits = _is_real(value)
         value = float(value) if fits else value
     else:
         signed = not kind.qnn.startswith("U")
@@ -230,9 +231,16 @@ def _number(value: Any, dtype: str, where: str) -> Any:
     return value
 
 
-def _flatten(data: Any, where: str) -> list[Any]:
+def _is_real(value: Any) -> bool:
+    """A number that a double can hold."""
+    return isinstance(value, float) or (type(value) is int and abs(value) < 2**1023)
+
+
+def _flatten(data: Any, where: str, rank: int = 0) -> list[Any]:
     if isinstance(data, Sequence) and not isinstance(data, str):
-        return [v for i, row in enumerate(data) for v in _flatten(row, f"{where}[{i}]")]
+        if rank == MAX_RANK:
+            raise ConfigError(f"{where}: lists are nested deeper than {MAX_RANK} levels")
+        return [v for i, row in enumerate(data) for v in _flatten(row, f"{where}[{i}]", rank + 1)]
     if not isinstance(data, (bool, int, float)):
         raise ConfigError(f"{where}: expected a number, got {data!r}")
     return [data]

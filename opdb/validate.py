@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from opdb.errors import OpdbError
@@ -45,6 +45,11 @@ class Target:
                 "HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"
             )
         return Context(backend, arch, sdk_number(self.sdk or DOCUMENTED_SDK))
+
+    def spelled(self) -> Target:
+        """The same in the own spelling of backend and SoC; ex) htp -> HTP."""
+        backend = None if self.backend is None else backend_name(self.backend)
+        return replace(self, backend=backend, soc=None if self.soc is None else soc_name(self.soc))
 
     def __str__(self) -> str:
         return " ".join(
@@ -117,14 +122,14 @@ def _violation_json(v: Violation) -> dict[str, Any]:
 
 def check(config: OpConfig, target: Target | None = None) -> Verdict:
     """Judges one op config.  Raises OpdbError for an unknown op, backend, SoC or SDK."""
-    target = target or Target()
+    target = (target or Target()).spelled()
     module = validators.module(config.op)
     if module is None:
         raise OpdbError(
             f"unknown op '{config.op}'{_hint(config.op, validators.MODULES)}; 'opdb query ops' lists the known ones"
         )
     violations: tuple[Violation, ...] = module.validate(config, target.context())
-    if target.backend is not None and backend_name(target.backend) not in module.DOCUMENTED:
+    if target.backend is not None and target.backend not in module.DOCUMENTED:
         why = f"the specs hold no document of {config.op} on {target.backend}"
         violations += (Violation(f"{config.op}.TYPES_{target.backend}", why, undecidable=True),)
     broken = [v for v in violations if not v.expected]

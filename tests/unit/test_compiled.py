@@ -1,0 +1,169 @@
+"""An op after compilation: rules derived from shapes, bindings, what is inferred, and rows of types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opdb.catalog import Catalog
+from opdb.compiled import CompiledOp, CompileError, TypeRow, expand_row
+from opdb.compiler import compile_op
+from opdb.lang.nodes import Node
+from opdb.lang.printer import to_text
+from opdb.model import OpDef
+from opdb.store import read_catalog
+
+SPECS = Path(__file__).parents[2] / "specs"
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return read_catalog(SPECS)
+
+
+def made(**parts: Any) -> CompiledOp:
+    return compile_op(
+        OpDef.model_validate({"op": "Made", "inputs": {"x": ["S..."]}, "outputs": {"y": "any"}} | parts)
+    )
+
+
+def rules(op: CompiledOp) -> dict[str, str]:
+    """id -> the whole condition as text."""
+
+    def text(require: Node, when: Node | None) -> str:
+        return to_text(require) if when is None else f"{to_text(require)} if {to_text(when)}"
+
+    return {r.id: text(r.require, r.when) for r in (*op.ranks, *op.rules)}
+
+
+# -- shapes
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "want"), [
+    ({"x": ["S..."]}, {"y": ["S..."]}, {"SHAPE_y": "y.shape == S"}),
+    ({"x": ["N", "C"]}, {"y": ["N"]}, {"RANK_x": "x.rank == 2", "SHAPE_y": "y.shape == [N]"}),
+    ({"x": ["A...", "M"]}, {"y": ["A...", "4"]}, {"RANK_x": "x.rank >= 1", "SHAPE_y": "y.shape == cat(A, [4])"}),
+    ({"x": ["N", "N"]}, {"y": "any"}, {"RANK_x": "x.rank == 2", "SHAPE_x": "x.shape[1] == N"}),
+    ({"x": ["N"], "z": ["N", "2 * N"]}, {"y": "any"},
+     {"RANK_x": "x.rank == 1", "RANK_z": "z.rank == 2", "SHAPE_z": "z.shape[0] == N and z.shape[1] == 2 * N"}),
+    ({"x": ["A...", "M"], "z": ["A...", "K"]}, {"y": "any"},
+     {"RANK_x": "x.rank >= 1", "RANK_z": "z.rank >= 1", "SHAPE_z": "z.shape[:-1] == A"}),
+    ({"x": ["S..."], "b": {"shape": ["S..."], "optional": True}}, {"y": "any"}, {"SHAPE_b": "b.shape == S if present(b)"}),
+    ({"x": ["N"], "b": {"shape": ["_", "N"], "optional": True}}, {"y": "any"},
+     {"RANK_x": "x.rank == 1", "SHAPE_b": "b.rank == 2 and b.shape[1] == N if present(b)"}),
+    ({"x": ["S..."], "w": {"static": True, "dtype": ["f32", "f16"]}}, {"y": "any"},
+     {"DTYPE_w": "w.dtype in (f32, f16)", "STATIC_w": "w.static"}),
+    ({"x": ["S..."]}, {"ys": {"variadic": True, "count": "2", "index": "i", "shape": "replace(S, 0, i)"}},
+     {"COUNT_ys": "len(ys) == 2", "SHAPE_ys": "all(ys[i].shape == replace(S, 0, i) for i in range(len(ys)))"}),
+    ({"xs": {"variadic": True}}, {"y": "xs[0].shape"}, {"SHAPE_y": "y.shape == xs[0].shape"}),
+])  # fmt: skip
+def test_rules_from_shapes(inputs: Any, outputs: Any, want: dict[str, str]) -> None:
+    assert rules(made(inputs=inputs, outputs=outputs)) == want
+
+
+def test_bindings_are_read_from_required_tensors_only() -> None:
+    op = made(inputs={"b": {"shape": ["N"], "optional": True}, "x": ["A...", "N", "C"], "z": ["C", "D"]})
+    assert {b.symbol: to_text(b.value) for b in op.binds} == {
+        "N": "x.shape[-2]", "C": "x.shape[-1]", "A": "x.shape[:-2]", "D": "z.shape[1]",
+    }  # fmt: skip
+    assert rules(op)["SHAPE_b"] == "b.shape == [N] if present(b)"
+
+
+def test_what_is_inferred() -> None:
+    op = made(outputs={"y": ["S...", "2"], "z": "any", "w": "S[1:]"})
+    assert {i.output: to_text(i.shape) for i in op.inferences} == {"y": "cat(S, [2])", "w": "S[1:]"}
+
+
+# -- parameters
+
+
+def test_types_and_defaults_of_parameters() -> None:
+    op = made(params={"a": "u32", "b": "f32 = 1", "c": "bool8?", "d": "u32[] = [1, 2]", "e": "u32[2][2]",
+                      "f": "i32 = x.rank - 1", "g": "enum {A: 0, B: 3} = B"})  # fmt: skip
+    found = {p.name: (p.type, p.required, p.optional, p.default and to_text(p.default)) for p in op.params}
+    assert found == {
+        "a": ("int", True, False, None),
+        "b": ("float", False, False, "1.0"),
+        "c": ("bool", False, True, None),
+        "d": ("ints", False, False, "[1, 2]"),
+        "e": ("rows", True, False, None),
+        "f": ("int", False, False, "x.rank - 1"),
+        "g": ("enum:g", False, False, "B"),
+    }
+    assert {n for n, k in op.scope.names.items() if k.absent} == {"c", "f"}
+    assert {n for n, k in op.scope.names.items() if k.sure} == {"b", "d", "g"}
+
+
+def test_a_named_expression_may_read_those_above_it() -> None:
+    op = made(let={"half": "x.rank // 2", "more": "half + 1"}, constraints={"C1": "more > 1"})
+    assert [(n, to_text(node)) for n, node in op.lets] == [("half", "x.rank // 2"), ("more", "half + 1")]
+
+
+# -- faults
+
+
+def test_all_faults_come_together() -> None:
+    with pytest.raises(CompileError) as caught:
+        made(
+            params={"p": "u32 = 0.5", "len": "u32"},
+            let={"a": "b"},
+            outputs={"y": "x.rank", "z": ["T..."]},
+            constraints={"C1": "x.rank", "C2": {"when": "x.rnk > 1", "require": "true"}},
+        )
+    faults = {(".".join(map(str, f.at)), f.message, f.column) for f in caught.value.faults}
+    assert faults == {
+        ("params.p.type", "expected int, got float: 0.5", 6),
+        ("params.len", "'len' already has a meaning in the rule language; choose another name", 0),
+        ("let.a", "unknown name 'b': b", 0),
+        ("outputs.y", "expected ints, got int: x.rank", 0),
+        ("outputs.z", "the shape symbol 'T' is not bound by any input", 0),
+        ("constraints.C1.require", "expected bool, got int: x.rank", 0),
+        ("constraints.C2.when", "tensor has no attribute 'rnk'; did you mean 'rank'?: x.rnk > 1", 0),
+    }
+
+
+def test_what_a_backend_may_read_besides() -> None:
+    definition = OpDef.model_validate({
+        "op": "Made", "inputs": {"x": ["S..."]}, "outputs": {"y": "any"},
+        "backends": {"HTP": {"constraints": {"H1": "arch >= 73"}}, "CPU": {"constraints": {"P1": "sdk >= 2025"}}},
+    })  # fmt: skip
+    op = compile_op(definition, {"HTP": {"arch": "u32"}})
+    assert [r.id for rules in op.backend_rules.values() for r in rules] == ["H1", "P1"]
+    with pytest.raises(CompileError, match="unknown name 'arch'"):
+        compile_op(definition)
+
+
+# -- the fourteen ops
+
+
+def test_every_id_is_given_once_and_in_order(catalog: Catalog) -> None:
+    for name in catalog.ops:
+        ids = catalog.compiled(name).rule_ids()
+        assert len(set(ids)) == len(ids), name
+        assert ids[:3] == ("INPUTS", "PARAMS", "OUTPUTS")
+
+
+def test_ids_of_layer_norm(catalog: Catalog) -> None:
+    assert catalog.compiled("LayerNorm").rule_ids() == (
+        "INPUTS", "PARAMS", "OUTPUTS", "SHAPE_gamma", "SHAPE_beta", "SHAPE_y", "C1", "C2", "C3", "C4", "C5",
+        "TYPES_CPU", "H1", "H2", "H3", "H4", "H5", "TYPES_HTP",
+    )  # fmt: skip
+
+
+def test_rows_of_types(catalog: Catalog) -> None:
+    rows = {r.id: r.cells for r in catalog.compiled("LayerNorm").type_rows["HTP"]}
+    assert rows["HTP.INT8.1"] == {"x": ("uq8",), "gamma": ("uq8",), "beta": ("uq8", "sq32"), "y": ("uq8",)}
+    assert expand_row(TypeRow("r", {"x": ("f16", "f32"), "y": ("f16",)})) == [
+        {"x": "f16", "y": "f16"},
+        {"x": "f32", "y": "f16"},
+    ]
+
+
+def test_every_rule_prints_as_it_is_written(catalog: Catalog) -> None:
+    """The specs are written in the canonical spelling of the rule language."""
+    for name in catalog.ops:
+        op = catalog.compiled(name)
+        for rule in (*op.rules, *(r for group in op.backend_rules.values() for r in group)):
+            assert rule.text in ("", to_text(rule.require)), f"{name}.{rule.id}"

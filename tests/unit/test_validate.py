@@ -1,0 +1,214 @@
+"""``opdb.validate``: verdicts and their JSON, targets, and tensors bound by name or by position."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from opdb.errors import OpdbError
+from opdb.op_config import OpConfig, ParamConfig, TensorConfig, from_json
+from opdb.runtime import native
+from opdb.runtime.checks import Undecidable
+from opdb.validate import Target, check, infer
+
+HTP = Target("HTP", "SM8650")
+
+
+def layer_norm(axes: list[int], dtype: str = "FLOAT_16", **more: Any) -> OpConfig:
+    return from_json({
+        "op": "LayerNorm",
+        "inputs": [{"name": "x", "dtype": dtype, "shape": [2, 3, 4]}, {"name": "gamma", "dtype": dtype, "shape": [4]},
+                   {"name": "beta", "dtype": dtype, "shape": [4]}],
+        "params": {"axes": {"dtype": "UINT_32", "data": axes}},
+        "outputs": [{"name": "y", "dtype": dtype, "shape": [2, 3, 4]}],
+        **more,
+    })  # fmt: skip
+
+
+def test_an_accepted_config() -> None:
+    assert check(layer_norm([2]), HTP).json() == {
+        "op": "LayerNorm", "backend": "HTP", "soc": "SM8650", "sdk": None, "verdict": "accept", "violations": [],
+    }  # fmt: skip
+
+
+def test_a_rejected_config_says_everything() -> None:
+    out = check(layer_norm([3], id="n1"), replace(HTP, sdk="2.47")).json()
+    assert list(out) == ["id", "op", "backend", "soc", "sdk", "verdict", "violations"]
+    assert (out["id"], out["sdk"], out["verdict"]) == ("n1", "2.47", "reject")
+    assert [v["rule"] for v in out["violations"]] == ["LayerNorm.C3", "LayerNorm.H5"]
+    assert out["violations"][0] == {
+        "rule": "LayerNorm.C3",
+        "message": "for every a in axes: a must be in [0, the rank of x); got a = 3 at axes[0], axes = [3], x.rank = 3",
+        "path": "params.axes",
+        "got": "a = 3 at axes[0], axes = [3], x.rank = 3",
+        "warning": False,
+        "url": "generated/docs/ops/LayerNorm.md#C3",
+    }
+    assert json.loads(json.dumps(out)) == out
+
+
+def test_warnings_do_not_reject() -> None:
+    quant = {"encoding": "AXIS_SCALE_OFFSET", "scale": [0.1, 0.2], "offset": [0, 0], "axis": 0}
+    config = from_json({
+        "op": "FullyConnected",
+        "inputs": [{"dtype": "UFIXED_POINT_8", "shape": [3, 4]},
+                   {"dtype": "SFIXED_POINT_8", "shape": [2, 4], "quant": quant}],
+        "outputs": [{"dtype": "UFIXED_POINT_8", "shape": [3, 2]}],
+    })  # fmt: skip
+    verdict = check(config, HTP)
+    assert verdict.verdict == "accept"
+    assert [(v["rule"], v["warning"]) for v in verdict.json()["violations"]] == [("FullyConnected.H4", True)]
+
+
+def test_what_cannot_be_evaluated_is_unknown() -> None:
+    big = [2**31 - 1] * 4
+    config = from_json({"op": "Reshape", "inputs": [{"dtype": "f32", "shape": big}],
+                        "outputs": [{"dtype": "f32", "shape": big}]})  # fmt: skip
+    verdict = check(config)
+    assert (verdict.verdict, [(v.rule, v.undecidable) for v in verdict.violations]) == (
+        "unknown",
+        [("Reshape.C2", True)],
+    )
+    assert verdict.violations[0].message.endswith("(cannot be evaluated)")
+    # with a rule that is broken for certain, the verdict is certain
+    worse = replace(config, outputs=(replace(config.outputs[0], dtype="f16"),))
+    assert (check(worse).verdict, [v.rule for v in check(worse).violations]) == ("reject", ["Reshape.C1"])
+
+
+def test_a_backend_without_a_document_is_unknown() -> None:
+    verdict = check(layer_norm([2]), Target("gpu"))
+    assert verdict.verdict == "unknown"
+    assert [v.rule for v in verdict.violations] == ["LayerNorm.TYPES_GPU"]
+    assert verdict.json()["backend"] == "GPU"
+
+
+def test_the_soc_decides() -> None:
+    config = layer_norm([2], "UFIXED_POINT_16")
+    assert check(config, Target("HTP", "SM8650")).verdict == "accept"
+    old = check(config, Target("htp", "sm8350"))
+    assert (old.verdict, old.json()["soc"]) == ("reject", "SM8350")
+    assert [v.rule for v in old.violations] == ["LayerNorm.H3"]
+    assert "arch = 68" in old.violations[0].got
+
+
+@pytest.mark.parametrize(("target", "message"), [
+    (Target("HPT", "SM8650"), "unknown backend 'HPT'; did you mean 'HTP'?; known: CPU, GPU, DSP, HTP, HTA, LPAI"),
+    (Target("HTP"), "HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"),
+    (Target("HTP", "SM865"), "unknown SoC 'SM865'; did you mean 'SM8650'?; 'opdb query socs' lists them"),
+    (Target("CPU", None, "two"), "'two' is not an SDK version; ex) 2.47"),
+])  # fmt: skip
+def test_targets_that_are_none(target: Target, message: str) -> None:
+    with pytest.raises(OpdbError) as caught:
+        check(layer_norm([2]), target)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("ask", [check, infer])
+def test_an_unknown_op(ask: Any) -> None:
+    with pytest.raises(OpdbError) as caught:
+        ask(OpConfig("LayerNrom"))
+    assert (
+        str(caught.value)
+        == "unknown op 'LayerNrom'; did you mean 'LayerNorm'?; 'opdb query ops' lists the known ones"
+    )
+
+
+def test_infer() -> None:
+    config = replace(layer_norm([2]), outputs=())
+    assert infer(config) == {"y": [2, 3, 4]}
+    with pytest.raises(Undecidable, match="every required parameter must be given; got axes = omitted"):
+        infer(replace(config, params=()))
+
+
+# -- binding
+
+
+def rules(config: OpConfig) -> list[tuple[str, str, str]]:
+    """What is broken, in Python; the same as in C."""
+    violations = check(config).violations
+    in_c = native.validate(config)
+    assert [(v.rule, v.sentence, v.got) for v in violations] == [(v.rule, v.sentence, v.got) for v in in_c]
+    return [(v.rule.partition(".")[2], v.got, v.path) for v in violations]
+
+
+def test_tensors_are_bound_by_name_or_by_position() -> None:
+    config = layer_norm([1, 2])  # gamma and beta differ from x: the order shows
+    wide = [replace(t, shape=(3, 4)) if t.name != "x" else t for t in config.inputs]
+    assert rules(replace(config, inputs=tuple(wide))) == []
+    for order in permutations(wide):
+        assert rules(replace(config, inputs=order)) == []  # by name
+    bare = tuple(replace(t, name="") for t in wide)
+    assert rules(replace(config, inputs=bare)) == []
+    assert rules(replace(config, inputs=(bare[1], bare[0], bare[2]))) != []  # by position
+
+
+def test_one_foreign_name_makes_all_positional() -> None:
+    config = layer_norm([2])
+    x, gamma, beta = config.inputs
+    assert rules(replace(config, inputs=(replace(x, name="hidden_states"), gamma, beta))) == []
+    swapped = (gamma, replace(x, name="hidden_states"), beta)
+    assert ("SHAPE_gamma", "gamma.shape = [2, 3, 4], S = [4], axes = [2]", "params.axes") not in rules(
+        replace(config, inputs=swapped)
+    )
+    assert rules(replace(config, inputs=swapped)) != []
+
+
+def test_a_name_given_twice_makes_all_positional() -> None:
+    config = layer_norm([2])
+    x, gamma, _ = config.inputs
+    assert rules(replace(config, inputs=(x, gamma, gamma))) == []
+
+
+def test_an_optional_tensor_may_be_left_out() -> None:
+    config = layer_norm([2])
+    x, gamma, beta = config.inputs
+    absent = TensorConfig("", "f32", (), "NULL")
+    for inputs in ((x,), (x, gamma), (x, beta), (beta, x), (x, absent, absent)):
+        assert rules(replace(config, inputs=inputs)) == []
+    bare_x, bare_beta = replace(x, name=""), replace(beta, name="")
+    assert rules(replace(config, inputs=(bare_x, absent, bare_beta))) == []
+    assert rules(replace(config, inputs=(absent, gamma, beta))) == [("INPUTS", "x = omitted", "inputs.x")]
+    assert rules(replace(config, inputs=())) == [("INPUTS", "x = omitted", "inputs.x")]
+
+
+def test_variadic_tensors_by_name() -> None:
+    xs = [TensorConfig(f"xs[{i}]", "f32", (2, i + 1)) for i in range(3)]
+    y = TensorConfig("y", "f32", (2, 6))
+    axis = ParamConfig("axis", "u32", 1)
+    assert rules(OpConfig("Concat", tuple(xs), (axis,), (y,))) == []
+    plain = tuple(replace(t, name="xs") for t in xs)
+    assert rules(OpConfig("Concat", plain, (axis,), (y,))) == []
+    assert rules(OpConfig("Concat", (), (axis,), (y,))) == [("INPUTS", "xs = 0", "inputs.xs")]
+    hole = (TensorConfig("xs", "f32", (), "NULL"), *plain[:2])
+    assert rules(OpConfig("Concat", hole, (axis,), (y,)))[0] == ("INPUTS", "xs = omitted", "inputs.xs")
+
+
+@pytest.mark.parametrize(("params", "got", "path"), [
+    ((), "axes = omitted", "params.axes"),
+    ((ParamConfig("axes", "i32", (2,), (1,)),), "axes = i32", "params.axes"),
+    ((ParamConfig("axes", "u32", 2),), "axes.shape = []", "params.axes"),
+    ((ParamConfig("axes", "u32", (2, 1), (1, 2)),), "axes.shape = [1, 2]", "params.axes"),
+    ((ParamConfig("axes", "u32", (2,), (1,)), ParamConfig("axis", "u32", 2)), "axis = unknown", "params.axis"),
+    ((ParamConfig("axes", "u32", (2,), (1,)),) * 2, "axes = given twice", "params.axes"),
+    ((ParamConfig("axes", "u32", (2,), (1,)), ParamConfig("epsilon", "f64", 0.1)), "epsilon = f64", "params.epsilon"),
+])  # fmt: skip
+def test_parameters_that_are_not_those_of_the_definition(
+    params: tuple[ParamConfig, ...], got: str, path: str
+) -> None:
+    assert rules(replace(layer_norm([2]), params=params)) == [("PARAMS", got, path)]
+
+
+def test_enum_values_and_numbers_of_tensors() -> None:
+    x = TensorConfig("", "f32", (2,))
+    neuron = OpConfig("ElementWiseNeuron", (x,), (ParamConfig("operation", "u32", 99),), (x,))
+    assert rules(neuron) == [("PARAMS", "operation = 99", "params.operation")]
+    relu = OpConfig("Relu", (x, x), (), (x, x))
+    assert rules(relu) == [("INPUTS", "inputs = 2", "inputs"), ("OUTPUTS", "outputs = 2", "outputs")]
+    assert rules(OpConfig("Relu")) == [
+        ("INPUTS", "x = omitted", "inputs.x"),
+        ("OUTPUTS", "y = omitted", "outputs.y"),
+    ]
