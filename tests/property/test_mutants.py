@@ -1,0 +1,142 @@
+"""How well the op configs of these tests tell a spec from a slightly wrong one.
+
+Three specs are damaged, one change at a time: a comparison flipped, a rule deleted, two dims of a shape swapped, a
+number raised by one.  A mutant is noticed by the samples when it refuses one or infers another shape, by the
+verdicts when one of the corpus (tests/property/configs.py) differs from the unchanged spec's, and by the rules when
+other rules are broken somewhere in the corpus, be it beside others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+from configs import CONTEXTS, Maker
+from test_inference import flat
+
+from opdb.catalog import Catalog
+from opdb.codegen import validators
+from opdb.model import OpDef
+from opdb.op_config import OpConfig
+from opdb.runtime.binding import Context
+from opdb.runtime.checks import Undecidable
+
+CONFIGS = 300
+TARGETS = (*CONTEXTS, Context("HTP", 79, 2025), Context("HTP", 81, 2025))
+FLIPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
+Data = dict[str, Any]
+
+
+def mutants(definition: OpDef) -> Iterator[tuple[str, Data]]:
+    """(what was changed, the data of the changed definition)."""
+    base: Data = definition.model_dump(mode="json")
+    yield from _rules(base, ("constraints",))
+    for backend in base.get("backends", {}):
+        if "constraints" in base["backends"][backend]:
+            yield from _rules(base, ("backends", backend, "constraints"))
+    for name, text in base.get("let", {}).items():
+        for what, changed in _texts(str(text)):
+            yield f"let {name} {what}", _with(base, ("let", name), changed)
+    for group in ("inputs", "outputs"):
+        for name, slot in base[group].items():
+            at = (group, name, "shape") if isinstance(slot, dict) else (group, name)
+            shape = slot.get("shape") if isinstance(slot, dict) else slot
+            if isinstance(shape, list):
+                for i in range(len(shape) - 1):
+                    if not str(shape[i]).endswith("..."):
+                        swapped = [*shape[:i], shape[i + 1], shape[i], *shape[i + 2 :]]
+                        yield f"{name}: dims {i} and {i + 1} swapped", _with(base, at, swapped)
+            elif isinstance(shape, str) and shape != "any":
+                for what, changed in _texts(shape):
+                    yield f"{name} {what}", _with(base, at, changed)
+
+
+def _rules(base: Data, at: tuple[str, ...]) -> Iterator[tuple[str, Data]]:
+    rules = base
+    for step in at:
+        rules = rules[step]
+    for ident, rule in rules.items():
+        yield f"{ident} deleted", _with(base, at, {k: v for k, v in rules.items() if k != ident})
+        parts = rule if isinstance(rule, dict) else {"": rule}
+        for key, text in parts.items():
+            if key in ("", "when", "require"):
+                place = (*at, ident, key) if key else (*at, ident)
+                for what, changed in _texts(str(text)):
+                    yield f"{ident} {key} {what}".replace("  ", " "), _with(base, place, changed)
+
+
+def _texts(text: str) -> Iterator[tuple[str, str]]:
+    for number, match in enumerate(re.finditer(r"[<>]=?|[=!]=", text)):
+        flipped = FLIPPED[match[0]]
+        again = f" ({number + 1})" if number else ""
+        yield f"{match[0]} -> {flipped}{again}", text[: match.start()] + flipped + text[match.end() :]
+    for match in re.finditer(r"(?<![\w.])\d+(?![\w.])", text):
+        yield f"{match[0]} + 1", f"{text[: match.start()]}{int(match[0]) + 1}{text[match.end() :]}"
+
+
+def _with(base: Data, at: tuple[str, ...], value: Any) -> Data:
+    if not at:
+        return value
+    return {**base, at[0]: _with(base[at[0]], at[1:], value)}
+
+
+def module_of(catalog: Catalog, definition: OpDef) -> ModuleType:
+    changed = replace(catalog, own={definition.op: definition}, decompositions={})
+    (artifact,) = validators.python(changed, definition.op)
+    module = ModuleType(definition.op)
+    exec(compile(artifact.text, artifact.path, "exec"), module.__dict__)
+    return module
+
+
+def inferred(module: ModuleType, config: OpConfig) -> list[list[int]] | None:
+    try:
+        return flat(module.infer(config))
+    except Undecidable:
+        return None
+
+
+def judged(module: ModuleType, configs: list[OpConfig]) -> list[tuple[str, frozenset[str]]]:
+    """For each config: the inferred shapes; for each config and target: the verdict and the broken rules."""
+    out = []
+    for config in configs:
+        out.append((str(inferred(module, config)), frozenset[str]()))
+        for context in TARGETS:
+            violations = module.validate(config, context)
+            broken = [v for v in violations if not v.expected]
+            verdict = (
+                "reject" if any(not v.undecidable for v in broken) else "unknown" if broken else "accept"
+            )
+            out.append((verdict, frozenset(v.rule for v in violations)))
+    return out
+
+
+@pytest.mark.parametrize("name", ["LayerNorm", "Conv2d", "Split"])
+def test_mutants_are_noticed(
+    catalog: Catalog, name: str, record_property: Callable[[str, object], None]
+) -> None:
+    maker = Maker(catalog.compiled(name), Random(f"mutants {name}"))
+    corpus = list(maker.stream(CONFIGS))
+    each = 1 + len(TARGETS)
+    samples = [i for i in range(CONFIGS * each) if i // each % 5 == 0]  # the undamaged ones of the stream
+    sound = module_of(catalog, catalog.own[name])
+    want = judged(sound, corpus)
+    score = dict.fromkeys(("mutants", "samples", "verdicts", "rules"), 0)
+    survivors = set()
+    for what, data in mutants(catalog.own[name]):
+        score["mutants"] += 1
+        module = module_of(catalog, OpDef.model_validate(data))
+        got = judged(module, corpus)
+        differ = [i for i in range(len(want)) if got[i][0] != want[i][0]]
+        score["samples"] += any(i in differ for i in samples)
+        score["verdicts"] += bool(differ)
+        score["rules"] += got != want
+        if got == want:
+            survivors.add(f"{name}: {what}")
+    record_property("score", score)  # in the JUnit report
+    assert survivors == set(), score
+    assert score["mutants"] >= 20 and score["verdicts"] >= 0.5 * score["mutants"], score
