@@ -47,9 +47,15 @@ class Quant:
     bits: int | None = None
     block_size: tuple[int, ...] = ()
 
-    @property
-    def symmetric(self) -> bool:
-        return all(o == 0 for o in self.offset)
+    def symmetric(self, dtype: str) -> bool:
+        """Whether real zero is the middle of the stored range of ``dtype`` (short name).
+
+        Signed types have offset 0, unsigned ones -2**(bits - 1): for a uq16 weight HTP 2.47 asks for -32768
+        (probe: "incorrect Value 0, expected equal to -32768").
+        """
+        kind = BY_SHORT[dtype]
+        middle = -(2 ** (kind.bits - 1)) if kind.quantized and kind.qnn.startswith("U") else 0
+        return all(o == middle for o in self.offset)
 
 
 @dataclass(frozen=True)

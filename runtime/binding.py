@@ -75,7 +75,7 @@ class Tensor:
         self.dtype = config.dtype
         self.static = config.type == "STATIC"
         self.encoding = quant.encoding if quant else "NONE"
-        self.symmetric = quant.symmetric if quant else True
+        self.symmetric = quant.symmetric(config.dtype) if quant else True
         self.axis = -1 if quant is None or quant.axis is None else quant.axis
 
 

@@ -58,7 +58,7 @@ class TensorRef:
 
     @property
     def symmetric(self) -> bool:
-        return self.quant.symmetric if self.quant else True
+        return self.quant.symmetric(self.dtype) if self.quant else True
 
     @property
     def axis(self) -> int:

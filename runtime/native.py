@@ -59,7 +59,7 @@ class _Arena:
         out.dtype = BY_SHORT[config.dtype].code
         quant = config.quant
         out.encoding = ENCODINGS[quant.encoding if quant else None]
-        out.symmetric = quant.symmetric if quant else True
+        out.symmetric = quant.symmetric(config.dtype) if quant else True
         out.axis = -1 if quant is None or quant.axis is None else quant.axis
         out.is_static = config.type == "STATIC"
         if array is not None:

@@ -249,17 +249,17 @@ def _encodings(tensor: TensorConfig) -> Iterator[Quant]:
     """Symmetric and not; along each axis; of fewer bits; in blocks."""
     plain = encoding(tensor.dtype)
     assert plain is not None
-    scale = plain.scale[0]
-    yield Quant("SCALE_OFFSET", (scale,), (0,))
-    yield Quant("SCALE_OFFSET", (scale,), (-7,))
+    scale, middle = plain.scale[0], plain.offset[0]
+    yield Quant("SCALE_OFFSET", (scale,), (middle,))
+    yield Quant("SCALE_OFFSET", (scale,), (middle - 7,))
     bits = min(4, BY_SHORT[tensor.dtype].bits)
-    yield Quant("BW_SCALE_OFFSET", (scale,), (0,), bits=bits)
+    yield Quant("BW_SCALE_OFFSET", (scale,), (middle,), bits=bits)
     for axis, size in enumerate(tensor.shape):
-        for offset in (0, -7):
+        for offset in (middle, middle - 7):
             yield Quant("AXIS_SCALE_OFFSET", (scale,) * size, (offset,) * size, axis)
-        yield Quant("BW_AXIS_SCALE_OFFSET", (scale,) * size, (0,) * size, axis, bits)
-        yield Quant("BLOCKWISE_EXPANSION", (scale,) * size, (0,) * size, axis)
-    yield Quant("BLOCK", (scale,), (0,), block_size=tensor.shape or (1,))
+        yield Quant("BW_AXIS_SCALE_OFFSET", (scale,) * size, (middle,) * size, axis, bits)
+        yield Quant("BLOCKWISE_EXPANSION", (scale,) * size, (middle,) * size, axis)
+    yield Quant("BLOCK", (scale,), (middle,), block_size=tensor.shape or (1,))
 
 
 def _shown(quant: Quant) -> str:

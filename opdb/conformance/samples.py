@@ -160,7 +160,7 @@ def _product(rule: Mapping[str, Any], encodings: Mapping[str, Quant | None]) -> 
 def encoding(dtype: str, scale: float | None = None) -> Quant | None:
     """SCALE_OFFSET over [-4, 4) for a quantised type of up to 16 bits; None for a type that is not quantised.
 
-    Unsigned types put zero in the middle, so they are not symmetric; 32 bits have ``scale`` or 2**-16.
+    Zero is in the middle of the stored values, so every encoding is symmetric; 32 bits have ``scale`` or 2**-16.
     """
     kind = BY_SHORT[dtype]
     if not kind.quantized:

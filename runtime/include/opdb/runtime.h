@@ -33,7 +33,7 @@ typedef struct {
     const int64_t *dims;
     enum opdb_dtype dtype;
     opdb_encoding encoding;
-    bool symmetric; /* every offset of the encoding is zero; true without encoding */
+    bool symmetric; /* zero is in the middle of the stored values; true without encoding */
     bool is_static;
     int32_t axis; /* of an axis encoding, else -1 */
     void *data;   /* NULL where only the configuration is judged */
