@@ -64,15 +64,20 @@ class Maker:
 
     def tensor(self, shape: tuple[int, ...], dtype: str, static: bool = False) -> TensorConfig:
         kind = "STATIC" if static or self.rng.random() < 0.3 else "NATIVE"
-        quant = self.quant(len(shape)) if BY_SHORT[dtype].quantized or self.rng.random() < 0.05 else None
+        quant = (
+            self.quant(len(shape), dtype) if BY_SHORT[dtype].quantized or self.rng.random() < 0.05 else None
+        )
         return TensorConfig("", dtype, shape, kind, None, quant)
 
-    def quant(self, rank: int) -> Quant:
+    def quant(self, rank: int, dtype: str) -> Quant:
+        """By chance symmetric: real zero in the middle of the stored range, which depends on the type."""
+        kind = BY_SHORT[dtype]
+        middle = -(2 ** (kind.bits - 1)) if kind.quantized and kind.qnn.startswith("U") else 0
         encoding = self.rng.choice(ENCODINGS) if self.rng.random() < 0.4 else "SCALE_OFFSET"
         axis = (
             self.rng.choice((0, 1, max(rank - 1, 0))) if "AXIS" in encoding or "BLOCK" in encoding else None
         )
-        return Quant(encoding, (0.5,), (self.rng.choice((0, 0, 0, -3)),), axis)
+        return Quant(encoding, (0.5,), (self.rng.choice((middle, middle, 0, -3)),), axis)
 
     def param(self, p: Param, value: Any) -> ParamConfig:
         d = p.definition
@@ -206,7 +211,7 @@ class Maker:
         changes: list[dict[str, Any]] = [
             {"type": "STATIC" if t.type != "STATIC" else "NATIVE"},
             {"quant": None},
-            {"quant": self.quant(len(t.shape))},
+            {"quant": self.quant(len(t.shape), t.dtype)},
             {"quant": Quant("AXIS_SCALE_OFFSET", (1.0,), (0,), self.rng.randint(0, 3))},
         ]
         return replace(t, **self.rng.choice(changes))

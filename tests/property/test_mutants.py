@@ -26,7 +26,7 @@ from opdb.op_config import OpConfig
 from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
 
-CONFIGS = 300
+CONFIGS = 500
 TARGETS = (*CONTEXTS, Context("HTP", 79, 2025), Context("HTP", 81, 2025))
 FLIPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 Data = dict[str, Any]
