@@ -144,7 +144,8 @@ def bodies() -> dict[str, st.SearchStrategy[Any]]:
         "backends": st.dictionaries(st.sampled_from(["HTP", "CPU"]), backend, max_size=1),
         "torch": st.dictionaries(texts, mapping, max_size=2),
         "quant": st.dictionaries(texts, values, max_size=2),
-        "kernel": st.none() | record(function=names, dtypes=dtypes),
+        "kernel": st.none()
+        | record(function=st.from_regex(r"opdb_[a-z0-9_]{1,12}", fullmatch=True), dtypes=dtypes),
         "tolerance": st.dictionaries(st.sampled_from(["f32", "f16"]), tolerance, max_size=2),
         "samples": st.lists(st.dictionaries(names, values, max_size=3), max_size=2),
     }
