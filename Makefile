@@ -11,6 +11,8 @@ export OPDB_URL := sqlite:///$(CURDIR)/build/opdb.db
 PACKAGING := pyproject.toml setup.py
 C_SOURCES := $(shell find runtime generated/c -name '*.[ch]' -o -name 'build_cffi.py')
 C_FILES := $(shell find runtime -name '*.[ch]')
+# Vendor code that crashes has to die of the signal, and has to find fresh memory as malloc gives it.
+ASAN := detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_abort=0:max_malloc_fill_size=0
 SANITIZED := $(CURDIR)/build/sanitize/lib
 SANITIZE_FLAGS := -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 TESTS := tests
@@ -83,7 +85,7 @@ sanitize: setup
 	@CFLAGS="$(SANITIZE_FLAGS)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build \
 		--build-base build/sanitize --build-lib $(SANITIZED)
 	@echo "sanitize: pytest -m native"
-	@PYTHONPATH=$(SANITIZED) LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	@PYTHONPATH=$(SANITIZED) LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so)" ASAN_OPTIONS=$(ASAN) \
 		OPDB_EXPECT_TREE=$(SANITIZED) PYTHONMALLOC=malloc $(BIN)/pytest -q -m "native and not sweep" $(TESTS)
 
 conformance: setup
