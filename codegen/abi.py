@@ -7,14 +7,11 @@ the header between ``CDEF_BEGIN`` and ``CDEF_END`` is plain declarations: runtim
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opdb.codegen.artifact import Artifact, Catalog
 from opdb.codegen.environment import render
 from opdb.errors import Problem, SpecError
-from opdb.settings import specs_folder
-from opdb.spec import parse_document
 
 Data = Mapping[str, Any]
 CDEF_BEGIN = "/* Declarations begin. */"
@@ -23,31 +20,43 @@ CDEF_END = "/* Declarations end. */"
 #: What may reach C text: a type, a name.
 TYPE = re.compile(r"(?:const )?[A-Za-z_][A-Za-z0-9_]*(?: \*{1,3})?(?:\[\d{1,3}\])?")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: What a file of specs/abi/ may declare, in this order.
+SECTIONS = ("constants", "typedefs", "enums", "structs", "callbacks", "tables")
 
 
-def artifacts(catalog: Catalog) -> Iterable[Artifact]:
-    """The header, the error names and the SoCs.  specs/abi/ is about QNN itself: not in the catalogue."""
-    socs = [s.data() for s in catalog.socs.values()]
-    header, errors = render_header(_abi("qnn")), render_errors(_abi("errors"))
-    yield Artifact("generated/c/include/opdb/qnn_abi.h", header, ("specs/abi/qnn.yaml",), "c")
-    yield Artifact("generated/python/constants/qnn_errors.py", errors, ("specs/abi/errors.yaml",), "python")
-    yield Artifact("generated/python/constants/socs.py", render_socs(socs), ("specs/socs.yaml",), "python")
+def header_path(name: str) -> str:
+    """Where the header of specs/abi/<name>.yaml is; ex) "htp" -> generated/c/include/opdb/qnn_htp.h."""
+    return f"generated/c/include/opdb/qnn_{'abi' if name == 'qnn' else name}.h"
 
 
-def _abi(name: str) -> Data:
-    path = specs_folder() / "abi" / f"{name}.yaml"
-    data: Data = parse_document(path.read_text(encoding="utf-8"), f"abi/{name}.yaml").data
-    return data
-
-
-def render_header(abi: Data, path: str = "specs/abi/qnn.yaml") -> str:
-    """The C header of the interface: declarations, then an assertion for each size and offset.
+def render_header(abi: Data) -> str:
+    """The C header of a file of specs/abi/: declarations, then an assertion for each size and offset.
 
     Raises SpecError for a name or a type that is not one in C.
     """
-    _check_names(abi, path)
-    view = {"abi": abi, "begin": CDEF_BEGIN, "end": CDEF_END, "asserts": layout(abi), "declare": declare}
-    return render("qnn_abi.h.j2", **view)
+    _check_names(abi, f"specs/abi/{abi['abi']}.yaml")
+    file = header_path(abi["abi"]).rpartition("/")[2]
+    return render(
+        "qnn_abi.h.j2",
+        abi={"includes": (), **{section: {} for section in SECTIONS}, **abi},
+        guard=f"OPDB_{file.upper().replace('.', '_')}",
+        includes=[header_path(name).rpartition("/")[2] for name in abi.get("includes", ())],
+        begin=CDEF_BEGIN,
+        end=CDEF_END,
+        asserts=layout(abi),
+        declare=declare,
+    )
+
+
+def render_layouts(abis: Sequence[Data]) -> str:
+    """The Python module of what depends on a library's API version: functions, layouts of structs."""
+    interfaces = [abi["interface"] for abi in abis if "interface" in abi]
+    return render(
+        "qnn_layouts.py.j2",
+        oldest=next(abi["oldest_core_api"] for abi in abis if "oldest_core_api" in abi),
+        since={f["name"]: f["since"] for i in interfaces for f in i["functions"] if "since" in f},
+        layouts={name: rows for abi in abis for name, rows in abi.get("layouts", {}).items()},
+    )
 
 
 def render_errors(errors: Data) -> str:
@@ -70,29 +79,38 @@ def declare(type_: str, name: str) -> str:
 def layout(abi: Data) -> Sequence[tuple[str, str, int]]:
     """What the header asserts: (struct, member or "" for the size of the whole, bytes)."""
     out: list[tuple[str, str, int]] = []
-    interface = abi["interface"]
-    for name, struct in {**abi["structs"], interface["name"]: interface}.items():
+    for name, struct in _structs(abi).items():
         out.append((name, "", struct["size"]))
         for field, place in struct["fields"].items():
             out.append((name, field, place["at"]))
             out += [(name, f"{field}.{member}", place["at"]) for member in place.get("union", {})]
-    out += [("QnnInterface_Functions_t", f["name"], f["at"]) for f in interface["functions"]]
+    if "interface" in abi:
+        table = abi["interface"]["table"]
+        out += [(table, f["name"], f["at"]) for f in abi["interface"]["functions"]]
     return out
 
 
+def _structs(abi: Data) -> Data:
+    """All structs of a file by name, the interface among them."""
+    interface = abi.get("interface")
+    named = {interface["name"]: interface} if interface else {}
+    return {**abi.get("structs", {}), **abi.get("tables", {}), **named}
+
+
 def _check_names(abi: Data, path: str) -> None:
-    names = [*abi["typedefs"], *abi["enums"], *abi["constants"], *abi["structs"], *abi["callbacks"]]
-    names += [n for values in abi["enums"].values() for n in values]
-    types = list(abi["typedefs"].values())
-    for struct in (*abi["structs"].values(), abi["interface"]):
+    names = [n for section in ("typedefs", "enums", "constants", "callbacks") for n in abi.get(section, ())]
+    names += [n for values in abi.get("enums", {}).values() for n in values]
+    names += _structs(abi)
+    types = list(abi.get("typedefs", {}).values())
+    for struct in _structs(abi).values():
         for field, place in struct["fields"].items():
             members = place.get("union") or {field: place["type"]}
             names += [field, *members]
             types += members.values()
-    for function in abi["interface"]["functions"]:
+    for function in abi["interface"]["functions"] if "interface" in abi else ():
         names.append(function["name"])
         types += function.get("args", [])
-    for callback in abi["callbacks"].values():
+    for callback in abi.get("callbacks", {}).values():
         types += [callback["returns"], *callback["args"]]
     bad = [n for n in names if not NAME.fullmatch(n)] + [t for t in types if not TYPE.fullmatch(t)]
     if bad:

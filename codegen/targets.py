@@ -22,6 +22,10 @@ PACKAGES = {
 }
 
 
+#: The files of specs/abi/ that become C headers.
+HEADERS = ("qnn", "htp", "system", "op_package")
+
+
 def packages(catalog: Catalog) -> Iterable[Artifact]:
     """The __init__.py of folders."""
     for folder, text in PACKAGES.items():
@@ -30,9 +34,12 @@ def packages(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def qnn_abi(catalog: Catalog) -> Iterable[Artifact]:
-    """QNN's own declarations and error names."""
-    text = abi.render_header(_abi("qnn"))
-    yield Artifact("generated/c/include/opdb/qnn_abi.h", text, ("specs/abi/qnn.yaml",), "c")
+    """QNN's own declarations, what depends on a library's version, error names."""
+    for name in HEADERS:
+        yield Artifact(abi.header_path(name), abi.render_header(_abi(name)), (f"specs/abi/{name}.yaml",), "c")
+    text = abi.render_layouts([_abi(name) for name in HEADERS])
+    sources = tuple(f"specs/abi/{name}.yaml" for name in HEADERS)
+    yield Artifact("generated/python/constants/qnn_layouts.py", text, sources, "python")
     text = abi.render_errors(_abi("errors"))
     yield Artifact("generated/python/constants/qnn_errors.py", text, ("specs/abi/errors.yaml",), "python")
 
@@ -71,9 +78,9 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         "abi",
-        "QNN's interface: C header, error names",
+        "QNN's interface: C headers, layouts by version, error names",
         whole=qnn_abi,
-        reads=(ABI / "qnn.yaml", ABI / "errors.yaml"),
+        reads=tuple(ABI / f"{name}.yaml" for name in (*HEADERS, "errors")),
     ),
     Target("socs", "chips: Python", whole=socs),
     Target("validators", "validation and shape inference: Python", per_op=validators.python),

@@ -2,52 +2,44 @@
 
 from __future__ import annotations
 
-import difflib
-import threading
-import weakref
-from pathlib import Path
-from types import TracebackType
-
 from opdb.errors import OpdbError
-from opdb.generated.constants.socs import SOCS
 from opdb.graph import QnnGraph
 from opdb.op_config import OpConfig
 from opdb.runtime.qnn import libraries as qnn_libraries
 from opdb.runtime.qnn import native
-from opdb.runtime.qnn.errors import LEVELS, VendorVerdict, error_name, warnings
-from opdb.runtime.qnn.graph import PreparedGraph, prepare
+from opdb.runtime.qnn.context import Context, ContextOptions
+from opdb.runtime.qnn.device import Device, soc_model_of
+from opdb.runtime.qnn.errors import VendorVerdict, error_name, warnings
+from opdb.runtime.qnn.graph import Graph, GraphOptions
+from opdb.runtime.qnn.handles import Handle, Resource
 from opdb.runtime.qnn.libraries import Libraries
-from opdb.runtime.qnn.native import Arena, ffi, lib
+from opdb.runtime.qnn.native import NULL, Arena, ffi, lib
 from opdb.runtime.qnn.session import Session
+from opdb.runtime.qnn.session import log_level as level_number
 from opdb.runtime.qnn.structs import op_config
 
-#: Open HTP devices: library -> (SoC number, how many).  See ``_claim``.
-_devices: dict[Path, tuple[int, int]] = {}
-_devices_lock = threading.Lock()
 
-
-class Backend:
+class Backend(Resource):
     """An open backend; a context manager.  Every method raises OpdbError after ``close``.
 
     ``build_id`` is the library's own, ex) v2.47.0.260601114230; ``api_version`` the core API, ex) (2, 36, 0).
+    Threads may share a backend: calls into one library are made one at a time.
     """
 
-    _finalizer: weakref.finalize[..., Backend]
-
-    def __init__(
-        self, name: str, soc: str | None, soc_model: int | None, libraries: Libraries, session: Session
-    ):
+    def __init__(self, name: str, libraries: Libraries, session: Session) -> None:
         self.name = name
-        self.soc = soc
-        self.soc_model = soc_model
         self.libraries = libraries
-        self._session = session
-        api = session.interface.apiVersion
-        self.api_version = native.version(api.coreApiVersion)
-        self.backend_api_version = native.version(api.backendApiVersion)
-        out = ffi.new("const char **")
-        session.call("give its build id", session.api.backendGetBuildId, out)
-        self.build_id = native.text(out[0])
+        self.session = session
+        self.device: Device | None = None
+        self.api_version = session.core_api
+        self.backend_api_version = session.backend_api
+        out = ffi.new("Qnn_BackendHandle_t *")
+        session.call("create its backend", "backendCreate", session.handle.pointer, NULL, out)
+        self._backend = Handle(out[0], session.api.backendFree, session.handle)
+        super().__init__(session.what, session.handle, None)
+        text = ffi.new("const char **")
+        session.call("give its build id", "backendGetBuildId", text)
+        self.build_id = native.text(text[0])
 
     @classmethod
     def open(
@@ -64,33 +56,42 @@ class Backend:
         ``libraries`` is by default the installed wheel; ``log_level`` the most talkative level kept, one of
         error, warning, info, verbose, debug.  Raises OpdbError (MissingExtra, QnnError) when it cannot.
         """
-        soc_model = _soc_model(name, soc, soc_model)
-        if log_level not in LEVELS.values():
-            raise OpdbError(f"{log_level!r} is not a log level; one of {', '.join(LEVELS.values())}")
+        if name not in qnn_libraries.FILES:
+            raise OpdbError(
+                f"{name!r} is not a QNN backend that opdb drives; one of {', '.join(qnn_libraries.FILES)}"
+            )
+        soc_model = soc_model_of(name, soc, soc_model)
+        level = level_number(log_level)
         libraries = libraries or qnn_libraries.installed()
-        path = libraries.path(name)
-        interface = native.open_library(path)
-        level = next(number for number, word in LEVELS.items() if word == log_level)
-        session = Session(interface, f"the {name} backend", level)
-        claimed = False
+        session = Session(libraries.path(name), f"the {name} backend", level)
         try:
-            session.create_backend()
+            backend = cls(name, libraries, session)
             if soc_model is not None:
-                _claim(path, soc_model)
-                claimed = True
-                session.create_device(_device_config(Arena(), soc_model))
-            backend = cls(name, soc, soc_model, libraries, session)
+                backend.device = Device(session, soc, soc_model)
         except BaseException:
-            _close(session, path if claimed else None)
+            session.handle.close()
             raise
-        backend._finalizer = weakref.finalize(backend, _close, session, path if claimed else None)
         return backend
+
+    @property
+    def pointer(self) -> native.CData:
+        """QNN's handle.  Raises OpdbError when it is released."""
+        if not self._backend.alive:
+            raise OpdbError(f"{self.what} is closed; open it again")
+        return self._backend.pointer
+
+    @property
+    def soc(self) -> str | None:
+        return self.device.soc if self.device else None
+
+    @property
+    def soc_model(self) -> int | None:
+        return self.device.soc_model if self.device else None
 
     def supported_operations(self) -> tuple[str, ...]:
         """The names of the ops that the library says it has, sorted, each once."""
         n, out = ffi.new("uint32_t *"), ffi.new("const QnnBackend_OperationName_t **")
-        session = self._session
-        session.call("list its ops", session.api.backendGetSupportedOperations, session.backend, n, out)
+        self.session.call("list its ops", "backendGetSupportedOperations", self.pointer, n, out)
         return tuple(sorted({native.text(out[0][i].name) for i in range(n[0])}))
 
     def has_capability(self, key: str) -> bool:
@@ -98,7 +99,7 @@ class Backend:
         number = getattr(lib, key, None) if key.startswith("QNN_PROPERTY_") else None
         if number is None:
             raise OpdbError(f"{key!r} is not a QNN property key")
-        code, _ = self._session.ask(self._session.api.propertyHasCapability, number)
+        code, _ = self.session.ask("propertyHasCapability", number)
         return code == 0
 
     def validate(self, config: OpConfig) -> VendorVerdict:
@@ -109,91 +110,29 @@ class Backend:
         """
         arena = Arena()
         op = op_config(arena, config)
-        session = self._session
-        code, log = session.ask(lib.opdb_qnn_validate, session.interface, session.backend, op)
+        session = self.session
+        code, log = session.ask(lib.opdb_qnn_validate, session.interface, self.pointer, op)
         if code == 0:
             return VendorVerdict("accept", 0, error_name(0), warnings(log))
         return VendorVerdict("reject", code, error_name(code), log)
 
-    def prepare(self, graph: QnnGraph, precision: str | None = None) -> PreparedGraph:
-        """Builds and finalizes a graph in a context of its own.
+    def create_context(self, options: ContextOptions | None = None) -> Context:
+        """A new context, which holds graphs.  Raises QnnError."""
+        return Context.create(self, options or ContextOptions())
+
+    def prepare(self, graph: QnnGraph, precision: str | None = None) -> Graph:
+        """Builds and finalizes a graph in a context of its own, which is released with it.
 
         ``precision="fp16"`` lets HTP compute float32 tensors in float16; other backends refuse it.
         Raises QnnError with the stage that failed; ConfigError for a graph that cannot be passed on.
         """
-        if precision not in (None, "fp16"):
-            raise OpdbError(f"{precision!r} is not a precision; fp16 or none")
-        if precision and self.name != "HTP":
-            raise OpdbError(f"the {self.name} backend has no precision to choose; leave it out")
-        return prepare(self._session, graph, precision, self)
-
-    def close(self) -> None:
-        """Releases everything that was made through this backend; safe to repeat."""
-        self._finalizer()
-
-    @property
-    def closed(self) -> bool:
-        return self._session.closed
-
-    def __enter__(self) -> Backend:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _soc_model(name: str, soc: str | None, soc_model: int | None) -> int | None:
-    if name not in qnn_libraries.FILES:
-        raise OpdbError(
-            f"{name!r} is not a QNN backend that opdb drives; one of {', '.join(qnn_libraries.FILES)}"
-        )
-    if name != "HTP":
-        if soc is not None or soc_model is not None:
-            raise OpdbError(f"the {name} backend runs on this machine's processor; leave the SoC out")
-        return None
-    if soc is None and soc_model is None:
-        raise OpdbError("the HTP backend needs a SoC, as it answers differently per chip; ex) soc='SM8650'")
-    if soc is None:
-        return soc_model
-    if soc not in SOCS:
-        close = difflib.get_close_matches(soc.upper(), SOCS, 1)
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(SOCS)}"
-        raise OpdbError(f"{soc!r} is not a SoC that opdb knows; {hint}")
-    known = SOCS[soc].soc_model
-    if soc_model not in (None, known):
-        raise OpdbError(f"{soc} has the number {known}, not {soc_model}; give one of the two")
-    return known
-
-
-def _claim(path: Path, soc_model: int) -> None:
-    """Refuses a second chip in one process: HTP validates for the device that was created last, whichever
-    backend is asked (seen in the log of 2.47: "Set opvalidator socModel")."""
-    with _devices_lock:
-        model, n = _devices.get(path, (soc_model, 0))
-        if model != soc_model:
-            raise OpdbError(
-                f"HTP is open for SoC number {model} in this process; close it before opening {soc_model}, "
-                "or ask through opdb.probe.client.VendorWorker, which has a process per SoC"
-            )
-        _devices[path] = (model, n + 1)
-
-
-def _device_config(arena: Arena, soc_model: int) -> native.CData:
-    custom = arena.new("QnnHtpDevice_CustomConfig_t *")
-    custom.option = lib.QNN_HTP_DEVICE_CONFIG_OPTION_SOC
-    custom.u.socModel = soc_model
-    config = arena.new("QnnDevice_Config_t *")
-    config.option = lib.QNN_DEVICE_CONFIG_OPTION_CUSTOM
-    config.u.customConfig = custom
-    return arena.configs("QnnDevice_Config_t", config)
-
-
-def _close(session: Session, claimed: Path | None) -> None:
-    session.close()
-    if claimed is not None:
-        with _devices_lock:
-            model, n = _devices.pop(claimed)
-            if n > 1:
-                _devices[claimed] = (model, n - 1)
+        options = GraphOptions(precision=precision)
+        options.check(self.name)
+        context = self.create_context()
+        try:
+            made = context.add_graph(graph, options)
+        except BaseException:
+            context.close()
+            raise
+        made.owns(context)
+        return made

@@ -11,13 +11,13 @@ from pathlib import Path
 from cffi import FFI
 
 ROOT = Path(__file__).resolve().parents[2]
-ABI = "generated/c/include/opdb/qnn_abi.h"
+ABI = [f"generated/c/include/opdb/qnn_{part}.h" for part in ("abi", "htp", "system")]
 BINDING = "runtime/qnn/qnn_binding.h"
 
 
 def declarations() -> str:
-    """The C declarations that Python sees: those of both headers, without what cffi cannot hold (va_list)."""
-    abi = _between(ABI, "/* Declarations begin. */", "/* Declarations end. */")
+    """The C declarations that Python sees: those of the headers, without what cffi cannot hold (va_list)."""
+    abi = "".join(_between(path, "/* Declarations begin. */", "/* Declarations end. */") for path in ABI)
     abi = re.sub(r"[^;{}]*\bQnnLog_Callback_t\b[^;]*;", "", abi)
     abi = abi.replace("} QnnInterface_Functions_t;", "...; } QnnInterface_Functions_t;")
     return abi + _between(BINDING, "/* CDEF: what follows is read by build_cffi.py. */", "/* CDEF end. */")
@@ -33,7 +33,7 @@ ffibuilder.set_source(
     "opdb.runtime.qnn._qnn",
     '#include "qnn_binding.h"',
     sources=["runtime/qnn/qnn_binding.c"],
-    depends=[ABI, BINDING],
+    depends=[*ABI, BINDING],
     include_dirs=["generated/c/include", "runtime/qnn"],
     libraries=["dl", "pthread"],
     extra_compile_args=["-std=c99", "-O2", "-fvisibility=hidden"],

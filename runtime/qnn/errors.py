@@ -38,19 +38,20 @@ class QnnError(OpdbError):
     """A QNN function returned an error.
 
     ``stage`` is what was being done, ``code`` the low 16 bits of the answer, ``name`` QNN's name for it,
-    ``log`` the lines logged during the call.
+    ``log`` the lines logged during the call, ``message`` the library's own words for the code ("": none).
     """
 
-    def __init__(self, stage: str, code: int, log: Sequence[str] = ()) -> None:
+    def __init__(self, stage: str, code: int, log: Sequence[str] = (), message: str = "") -> None:
         self.stage = stage
         self.code = code
         self.name = error_name(code)
         self.log = tuple(log)
-        why = reasons(self.log)
+        self.message = message
+        why = reasons(self.log) or (message,) * bool(message)
         super().__init__(f"QNN failed to {stage}: {code} {self.name}" + (f": {why[0]}" if why else ""))
 
-    def __reduce__(self) -> tuple[type[QnnError], tuple[str, int, tuple[str, ...]]]:
-        return type(self), (self.stage, self.code, self.log)
+    def __reduce__(self) -> tuple[type[QnnError], tuple[str, int, tuple[str, ...], str]]:
+        return type(self), (self.stage, self.code, self.log, self.message)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
-"""A graph in a QNN library: built, finalized, executed."""
+"""A graph in a QNN library: built node by node or at once, finalized, executed."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Collection, Mapping
-from types import TracebackType
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,166 +12,291 @@ from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ConfigError, TensorConfig
 from opdb.runtime.qnn.errors import warnings
+from opdb.runtime.qnn.execution import Execution
+from opdb.runtime.qnn.handles import Handle, Resource
 from opdb.runtime.qnn.native import NULL, Arena, CData, lib
 from opdb.runtime.qnn.session import Session
-from opdb.runtime.qnn.structs import array, fill_param, fill_tensor, op_config_of, set_data
+from opdb.runtime.qnn.structs import fill_param, fill_tensor, op_config_of
+
+if TYPE_CHECKING:
+    from opdb.runtime.qnn.context import Context
 
 ABSENT = TensorConfig("", "f32", (), "NULL")
+OPTIMIZATIONS = (1, 2, 3)
 
 
-class PreparedGraph:
-    """A finalized graph, ready to run; a context manager.  Made by ``Backend.prepare``.
+@dataclass(frozen=True)
+class GraphOptions:
+    """How HTP prepares a graph; None leaves the choice to the library.
 
-    ``log`` holds the warnings and errors of the finalization.
+    ``precision="fp16"`` computes float32 tensors in float16.  ``optimization`` is 1 to 3, the effort of
+    finalization; ``vtcm_mb`` and ``hvx_threads`` what the graph may use of the chip.
     """
 
-    def __init__(
-        self, session: Session, context: CData, graph: CData, tensors: Tensors, log: tuple[str, ...]
-    ):
-        self.inputs: tuple[GraphTensor, ...] = tensors.graph.inputs
-        self.outputs: tuple[GraphTensor, ...] = tensors.graph.outputs
-        self.log = warnings(log)
-        self.owner: object = None
-        self._session = session
-        self._graph = graph
-        self._tensors = tensors
-        self._finalizer = weakref.finalize(self, session.free_context, context)
+    precision: str | None = None
+    optimization: int | None = None
+    vtcm_mb: int | None = None
+    hvx_threads: int | None = None
 
-    def execute(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
-        """Runs the graph: arrays by the name of the input tensor -> arrays by the name of the output tensor.
+    def check(self, backend: str) -> None:
+        """Raises OpdbError for a value that is none, or a backend that has no such choice."""
+        if self.precision not in (None, "fp16"):
+            raise OpdbError(f"{self.precision!r} is not a precision; fp16 or none")
+        if self.optimization not in (None, *OPTIMIZATIONS):
+            raise OpdbError(f"{self.optimization!r} is not an optimization level; 1, 2 or 3")
+        chosen = next((name for name, value in vars(self).items() if value is not None), None)
+        if chosen and backend not in ("HTP", "SAVER"):
+            raise OpdbError(f"the {backend} backend has no {chosen} to choose; leave it out")
 
-        Shapes and types are the tensors' (bf16 as uint16 bits).  Raises ConfigError for a missing, unknown
-        or ill-fitting input, QnnError when the library fails.
-        """
-        if not self._finalizer.alive or self._session.closed:
-            raise OpdbError("this graph or its backend is closed; prepare it again")
-        names = [t.name for t in self.inputs]
-        if set(inputs) != set(names):
-            raise ConfigError(
-                f"this graph has the inputs {', '.join(names)}; got {', '.join(inputs) or 'none'}"
-            )
-        arena = Arena()
-        given = {t.name: array(inputs[t.name], t.dtype, t.shape, f"input {t.name}") for t in self.inputs}
-        taken = {t.name: array(None, t.dtype, t.shape, f"output {t.name}") for t in self.outputs}
-        ins, outs = self._bind(arena, given), self._bind(arena, taken)
-        run = self._session.api.graphExecute
-        self._session.call("execute the graph", run, self._graph, ins, len(ins), outs, len(outs), NULL, NULL)
-        return taken
-
-    def _bind(self, arena: Arena, values: Mapping[str, np.ndarray[Any, Any]]) -> CData:
-        memory = arena.new("Qnn_Tensor_t[]", len(values))
-        for i, (name, value) in enumerate(values.items()):
-            memory[i] = self._tensors[name]
-            set_data(memory[i], arena, value)
-        return memory
-
-    def close(self) -> None:
-        """Frees the graph and its context; safe to repeat, also after the backend was closed."""
-        self._finalizer()
-
-    def __enter__(self) -> PreparedGraph:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def configs(self, arena: Arena) -> CData:
+        """The NULL-terminated QnnGraph_Config_t *."""
+        configs = []
+        for option, write in (
+            (self.precision, _precision),
+            (self.optimization, _optimization),
+            (self.vtcm_mb, _vtcm),
+            (self.hvx_threads, _hvx_threads),
+        ):
+            if option is not None:
+                custom = arena.new("QnnHtpGraph_CustomConfig_t *")
+                write(custom, option)
+                config = arena.new("QnnGraph_Config_t *")
+                config.option = lib.QNN_GRAPH_CONFIG_OPTION_CUSTOM
+                config.u.customConfig = custom
+                configs.append(config)
+        return arena.configs("QnnGraph_Config_t", *configs)
 
 
-class Tensors:
-    """The tensors of a graph as QNN knows them, by name, and the memory behind them."""
-
-    def __init__(self, graph: QnnGraph) -> None:
-        self.graph = graph
-        self.arena = Arena()
-        self._made: dict[str, CData] = {}
-        self._absent: CData = NULL
-
-    def __getitem__(self, name: str) -> CData:
-        return self._made[name]
-
-    def create(self, session: Session, handle: CData) -> None:
-        for name, tensor in self.graph.tensors.items():
-            self._made[name] = self._create(session, handle, name, tensor)
-        if any(name is None for op in self.graph.ops for name in op.inputs):
-            # QNN CPU wants the NULL tensor registered too, else 6005 "Tensor not registered with ID: 0"
-            self._absent = self._create(session, handle, _unused("absent", self.graph.tensors), ABSENT)
-
-    def _create(
-        self, session: Session, handle: CData, name: str, tensor: GraphTensor | TensorConfig
-    ) -> CData:
-        out = self.arena.new("Qnn_Tensor_t[1]")
-        fill_tensor(out[0], self.arena, name, tensor, f"tensor {name}")
-        session.call(f"create the tensor {name}", session.api.tensorCreateGraphTensor, handle, out)
-        return out[0]
-
-    def node(self, session: Session, handle: CData, op: GraphOp) -> CData:
-        """The Qnn_OpConfig_t * of a node; tensor parameters become tensors of the graph first."""
-        arena = self.arena
-        inputs = arena.new("Qnn_Tensor_t[]", len(op.inputs))
-        outputs = arena.new("Qnn_Tensor_t[]", len(op.outputs))
-        params = arena.new("Qnn_Param_t[]", len(op.params))
-        for memory, names in ((inputs, op.inputs), (outputs, op.outputs)):
-            for i, name in enumerate(names):
-                if name is None:
-                    memory[i] = self._absent
-                elif name in self._made:
-                    memory[i] = self._made[name]
-                else:
-                    raise ConfigError(f"node {op.name}: the graph has no tensor {name!r}")
-        for i, param in enumerate(op.params):
-            tensor = _unused(f"{op.name}.{param.name}", self.graph.tensors)
-            fill_param(params[i], arena, param, tensor, f"{op.name}.params.{param.name}")
-            if param.shape is not None:
-                made = arena.new("Qnn_Tensor_t[1]", [params[i].u.tensorParam])
-                session.call(f"create the tensor {tensor}", session.api.tensorCreateGraphTensor, handle, made)
-                params[i].u.tensorParam = made[0]
-        return op_config_of(arena, op.op, op.package, op.name, inputs, params, outputs)
-
-
-def _unused(name: str, taken: Collection[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
-
-
-def prepare(session: Session, graph: QnnGraph, precision: str | None, owner: object) -> PreparedGraph:
-    """Builds and finalizes ``graph`` in a new context of ``session``; see ``Backend.prepare``.
-
-    ``owner`` closes the session when nothing refers to it any more: the graph keeps it.
-    """
-    context = session.create_context()
-    try:
-        tensors = Tensors(graph)
-        arena = tensors.arena
-        out = arena.new("Qnn_GraphHandle_t *")
-        configs = _graph_configs(arena, precision)
-        session.call(
-            "create the graph", session.api.graphCreate, context, arena.text(graph.name), configs, out
-        )
-        handle = out[0]
-        tensors.create(session, handle)
-        for op in graph.ops:
-            node = tensors.node(session, handle, op)
-            session.call(
-                f"add the node {op.name} ({op.op})", lib.opdb_qnn_add_node, session.interface, handle, node
-            )
-        log = session.call("finalize the graph", session.api.graphFinalize, handle, NULL, NULL)
-    except BaseException:
-        session.free_context(context)
-        raise
-    prepared = PreparedGraph(session, context, handle, tensors, log)
-    prepared.owner = owner
-    return prepared
-
-
-def _graph_configs(arena: Arena, precision: str | None) -> CData:
-    if precision is None:
-        return NULL
-    custom = arena.new("QnnHtpGraph_CustomConfig_t *")
+def _precision(custom: CData, value: Any) -> None:
     custom.option = lib.QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION
     custom.u.precision = lib.QNN_PRECISION_FLOAT16
-    config = arena.new("QnnGraph_Config_t *")
-    config.option = lib.QNN_GRAPH_CONFIG_OPTION_CUSTOM
-    config.u.customConfig = custom
-    return arena.configs("QnnGraph_Config_t", config)
+
+
+def _optimization(custom: CData, value: Any) -> None:
+    custom.option = lib.QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION
+    custom.u.optimizationOption.type = lib.QNN_HTP_GRAPH_OPTIMIZATION_TYPE_FINALIZE_OPTIMIZATION_FLAG
+    custom.u.optimizationOption.floatValue = value
+
+
+def _vtcm(custom: CData, value: Any) -> None:
+    custom.option = lib.QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE
+    custom.u.vtcmSizeInMB = value
+
+
+def _hvx_threads(custom: CData, value: Any) -> None:
+    custom.option = lib.QNN_HTP_GRAPH_CONFIG_OPTION_NUM_HVX_THREADS
+    custom.u.numHvxThreads = value
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor that a graph of the library has: its description, and the id that the library gave it."""
+
+    config: GraphTensor
+    id: int
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The ends of a graph, in the library's order."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+class GraphState:
+    """What a context keeps of a graph besides QNN's handle: its tensors and the memory behind them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.arena = Arena()
+        self.tensors: dict[str, Tensor] = {}
+        self.structs: dict[str, CData] = {}
+        self.ops: list[GraphOp] = []
+        self.absent: CData = NULL
+        self.finalized = False
+        self.log: tuple[str, ...] = ()
+
+    @classmethod
+    def of_binary(cls, name: str, interface: Interface) -> GraphState:
+        """The state of a graph that was read from a context binary."""
+        state = cls(name)
+        for tensor in (*interface.inputs, *interface.outputs):
+            struct = state.arena.new("Qnn_Tensor_t *")
+            fill_tensor(
+                struct, state.arena, tensor.config.name, tensor.config, f"tensor {tensor.config.name}"
+            )
+            struct.u.v1.id = tensor.id
+            state.keep(tensor.config, struct)
+        state.finalized = True
+        return state
+
+    def keep(self, tensor: GraphTensor, struct: CData) -> None:
+        self.tensors[tensor.name] = Tensor(tensor, struct.u.v1.id)
+        self.structs[tensor.name] = struct
+
+    def unused(self, name: str) -> str:
+        """``name``, longer where the graph has a tensor of that name."""
+        while name in self.structs:
+            name += "_"
+        return name
+
+    def ends(self, type_: str) -> tuple[GraphTensor, ...]:
+        return tuple(t.config for t in self.tensors.values() if t.config.type == type_)
+
+
+class Graph(Resource):
+    """A graph; made by ``Context.create_graph``, ``Context.graph`` or ``Backend.prepare``.
+
+    ``log`` holds the warnings and errors of its finalization.
+    """
+
+    def __init__(self, context: Context, state: GraphState, pointer: CData) -> None:
+        self.name = state.name
+        self.session: Session = context.session
+        self._state = state
+        self._owned: Context | None = None
+        super().__init__(f"the graph {state.name}", Handle(pointer, None, context._handle), context)
+        self._execution: Execution | None = None
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The tensors by name; of a graph from a context binary, its inputs and outputs."""
+        return self._state.tensors
+
+    @property
+    def ops(self) -> Sequence[GraphOp]:
+        """The nodes that were added through opdb; none of a graph from a context binary."""
+        return self._state.ops
+
+    @property
+    def inputs(self) -> tuple[GraphTensor, ...]:
+        return self._state.ends("APP_WRITE")
+
+    @property
+    def outputs(self) -> tuple[GraphTensor, ...]:
+        return self._state.ends("APP_READ")
+
+    @property
+    def finalized(self) -> bool:
+        return self._state.finalized
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        return self._state.log
+
+    def add(self, graph: QnnGraph) -> None:
+        """Adds all tensors and nodes of ``graph``.  Raises QnnError, ConfigError."""
+        for tensor in graph.tensors.values():
+            self.add_tensor(tensor)
+        for op in graph.ops:
+            self.add_node(op)
+
+    def add_tensor(self, tensor: GraphTensor) -> Tensor:
+        """Creates a tensor of the graph; a static one with its data.  Raises QnnError, ConfigError."""
+        self._open()
+        if tensor.name in self._state.tensors:
+            raise ConfigError(f"the graph {self.name} has a tensor {tensor.name!r} already")
+        self._state.keep(tensor, self._create(tensor.name, tensor))
+        return self._state.tensors[tensor.name]
+
+    def add_node(self, op: GraphOp) -> None:
+        """Adds a node between tensors that the graph has; its tensor parameters become tensors of the graph."""
+        self._open()
+        state, arena = self._state, self._state.arena
+        inputs = arena.new("Qnn_Tensor_t[]", [self._operand(op, name) for name in op.inputs])
+        outputs = arena.new("Qnn_Tensor_t[]", [self._operand(op, name) for name in op.outputs])
+        params = arena.new("Qnn_Param_t[]", len(op.params))
+        for i, param in enumerate(op.params):
+            tensor = state.unused(f"{op.name}.{param.name}")
+            fill_param(params[i], arena, param, tensor, f"{op.name}.params.{param.name}")
+            if param.shape is not None:
+                made = self._register(tensor, arena.new("Qnn_Tensor_t *", params[i].u.tensorParam))
+                params[i].u.tensorParam = made[0]
+                state.structs[tensor] = made
+        node = op_config_of(arena, op.op, op.package, op.name, inputs, params, outputs)
+        self.session.call(
+            f"add the node {op.name} ({op.op})",
+            lib.opdb_qnn_add_node, self.session.interface, self.pointer, node,
+        )  # fmt: skip
+        state.ops.append(op)
+
+    def _open(self) -> None:
+        if self._state.finalized:
+            raise OpdbError(f"{self.what} is finalized; nothing can be added to it")
+
+    def _operand(self, op: GraphOp, name: str | None) -> CData:
+        if name is None:
+            # QNN CPU wants the NULL tensor registered too, else 6005 "Tensor not registered with ID: 0"
+            if self._state.absent == NULL:
+                self._state.absent = self._create(self._state.unused("absent"), ABSENT)
+            return self._state.absent[0]
+        if name not in self._state.tensors:
+            raise ConfigError(f"node {op.name}: the graph has no tensor {name!r}")
+        return self._state.structs[name][0]
+
+    def _create(self, name: str, tensor: GraphTensor | TensorConfig) -> CData:
+        struct = self._state.arena.new("Qnn_Tensor_t *")
+        fill_tensor(struct, self._state.arena, name, tensor, f"tensor {name}")
+        return self._register(name, struct)
+
+    def _register(self, name: str, struct: CData) -> CData:
+        self.session.call(f"create the tensor {name}", "tensorCreateGraphTensor", self.pointer, struct)
+        return struct
+
+    def finalize(self, *, profile: Resource | None = None, signal: Resource | None = None) -> None:
+        """Prepares the graph for execution; nothing can be added afterwards.  Raises QnnError."""
+        self._open()
+        log = self.session.call(
+            "finalize the graph", "graphFinalize", self.pointer, _pointer(profile), _pointer(signal)
+        )
+        self._state.log = warnings(log)
+        self._state.finalized = True
+
+    def bind(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        *,
+        profile: Resource | None = None,
+        signal: Resource | None = None,
+    ) -> Execution:
+        """Binds arrays to the ends of the graph, to be executed many times; see Execution.
+
+        ``inputs`` by the name of the tensor, of the tensor's shape and type (bf16 as uint16 bits); an array that
+        is stored as QNN stores it is read in place, any other is converted once.  ``outputs`` are written in
+        place and made where they are missing.  Raises ConfigError for a missing, unknown or ill-fitting array.
+        """
+        if self.closed:
+            raise OpdbError("this graph or its backend is closed; prepare it again")
+        if not self.finalized:
+            raise OpdbError(f"{self.what} is not finalized; call finalize() first")
+        return Execution(self, inputs, outputs or {}, _pointer(profile), _pointer(signal))
+
+    def execute(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        *,
+        profile: Resource | None = None,
+        signal: Resource | None = None,
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Runs the graph once: arrays by the name of the input -> arrays by the name of the output; see ``bind``.
+
+        Raises QnnError when the library fails.
+        """
+        return self.bind(inputs, outputs, profile=profile, signal=signal).run()
+
+    def owns(self, context: Context) -> None:
+        """Makes ``context`` part of this graph: it is released with it."""
+        self._owned = context
+
+    def close(self) -> None:
+        """Releases the graph, and the context that was made for it alone; safe to repeat."""
+        super().close()
+        if self._owned is not None:
+            self._owned.close()
+
+
+def _pointer(resource: Resource | None) -> CData:
+    return NULL if resource is None else resource.pointer

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opdb.errors import OpdbError
+from opdb.generated.constants.qnn_layouts import OLDEST_CORE_API
 
 try:
     from opdb.runtime.qnn._qnn import ffi, lib
@@ -20,7 +21,6 @@ __all__ = ["CODE", "NULL", "Arena", "CData", "ffi", "lib", "open_library", "text
 CData = Any
 NULL: CData = ffi.NULL
 CODE = 0xFFFF  # the low 16 bits of Qnn_ErrorHandle_t are the error code
-OLDEST = (lib.OPDB_QNN_OLDEST_CORE_API_MAJOR, lib.OPDB_QNN_OLDEST_CORE_API_MINOR)
 
 
 def open_library(path: Path) -> CData:
@@ -34,10 +34,10 @@ def open_library(path: Path) -> CData:
         reason = text(why).replace(f"{path}: ", "")
         raise OpdbError(f"{path}: cannot open this QNN library: {reason}")
     core = version(interface.apiVersion.coreApiVersion)
-    if core[0] != OLDEST[0] or core[:2] < OLDEST:
+    if core[0] != OLDEST_CORE_API[0] or core[:2] < OLDEST_CORE_API:
         raise OpdbError(
-            f"{path}: its core API is {'.'.join(map(str, core))}; opdb needs {OLDEST[0]}.x from "
-            f"{OLDEST[0]}.{OLDEST[1]} (QNN 2.47)"
+            f"{path}: its core API is {'.'.join(map(str, core))}; opdb needs {OLDEST_CORE_API[0]}.x from "
+            f"{OLDEST_CORE_API[0]}.{OLDEST_CORE_API[1]} (QNN 2.25)"
         )
     return interface
 

@@ -151,3 +151,13 @@ Qnn_ErrorHandle_t opdb_qnn_add_node(const QnnInterface_t *qnn, Qnn_GraphHandle_t
                                     const Qnn_OpConfig_t *op) {
     return qnn->api.graphAddNode(graph, *op);
 }
+
+Qnn_ErrorHandle_t opdb_qnn_execute(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph,
+                                   const Qnn_Tensor_t *inputs, uint32_t n_inputs, Qnn_Tensor_t *outputs,
+                                   uint32_t n_outputs, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal,
+                                   int log) {
+    pthread_mutex_lock(&locks[log]);
+    buffers[log].used = buffers[log].dropped = 0;
+    pthread_mutex_unlock(&locks[log]);
+    return qnn->api.graphExecute(graph, inputs, n_inputs, outputs, n_outputs, profile, signal);
+}

@@ -4,6 +4,8 @@
 #define OPDB_QNN_BINDING_H
 
 #include "opdb/qnn_abi.h"
+#include "opdb/qnn_htp.h"
+#include "opdb/qnn_system.h"
 
 /* CDEF: what follows is read by build_cffi.py. */
 enum { OPDB_QNN_MAX_LOGS = 16, OPDB_QNN_LOG_BYTES = 262144 };
@@ -29,6 +31,12 @@ Qnn_ErrorHandle_t opdb_qnn_validate(const QnnInterface_t *qnn, Qnn_BackendHandle
                                     const Qnn_OpConfig_t *op);
 Qnn_ErrorHandle_t opdb_qnn_add_node(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph,
                                     const Qnn_OpConfig_t *op);
+
+/* Empties the buffer of `log`, then executes: what is in the buffer afterwards was logged by this call. */
+Qnn_ErrorHandle_t opdb_qnn_execute(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph,
+                                   const Qnn_Tensor_t *inputs, uint32_t n_inputs, Qnn_Tensor_t *outputs,
+                                   uint32_t n_outputs, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal,
+                                   int log);
 /* CDEF end. */
 
 #endif

@@ -1,12 +1,17 @@
-"""The handles behind an open backend, their order of release, and the log lines of each call."""
+"""A loaded library with one log: every call into QNN goes through here."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from opdb.errors import OpdbError
+from opdb.generated.constants.qnn_layouts import LAYOUTS, SINCE
+from opdb.runtime.qnn import native
 from opdb.runtime.qnn.errors import LEVELS, QnnError
+from opdb.runtime.qnn.handles import Handle
 from opdb.runtime.qnn.native import CODE, NULL, CData, ffi, lib
 
 #: One lock for each library: sessions of one library share a logger inside it, and its lines could go to another
@@ -16,96 +21,112 @@ NOT_SUPPORTED = 1000  # QNN_COMMON_ERROR_NOT_SUPPORTED
 
 
 class Session:
-    """A library's interface with one log handle, one backend handle and, for HTP, one device handle.
+    """A library's interface with a log of its own.
 
     Calls into one library are made one at a time, so that the lines logged meanwhile are the call's own
-    (QNN's log callback carries no user data).  Every method raises OpdbError after ``close``.
+    (QNN's log callback carries no user data).  ``handle`` owns all that is made from this session; every call
+    raises OpdbError once it is closed.
     """
 
-    def __init__(self, interface: CData, what: str, log_level: int) -> None:
-        self.interface = interface
-        self.api = interface.api
+    def __init__(self, path: Path, what: str, log_level: int) -> None:
+        self.path = path
         self.what = what  # for messages; ex) "the HTP backend"
-        self.backend: CData = NULL
-        self.device: CData = NULL
-        self.contexts: list[CData] = []
-        self.closed = False
-        self._lock = _locks.setdefault(int(ffi.cast("uintptr_t", interface)), threading.RLock())
+        self.interface = native.open_library(path)
+        self.api = self.interface.api
+        versions = self.interface.apiVersion
+        self.core_api = native.version(versions.coreApiVersion)
+        self.backend_api = native.version(versions.backendApiVersion)
+        self.lock = _locks.setdefault(int(ffi.cast("uintptr_t", self.interface)), threading.RLock())
         self._lines = ffi.new("char[]", lib.OPDB_QNN_LOG_BYTES)
         self._dropped = ffi.new("size_t *")
-        number, handle = ffi.new("int *"), ffi.new("Qnn_LogHandle_t *")
-        code = lib.opdb_qnn_log_create(interface, log_level, number, handle) & CODE
+        self.handle = self._create_log(log_level)
+
+    def _create_log(self, level: int) -> Handle:
+        number, out = ffi.new("int *"), ffi.new("Qnn_LogHandle_t *")
+        with self.lock:
+            code = lib.opdb_qnn_log_create(self.interface, level, number, out) & CODE
         if number[0] < 0:
             raise OpdbError(f"{lib.OPDB_QNN_MAX_LOGS} QNN backends are open in this process; close one first")
-        self._log_number, self._log_handle = number[0], handle[0]
+        self.log_number = log = number[0]
         if code:
-            lib.opdb_qnn_log_release(number[0])
+            lib.opdb_qnn_log_release(log)
             raise QnnError("create its log", code)
+        free = self.api.logFree
 
-    def create_backend(self) -> None:
-        out = ffi.new("Qnn_BackendHandle_t *")
-        self.call("create its backend", self.api.backendCreate, self._log_handle, NULL, out)
-        self.backend = out[0]
+        def release(pointer: CData) -> None:
+            free(pointer)
+            lib.opdb_qnn_log_release(log)
 
-    def create_device(self, configs: CData) -> None:
-        out = ffi.new("Qnn_DeviceHandle_t *")
-        self.call("create its device", self.api.deviceCreate, self._log_handle, configs, out)
-        self.device = out[0]
+        return Handle(out[0], release, None, self.lock)
 
-    def create_context(self) -> CData:
-        out = ffi.new("Qnn_ContextHandle_t *")
-        self.call("create a context", self.api.contextCreate, self.backend, self.device, NULL, out)
-        self.contexts.append(out[0])
-        return out[0]
+    def has(self, name: str) -> bool:
+        """Whether the library has a function of QNN's interface: its table reaches so far, and not to NULL."""
+        since = SINCE.get(name)
+        return (since is None or self.core_api[:2] >= since) and getattr(self.api, name) != NULL
 
-    def free_context(self, context: CData) -> None:
-        """Frees a context with its graphs; nothing for one that is freed already."""
-        with self._lock:
-            if not self.closed and context in self.contexts:
-                self.contexts.remove(context)
-                self.api.contextFree(context, NULL)
+    def layouts(self, struct: str) -> tuple[str, ...]:
+        """The C types in which this library may read ``struct``, the likeliest first; see LAYOUTS."""
+        api = self.core_api[:2]
+        rows = LAYOUTS[struct]
+        known = [
+            r for r in rows if (r.since is None or api >= r.since) and (r.until is None or api <= r.until)
+        ]
+        return tuple(r.struct for r in known or reversed(rows))
 
-    def call(self, stage: str, function: CData, *args: Any) -> tuple[str, ...]:
+    def set_log_level(self, level: str) -> None:
+        """Changes the most talkative level that the library logs; one of LEVELS."""
+        self.call("set its log level", "logSetLogLevel", self.handle.pointer, log_level(level))
+
+    def call(self, stage: str, function: str | Callable[..., Any], *args: Any) -> tuple[str, ...]:
         """Calls a QNN function; returns what it logged.  Raises QnnError(stage) for an error code."""
         code, log = self.ask(function, *args)
         if code:
-            raise QnnError(stage, code, log)
+            raise QnnError(stage, code, log, self.message(code))
         return log
 
-    def ask(self, function: CData, *args: Any) -> tuple[int, tuple[str, ...]]:
-        """Calls a QNN function; returns its error code (0: none) and what it logged."""
-        with self._lock:
-            if self.closed:
-                raise OpdbError(f"{self.what} is closed; open it again")
-            if function == NULL:
-                return NOT_SUPPORTED, ()
-            self._take()
-            code = int(function(*args)) & CODE
-            return code, self._take()
+    def ask(self, function: str | Callable[..., Any], *args: Any) -> tuple[int, tuple[str, ...]]:
+        """Calls a QNN function by its name in the interface, or a C function of opdb's.
 
-    def _take(self) -> tuple[str, ...]:
+        Returns its error code (0: none; 1000, not supported, where the library does not have it) and what was
+        logged.
+        """
+        if isinstance(function, str):
+            if not self.has(function):
+                return NOT_SUPPORTED, ()
+            target: Callable[..., Any] = getattr(self.api, function)
+        else:
+            target = function
+        with self.lock:
+            if not self.handle.alive:
+                raise OpdbError(f"{self.what} is closed; open it again")
+            self.take_log()
+            code = int(target(*args)) & CODE
+            return code, self.take_log()
+
+    def message(self, code: int) -> str:
+        """The library's own words for an error code; "" if it has none."""
+        out = ffi.new("const char **")
+        with self.lock:
+            if not self.has("errorGetMessage") or self.api.errorGetMessage(code, out):
+                return ""
+            return native.text(out[0]).strip()
+
+    def take_log(self) -> tuple[str, ...]:
         """What the library has logged since the last time, oldest first."""
-        n = lib.opdb_qnn_log_take(self._log_number, self._lines, len(self._lines), self._dropped)
+        n = lib.opdb_qnn_log_take(self.log_number, self._lines, len(self._lines), self._dropped)
+        if not n and not self._dropped[0]:
+            return ()
         lines = tuple(_line(raw) for raw in ffi.buffer(self._lines, n)[:].split(b"\0")[:-1])
         if self._dropped[0]:
             return (*lines, f"warning: opdb dropped {self._dropped[0]} further lines of this call")
         return lines
 
-    def close(self) -> None:
-        """Releases contexts, device, backend, log, in this order; safe to repeat."""
-        with self._lock:
-            if self.closed:
-                return
-            for context in reversed(self.contexts):
-                self.api.contextFree(context, NULL)
-            self.contexts.clear()
-            if self.device != NULL:
-                self.api.deviceFree(self.device)
-            if self.backend != NULL:
-                self.api.backendFree(self.backend)
-            self.api.logFree(self._log_handle)
-            lib.opdb_qnn_log_release(self._log_number)
-            self.closed = True
+
+def log_level(word: str) -> int:
+    """QNN's number of a log level.  Raises OpdbError for a word that is none."""
+    if word not in LEVELS.values():
+        raise OpdbError(f"{word!r} is not a log level; one of {', '.join(LEVELS.values())}")
+    return next(number for number, level in LEVELS.items() if level == word)
 
 
 def _line(raw: bytes) -> str:

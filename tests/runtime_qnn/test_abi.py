@@ -47,7 +47,7 @@ def test_the_header_is_plain_c99_and_its_assertions_hold(qnn: Any, tmp_path: Pat
     ("struct", "change"),
     [
         ("Qnn_Tensor_t", lambda s: s.update(size=120)),
-        ("QnnHtpDevice_CustomConfig_t", lambda s: s["fields"]["u"].update(at=4)),
+        ("QnnGraph_Config_t", lambda s: s["fields"]["u"].update(at=4)),
         ("Qnn_TensorV1_t", lambda s: s["fields"]["type"].update(type="uint64_t")),
     ],
 )

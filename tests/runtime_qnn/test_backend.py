@@ -209,14 +209,17 @@ def test_libraries_that_cannot_be_opened(libraries: Libraries, tmp_path: Path) -
         in_folder(tmp_path / "nowhere")
     with pytest.raises(OpdbError, match=r"libQnnCpu\.so: no such library; name the folder"):
         Backend.open("CPU", libraries=in_folder(tmp_path))
-    path = tmp_path / "libQnnCpu.so"
+    folder = tmp_path / "onnxruntime_qnn"
+    folder.mkdir()
+    (tmp_path / "onnxruntime_qnn.libs").symlink_to(libraries.folder.parent / "onnxruntime_qnn.libs")
+    path = folder / "libQnnCpu.so"
     path.write_text("this is not a library")
     with pytest.raises(OpdbError, match=r"libQnnCpu\.so: cannot open this QNN library: .*(header|too short)"):
-        Backend.open("CPU", libraries=in_folder(tmp_path))
+        Backend.open("CPU", libraries=in_folder(folder))
     path.unlink()
     path.symlink_to(libraries.folder / "libQnnSystem.so")
     with pytest.raises(OpdbError, match=r"libQnnCpu\.so: cannot open this QNN library: it has no function"):
-        Backend.open("CPU", libraries=in_folder(tmp_path))
+        Backend.open("CPU", libraries=in_folder(folder))
 
 
 def test_data_of_static_tensors_reaches_the_library() -> None:
