@@ -101,9 +101,8 @@ def generator() -> str:
 
     here, lang = Path(__file__).parent, Path(opdb.lang.__file__ or "").parent
     files = [*here.glob("*.py"), *here.glob("*.yaml"), *(here / "templates").glob("*.j2"), *lang.glob("*.py")]
-    files += [
-        lang.parent / f"{name}.py" for name in ("compiled", "compiler", "dtypes", "model", "shape_rules")
-    ]
+    meaning = ("compiled", "compiler", "dtypes", "model", "quant_rules", "shape_rules")
+    files += [lang.parent / f"{name}.py" for name in meaning]
     total = hashlib.sha256(json.dumps(formatters.VERSIONS, sort_keys=True).encode())
     for file in sorted(files, key=lambda f: (f.parent.name, f.name)):
         total.update(f"{file.parent.name}/{file.name}\0".encode())

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from opdb.codegen import abi, builders, constants, docs, tables, validators
+from opdb.codegen import abi, builders, constants, docs, packages, quant, tables, validators
 from opdb.codegen.artifact import Artifact, Catalog, Target
 from opdb.codegen.environment import render
 
@@ -26,7 +26,7 @@ PACKAGES = {
 HEADERS = ("qnn", "htp", "system", "op_package")
 
 
-def packages(catalog: Catalog) -> Iterable[Artifact]:
+def python_packages(catalog: Catalog) -> Iterable[Artifact]:
     """The __init__.py of folders."""
     for folder, text in PACKAGES.items():
         path = f"generated/python/{folder}__init__.py"
@@ -63,7 +63,7 @@ def _parsed(text: str, path: str) -> Mapping[str, Any]:
 
 
 TARGETS: tuple[Target, ...] = (
-    Target("packages", "the __init__.py of generated Python", whole=packages),
+    Target("packages", "the __init__.py of generated Python", whole=python_packages),
     Target(
         "constants",
         "ops, parameters, enums, backends: Python",
@@ -83,12 +83,14 @@ TARGETS: tuple[Target, ...] = (
         reads=tuple(ABI / f"{name}.yaml" for name in (*HEADERS, "errors")),
     ),
     Target("socs", "chips: Python", whole=socs),
+    Target("quant", "encodings of quantised tensors by op: Python", whole=quant.python),
     Target("validators", "validation and shape inference: Python", per_op=validators.python),
     Target("validators-registry", "the Python validators by op", whole=validators.python_registry),
     Target("validators-c", "validation, shape inference, kernel shims: C", per_op=validators.c),
     Target(
         "validators-c-registry", "the table of ops and the kernels' header: C", whole=validators.c_registry
     ),
+    Target("op-packages", "op packages of ops that are not QNN's own: C", whole=packages.c),
     Target(
         "builders", "torch nodes to ops: Python", per_op=builders.python, reads=(FACTS / "aten-2.13.0.json",)
     ),

@@ -13,6 +13,7 @@ from itertools import product
 
 from opdb.lang.nodes import Node, Scope
 from opdb.model import OpDef, ParamDef, TensorDef
+from opdb.quant_rules import QuantRules
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class CompiledOp:
     type_rows: Mapping[str, tuple[TypeRow, ...]]
     inferences: tuple[Inference, ...]
     tolerance: Mapping[str, Node] = field(default_factory=dict)
+    quant: QuantRules = field(default_factory=QuantRules)
 
     @property
     def name(self) -> str:

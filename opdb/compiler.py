@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from opdb import quant_rules
 from opdb.compiled import CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
 from opdb.dtypes import BY_SHORT
 from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
 from opdb.model import RESERVED, OpDef, ParamDef, Rule
+from opdb.quant_rules import QuantRules
 from opdb.shape_rules import KNOWN, ShapeRules, is_shape
 
 RANGES = {"u8": (0, 255), "u16": (0, 65535), "u32": (0, 2**32 - 1), "i8": (-128, 127), "i16": (-32768, 32767),
@@ -66,10 +68,11 @@ class _Compiler(ShapeRules):
             if node is not None:
                 tolerance[dtype] = node
         self._samples()
+        quant = self._quant(params)
         if self.faults:
             raise CompileError(self.faults)
         return CompiledOp(self.op, slots, params, self.scope, tuple(self.ranks), tuple(self.binds), lets, rules,
-                          backend_rules, type_rows, inferences, tolerance)  # fmt: skip
+                          backend_rules, type_rows, inferences, tolerance, quant)  # fmt: skip
 
     def _slots(self) -> tuple[Slot, ...]:
         slots = []
@@ -167,6 +170,14 @@ class _Compiler(ShapeRules):
                     TypeRow(f"{backend}.{config}.{number}", {s: tuple(row.get(s, ())) for s in self.op.slots})
                 )
         return tuple(rows)
+
+    def _quant(self, params: tuple[Param, ...]) -> QuantRules:
+        enums = {p.name: p.definition.enum for p in params if p.definition.enum and p.required}
+
+        def fault(at: tuple[str | int, ...], message: str) -> None:
+            self.fault(("quant", *at), message)
+
+        return quant_rules.read(self.op.quant, list(self.op.inputs), list(self.op.outputs), enums, fault)
 
     def _samples(self) -> None:
         known = {*self.op.inputs, *self.op.params, *self.op.outputs}

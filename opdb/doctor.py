@@ -10,6 +10,7 @@ from typing import Any
 
 from opdb import __version__
 from opdb.errors import OpdbError
+from opdb.qnn_report import library_rows
 
 #: Optional distributions: name, extra, what is not possible without it.
 PARTS = (
@@ -25,7 +26,10 @@ PARTS = (
 
 
 def examine() -> list[dict[str, Any]]:
-    """One row for each part: part, ok, found, cost, cure."""
+    """One row for each part: part, ok, found, cost, cure; those of QNN's libraries have more, see library_rows.
+
+    What is found and yet not ok refuses to work here.
+    """
     rows = [
         _row(
             "opdb",
@@ -38,8 +42,7 @@ def examine() -> list[dict[str, Any]]:
             rows.append(_row(name, metadata.version(name)))
         except metadata.PackageNotFoundError:
             rows.append(_row(name, None, cost, f"pip install 'opdb[{extra}]'"))
-    rows += [_library("CPU"), _library("HTP"), _compiler(), _executorch()]
-    return rows
+    return [*rows, *library_rows(), _compiler(), _executorch()]
 
 
 def _row(part: str, found: str | None, cost: str = "", cure: str = "") -> dict[str, Any]:
@@ -52,24 +55,6 @@ def _native() -> dict[str, Any]:
     except OpdbError as error:
         return _row("C kernels", None, str(error), "pip install -e . (needs a C compiler)")
     return _row("C kernels", f"{native.number_of_ops()} ops")
-
-
-def _library(backend: str) -> dict[str, Any]:
-    cost = f"nothing can be asked of QNN {backend}"
-    try:
-        from opdb.probe.client import VendorWorker
-
-        with VendorWorker(backend, "SM8650" if backend == "HTP" else None) as worker:
-            info = worker.info()
-            ops = len(worker.supported_operations())
-        api = ".".join(map(str, info.api_version))
-        return _row(
-            f"QNN {backend}", f"{info.build_id}, core API {api}, {ops} ops ({info.package} {info.version})"
-        )
-    except OpdbError as error:
-        return _row(
-            f"QNN {backend}", None, f"{cost}: {str(error).splitlines()[0]}", "pip install 'opdb[qnn]'"
-        )
 
 
 def _compiler() -> dict[str, Any]:

@@ -6,7 +6,7 @@ array in practice).  The order of ``ops`` is an order of execution.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
@@ -54,6 +54,13 @@ class QnnGraph:
     @property
     def outputs(self) -> tuple[GraphTensor, ...]:
         return tuple(t for t in self.tensors.values() if t.type == "APP_READ")
+
+    def with_intermediates(self) -> QnnGraph:
+        """The same graph with every NATIVE tensor an output: what debug mode runs to read all values."""
+        tensors = {
+            n: replace(t, type="APP_READ") if t.type == "NATIVE" else t for n, t in self.tensors.items()
+        }
+        return QnnGraph(self.name, tensors, list(self.ops))
 
     def op_config(self, op: GraphOp) -> OpConfig:
         """The op config of one node of this graph; slot names are empty, the order is QNN's."""

@@ -37,6 +37,31 @@ class ConfigError(OpdbError):
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """What BLOCKWISE_EXPANSION has besides the scale of each slice along the axis (``Qnn_BlockwiseExpansion_t``).
+
+    The scale of block b of slice s is the slice's times ``scales[s * per_axis + b]``, an integer of ``bits``
+    bits, stored in ``storage`` bits.
+    """
+
+    per_axis: int
+    bits: int
+    scales: tuple[int, ...] = ()
+    storage: int = 8  # 8 or 16
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What VECTOR has besides scales along the axis (``Qnn_VectorEncoding_t``): the code book's layout."""
+
+    rows_per_block: int
+    columns_per_block: int
+    dimension: int
+    stride: int
+    index_bits: int
+
+
+@dataclass(frozen=True)
 class Quant:
     """``Qnn_QuantizeParams_t``: real = (q + offset) * scale.  Axis forms hold one scale per slice."""
 
@@ -45,7 +70,9 @@ class Quant:
     offset: tuple[int, ...] = ()
     axis: int | None = None
     bits: int | None = None
-    block_size: tuple[int, ...] = ()
+    block_size: tuple[int, ...] = ()  # BLOCK: elements per block, along each dimension
+    blocks: Blocks | None = None  # BLOCKWISE_EXPANSION
+    vector: Vectors | None = None  # VECTOR
 
     def symmetric(self, dtype: str) -> bool:
         """Whether real zero is the middle of the stored range of ``dtype`` (short name).
@@ -175,26 +202,53 @@ def _shape(raw: Any, where: str) -> tuple[int, ...]:
 
 
 def _quant(raw: Any, where: str) -> Quant:
-    _object(raw, where, {"encoding", "scale", "offset", "axis", "bits", "block_size"}, {"encoding"})
+    fields = {"encoding", "scale", "offset", "axis", "bits", "block_size", "blocks", "vector"}
+    _object(raw, where, fields, {"encoding"})
     if raw["encoding"] not in ENCODINGS:
         raise ConfigError(f"{where}.encoding: {raw['encoding']!r} is not one of {', '.join(ENCODINGS)}")
-
-    def numbers(key: str, kind: type) -> tuple[Any, ...]:
-        v = raw.get(key, [])
-        v = v if isinstance(v, Sequence) and not isinstance(v, str) else [v]
-        for e in v:
-            if not (_is_real(e) if kind is float else type(e) is int):
-                raise ConfigError(f"{where}.{key}: expected {kind.__name__} numbers, got {e!r}")
-        return tuple(kind(e) for e in v)
-
-    for key, high in (("axis", MAX_RANK - 1), ("bits", 64)):
-        v = raw.get(key)
-        if v is not None and (type(v) is not int or not 0 <= v <= high):
-            raise ConfigError(f"{where}.{key}: expected an integer from 0 to {high}, got {v!r}")
     return Quant(
-        raw["encoding"], numbers("scale", float), numbers("offset", int), raw.get("axis"), raw.get("bits"),
-        numbers("block_size", int),
-    )  # fmt: skip
+        raw["encoding"],
+        _numbers(raw, "scale", float, where),
+        _numbers(raw, "offset", int, where),
+        None if raw.get("axis") is None else _integer(raw, "axis", MAX_RANK - 1, where),
+        None if raw.get("bits") is None else _integer(raw, "bits", 64, where),
+        _numbers(raw, "block_size", int, where),
+        None if raw.get("blocks") is None else _blocks(raw["blocks"], f"{where}.blocks"),
+        None if raw.get("vector") is None else _vectors(raw["vector"], f"{where}.vector"),
+    )
+
+
+def _blocks(raw: Any, where: str) -> Blocks:
+    _object(raw, where, {"per_axis", "bits", "scales", "storage"}, {"per_axis", "bits", "scales"})
+    storage = raw.get("storage", 8)
+    if type(storage) is not int or storage not in (8, 16):
+        raise ConfigError(f"{where}.storage: block scales are stored in 8 or 16 bits, not in {storage!r}")
+    per_axis, bits = _integer(raw, "per_axis", MAX_DIM, where), _integer(raw, "bits", 16, where)
+    return Blocks(per_axis, bits, _numbers(raw, "scales", int, where), storage)
+
+
+def _vectors(raw: Any, where: str) -> Vectors:
+    limits = {"rows_per_block": MAX_DIM, "columns_per_block": MAX_DIM}
+    limits |= {"dimension": 255, "stride": 255, "index_bits": 255}  # uint8_t in Qnn_VectorEncoding_t
+    _object(raw, where, set(limits), set(limits))
+    return Vectors(**{key: _integer(raw, key, high, where) for key, high in limits.items()})
+
+
+def _numbers(raw: Mapping[str, Any], key: str, kind: type, where: str) -> tuple[Any, ...]:
+    """A list of numbers, or one number, under ``key``."""
+    v = raw.get(key, [])
+    v = v if isinstance(v, Sequence) and not isinstance(v, str) else [v]
+    for e in v:
+        if not (_is_real(e) if kind is float else type(e) is int):
+            raise ConfigError(f"{where}.{key}: expected {kind.__name__} numbers, got {e!r}")
+    return tuple(kind(e) for e in v)
+
+
+def _integer(raw: Mapping[str, Any], key: str, high: int, where: str) -> int:
+    v = raw[key]
+    if type(v) is not int or not 0 <= v <= high:
+        raise ConfigError(f"{where}.{key}: expected an integer from 0 to {high}, got {v!r}")
+    return v
 
 
 def _param(name: str, raw: Any, where: str) -> ParamConfig:
@@ -262,11 +316,22 @@ def _tensor_json(t: TensorConfig) -> dict[str, Any]:
     if t.data is not None:
         out["data"] = t.data.tolist() if hasattr(t.data, "tolist") else t.data
     if t.quant is not None:
-        q = t.quant
-        fields = {"scale": list(q.scale), "offset": list(q.offset), "axis": q.axis, "bits": q.bits}
-        fields["block_size"] = list(q.block_size)
-        out["quant"] = {"encoding": q.encoding} | {k: v for k, v in fields.items() if v not in (None, [])}
+        out["quant"] = quant_json(t.quant)
     return out
+
+
+def quant_json(q: Quant) -> dict[str, Any]:
+    """The JSON form of a quantisation, without the fields that it does not have."""
+    fields: dict[str, Any] = {
+        "scale": list(q.scale),
+        "offset": list(q.offset),
+        "axis": q.axis,
+        "bits": q.bits,
+        "block_size": list(q.block_size),
+        "blocks": q.blocks and vars(q.blocks) | {"scales": list(q.blocks.scales)},
+        "vector": q.vector and dict(vars(q.vector)),
+    }
+    return {"encoding": q.encoding} | {k: v for k, v in fields.items() if v not in (None, [])}
 
 
 def _param_json(p: ParamConfig) -> dict[str, Any]:

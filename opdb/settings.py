@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from opdb.errors import OpdbError
+from opdb.files import data_folder
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -17,7 +18,7 @@ def is_source_tree() -> bool:
 
 def database_url(option: str | None = None) -> str:
     """The URL of the catalogue's database (or the path of an SQLite file, as the user wrote it)."""
-    return option or os.environ.get("OPDB_URL") or f"sqlite:///{_data_folder() / 'opdb.db'}"
+    return option or os.environ.get("OPDB_URL") or f"sqlite:///{data_folder() / 'opdb.db'}"
 
 
 def specs_folder(option: str | Path | None = None) -> Path:
@@ -33,13 +34,3 @@ def specs_folder(option: str | Path | None = None) -> Path:
 
 def _default_specs() -> Path:
     return _PACKAGE.parent / "specs" if is_source_tree() else _PACKAGE / "specs"
-
-
-def _data_folder() -> Path:
-    """The user's data folder.  platformdirs is slow to import: on Linux the short rule of XDG is here."""
-    if os.name == "posix" and os.uname().sysname == "Linux":
-        base = os.environ.get("XDG_DATA_HOME", "").strip()
-        return (Path(base) if base else Path("~/.local/share").expanduser()) / "opdb"
-    import platformdirs
-
-    return platformdirs.user_data_path("opdb", appauthor=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
+from opdb.graph import GraphTensor, QnnGraph
 from opdb.runtime import native
 
 if TYPE_CHECKING:
@@ -15,26 +15,67 @@ if TYPE_CHECKING:
 
 
 def run_graph(graph: QnnGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs of ``graph`` by name, for ``inputs`` by name; float32, row-major.
+    """The outputs of ``graph`` by name, for ``inputs`` by name; row-major, as QNN stores them.
 
     Every op goes through its generated shim, which validates first.  Raises OpdbError for a missing input,
     KernelError for an op without a kernel for its data types.
     """
     import numpy
 
-    values: dict[str, np.ndarray] = {}
-    for tensor in graph.tensors.values():
-        if tensor.type == "STATIC":
-            values[tensor.name] = numpy.asarray(tensor.data, dtype=BY_SHORT[tensor.dtype].numpy).reshape(
-                tensor.shape
+    given = {}
+    for tensor in graph.inputs:
+        if tensor.name not in inputs:
+            raise OpdbError(
+                f"{graph.name}: the input '{tensor.name}' is missing; inputs are {', '.join(t.name for t in graph.inputs)}"
             )
-        elif tensor.type == "APP_WRITE":
-            if tensor.name not in inputs:
-                raise OpdbError(
-                    f"{graph.name}: the input '{tensor.name}' is missing; inputs are {', '.join(t.name for t in graph.inputs)}"
-                )
-            values[tensor.name] = inputs[tensor.name]
-    for op in graph.ops:
-        arrays = [None if name is None else values[name] for name in op.inputs]
-        values.update(zip(op.outputs, native.run(graph.op_config(op), arrays), strict=True))
-    return {t.name: values[t.name] for t in graph.outputs}
+        given[tensor.name] = numpy.ascontiguousarray(inputs[tensor.name], dtype=_stored(tensor))
+    return PreparedGraph(graph, given).run()
+
+
+class PreparedGraph:
+    """A QnnGraph on the C kernels with arrays at its ends, to be run many times by one thread at a time.
+
+    ``ends``: arrays by the name of the tensor, contiguous, as QNN stores it; every input, and those outputs
+    that shall be written in place.  All other tensors are allocated once.  Raises OpdbError for a missing or
+    ill-fitting array, KernelError for an op that opdb has no kernel for.
+    """
+
+    def __init__(self, graph: QnnGraph, ends: Mapping[str, np.ndarray]) -> None:
+        import numpy
+
+        values: dict[str, np.ndarray] = {}
+        for tensor in graph.tensors.values():
+            if tensor.name in ends:
+                values[tensor.name] = ends[tensor.name]
+            elif tensor.type == "STATIC":
+                data = numpy.asarray(tensor.data, dtype=_stored(tensor)).reshape(tensor.shape)
+                values[tensor.name] = numpy.ascontiguousarray(data).reshape(tensor.shape)
+            elif tensor.type == "APP_WRITE":
+                raise OpdbError(f"{graph.name}: there is no array for the input '{tensor.name}'")
+            else:
+                values[tensor.name] = numpy.empty(tensor.shape, _stored(tensor))
+        self.graph = graph
+        self.outputs = {t.name: values[t.name] for t in graph.outputs}
+        self._ops = [
+            native.Prepared(
+                graph.op_config(op),
+                [None if name is None else values[name] for name in op.inputs],
+                [values[name] for name in op.outputs],
+            )
+            for op in graph.ops
+        ]
+
+    def run(self) -> dict[str, np.ndarray]:
+        """Runs all ops and returns ``outputs``.  Raises KernelError."""
+        for op in self._ops:
+            op.run()
+        return self.outputs
+
+
+def _stored(tensor: GraphTensor) -> str:
+    storage = BY_SHORT[tensor.dtype].numpy
+    if storage is None:
+        raise OpdbError(
+            f"{tensor.name}: {BY_SHORT[tensor.dtype].qnn} has no whole-byte elements; the C kernels do not take it"
+        )
+    return storage

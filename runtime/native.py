@@ -147,6 +147,42 @@ def infer(config: OpConfig) -> list[list[int]] | None:
     return [[shapes.v[i].dims[d] for d in range(shapes.v[i].rank)] for i in range(shapes.n)]
 
 
+class Prepared:
+    """One op of the C kernels with arrays at its ends, to be run many times.
+
+    ``inputs`` and ``results`` hold the array of each input (None for an omitted one) and output of ``config``:
+    contiguous, of its shape and dtype, read and written in place; ``results`` are those given.
+    """
+
+    def __init__(
+        self, config: OpConfig, inputs: Sequence[np.ndarray | None], results: Sequence[np.ndarray]
+    ) -> None:
+        for side, tensors, arrays in (
+            ("an input", config.inputs, inputs),
+            ("an output", config.outputs, results),
+        ):
+            for t, a in zip(tensors, arrays, strict=True):
+                if a is not None and not (
+                    tuple(a.shape) == t.shape and a.dtype == _numpy(t.dtype) and a.flags.c_contiguous
+                ):
+                    raise OpdbError(
+                        f"{config.op}: {t.name or side} wants a contiguous array of {_numpy(t.dtype)} "
+                        f"{list(t.shape)}, got {a.dtype} {list(a.shape)}"
+                    )
+        self.op, self.results = config.op, list(results)
+        self._arena = _Arena()
+        self._struct = self._arena.op(config, inputs, results)
+        self._report = ffi.new("opdb_report *")
+        self._run = _entry(config.op).run
+
+    def run(self) -> None:
+        """Computes the outputs.  Raises KernelError: the op is not valid, or has no kernel for its data types."""
+        self._report.n = 0
+        status = self._run(self._struct, self._report)
+        if status != lib.OPDB_OK:
+            raise KernelError(self.op, STATUS.get(status, str(status)), _violations(self._report))
+
+
 def run(config: OpConfig, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
     """Computes one op on the C kernels.
 
@@ -162,14 +198,10 @@ def run(config: OpConfig, arrays: Sequence[np.ndarray | None]) -> list[np.ndarra
             raise OpdbError(
                 f"{config.op}: the data of {t.name or 'an input'} has shape {list(a.shape)}, the config {list(t.shape)}"
             )
-        data.append(None if a is None else numpy.ascontiguousarray(a, dtype=_numpy(t.dtype)))
-    results = [numpy.empty(t.shape, dtype=_numpy(t.dtype)) for t in config.outputs]
-    arena = _Arena()
-    op, report = arena.op(config, data, results), ffi.new("opdb_report *")
-    status = _entry(config.op).run(op, report)
-    if status != lib.OPDB_OK:
-        raise KernelError(config.op, STATUS.get(status, str(status)), _violations(report))
-    return results
+        data.append(None if a is None else numpy.ascontiguousarray(a, dtype=_numpy(t.dtype)).reshape(t.shape))
+    prepared = Prepared(config, data, [numpy.empty(t.shape, dtype=_numpy(t.dtype)) for t in config.outputs])
+    prepared.run()
+    return prepared.results
 
 
 def _numpy(dtype: str) -> str:

@@ -24,9 +24,37 @@ app = typer.Typer(
 
 
 def _register() -> None:
-    from opdb.cli import authoring, conformance, database, demo, executorch, generation, judging, questions
+    from opdb.cli import (
+        authoring,
+        compile,
+        conformance,
+        context,
+        database,
+        demo,
+        executorch,
+        generation,
+        judging,
+        libraries,
+        package,
+        questions,
+        run,
+    )
 
-    for module in (database, authoring, generation, questions, judging, conformance, executorch, demo):
+    for module in (
+        database,
+        authoring,
+        generation,
+        questions,
+        judging,
+        conformance,
+        libraries,
+        compile,
+        run,
+        context,
+        package,
+        executorch,
+        demo,
+    ):
         module.add_to(app)
 
 

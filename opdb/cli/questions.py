@@ -125,6 +125,11 @@ def doctor(json: Json = False) -> None:
         print_json(rows)
         return
     for row in rows:
-        print(f"{'ok     ' if row['ok'] else 'missing'} {row['part']:16} {row['found'] or row['cost']}")
+        state = "ok" if row["ok"] else "refuses" if row["found"] else "missing"
+        print(f"{state:7} {row['part']:16} {row['found'] or row['cost']}")
+        for line in row.get("about", ()):
+            print(f"{'':24} {line}")
         if not row["ok"]:
-            print(f"        {'':16} cure: {row['cure']}")
+            if row["found"]:
+                print(f"{'':24} {row['cost']}")
+            print(f"{'':24} cure: {row['cure']}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from opdb.coverage.partition import groups
 from opdb.lower import lower, mapped
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.validate import Target
@@ -75,12 +76,17 @@ def check_program(
     ``float_dtype``: what float32 tensors become ("f32" or "f16").  ``decompose``: if a node has no form, the
     whole program is broken down to core ATen and that is judged instead.
     """
+    return check_nodes(read_program(exported, float_dtype, decompose), target)
+
+
+def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose: bool = False) -> Program:
+    """The nodes and tensors of ``exported``; see ``check_program``."""
     from opdb.coverage.nodes import Program
 
     program = Program(exported, float_dtype)
     if decompose and not all(mapped(n.target) for n in program.nodes):
         program = Program(exported.run_decompositions(), float_dtype)
-    return check_nodes(program, target)
+    return program
 
 
 def check_nodes(program: Program, target: Target) -> Coverage:
@@ -105,19 +111,20 @@ def _row(node: TorchNode, outcome: Lowered | Rejected) -> Row:
         tuple(op.op for op in outcome.ops) if isinstance(outcome, Lowered) else (),
         tuple(told),
         tuple(warned),
-        _module(node),
-        _line(node),
+        module_of(node),
+        line_of(node),
         None if None in sizes else sum(s for s in sizes if s is not None),
     )
 
 
-def _module(node: TorchNode) -> str:
+def module_of(node: TorchNode) -> str:
+    """The path of the module that the node comes from; ex) encoder.layers.0.norm, "" for the model itself."""
     stack = node.node.meta.get("nn_module_stack") or {}
     path = next((str(entry[0]) for entry in reversed(stack.values())), "")
     return re.sub(r"^L\['self'\]\.?", "", path)
 
 
-def _line(node: TorchNode) -> str:
+def line_of(node: TorchNode) -> str:
     """The last line of the model's own source above the node: PyTorch's files are skipped."""
     found = re.findall(
         r'File "([^"]+)", line (\d+), in [^\n]+\n\s*([^\n]+)', node.node.meta.get("stack_trace") or ""
@@ -130,28 +137,14 @@ def _line(node: TorchNode) -> str:
 
 
 def partitions(program: Program, lowered: Mapping[str, Lowered | Rejected]) -> int:
-    """The number of groups of supported nodes: connected, and on one side of every unsupported node.
+    """The number of graphs that hold all supported nodes; see opdb.coverage.partition."""
+    supported = [isinstance(lowered[node.name], Lowered) for node in program.nodes]
+    group = groups(reads(program), supported)
+    return len({g for g, s in zip(group, supported, strict=True) if s})
 
-    A node's level counts the unsupported stretches above it; nodes of one level never wait for each other
-    through an unsupported node, so that a group is a graph of its own.
-    """
-    level: dict[str, int] = {}
-    group: dict[str, str] = {}
 
-    def root(name: str) -> str:
-        while group[name] != name:
-            group[name] = group[group[name]]
-            name = group[name]
-        return name
-
-    for node in program.nodes:
-        sources = {program.origin(n)[0] for n in node.node.all_input_nodes if n.op == "call_function"}
-        above = [s for s in sources if s in level]
-        supported = isinstance(lowered[node.name], Lowered)
-        level[node.name] = max((level[s] + (supported and s not in group) for s in above), default=0)
-        if supported:
-            group[node.name] = node.name
-            for s in above:
-                if s in group and level[s] == level[node.name]:
-                    group[root(s)] = root(node.name)
-    return len({root(name) for name in group})
+def reads(program: Program) -> list[list[int]]:
+    """The nodes that each node reads, by their places in ``program.nodes``."""
+    place = {node.name: i for i, node in enumerate(program.nodes)}
+    sources = [[program.origin(n)[0] for n in node.node.all_input_nodes] for node in program.nodes]
+    return [[place[name] for name in dict.fromkeys(names) if name in place] for names in sources]

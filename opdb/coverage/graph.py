@@ -7,20 +7,35 @@ where the reader asks for the same one, so that neighbours with one layout excha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opdb.coverage.nodes import Program
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.runtime.lowering import Lowered, LoweredOp, Rejected, TensorRef, Transform, layout_ops
 
+if TYPE_CHECKING:
+    from opdb.coverage.nodes import Key, Program, TorchNode
+
 Layout = tuple[Transform, ...]
 BF16 = "bf16"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A graph of some nodes.  ``inputs``, ``outputs``: the tensor at each end, by its origin.
+
+    ``layout_ops``: the names of the Transposes and Reshapes that only change the layout of a tensor.
+    """
+
+    graph: QnnGraph
+    inputs: Mapping[Any, str]
+    outputs: Mapping[Any, str]
+    layout_ops: tuple[str, ...] = ()
 
 
 def build_graph(program: Program, lowered: Mapping[str, Lowered | Rejected], name: str = "graph") -> QnnGraph:
@@ -29,11 +44,24 @@ def build_graph(program: Program, lowered: Mapping[str, Lowered | Rejected], nam
     Inputs and outputs have the program's order.  Raises OpdbError if a node has no lowering, and where an
     output is a constant.
     """
+    return build_part(program, lowered, name, program.nodes, program.inputs, program.outputs).graph
+
+
+def build_part(
+    program: Program,
+    lowered: Mapping[str, Lowered | Rejected],
+    name: str,
+    nodes: Sequence[TorchNode],
+    inputs: Sequence[Key],
+    outputs: Sequence[Key],
+) -> Part:
+    """The QnnGraph of ``nodes``, which read ``inputs`` besides constants; the ends have the program's layout."""
     sink = _Sink(program, QnnGraph(name))
-    for key in program.inputs:
+    held = {}
+    for key in inputs:
         ref = program.ref(key)
-        sink.add(GraphTensor(key[0], ref.dtype, ref.shape, "APP_WRITE"), (key, ()))
-    for node in program.nodes:
+        held[key] = sink.add(GraphTensor(_spelled(key), ref.dtype, ref.shape, "APP_WRITE"), (key, ()))
+    for node in nodes:
         outcome = lowered.get(node.name)
         if not isinstance(outcome, Lowered):
             why = (
@@ -42,8 +70,8 @@ def build_graph(program: Program, lowered: Mapping[str, Lowered | Rejected], nam
             raise OpdbError(f"the node {node.name} ({node.target}) cannot be a QNN op: {why}")
         for op in outcome.ops:
             sink.write(op, node.name)
-    sink.finish()
-    return sink.graph
+    made = sink.finish(outputs)
+    return Part(sink.graph, held, made, tuple(sink.layout_ops))
 
 
 class _Sink:
@@ -53,6 +81,7 @@ class _Sink:
         self.held: dict[tuple[Any, Layout], str] = {}
         #: origins that exist in another layout only: origin -> ref as the op wrote it
         self.written: dict[Any, TensorRef] = {}
+        self.layout_ops: list[str] = []
 
     def add(self, tensor: GraphTensor, place: tuple[Any, Layout] | None = None) -> str:
         """Adds ``tensor`` under its name, or that name with a number."""
@@ -127,6 +156,7 @@ class _Sink:
         made = op.outputs[0]
         out = self.add(GraphTensor(name, made.dtype, made.shape, "NATIVE", quant=made.quant), place)
         self.op(op, (read,), (out,), origin)
+        self.layout_ops.append(self.graph.ops[-1].name)
         return out
 
     def _made(self, t: TensorRef, origin: str) -> str:
@@ -147,10 +177,10 @@ class _Sink:
             )
         return self.held[place]
 
-    def finish(self) -> None:
-        """Marks the outputs, in the program's order at the end of the tensors."""
-        graph = self.graph
-        for key in dict.fromkeys(self.program.outputs):
+    def finish(self, outputs: Sequence[Key]) -> dict[Any, str]:
+        """Marks the outputs, in their order at the end of the tensors."""
+        graph, made = self.graph, {}
+        for key in dict.fromkeys(outputs):
             if key in self.program.values:
                 raise OpdbError(f"the output {key[0]} is a constant; a QNN graph has no constant outputs")
             ref = self.program.ref(key)
@@ -160,6 +190,8 @@ class _Sink:
                 name = self._change(copy, name, f"{key[0]}_out", key[0], None)
             tensor = graph.tensors.pop(name)
             graph.tensors[name] = replace(tensor, type="APP_READ")
+            made[key] = name
+        return made
 
 
 def _spelled(source: Any) -> str:

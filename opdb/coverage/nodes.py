@@ -247,17 +247,20 @@ class Program:
 
     def ref(self, key: Key, node: torch.fx.Node | None = None) -> TensorRef:
         """The tensor of an origin.  Raises Rejection where its shape or dtype cannot be a QNN tensor's."""
-        value = self.values.get(key)
-        fake = value if value is not None else self._fake(key, node)
+        fake = self.fake(key, node)
         shape = tuple(fake.shape) or (1,)
         symbols = [str(d) for d in shape if not isinstance(d, int)]
         if symbols:
             raise Rejection(
                 f"the shape of {key[0]} has the symbolic dimension {symbols[0]}; export it with static shapes"
             )
-        return TensorRef(shape, self.dtype(fake.dtype), static=value is not None, key=key, base_shape=shape)
+        static = key in self.values
+        return TensorRef(shape, self.dtype(fake.dtype), static=static, key=key, base_shape=shape)
 
-    def _fake(self, key: Key, node: torch.fx.Node | None) -> torch.Tensor:
+    def fake(self, key: Key, node: torch.fx.Node | None = None) -> torch.Tensor:
+        """The tensor's dtype and shape in PyTorch; a constant's value."""
+        if key in self.values:
+            return self.values[key]
         value = (node or self._by_name[key[0]]).meta.get("val")
         if isinstance(value, (list, tuple)):
             value = value[key[1]]

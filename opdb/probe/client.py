@@ -13,19 +13,22 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.op_config import OpConfig
-from opdb.probe.results import LibraryInfo, RunResult
+from opdb.probe.results import CompileResult, ExecuteResult, LibraryInfo, LoadResult, RunResult
 from opdb.runtime.qnn.errors import QnnError, VendorVerdict
 from opdb.runtime.qnn.libraries import in_folder, installed
+
+if TYPE_CHECKING:
+    from opdb.runtime.qnn.graph import GraphOptions
 
 #: Seconds that a child may take to start Python and open its library, besides the time of the request.
 START_SECONDS = 60.0
@@ -33,13 +36,20 @@ START_SECONDS = 60.0
 STALL_SECONDS = 30
 #: How much of what a crashed child had printed is kept.
 TAIL_BYTES = 4096
+#: Seconds between two reports about the same stage.
+TICK_SECONDS = 1.0
+FIRST_STAGES = {"run": "validate", "compile": "validate"}
+#: Takes the stage that a child is in, the graph ("": all), and for how many seconds it has been: at its begin (0.0) and
+#: every TICK_SECONDS.  It is called while the worker is locked.
+Progress = Callable[[str, str, float], None]
 
 
 class VendorWorker:
     """One library, one backend, one SoC in a child process; a context manager, usable from many threads.
 
     The child is started with the first request and again after it crashed or hung.  ``timeout`` is in
-    seconds per request.  ``libraries`` is a folder, by default the installed wheel.
+    seconds per request.  ``libraries`` is a folder, by default the installed wheel; ``op_packages`` are libraries
+    that the backend is given, see ``Backend.register_op_package``.
     """
 
     def __init__(
@@ -50,10 +60,11 @@ class VendorWorker:
         soc_model: int | None = None,
         libraries: Path | str | None = None,
         timeout: float = 60.0,
+        op_packages: Sequence[Path] = (),
     ) -> None:
         self.timeout = timeout
         self._libraries = installed() if libraries is None else in_folder(libraries)
-        self._open = ("open", backend, soc, soc_model, self._libraries)
+        self._open = ("open", backend, soc, soc_model, self._libraries, tuple(op_packages))
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._info: LibraryInfo | None = None
@@ -98,6 +109,63 @@ class VendorWorker:
         assert isinstance(answer, RunResult)
         return answer
 
+    def compile(
+        self,
+        graphs: Sequence[QnnGraph],
+        path: Path | str,
+        options: GraphOptions | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> CompileResult:
+        """Validates each node, builds and finalizes ``graphs`` in one context, and saves it to ``path``.
+
+        ``metadata`` is kept in the file, see Context.save.  Stops at the first stage that fails.  A child that
+        dies while it saves may leave a temporary file beside ``path``, never half of ``path``.  Raises OpdbError
+        for graphs, options or a path that cannot be taken.
+        """
+        request = ("compile", tuple(graphs), str(path), options, dict(metadata or {}))
+        answer = self._request(*request, progress=progress)
+        if isinstance(answer, _Lost):
+            return CompileResult(
+                answer.stage, answer.verdict, answer.code, answer.code_name, answer.log, answer.graph
+            )
+        assert isinstance(answer, CompileResult)
+        return answer
+
+    def load(self, path: Path | str) -> LoadResult:
+        """Loads the context of a file in the place of any loaded before.
+
+        Raises OpdbError for what is not such a file, is damaged, or was made for another backend.
+        """
+        answer = self._request("load", str(path))
+        if isinstance(answer, _Lost):
+            return LoadResult(answer.stage, answer.verdict, answer.code, answer.code_name, answer.log)
+        assert isinstance(answer, LoadResult)
+        return answer
+
+    def execute(
+        self,
+        graph: str,
+        inputs: Mapping[str, Any],
+        *,
+        repeat: int = 1,
+        profile: str = "off",
+        reports: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> ExecuteResult:
+        """Runs a graph of the context that was loaded, ``repeat`` times with the same inputs.
+
+        ``inputs``: numpy arrays by the name of the tensor; ``profile``: a level of Backend.create_profile;
+        ``reports``: formats of opdb.runtime.qnn.profile_report to write of it.  After a crash or a hang the
+        context is to be loaded again.  Raises OpdbError for what does not fit the graph.
+        """
+        request = ("execute", graph, dict(inputs), repeat, profile, tuple(reports))
+        answer = self._request(*request, progress=progress)
+        if isinstance(answer, _Lost):
+            return ExecuteResult(answer.stage, answer.verdict, answer.code, answer.code_name, answer.log)
+        assert isinstance(answer, ExecuteResult)
+        return answer
+
     @property
     def pid(self) -> int | None:
         """The process id of the child, None while there is none."""
@@ -117,11 +185,11 @@ class VendorWorker:
     ) -> None:
         self.close()
 
-    def _request(self, *request: Any) -> Any:
+    def _request(self, *request: Any, progress: Progress | None = None) -> Any:
         with self._lock:
             child = self._start()
             try:
-                answer = child.ask(request, self.timeout)
+                answer = child.ask(request, self.timeout, progress)
             except OpdbError:
                 raise
             except BaseException:
@@ -157,10 +225,13 @@ class VendorWorker:
 
 
 class _Lost:
-    """The child crashed or hung."""
+    """The child crashed or hung; in which stage, of which graph ("": no one's)."""
 
-    def __init__(self, stage: str, verdict: str, code: int, code_name: str, log: tuple[str, ...]) -> None:
-        self.stage, self.verdict, self.code, self.code_name, self.log = stage, verdict, code, code_name, log
+    def __init__(
+        self, place: tuple[str, str], verdict: str, code: int, code_name: str, log: tuple[str, ...]
+    ) -> None:
+        self.stage, self.graph = place
+        self.verdict, self.code, self.code_name, self.log = verdict, code, code_name, log
 
 
 class _Child:
@@ -183,41 +254,56 @@ class _Child:
         self.connection = Connection(ours.detach())
         self.end = weakref.finalize(self, _end, self.connection, self.process, self.printed)
 
-    def ask(self, request: tuple[Any, ...], seconds: float) -> Any:
+    def ask(self, request: tuple[Any, ...], seconds: float, progress: Progress | None = None) -> Any:
         """The answer to a request, or _Lost.  Raises OpdbError for a mistake in the request."""
         self.printed.truncate(0)
-        stage = "validate" if request[0] == "run" else request[0]
-        deadline = time.monotonic() + seconds
-        try:
-            self.connection.send(request)
-            while True:
-                if not self.connection.poll(max(0.0, deadline - time.monotonic())):
-                    return _Lost(stage, "hung", 0, "", self._tail())
-                kind, *values = self.connection.recv()
-                if kind == "stage":
-                    stage = values[0]
-                elif kind == "answer":
-                    return values[0]
-                elif kind == "qnn error":
-                    raise QnnError(*values)
-                elif kind == "error":
-                    raise OpdbError(values[0])
-                else:
-                    raise RuntimeError(f"a fault of opdb in the child process:\n{values[0]}")
-        except BlockingIOError:
-            return _Lost(stage, "hung", 0, "", self._tail())
-        except (EOFError, OSError, pickle.UnpicklingError):
-            return self._crash(stage)
+        place, begun = (FIRST_STAGES.get(request[0], request[0]), ""), time.monotonic()
+        deadline, told = begun + seconds, False
+        message = self._exchange(0, request)
+        while True:
+            kind, *values = message
+            if kind == "stage":
+                place, begun, told = (values[0], values[1]), time.monotonic(), True
+            elif kind == "answer":
+                return values[0]
+            elif kind == "qnn error":
+                raise QnnError(*values)
+            elif kind == "error":
+                raise OpdbError(values[0])
+            elif kind == "fault":
+                raise RuntimeError(f"a fault of opdb in the child process:\n{values[0]}")
+            elif kind == "gone":
+                return self._crash(place)
+            elif kind == "stalled" or time.monotonic() >= deadline:
+                return _Lost(place, "hung", 0, "", self._tail())
+            if progress is not None and told:
+                progress(*place, 0.0 if kind == "stage" else time.monotonic() - begun)
+            left = max(0.0, deadline - time.monotonic())
+            message = self._exchange(left if progress is None else min(left, TICK_SECONDS))
 
-    def _crash(self, stage: str) -> _Lost:
+    def _exchange(self, seconds: float, request: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
+        """Sends a request if there is one, then waits for a message: "none" when there was none in time."""
+        try:
+            if request is not None:
+                self.connection.send(request)
+            if not self.connection.poll(seconds):
+                return ("none",)
+            message: tuple[Any, ...] = self.connection.recv()
+            return message
+        except BlockingIOError:
+            return ("stalled",)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            return ("gone",)
+
+    def _crash(self, place: tuple[str, str]) -> _Lost:
         code = self._wait(5)
         if code >= 0:
-            return _Lost(stage, "crashed", code, f"exit {code}", self._tail())
+            return _Lost(place, "crashed", code, f"exit {code}", self._tail())
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
-        return _Lost(stage, "crashed", -code, name, self._tail())
+        return _Lost(place, "crashed", -code, name, self._tail())
 
     def _wait(self, seconds: float) -> int:
         try:
@@ -231,6 +317,33 @@ class _Child:
         size = os.fstat(self.printed.fileno()).st_size
         raw = os.pread(self.printed.fileno(), TAIL_BYTES, max(0, size - TAIL_BYTES))
         return tuple(f"output: {line}" for line in raw.decode(errors="replace").splitlines() if line.strip())
+
+
+def record(
+    graphs: Sequence[QnnGraph],
+    folder: Path | str,
+    backend: str = "HTP",
+    soc: str | None = None,
+    *,
+    options: GraphOptions | None = None,
+    libraries: Path | str | None = None,
+    timeout: float = 60.0,
+) -> CompileResult:
+    """Writes how ``graphs`` are built as C to ``folder``, in a child process; see opdb.runtime.qnn.saver.record.
+
+    The stage is record.  Raises OpdbError for what cannot be recorded or written.
+    """
+    found = installed() if libraries is None else in_folder(libraries)
+    child = _Child()
+    try:
+        request = ("record", tuple(graphs), str(folder), backend, soc, options, found)
+        answer = child.ask(request, START_SECONDS + timeout)
+    finally:
+        child.end()
+    if isinstance(answer, _Lost):
+        return CompileResult(answer.stage, answer.verdict, answer.code, answer.code_name, answer.log)
+    assert isinstance(answer, CompileResult)
+    return answer
 
 
 def _end(connection: Connection, process: subprocess.Popen[bytes], printed: IO[bytes]) -> None:

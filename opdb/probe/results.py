@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from opdb.graph import GraphTensor
+
 
 @dataclass(frozen=True)
 class LibraryInfo:
@@ -23,12 +25,12 @@ class LibraryInfo:
 
 
 @dataclass(frozen=True)
-class RunResult:
-    """How far a graph came.
+class Outcome:
+    """How far a piece of work came.
 
-    ``stage`` is validate, finalize, execute, or "done" when all three went well; ``verdict`` is then
-    "yes", else "no", "crashed" or "hung".  ``code`` and ``code_name`` are QNN's; for "crashed" the
-    signal's (or the exit code), for "hung" 0 and "".
+    ``stage`` is where it stopped, "done" when all went well; ``verdict`` is then "yes", else "no" (the library
+    refused), "crashed" or "hung".  ``code`` and ``code_name`` are QNN's; for "crashed" the signal's (or the exit
+    code), for "hung" 0 and "".
     """
 
     stage: str
@@ -36,5 +38,42 @@ class RunResult:
     code: int
     code_name: str
     log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunResult(Outcome):
+    """The stages are validate, finalize and execute."""
+
     outputs: Mapping[str, Any] = field(default_factory=dict)  # numpy arrays by the name of the tensor
     node: str = ""  # the node that validation refused
+
+
+@dataclass(frozen=True)
+class CompileResult(Outcome):
+    """The stages are validate, build and finalize, of one graph after the other, then save."""
+
+    graph: str = ""  # where it stopped
+    node: str = ""  # the node that validation refused
+    seconds: tuple[tuple[str, str, float], ...] = ()  # (stage, graph, wall time) in their order
+
+
+@dataclass(frozen=True)
+class LoadResult(Outcome):
+    """The stage is load.  ``graphs``: the inputs and outputs of each graph of the context."""
+
+    graphs: Mapping[str, tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]] = field(
+        default_factory=dict
+    )
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ExecuteResult(Outcome):
+    """The stage is execute.  ``seconds`` is the wall time of each run.
+
+    ``reports``: what the library measured, by format; see opdb.runtime.qnn.profile_report.
+    """
+
+    outputs: Mapping[str, Any] = field(default_factory=dict)  # of the last run
+    seconds: tuple[float, ...] = ()
+    reports: Mapping[str, str] = field(default_factory=dict)

@@ -11,33 +11,33 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
-from opdb.probe.results import LibraryInfo, RunResult
+from opdb.probe import jobs
+from opdb.probe.results import CompileResult, LibraryInfo
 from opdb.runtime.qnn.backend import Backend
+from opdb.runtime.qnn.context import Context
 from opdb.runtime.qnn.errors import QnnError
+from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.libraries import Libraries
+from opdb.runtime.qnn.saver import record
 
 
 def main() -> None:
     """Serves the socket whose number is the first argument."""
     connection = Connection(int(sys.argv[1]))
     threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
-    backend: Backend | None = None
+    server = Server(connection)
     try:
         while True:
             name, *args = connection.recv()
             try:
-                if name == "open":
-                    backend = _open(*args)
-                    connection.send(("answer", _info(backend)))
-                else:
-                    assert backend is not None  # the client opens first
-                    connection.send(("answer", _answer(backend, connection, name, args)))
+                connection.send(("answer", server.answer(name, args)))
             except QnnError as error:
                 connection.send(("qnn error", error.stage, error.code, error.log))
             except OpdbError as error:
@@ -45,12 +45,58 @@ def main() -> None:
             except Exception:
                 connection.send(("fault", traceback.format_exc()))
     except (EOFError, OSError):
-        if backend is not None:
-            backend.close()
+        server.close()
 
 
-def _open(backend: str, soc: str | None, soc_model: int | None, libraries: Libraries) -> Backend:
-    return Backend.open(backend, soc, soc_model=soc_model, libraries=libraries)
+class Server:
+    """One backend, and the context that was loaded last."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._backend: Backend | None = None
+        self._context: Context | None = None
+
+    def answer(self, name: str, args: list[Any]) -> Any:
+        if name == "open":
+            return self._open(*args)
+        if name == "record":
+            return _record(*args)
+        backend = self._backend
+        assert backend is not None  # the client opens first
+        if name == "validate":
+            return backend.validate(*args)
+        if name == "supported_operations":
+            return backend.supported_operations()
+        if name == "run":
+            return jobs.run(backend, self._say, *args)
+        if name == "compile":
+            return jobs.compile_graphs(backend, self._say, *args)
+        if name == "load":
+            if self._context is not None:
+                self._context.close()
+            self._context, result = jobs.load(backend, self._say, *args)
+            return result
+        return jobs.execute(backend, self._context, self._say, *args)
+
+    def close(self) -> None:
+        if self._backend is not None:
+            self._backend.close()
+
+    def _say(self, stage: str, graph: str) -> None:
+        self._connection.send(("stage", stage, graph))
+
+    def _open(
+        self,
+        backend: str,
+        soc: str | None,
+        soc_model: int | None,
+        libraries: Libraries,
+        op_packages: Sequence[Path],
+    ) -> LibraryInfo:
+        self._backend = Backend.open(backend, soc, soc_model=soc_model, libraries=libraries)
+        for library in op_packages:
+            self._backend.register_op_package(library)
+        return _info(self._backend)
 
 
 def _info(backend: Backend) -> LibraryInfo:
@@ -67,36 +113,19 @@ def _info(backend: Backend) -> LibraryInfo:
     )
 
 
-def _answer(backend: Backend, connection: Connection, name: str, args: list[Any]) -> Any:
-    if name == "validate":
-        return backend.validate(*args)
-    if name == "supported_operations":
-        return backend.supported_operations()
-    return _run(backend, connection, *args)
-
-
-def _run(
-    backend: Backend,
-    connection: Connection,
-    graph: QnnGraph,
-    inputs: Mapping[str, Any],
-    precision: str | None,
-) -> RunResult:
-    connection.send(("stage", "validate"))
-    for op in graph.ops:
-        verdict = backend.validate(graph.op_config(op))
-        if verdict.code:
-            return RunResult("validate", "no", verdict.code, verdict.code_name, verdict.log, node=op.name)
-    stage = "finalize"
+def _record(
+    graphs: Sequence[QnnGraph],
+    folder: str,
+    backend: str,
+    soc: str | None,
+    options: GraphOptions | None,
+    libraries: Libraries,
+) -> CompileResult:
     try:
-        connection.send(("stage", stage))
-        with backend.prepare(graph, precision) as prepared:
-            stage = "execute"
-            connection.send(("stage", stage))
-            outputs = prepared.execute(inputs)
-            return RunResult("done", "yes", 0, "QNN_SUCCESS", prepared.log, outputs)
+        record(graphs, folder, backend, soc, options=options, libraries=libraries)
     except QnnError as error:
-        return RunResult(stage, "no", error.code, error.name, error.log)
+        return CompileResult("record", "no", error.code, error.name, error.log)
+    return CompileResult("done", "yes", 0, "QNN_SUCCESS")
 
 
 def _leave_with_parent(parent: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.op_config import OpConfig
@@ -9,13 +11,17 @@ from opdb.runtime.qnn import libraries as qnn_libraries
 from opdb.runtime.qnn import native
 from opdb.runtime.qnn.context import Context, ContextOptions
 from opdb.runtime.qnn.device import Device, soc_model_of
-from opdb.runtime.qnn.errors import VendorVerdict, error_name, warnings
+from opdb.runtime.qnn.errors import LEVELS, VendorVerdict, error_name, warnings
 from opdb.runtime.qnn.graph import Graph, GraphOptions
 from opdb.runtime.qnn.handles import Handle, Resource
 from opdb.runtime.qnn.libraries import Libraries
 from opdb.runtime.qnn.native import NULL, Arena, ffi, lib
+from opdb.runtime.qnn.op_package import OpPackage, register
+from opdb.runtime.qnn.power import Power
+from opdb.runtime.qnn.profile import Profile
 from opdb.runtime.qnn.session import Session
 from opdb.runtime.qnn.session import log_level as level_number
+from opdb.runtime.qnn.signal import Signal
 from opdb.runtime.qnn.structs import op_config
 
 
@@ -31,10 +37,14 @@ class Backend(Resource):
         self.libraries = libraries
         self.session = session
         self.device: Device | None = None
+        self.op_packages: dict[str, OpPackage] = {}  # by name; QNN's own is not among them
         self.api_version = session.core_api
         self.backend_api_version = session.backend_api
         out = ffi.new("Qnn_BackendHandle_t *")
-        session.call("create its backend", "backendCreate", session.handle.pointer, NULL, out)
+        stage = "create its backend"
+        if name == "GPU":
+            stage = f"create its backend ({qnn_libraries.GPU_REFUSAL})"
+        session.call(stage, "backendCreate", session.handle.pointer, NULL, out)
         self._backend = Handle(out[0], session.api.backendFree, session.handle)
         super().__init__(session.what, session.handle, None)
         text = ffi.new("const char **")
@@ -51,15 +61,16 @@ class Backend(Resource):
         libraries: Libraries | None = None,
         log_level: str = "debug",
     ) -> Backend:
-        """Opens "CPU" or "HTP".  HTP needs a chip: ``soc`` by name, or ``soc_model`` by QNN's number.
+        """Opens "CPU", "HTP" or "IR".  HTP needs a chip: ``soc`` by name, or ``soc_model`` by QNN's number.
 
         ``libraries`` is by default the installed wheel; ``log_level`` the most talkative level kept, one of
         error, warning, info, verbose, debug.  Raises OpdbError (MissingExtra, QnnError) when it cannot.
         """
-        if name not in qnn_libraries.FILES:
-            raise OpdbError(
-                f"{name!r} is not a QNN backend that opdb drives; one of {', '.join(qnn_libraries.FILES)}"
-            )
+        if name not in qnn_libraries.BACKENDS:
+            known = ", ".join(qnn_libraries.BACKENDS)
+            raise OpdbError(f"{name!r} is not a QNN backend that opdb drives; one of {known}")
+        if name == "SAVER":  # it needs a folder first, else it writes into the current one
+            raise OpdbError("the SAVER backend records calls; opdb.runtime.qnn.saver.recording opens it")
         soc_model = soc_model_of(name, soc, soc_model)
         level = level_number(log_level)
         libraries = libraries or qnn_libraries.installed()
@@ -91,8 +102,21 @@ class Backend(Resource):
     def supported_operations(self) -> tuple[str, ...]:
         """The names of the ops that the library says it has, sorted, each once."""
         n, out = ffi.new("uint32_t *"), ffi.new("const QnnBackend_OperationName_t **")
-        self.session.call("list its ops", "backendGetSupportedOperations", self.pointer, n, out)
-        return tuple(sorted({native.text(out[0][i].name) for i in range(n[0])}))
+        with self.session.lock:  # the names are the backend's memory
+            self.session.call("list its ops", "backendGetSupportedOperations", self, n, out)
+            return tuple(sorted({native.text(out[0][i].name) for i in range(n[0])}))
+
+    def register_op_package(
+        self, library: Path | str, provider: str | None = None, target: str | None = None
+    ) -> OpPackage:
+        """Registers a library of custom ops until the backend is closed; its ops are validated and run like others.
+
+        ``provider`` is the name of its interface provider, by default that of libQnn<Name>.so by QNN's
+        convention; ``target`` as QNN has it.  Raises OpPackageError with the cure.
+        """
+        package = register(self, library, provider, target)
+        self.op_packages[package.name] = package
+        return package
 
     def has_capability(self, key: str) -> bool:
         """Whether the library has a property; ``key`` ex) QNN_PROPERTY_GRAPH_SUPPORT_SUBGRAPH."""
@@ -111,7 +135,7 @@ class Backend(Resource):
         arena = Arena()
         op = op_config(arena, config)
         session = self.session
-        code, log = session.ask(lib.opdb_qnn_validate, session.interface, self.pointer, op)
+        code, log = session.ask(lib.opdb_qnn_validate, session.interface, self, op)
         if code == 0:
             return VendorVerdict("accept", 0, error_name(0), warnings(log))
         return VendorVerdict("reject", code, error_name(code), log)
@@ -120,7 +144,58 @@ class Backend(Resource):
         """A new context, which holds graphs.  Raises QnnError."""
         return Context.create(self, options or ContextOptions())
 
-    def prepare(self, graph: QnnGraph, precision: str | None = None) -> Graph:
+    def load_context(
+        self, path: Path | str, *, allow_other_build: bool = False, profile: Profile | None = None
+    ) -> Context:
+        """The context that ``Context.save`` wrote.
+
+        Raises OpdbError with the file and the reason, before the library sees a byte, for a file that is damaged,
+        not opdb's, or made for another backend or SoC, or by another build of the library (unless
+        ``allow_other_build``: the library then decides); QnnError when the library refuses it.
+        """
+        return Context.load_file(self, path, allow_other_build=allow_other_build, profile=profile)
+
+    def load_raw_context(self, path: Path | str) -> Context:
+        """The context in a library's own binary, as other tools write it: nothing vouches for its bytes.
+
+        HTP accepts most damaged binaries, and QnnSystem may crash on one; ``opdb context show`` looks at it in
+        another process.  Raises OpdbError, QnnError.
+        """
+        return Context.load_raw(self, path)
+
+    def create_profile(self, level: str = "detailed") -> Profile:
+        """A profile to pass to calls; ``level`` is off, basic, detailed or, of HTP alone, linting.
+
+        Raises OpdbError for another level, QnnError.
+        """
+        return Profile(self, level)
+
+    def create_signal(self, timeout_us: int | None = None) -> Signal:
+        """A signal that aborts a call when it is triggered or, with ``timeout_us``, after that time.
+
+        Raises QnnError; with code 1000 on every library seen on x86, which have none.
+        """
+        return Signal.create(self, timeout_us)
+
+    def create_power(self, profile: str | None = None) -> Power:
+        """Power settings of the HTP device, set to one of power.PROFILES; see Power.
+
+        Raises OpdbError for a backend without, QnnError.
+        """
+        return Power.create(self, profile)
+
+    @property
+    def log_level(self) -> str:
+        """The most talkative level that the library logs; may be set at any time."""
+        return LEVELS[self.session.level]
+
+    @log_level.setter
+    def log_level(self, level: str) -> None:
+        self.session.set_log_level(level)
+
+    def prepare(
+        self, graph: QnnGraph, precision: str | None = None, *, profile: Profile | None = None
+    ) -> Graph:
         """Builds and finalizes a graph in a context of its own, which is released with it.
 
         ``precision="fp16"`` lets HTP compute float32 tensors in float16; other backends refuse it.
@@ -130,7 +205,7 @@ class Backend(Resource):
         options.check(self.name)
         context = self.create_context()
         try:
-            made = context.add_graph(graph, options)
+            made = context.add_graph(graph, options, profile=profile)
         except BaseException:
             context.close()
             raise

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import difflib
-import threading
 from pathlib import Path
 
 from opdb.errors import OpdbError
 from opdb.generated.constants.socs import SOCS
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.handles import Handle, Resource
-from opdb.runtime.qnn.native import Arena, CData, ffi, lib
+from opdb.runtime.qnn.identity import HardwareDevice
+from opdb.runtime.qnn.native import NULL, Arena, CData, ffi, lib
 from opdb.runtime.qnn.session import Session
 
-#: Open HTP devices: library -> (SoC number, how many).  See ``_claim``.
-_devices: dict[Path, tuple[int, int]] = {}
-_devices_lock = threading.Lock()
+#: The SoC numbers of the open HTP devices of each library; see ``_claim``.  The garbage collector may release a
+#: device anywhere: there is no lock, each change is one operation on a list.
+_devices: dict[Path, list[int]] = {}
 INVALID_CONFIG = 14001  # QNN_DEVICE_ERROR_INVALID_CONFIG: what the wrong layout of a configuration gives
 
 
@@ -34,13 +34,13 @@ class Device(Resource):
         try:
             pointer = _create(session, soc_model)
         except BaseException:
-            _release(path)
+            _release(path, soc_model)
             raise
         free = session.api.deviceFree
 
         def release(pointer: CData) -> None:
             free(pointer)
-            _release(path)
+            _release(path, soc_model)
 
         super().__init__(f"the device of {session.what}", Handle(pointer, release, session.handle), None)
 
@@ -52,7 +52,7 @@ def soc_model_of(backend: str, soc: str | None, soc_model: int | None) -> int | 
     """
     if backend != "HTP":
         if soc is not None or soc_model is not None:
-            raise OpdbError(f"the {backend} backend runs on this machine's processor; leave the SoC out")
+            raise OpdbError(f"the {backend} backend prepares for no chip; leave the SoC out")
         return None
     if soc is None and soc_model is None:
         raise OpdbError("the HTP backend needs a SoC, as it answers differently per chip; ex) soc='SM8650'")
@@ -69,20 +69,22 @@ def soc_model_of(backend: str, soc: str | None, soc_model: int | None) -> int | 
 
 
 def _create(session: Session, soc_model: int) -> CData:
-    """The device for a chip.  The layouts that the library may read are tried, the likeliest first."""
-    layouts = session.layouts("QnnHtpDevice_CustomConfig_t")
-    for i, layout in enumerate(layouts):
-        out = ffi.new("Qnn_DeviceHandle_t *")
+    """The device for a chip.  The layouts that libraries read are tried, this one's likeliest first."""
+    out = ffi.new("Qnn_DeviceHandle_t *")
+    first: QnnError | None = None
+    for layout in session.layouts("QnnHtpDevice_CustomConfig_t"):
         arena = Arena()
         configs = custom_config(arena, layout, soc_model)
         try:
             session.call("create its device", "deviceCreate", session.handle.pointer, configs, out)
         except QnnError as error:
-            if error.code == INVALID_CONFIG and i + 1 < len(layouts):
-                continue
-            raise
-        return out[0]
-    raise AssertionError("no layout")  # LAYOUTS has at least one per struct
+            if error.code != INVALID_CONFIG:
+                raise
+            first = first or error  # its reason is about the chip, that of the others about the layout
+        else:
+            return out[0]
+    assert first is not None  # LAYOUTS has at least one per struct
+    raise first
 
 
 def custom_config(arena: Arena, layout: str, soc_model: int) -> CData:
@@ -100,21 +102,51 @@ def custom_config(arena: Arena, layout: str, soc_model: int) -> CData:
     return arena.configs("QnnDevice_Config_t", config)
 
 
+def platform_info(session: Session) -> tuple[HardwareDevice, ...]:
+    """The devices of this machine in the library's words; () where it tells none (CPU answers 1000)."""
+    out = ffi.new("const QnnDevice_PlatformInfo_t **")
+    log = session.handle.pointer
+    code, _ = session.ask("deviceGetPlatformInfo", log, out)
+    if code or out[0] == NULL:
+        return ()
+    info = out[0].u.v1
+    htp = session.interface.backendId == lib.QNN_BACKEND_ID_HTP
+    found = tuple(_hardware_device(info.hwDevices[i].u.v1, htp) for i in range(info.numHwDevices))
+    session.ask("deviceFreePlatformInfo", log, out[0])
+    return found
+
+
+def _hardware_device(device: CData, htp: bool) -> HardwareDevice:
+    common = (device.deviceId, device.deviceType, device.numCores)
+    if not htp or device.deviceInfoExtension == NULL:
+        return HardwareDevice(*common)
+    extension = ffi.cast("QnnHtpDevice_DeviceInfoExtension_t *", device.deviceInfoExtension)
+    if extension.devType != lib.QNN_HTP_DEVICE_TYPE_ON_CHIP:
+        return HardwareDevice(*common)
+    chip = extension.u.onChipDevice
+    return HardwareDevice(
+        *common,
+        soc_model=chip.socModel,
+        arch=int(chip.arch),
+        vtcm_mb=chip.vtcmSize,
+        signed_pd=bool(chip.signedPdSupport),
+        dlbc=bool(chip.dlbcSupport),
+    )
+
+
 def _claim(path: Path, soc_model: int) -> None:
     """Refuses a second chip in one process: HTP validates for the device that was created last, whichever
     backend is asked (seen in the log of 2.47: "Set opvalidator socModel")."""
-    with _devices_lock:
-        model, n = _devices.get(path, (soc_model, 0))
-        if model != soc_model:
-            raise OpdbError(
-                f"HTP is open for SoC number {model} in this process; close it before opening {soc_model}, "
-                "or ask through opdb.probe.client.VendorWorker, which has a process per SoC"
-            )
-        _devices[path] = (model, n + 1)
+    models = _devices.setdefault(path, [])
+    models.append(soc_model)
+    other = next((model for model in list(models) if model != soc_model), None)
+    if other is not None:
+        models.remove(soc_model)
+        raise OpdbError(
+            f"HTP is open for SoC number {other} in this process; close it before opening {soc_model}, "
+            "or ask through opdb.probe.client.VendorWorker, which has a process per SoC"
+        )
 
 
-def _release(path: Path) -> None:
-    with _devices_lock:
-        model, n = _devices.pop(path)
-        if n > 1:
-            _devices[path] = (model, n - 1)
+def _release(path: Path, soc_model: int) -> None:
+    _devices[path].remove(soc_model)

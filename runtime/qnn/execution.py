@@ -11,12 +11,16 @@ from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import GraphTensor
 from opdb.op_config import ConfigError
+from opdb.runtime.qnn import handles
 from opdb.runtime.qnn.errors import QnnError
-from opdb.runtime.qnn.native import CODE, Arena, CData, lib
-from opdb.runtime.qnn.structs import array, set_data
+from opdb.runtime.qnn.native import CODE, NULL, CData, ffi, lib
+from opdb.runtime.qnn.structs import array
 
 if TYPE_CHECKING:
     from opdb.runtime.qnn.graph import Graph
+    from opdb.runtime.qnn.profile import Profile
+    from opdb.runtime.qnn.session import Session
+    from opdb.runtime.qnn.signal import Signal
 
 Array = np.ndarray[Any, Any]
 
@@ -33,68 +37,136 @@ class Execution:
         graph: Graph,
         inputs: Mapping[str, Any],
         outputs: Mapping[str, Array],
-        profile: CData,
-        signal: CData,
+        profile: Profile | None,
+        signal: Signal | None,
     ) -> None:
-        expected = [t.name for t in graph.inputs]
-        if set(inputs) != set(expected):
-            raise ConfigError(
-                f"this graph has the inputs {', '.join(expected)}; got {', '.join(inputs) or 'none'}"
-            )
-        if unknown := set(outputs) - {t.name for t in graph.outputs}:
-            raise ConfigError(f"this graph has no output {min(unknown)!r}")
         self.graph = graph
-        self.inputs = {
-            t.name: array(inputs[t.name], t.dtype, t.shape, f"input {t.name}") for t in graph.inputs
-        }
-        self.outputs = {t.name: _output(t, outputs.get(t.name)) for t in graph.outputs}
-        arena = Arena()
-        session = graph.session
-        self._session, self._handle, self._arena = session, graph._handle, arena
-        self._args = (
-            session.interface,
-            graph.pointer,
-            _structs(arena, graph, self.inputs),
-            len(self.inputs),
-            _structs(arena, graph, self.outputs),
-            len(self.outputs),
-            profile,
-            signal,
-            session.log_number,
-        )
+        self._call = Call(graph)
+        self._profile, self._signal = profile, signal
+        self.inputs, self.outputs = self._call.bind(inputs, outputs)
 
     def run(self) -> dict[str, Array]:
         """Executes the graph once and returns ``outputs``.
 
-        Raises QnnError when the library fails, OpdbError when the graph is closed.
+        Raises QnnError when the library fails, OpdbError when the graph, the profile or the signal is closed.
         """
-        with self._session.lock:
-            if not self._handle.alive:
-                raise OpdbError("this graph or its backend is closed; prepare it again")
-            code = lib.opdb_qnn_execute(*self._args) & CODE
-            if code:
-                log = self._session.take_log()
-                raise QnnError("execute the graph", code, log, self._session.message(code))
+        self._call.run(self._profile, self._signal)
         return self.outputs
 
 
-def _output(tensor: GraphTensor, given: Array | None) -> Array:
-    if given is None:
-        return array(None, tensor.dtype, tensor.shape, f"output {tensor.name}")
-    stored = np.dtype(BY_SHORT[tensor.dtype].numpy or "uint8")
-    if given.dtype != stored or given.shape != tensor.shape or not given.flags.c_contiguous:
-        raise ConfigError(
-            f"output {tensor.name}: wants a contiguous array of {stored} {list(tensor.shape)}, "
-            f"got {given.dtype} {list(given.shape)}"
+class Call:
+    """The structs of ``QnnGraph_execute`` for one graph, to which arrays are bound again and again.
+
+    It does not keep the graph alive.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._session = session = graph.session
+        self._handle = graph._handle
+        self._state = graph._state  # the structs point into its memory
+        self._inputs = [_End(graph, t, "input") for t in graph.inputs]
+        self._outputs = [_End(graph, t, "output") for t in graph.outputs]
+        self._names = {end.name for end in self._inputs}
+        self._kept: list[CData] = []
+        inputs, outputs = _structs(graph, self._inputs), _structs(graph, self._outputs)
+        self._args = (session.interface, graph.pointer, inputs, len(inputs), outputs, len(outputs))
+
+    def bind(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Points the structs at arrays, which stay alive; returns them, with those that had to be made."""
+        if inputs.keys() != self._names:
+            names = ", ".join(end.name for end in self._inputs)
+            raise ConfigError(f"this graph has the inputs {names}; got {', '.join(inputs) or 'none'}")
+        if outputs and (unknown := set(outputs) - {end.name for end in self._outputs}):
+            raise ConfigError(f"this graph has no output {min(unknown)!r}")
+        read = {end.name: end.taken(inputs[end.name]) for end in self._inputs}
+        written = {end.name: end.given(outputs.get(end.name)) for end in self._outputs}
+        self._kept = [end.point(read[end.name]) for end in self._inputs]
+        self._kept += [end.point(written[end.name]) for end in self._outputs]
+        return read, written
+
+    def unbind(self) -> None:
+        """Lets go of the arrays; ``bind`` must follow before ``run``."""
+        self._kept = []
+
+    def run(self, profile: Profile | None, signal: Signal | None) -> None:
+        session = self._session
+        with session.lock:
+            if not self._handle.alive:
+                raise OpdbError("this graph or its backend is closed; prepare it again")
+            code = CODE & lib.opdb_qnn_execute(
+                *self._args, pointer_of(profile, session), pointer_of(signal, session), session.log_number
+            )
+            # The library reads them again when it writes the context's binary (CPU 2.47, found by the sanitizer).
+            self._state.bound = [*self._state.bound, *self._kept] if code else self._kept
+            if code:
+                raise QnnError("execute the graph", code, session.take_log(), session.message(code))
+            if profile is not None:
+                profile.record("execute", self._state.name, self._state.ops)
+        if handles.dropped:
+            handles.sweep()
+
+
+class _End:
+    """One end of a graph: where its array goes, and what fits."""
+
+    def __init__(self, graph: Graph, tensor: GraphTensor, side: str) -> None:
+        self.name = tensor.name
+        self.where = f"{side} {tensor.name}"
+        self.dtype = tensor.dtype
+        self.stored = np.dtype(BY_SHORT[tensor.dtype].numpy or "uint8")
+        self.shape = tensor.shape
+        self.buffer: CData = NULL  # its Qnn_ClientBuffer_t; set by _structs
+
+    def fits(self, value: Any) -> bool:
+        return (
+            isinstance(value, np.ndarray)
+            and value.dtype == self.stored
+            and value.shape == self.shape
+            and value.flags.c_contiguous
         )
-    if not given.flags.writeable:
-        raise ConfigError(f"output {tensor.name}: the array is read-only")
-    return given
+
+    def taken(self, value: Any) -> Array:
+        """``value`` as the library reads it: itself where it is stored so."""
+        return value if self.fits(value) else array(value, self.dtype, self.shape, self.where)
+
+    def given(self, value: Array | None) -> Array:
+        """An array to write to: ``value`` or a new one."""
+        if value is None:
+            return array(None, self.dtype, self.shape, self.where)
+        if not self.fits(value):
+            ndarray = isinstance(value, np.ndarray)
+            raise ConfigError(
+                f"{self.where}: wants a contiguous array of {self.stored} {list(self.shape)}, "
+                f"got {f'{value.dtype} {list(value.shape)}' if ndarray else type(value).__name__}"
+            )
+        if not value.flags.writeable:
+            raise ConfigError(f"{self.where}: the array is read-only")
+        return value
+
+    def point(self, value: Array) -> CData:
+        """Points the struct at an array; returns what keeps the memory alive."""
+        memory = ffi.from_buffer(value)
+        self.buffer.data, self.buffer.dataSize = memory, value.nbytes
+        return memory
 
 
-def _structs(arena: Arena, graph: Graph, values: Mapping[str, Array]) -> CData:
-    memory = arena.new("Qnn_Tensor_t[]", len(values))
-    for i, (name, value) in enumerate(values.items()):
-        memory[i] = graph._state.structs[name][0]
-        set_data(memory[i], arena, value)
+def pointer_of(resource: Profile | Signal | None, session: Session) -> CData:
+    """What a call takes for a profile or a signal.  Raises OpdbError when it is closed or another backend's."""
+    if resource is None:
+        return NULL
+    if resource.session is not session:
+        raise OpdbError(
+            f"{resource.what} was given to a graph of another backend; make one of {session.what}"
+        )
+    return resource.pointer
+
+
+def _structs(graph: Graph, ends: list[_End]) -> CData:
+    memory = ffi.new("Qnn_Tensor_t[]", len(ends))
+    for i, end in enumerate(ends):
+        memory[i] = graph._state.structs[end.name][0]
+        memory[i].u.v1.memType = lib.QNN_TENSORMEMTYPE_RAW
+        end.buffer = memory[i].u.v1.u.clientBuf
     return memory

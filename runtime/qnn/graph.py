@@ -11,15 +11,19 @@ import numpy as np
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ConfigError, TensorConfig
-from opdb.runtime.qnn.errors import warnings
-from opdb.runtime.qnn.execution import Execution
+from opdb.runtime.qnn import ends
+from opdb.runtime.qnn.errors import QnnError, warnings
+from opdb.runtime.qnn.execution import Call, Execution, pointer_of
 from opdb.runtime.qnn.handles import Handle, Resource
 from opdb.runtime.qnn.native import NULL, Arena, CData, lib
+from opdb.runtime.qnn.op_package import node_error
 from opdb.runtime.qnn.session import Session
-from opdb.runtime.qnn.structs import fill_param, fill_tensor, op_config_of
+from opdb.runtime.qnn.structs import check_axis, fill_param, fill_tensor, op_config_of
 
 if TYPE_CHECKING:
     from opdb.runtime.qnn.context import Context
+    from opdb.runtime.qnn.profile import Profile
+    from opdb.runtime.qnn.signal import Signal
 
 ABSENT = TensorConfig("", "f32", (), "NULL")
 OPTIMIZATIONS = (1, 2, 3)
@@ -30,13 +34,15 @@ class GraphOptions:
     """How HTP prepares a graph; None leaves the choice to the library.
 
     ``precision="fp16"`` computes float32 tensors in float16.  ``optimization`` is 1 to 3, the effort of
-    finalization; ``vtcm_mb`` and ``hvx_threads`` what the graph may use of the chip.
+    finalization; ``vtcm_mb`` and ``hvx_threads`` what the graph may use of the chip.  ``dlc`` is the file that
+    IR, which needs it, writes when a graph is finalized; see opdb.runtime.qnn.ir.
     """
 
     precision: str | None = None
     optimization: int | None = None
     vtcm_mb: int | None = None
     hvx_threads: int | None = None
+    dlc: str | None = None
 
     def check(self, backend: str) -> None:
         """Raises OpdbError for a value that is none, or a backend that has no such choice."""
@@ -44,8 +50,11 @@ class GraphOptions:
             raise OpdbError(f"{self.precision!r} is not a precision; fp16 or none")
         if self.optimization not in (None, *OPTIMIZATIONS):
             raise OpdbError(f"{self.optimization!r} is not an optimization level; 1, 2 or 3")
-        chosen = next((name for name, value in vars(self).items() if value is not None), None)
-        if chosen and backend not in ("HTP", "SAVER"):
+        if backend == "IR" and self.dlc is None:  # without a path it writes into the current folder
+            raise OpdbError("the IR backend writes each graph to a file; opdb.runtime.qnn.ir.write_dlc does")
+        taken = {"HTP": {*vars(self)} - {"dlc"}, "IR": {"dlc"}}.get(backend, set())
+        chosen = next((n for n, value in vars(self).items() if value is not None and n not in taken), None)
+        if chosen:
             raise OpdbError(f"the {backend} backend has no {chosen} to choose; leave it out")
 
     def configs(self, arena: Arena) -> CData:
@@ -60,11 +69,22 @@ class GraphOptions:
             if option is not None:
                 custom = arena.new("QnnHtpGraph_CustomConfig_t *")
                 write(custom, option)
-                config = arena.new("QnnGraph_Config_t *")
-                config.option = lib.QNN_GRAPH_CONFIG_OPTION_CUSTOM
-                config.u.customConfig = custom
-                configs.append(config)
+                configs.append(_custom(arena, custom))
+        if self.dlc is not None:
+            ir = arena.new("QnnIrGraph_CustomConfig_t *")
+            ir.option = lib.QNN_IR_GRAPH_CONFIG_OPTION_SERIALIZATION
+            serialization = ir.u.serializationOption
+            serialization.serializationType = lib.QNN_IR_GRAPH_SERIALIZATION_TYPE_FLAT_BUFFER
+            serialization.outputPath = arena.text(self.dlc)
+            configs.append(_custom(arena, ir))
         return arena.configs("QnnGraph_Config_t", *configs)
+
+
+def _custom(arena: Arena, custom: CData) -> CData:
+    config = arena.new("QnnGraph_Config_t *")
+    config.option = lib.QNN_GRAPH_CONFIG_OPTION_CUSTOM
+    config.u.customConfig = custom
+    return config
 
 
 def _precision(custom: CData, value: Any) -> None:
@@ -116,6 +136,7 @@ class GraphState:
         self.absent: CData = NULL
         self.finalized = False
         self.log: tuple[str, ...] = ()
+        self.bound: list[CData] = []  # the arrays of the last execution
 
     @classmethod
     def of_binary(cls, name: str, interface: Interface) -> GraphState:
@@ -154,10 +175,11 @@ class Graph(Resource):
     def __init__(self, context: Context, state: GraphState, pointer: CData) -> None:
         self.name = state.name
         self.session: Session = context.session
-        self._state = state
+        self._state: GraphState = state
+        self._backend = context.backend.name
         self._owned: Context | None = None
         super().__init__(f"the graph {state.name}", Handle(pointer, None, context._handle), context)
-        self._execution: Execution | None = None
+        self._calls: list[Call] = []  # of ``execute``, to be used again
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
@@ -197,6 +219,7 @@ class Graph(Resource):
         self._open()
         if tensor.name in self._state.tensors:
             raise ConfigError(f"the graph {self.name} has a tensor {tensor.name!r} already")
+        check_axis(tensor, f"tensor {tensor.name}")
         self._state.keep(tensor, self._create(tensor.name, tensor))
         return self._state.tensors[tensor.name]
 
@@ -215,10 +238,13 @@ class Graph(Resource):
                 params[i].u.tensorParam = made[0]
                 state.structs[tensor] = made
         node = op_config_of(arena, op.op, op.package, op.name, inputs, params, outputs)
-        self.session.call(
-            f"add the node {op.name} ({op.op})",
-            lib.opdb_qnn_add_node, self.session.interface, self.pointer, node,
-        )  # fmt: skip
+        try:
+            self.session.call(
+                f"add the node {op.name} ({op.op})",
+                lib.opdb_qnn_add_node, self.session.interface, self, node,
+            )  # fmt: skip
+        except QnnError as error:
+            raise node_error(error, op) from None
         state.ops.append(op)
 
     def _open(self) -> None:
@@ -241,25 +267,28 @@ class Graph(Resource):
         return self._register(name, struct)
 
     def _register(self, name: str, struct: CData) -> CData:
-        self.session.call(f"create the tensor {name}", "tensorCreateGraphTensor", self.pointer, struct)
+        self.session.call(f"create the tensor {name}", "tensorCreateGraphTensor", self, struct)
         return struct
 
-    def finalize(self, *, profile: Resource | None = None, signal: Resource | None = None) -> None:
+    def finalize(self, *, profile: Profile | None = None, signal: Signal | None = None) -> None:
         """Prepares the graph for execution; nothing can be added afterwards.  Raises QnnError."""
         self._open()
-        log = self.session.call(
-            "finalize the graph", "graphFinalize", self.pointer, _pointer(profile), _pointer(signal)
-        )
-        self._state.log = warnings(log)
-        self._state.finalized = True
+        session = self.session
+        with session.lock:
+            handles = (pointer_of(h, session) for h in (profile, signal))
+            log = session.call("finalize the graph", "graphFinalize", self, *handles)
+            self._state.log = warnings(log)
+            self._state.finalized = True
+            if profile is not None:
+                profile.record("finalize", self.name, self._state.ops)
 
     def bind(
         self,
         inputs: Mapping[str, Any],
         outputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
         *,
-        profile: Resource | None = None,
-        signal: Resource | None = None,
+        profile: Profile | None = None,
+        signal: Signal | None = None,
     ) -> Execution:
         """Binds arrays to the ends of the graph, to be executed many times; see Execution.
 
@@ -267,25 +296,58 @@ class Graph(Resource):
         is stored as QNN stores it is read in place, any other is converted once.  ``outputs`` are written in
         place and made where they are missing.  Raises ConfigError for a missing, unknown or ill-fitting array.
         """
-        if self.closed:
-            raise OpdbError("this graph or its backend is closed; prepare it again")
-        if not self.finalized:
-            raise OpdbError(f"{self.what} is not finalized; call finalize() first")
-        return Execution(self, inputs, outputs or {}, _pointer(profile), _pointer(signal))
+        self._ready()
+        return Execution(self, inputs, outputs or {}, profile, signal)
 
     def execute(
         self,
         inputs: Mapping[str, Any],
         outputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
         *,
-        profile: Resource | None = None,
-        signal: Resource | None = None,
+        profile: Profile | None = None,
+        signal: Signal | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Runs the graph once: arrays by the name of the input -> arrays by the name of the output; see ``bind``.
 
         Raises QnnError when the library fails.
         """
-        return self.bind(inputs, outputs, profile=profile, signal=signal).run()
+        self._ready()
+        try:
+            call = self._calls.pop()  # one that no other thread is using
+        except IndexError:
+            call = Call(self)
+        try:
+            _, written = call.bind(inputs, outputs or {})
+            call.run(profile, signal)
+        finally:
+            call.unbind()
+            self._calls.append(call)
+        return written
+
+    def execute_real(
+        self, inputs: Mapping[str, Any], *, profile: Profile | None = None, signal: Signal | None = None
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """As ``execute``, with real numbers at the ends; see opdb.runtime.qnn.ends.
+
+        Inputs of quantised types are quantised by their encodings; outputs of quantised and float types come
+        as float32.  Whole numbers and truth values stay as they are.  Raises ConfigError for NaN, and for a
+        quantised end without an encoding.
+        """
+        known = {t.name: t for t in self.inputs}
+        stored = {
+            name: ends.to_stored(known[name], value, f"input {name}") if name in known else value
+            for name, value in inputs.items()
+        }
+        results = self.execute(stored, profile=profile, signal=signal)
+        return {t.name: ends.to_real(t, results[t.name], f"output {t.name}") for t in self.outputs}
+
+    def _ready(self) -> None:
+        if self.closed:
+            raise OpdbError("this graph or its backend is closed; prepare it again")
+        if not self.finalized:
+            raise OpdbError(f"{self.what} is not finalized; call finalize() first")
+        if self._backend == "IR":
+            raise OpdbError("the IR backend executes nothing; prepare the graph on CPU or HTP")
 
     def owns(self, context: Context) -> None:
         """Makes ``context`` part of this graph: it is released with it."""
@@ -296,7 +358,3 @@ class Graph(Resource):
         super().close()
         if self._owned is not None:
             self._owned.close()
-
-
-def _pointer(resource: Resource | None) -> CData:
-    return NULL if resource is None else resource.pointer

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -11,12 +13,18 @@ from typing import Any, Self
 from opdb.errors import OpdbError
 from opdb.runtime.qnn.native import CData
 
+#: Handles that nothing refers to and whose library was busy in another thread; see ``Handle.drop``.
+dropped: deque[Handle] = deque()
+#: How long the end of the process waits for a library that is busy.
+EXIT_SECONDS = 5.0
+
 
 class Handle:
     """One handle of the vendor's, with those that were made from it.
 
     It is released once, after all that was made from it, newest first.  ``lock`` is its library's: nothing is
-    released while another thread is inside the library.
+    released while another thread is inside the library.  ``keep`` is kept alive until the release: memory that
+    the library may read.
     """
 
     def __init__(
@@ -25,22 +33,28 @@ class Handle:
         release: Callable[[CData], object] | None,
         parent: Handle | None,
         lock: threading.RLock | None = None,
+        keep: object = None,
     ) -> None:
         self.pointer = pointer
         self.alive = True
         self.lock: threading.RLock = lock or (parent.lock if parent else threading.RLock())
         self._release = release
         self._parent = parent
+        self._keep = keep
+        self._closing = False
         self._children: list[Handle] = []
         if parent is not None:
             with self.lock:
+                if parent._closing:
+                    raise OpdbError("what this was made from is closed; make a new one")
                 parent._children.append(self)
 
     def close(self) -> None:
         """Releases what was made from this handle, then the handle; nothing the second time."""
         with self.lock:
-            if not self.alive:
+            if self._closing:  # also when the garbage collector comes here in the middle of this method
                 return
+            self._closing = True
             for child in reversed(list(self._children)):
                 child.close()
             self.alive = False
@@ -48,6 +62,42 @@ class Handle:
                 self._parent._children.remove(self)
             if self._release is not None:
                 self._release(self.pointer)
+            self._keep = None
+
+    def drop(self) -> None:
+        """``close`` for the garbage collector, which may run anywhere, also inside a call into a library.
+
+        It never waits for another thread, which could wait for this one: if the library is busy, the handle is
+        released after a later call into any library, or at exit.
+        """
+        if self.lock.acquire(blocking=False):
+            try:
+                self.close()
+            finally:
+                self.lock.release()
+        else:
+            dropped.append(self)
+
+
+def sweep() -> None:
+    """Releases what was dropped while its library was busy."""
+    for _ in range(len(dropped)):
+        try:
+            handle = dropped.popleft()
+        except IndexError:  # another thread sweeps too
+            return
+        handle.drop()
+
+
+@atexit.register  # runs after the finalizers of what is open at exit: weakref registers its hook later
+def _sweep_at_exit() -> None:
+    while dropped:
+        handle = dropped.popleft()
+        if handle.lock.acquire(timeout=EXIT_SECONDS):
+            try:
+                handle.close()
+            finally:
+                handle.lock.release()
 
 
 class Resource:
@@ -63,7 +113,7 @@ class Resource:
         self.what = what  # for messages; ex) "the HTP backend"
         self._handle = handle
         self._owner = owner
-        self._finalizer = weakref.finalize(self, handle.close)
+        self._finalizer = weakref.finalize(self, handle.drop)
 
     @property
     def closed(self) -> bool:
@@ -71,14 +121,18 @@ class Resource:
 
     @property
     def pointer(self) -> CData:
-        """QNN's handle.  Raises OpdbError when it is released."""
+        """QNN's handle.  Raises OpdbError when it is released.
+
+        Another thread may close this at any time: pass the Resource itself to ``Session.call``, which takes the
+        pointer when no other thread is inside the library, or hold the session's lock.
+        """
         if not self._handle.alive:
             raise OpdbError(f"{self.what} is closed; make a new one")
         return self._handle.pointer
 
     def close(self) -> None:
         """Releases this and everything that was made from it; safe to repeat, from any thread."""
-        self._finalizer()
+        self._finalizer.detach()
         self._handle.close()
 
     def __enter__(self) -> Self:

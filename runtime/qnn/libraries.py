@@ -1,51 +1,110 @@
-"""Where QNN's libraries are: the wheel onnxruntime-qnn, or a folder that the user names.
+"""Where QNN's libraries are: the wheel onnxruntime-qnn, folders that the user names, versions that opdb unpacked.
 
-Nothing is loaded here, and onnxruntime is never imported.
+Nothing is loaded here, and onnxruntime is never imported; ``Libraries.identity`` asks in a child process.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from opdb.errors import MissingExtra, OpdbError
+from opdb.files import data_folder
+from opdb.runtime.qnn import identity
 
 PACKAGE = "onnxruntime-qnn"
-#: The backends that opdb drives and their libraries on Linux.
-FILES = {"CPU": "libQnnCpu.so", "HTP": "libQnnHtp.so"}
+WITH_CPU = "2.3.0"  # the last version of the wheel with the CPU library
+#: The libraries that opdb drives, on Linux.
+FILES = {
+    "CPU": "libQnnCpu.so",
+    "HTP": "libQnnHtp.so",
+    "SAVER": "libQnnSaver.so",
+    "IR": "libQnnIr.so",
+    "GPU": "libQnnGpu.so",
+    "SYSTEM": "libQnnSystem.so",
+}
+#: Those of them that are backends; libQnnSystem.so reads context binaries.
+BACKENDS = tuple(name for name in FILES if name != "SYSTEM")
+#: Why ``QnnBackend_create`` of the GPU answers 4000 on x86-64.  With the tuning mode that its log asks for it
+#: answers 4012, "Could not connect to 127.0.0.1:22598", "Invalid connection to TargetServer" (2.47, 2.51).
+GPU_REFUSAL = (
+    "on x86-64 the GPU library starts in tuning mode only, which needs a connection to a target server"
+)
+#: Folders to search besides the installed wheel, separated as in PATH.
+VARIABLE = "OPDB_QNN_LIBRARIES"
+HOST = "x86_64-linux-clang"  # an SDK's name of the folder for this kind of machine
+_BUNDLED = "onnxruntime_qnn"  # the wheel's package, which holds the libraries
 
 
 @dataclass(frozen=True)
 class Libraries:
-    """A folder with QNN's libraries.  ``package`` and ``version`` of the wheel; "" for a plain folder."""
+    """A folder with QNN's libraries.
+
+    ``package`` and ``version`` of the wheel; "" for a plain folder.  ``source``: how it was found.
+    """
 
     folder: Path
     package: str = ""
     version: str = ""
+    source: str = field(default="", compare=False)
 
     def path(self, backend: str) -> Path:
-        """The library of a backend.  Raises OpdbError when this folder does not hold it."""
+        """The library of a backend, or of SYSTEM.  Raises OpdbError when this folder does not hold it."""
         if backend not in FILES:
-            raise OpdbError(f"{backend!r} is not a QNN backend that opdb drives; one of {', '.join(FILES)}")
+            raise OpdbError(
+                f"{backend!r} is not a QNN backend that opdb drives; one of {', '.join(BACKENDS)}"
+            )
         path = self.folder / FILES[backend]
         if not path.is_file():
             raise OpdbError(f"{path}: no such library; {self._cure(backend)}")
         return path
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Which of FILES are in the folder."""
+        return tuple(name for name, file in FILES.items() if (self.folder / file).is_file())
 
     def sha256(self, backend: str) -> str:
         """The SHA-256 of a backend's library, in hexadecimal."""
         path = self.path(backend)
         return _sha256(path, path.stat().st_mtime_ns)
 
+    def identity(self, backend: str) -> identity.Identity:
+        """What a library says of itself, asked in a child process.  Raises OpdbError when it says nothing."""
+        return identity.ask(backend, self.path(backend))
+
+    def qnn_version(self) -> str:
+        """QNN's version in the build id of the first library that tells one; ex) 2.47.0.  "" if none does."""
+        for backend in sorted(self.present, key=lambda name: (self.folder / FILES[name]).stat().st_size):
+            try:
+                if version := self.identity(backend).qnn_version:
+                    return version
+            except OpdbError:
+                continue  # the next one may open
+        return ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.package, self.version))) or str(self.folder)
+
     def _cure(self, backend: str) -> str:
         if not self.package:
             return "name the folder that holds QNN's libraries for this machine"
-        if backend == "CPU":
-            return f"{self.package} {self.version} has no CPU library, 2.3.0 has: pip install 'opdb[qnn]'"
-        return f"install {self.package} again: pip install --force-reinstall 'opdb[qnn]'"
+        if backend == "CPU" and self.version != WITH_CPU:
+            return (
+                f"{self.package} {self.version} has no CPU library, {WITH_CPU} has: pip install 'opdb[qnn]'"
+                f", or beside this one: opdb libraries install {WITH_CPU}"
+            )
+        if self.source == "installed":
+            return f"install {self.package} again: pip install --force-reinstall 'opdb[qnn]'"
+        return (
+            f"unpack {self.package} again: remove {self.folder.parent}, opdb libraries install {self.version}"
+        )
 
 
 def installed() -> Libraries:
@@ -54,19 +113,106 @@ def installed() -> Libraries:
         distribution = importlib.metadata.distribution(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         raise MissingExtra(f"{PACKAGE} (QNN's libraries)", "qnn") from None
-    folder = Path(str(distribution.locate_file("onnxruntime_qnn")))
-    return Libraries(folder, PACKAGE, distribution.version)
+    folder = Path(str(distribution.locate_file(_BUNDLED)))
+    return Libraries(folder, PACKAGE, distribution.version, "installed")
 
 
-def in_folder(folder: Path | str) -> Libraries:
-    """The libraries in a folder: an unpacked wheel, or lib/x86_64-linux-clang of an SDK.
+def in_folder(folder: Path | str, source: str = "named") -> Libraries:
+    """The libraries in a folder: an unpacked wheel or its ``onnxruntime_qnn``, an SDK or its lib/x86_64-linux-clang.
 
-    Raises OpdbError when there is no such folder.
+    Raises OpdbError when there is no such folder, and for a wheel that is not unpacked.
     """
-    path = Path(folder).resolve()
+    path = Path(folder).expanduser().resolve()
+    if path.suffix == ".whl" and path.is_file():
+        raise OpdbError(f"{folder}: this wheel has to be unpacked first: opdb libraries install {folder}")
     if not path.is_dir():
         raise OpdbError(f"{folder}: no such folder; name the folder that holds QNN's libraries")
-    return Libraries(path)
+    for inner in (path / _BUNDLED, path / "lib" / HOST):
+        if inner.is_dir():
+            path = inner
+            break
+    return Libraries(path, *_distribution(path), source)
+
+
+def discover(problems: list[str] | None = None) -> tuple[Libraries, ...]:
+    """All libraries of this machine, each folder once: the installed wheel, the folders of OPDB_QNN_LIBRARIES,
+    the SDK at QNN_SDK_ROOT, the versions of ``opdb libraries install``.
+
+    What is wrong with a place is added to ``problems``, or raised as OpdbError where that is None.
+    """
+    found: dict[Path, Libraries] = {}
+    for place, source in _places():
+        try:
+            libraries = installed() if place is None else in_folder(place, source)
+            if not libraries.present:
+                raise OpdbError(f"{libraries.folder}: none of {', '.join(FILES.values())} is in this folder")
+        except MissingExtra:
+            continue
+        except OpdbError as error:
+            if problems is None:
+                raise OpdbError(f"{source}: {error}") from None
+            problems.append(f"{source}: {error}")
+        else:
+            found.setdefault(libraries.folder.resolve(), libraries)
+    return tuple(found.values())
+
+
+def find(wanted: str) -> Libraries:
+    """The libraries of a version or in a folder: "2.51" or "2.47.0" of QNN, "2.7.0" of the wheel, a path.
+
+    Of several places with the same version the first of ``discover`` is taken.  Raises OpdbError with a list of
+    what there is.
+    """
+    if not re.fullmatch(r"\d+(\.\d+)*", wanted):
+        libraries = in_folder(wanted)
+        if not libraries.present:
+            raise OpdbError(f"{wanted}: none of {', '.join(FILES.values())} is in this folder")
+        return libraries
+    problems: list[str] = []
+    here = discover(problems)
+    matches = [each for each in here if _covers(wanted, each.version)]
+    matches = matches or [each for each in here if _covers(wanted, each.qnn_version())]
+    versions = {each.qnn_version() for each in matches}
+    if len(versions) == 1:
+        return matches[0]
+    listed = ", ".join(f"QNN {each.qnn_version() or '?'} ({each})" for each in matches or here) or "none"
+    if matches:
+        raise OpdbError(f"{wanted!r} is the version of several QNN libraries; name one of: {listed}")
+    wrong = "".join(f"; {problem}" for problem in problems)
+    raise OpdbError(
+        f"no QNN libraries of version {wanted} are here; there are: {listed}; "
+        f"'opdb libraries install VERSION' adds a version of {PACKAGE}{wrong}"
+    )
+
+
+def unpacked_folder() -> Path:
+    """Where ``opdb libraries install`` puts versions, a folder for each."""
+    return data_folder() / "qnn-libraries"
+
+
+def _places() -> Iterator[tuple[str | Path | None, str]]:
+    """Where to look, and whose word it is; None for the installed wheel."""
+    yield None, "installed"
+    for folder in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+        yield folder, VARIABLE
+    if root := os.environ.get("QNN_SDK_ROOT"):
+        yield Path(root, "lib", HOST), "QNN_SDK_ROOT"
+    for unpacked in sorted(unpacked_folder().glob(f"{PACKAGE}-*")):
+        yield unpacked, "opdb libraries"
+
+
+def _distribution(folder: Path) -> tuple[str, str]:
+    """Package and version of an unpacked wheel, from the metadata beside its package's folder."""
+    beside = list(folder.parent.glob(f"{folder.name}-*.dist-info"))
+    if len(beside) != 1:
+        return "", ""
+    metadata = importlib.metadata.PathDistribution(beside[0]).metadata
+    return metadata["Name"] or "", metadata["Version"] or ""
+
+
+def _covers(wanted: str, version: str) -> bool:
+    """Whether a version is the wanted one, or begins with it; ex) 2.51 covers 2.51.0, not 2.5.1."""
+    return f"{version}.".startswith(f"{wanted}.")
 
 
 @lru_cache(maxsize=16)

@@ -14,6 +14,14 @@ enum { OPDB_QNN_MAX_LOGS = 16, OPDB_QNN_LOG_BYTES = 262144 };
  * reason in `why` (at most `size` bytes with the NUL) when it cannot. */
 const QnnInterface_t *opdb_qnn_open(const char *path, char *why, size_t size);
 
+/* The same for libQnnSystem.so, which reads context binaries. */
+const QnnSystemInterface_t *opdb_qnn_open_system(const char *path, char *why, size_t size);
+
+/* Calls QnnSaver_initialize, which the library at `path` has outside its interface.  Returns its error code,
+ * or 1000 (not supported) and a reason in `why` where there is no such library or function. */
+Qnn_ErrorHandle_t opdb_qnn_saver_initialize(const char *path, const QnnSaver_Config_t **configs, char *why,
+                                            size_t size);
+
 /* Creates a log handle with a buffer of its own.  `level` is the most talkative QnnLog_Level_t wanted.
  * `log` receives the number of the buffer, or -1 if all OPDB_QNN_MAX_LOGS are taken (the result is then
  * 1010, resource unavailable). */
@@ -23,6 +31,13 @@ Qnn_ErrorHandle_t opdb_qnn_log_create(const QnnInterface_t *qnn, int level, int 
 /* Moves what was logged since the last call into `out`, at most `size` bytes: per line one byte with the
  * level, the text, a NUL.  Returns the number of bytes; `dropped` receives the lines that had no room. */
 size_t opdb_qnn_log_take(int log, char *out, size_t size, size_t *dropped);
+
+/* Opens the op package at `path`, which a backend has registered, for the rest of the process: its name and
+ * its ops, which live as long.  Backends never call a package's logInitialize (QNN 2.47), so opdb does: what
+ * a package logs goes to the buffer that the calling thread emptied last.  Returns false and a reason in
+ * `why` when it cannot. */
+bool opdb_qnn_package_open(const char *path, const char *provider, const char **name, const char ***ops,
+                           uint32_t *num_ops, char *why, size_t size);
 
 /* Gives the buffer back; its log handle must have been freed. */
 void opdb_qnn_log_release(int log);

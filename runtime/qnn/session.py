@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from opdb.errors import OpdbError
 from opdb.generated.constants.qnn_layouts import LAYOUTS, SINCE
-from opdb.runtime.qnn import native
+from opdb.runtime.qnn import handles, native
 from opdb.runtime.qnn.errors import LEVELS, QnnError
-from opdb.runtime.qnn.handles import Handle
+from opdb.runtime.qnn.handles import Handle, Resource
 from opdb.runtime.qnn.native import CODE, NULL, CData, ffi, lib
 
 #: One lock for each library: sessions of one library share a logger inside it, and its lines could go to another
 #: session's call (seen on HTP 2.47 with two backends and five threads).  Key: the address of the interface.
 _locks: dict[int, threading.RLock] = {}
+DEBUG = 5  # QNN_LOG_LEVEL_DEBUG
 NOT_SUPPORTED = 1000  # QNN_COMMON_ERROR_NOT_SUPPORTED
 
 
@@ -39,6 +41,7 @@ class Session:
         self.lock = _locks.setdefault(int(ffi.cast("uintptr_t", self.interface)), threading.RLock())
         self._lines = ffi.new("char[]", lib.OPDB_QNN_LOG_BYTES)
         self._dropped = ffi.new("size_t *")
+        self.level = log_level  # QNN's number of the most talkative level
         self.handle = self._create_log(log_level)
 
     def _create_log(self, level: int) -> Handle:
@@ -65,17 +68,29 @@ class Session:
         return (since is None or self.core_api[:2] >= since) and getattr(self.api, name) != NULL
 
     def layouts(self, struct: str) -> tuple[str, ...]:
-        """The C types in which this library may read ``struct``, the likeliest first; see LAYOUTS."""
+        """The C types in which a library may read ``struct``, this one's likeliest first; see LAYOUTS."""
         api = self.core_api[:2]
         rows = LAYOUTS[struct]
         known = [
             r for r in rows if (r.since is None or api >= r.since) and (r.until is None or api <= r.until)
         ]
-        return tuple(r.struct for r in known or reversed(rows))
+        return tuple(dict.fromkeys(r.struct for r in (*known, *reversed(rows))))
 
     def set_log_level(self, level: str) -> None:
         """Changes the most talkative level that the library logs; one of LEVELS."""
-        self.call("set its log level", "logSetLogLevel", self.handle.pointer, log_level(level))
+        number = log_level(level)
+        self.call("set its log level", "logSetLogLevel", self.handle.pointer, number)
+        self.level = number
+
+    @contextmanager
+    def at_debug(self) -> Iterator[None]:
+        """Everything is logged meanwhile.  The lock must be held."""
+        before = self.level
+        self.ask("logSetLogLevel", self.handle.pointer, DEBUG)
+        try:
+            yield
+        finally:
+            self.ask("logSetLogLevel", self.handle.pointer, before)
 
     def call(self, stage: str, function: str | Callable[..., Any], *args: Any) -> tuple[str, ...]:
         """Calls a QNN function; returns what it logged.  Raises QnnError(stage) for an error code."""
@@ -87,7 +102,8 @@ class Session:
     def ask(self, function: str | Callable[..., Any], *args: Any) -> tuple[int, tuple[str, ...]]:
         """Calls a QNN function by its name in the interface, or a C function of opdb's.
 
-        Returns its error code (0: none; 1000, not supported, where the library does not have it) and what was
+        A Resource among ``args`` stands for its pointer, which is taken while no other thread can close it.
+        Returns the error code (0: none; 1000, not supported, where the library does not have it) and what was
         logged.
         """
         if isinstance(function, str):
@@ -99,9 +115,13 @@ class Session:
         with self.lock:
             if not self.handle.alive:
                 raise OpdbError(f"{self.what} is closed; open it again")
+            pointers = [arg.pointer if isinstance(arg, Resource) else arg for arg in args]
             self.take_log()
-            code = int(target(*args)) & CODE
-            return code, self.take_log()
+            code = int(target(*pointers)) & CODE
+            log = self.take_log()
+        if handles.dropped:
+            handles.sweep()
+        return code, log
 
     def message(self, code: int) -> str:
         """The library's own words for an error code; "" if it has none."""

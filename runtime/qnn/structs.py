@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from opdb.dtypes import BY_SHORT
 from opdb.graph import GraphTensor
-from opdb.op_config import ConfigError, OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.op_config import ENCODINGS, ConfigError, OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.runtime.qnn.native import NULL, Arena, CData, lib
 
 MAX_BYTES = 2**32 - 1  # Qnn_ClientBuffer_t.dataSize is 32 bits
@@ -94,56 +95,119 @@ def set_data(out: CData, arena: Arena, values: np.ndarray[Any, Any]) -> None:
 
 
 def fill_quant(out: CData, arena: Arena, quant: Quant | None, shape: tuple[int, ...], where: str) -> None:
-    """Writes a Qnn_QuantizeParams_t for a tensor of ``shape``; None: undefined."""
+    """Writes a Qnn_QuantizeParams_t for a tensor of ``shape``; None: undefined.
+
+    Raises ConfigError for what the struct cannot hold, and for arrays shorter than the library would read.
+    """
     if quant is None:
         out.encodingDefinition = lib.QNN_DEFINITION_UNDEFINED
         out.quantizationEncoding = lib.QNN_QUANTIZATION_ENCODING_UNDEFINED
         return
+    if quant.encoding not in ENCODINGS:
+        raise ConfigError(f"{where}.quant.encoding: {quant.encoding!r} is not one of {', '.join(ENCODINGS)}")
     out.encodingDefinition = lib.QNN_DEFINITION_DEFINED
     out.quantizationEncoding = getattr(lib, f"QNN_QUANTIZATION_ENCODING_{quant.encoding}")
     offsets = quant.offset or (0,) * len(quant.scale)
     if not quant.scale or len(quant.scale) != len(offsets):
         raise ConfigError(f"{where}.quant: {len(quant.scale)} scales and {len(quant.offset)} offsets")
     try:
-        _fill_encoding(out.u, arena, quant, list(quant.scale), list(offsets), shape, where)
+        _fill_encoding(out.u, arena, replace(quant, offset=offsets), shape, f"{where}.quant")
     except OverflowError as error:
         raise ConfigError(f"{where}.quant: {error}") from None
 
 
-def _fill_encoding(
-    out: CData,
-    arena: Arena,
-    quant: Quant,
-    scales: list[float],
-    offsets: list[int],
-    shape: tuple[int, ...],
-    where: str,
-) -> None:
-    pairs = [{"scale": s, "offset": o} for s, o in zip(scales, offsets, strict=True)]
-    axis, bits = quant.axis or 0, quant.bits or 0
+def _fill_encoding(out: CData, arena: Arena, quant: Quant, shape: tuple[int, ...], where: str) -> None:
+    scales, offsets = quant.scale, quant.offset
     match quant.encoding:
         case "SCALE_OFFSET":
-            out.scaleOffsetEncoding = pairs[0]
+            _expect(len(scales), 1, "scales for one tensor", where)
+            out.scaleOffsetEncoding = {"scale": scales[0], "offset": offsets[0]}
         case "AXIS_SCALE_OFFSET":
-            memory = arena.new("Qnn_ScaleOffset_t[]", pairs)
-            out.axisScaleOffsetEncoding = {"axis": axis, "numScaleOffsets": len(pairs), "scaleOffset": memory}
+            out.axisScaleOffsetEncoding = {
+                "axis": quant.axis or 0,
+                "numScaleOffsets": len(scales),
+                "scaleOffset": _pairs(arena, quant),
+            }
         case "BW_SCALE_OFFSET":
-            out.bwScaleOffsetEncoding = {"bitwidth": bits, **pairs[0]}
+            _expect(len(scales), 1, "scales for one tensor", where)
+            out.bwScaleOffsetEncoding = {
+                "bitwidth": quant.bits or 0,
+                "scale": scales[0],
+                "offset": offsets[0],
+            }
         case "BW_AXIS_SCALE_OFFSET":
-            e = out.bwAxisScaleOffsetEncoding
-            e.bitwidth, e.axis, e.numElements = bits, axis, len(scales)
-            e.scales, e.offsets = arena.new("float[]", scales), arena.new("int32_t[]", offsets)
+            _fill_columns(out.bwAxisScaleOffsetEncoding, arena, quant)
         case "BLOCK":
             sizes = quant.block_size
             if len(sizes) != len(shape) or any(b < 1 for b in sizes):
-                raise ConfigError(f"{where}.quant.block_size: one size per dimension, got {list(sizes)}")
+                raise ConfigError(f"{where}.block_size: one size per dimension, got {list(sizes)}")
             blocks = math.prod(-(-d // b) for d, b in zip(shape, sizes, strict=True))
-            if blocks != len(pairs):  # the struct has no count: the library would read past the end
-                raise ConfigError(f"{where}.quant: {len(pairs)} scales for {blocks} blocks")
+            _expect(len(scales), blocks, f"scales for {blocks} blocks", where)
             out.blockEncoding.blockSize = arena.new("uint32_t[]", list(sizes))
-            out.blockEncoding.scaleOffset = arena.new("Qnn_ScaleOffset_t[]", pairs)
-        case other:
-            raise ConfigError(f"{where}.quant: opdb does not pass the encoding {other} to a library yet")
+            out.blockEncoding.scaleOffset = _pairs(arena, quant)
+        case "BLOCKWISE_EXPANSION":
+            out.blockwiseExpansion = _expansion(arena, quant, shape, where)
+        case "VECTOR":
+            out.vectorEncoding = _vectors(arena, quant, where)
+
+
+def check_axis(tensor: GraphTensor, where: str) -> None:
+    """Refuses a graph tensor whose scales along an axis are not one for each slice.
+
+    CPU and HTP 2.47 accept 1 scale for 32 slices, in validation and in a graph, and compute something else.
+    """
+    quant = tensor.quant
+    if quant is None or quant.encoding not in ("AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET"):
+        return
+    axis = quant.axis or 0
+    if not 0 <= axis < len(tensor.shape):
+        raise ConfigError(f"{where}.quant.axis: {axis}, of a tensor of rank {len(tensor.shape)}")
+    _expect(len(quant.scale), tensor.shape[axis], f"scales along the axis {axis}", f"{where}.quant")
+
+
+def _expect(n: int, expected: int, what: str, where: str) -> None:
+    """Where a struct has no count, the library would read past the end of a shorter array."""
+    if n != expected:
+        raise ConfigError(f"{where}: {n} {what}; expected {expected}")
+
+
+def _pairs(arena: Arena, quant: Quant) -> CData:
+    return arena.new("Qnn_ScaleOffset_t[]", list(zip(quant.scale, quant.offset, strict=True)))
+
+
+def _fill_columns(out: CData, arena: Arena, quant: Quant) -> None:
+    """Writes a Qnn_BwAxisScaleOffset_t."""
+    out.bitwidth, out.axis, out.numElements = quant.bits or 0, quant.axis or 0, len(quant.scale)
+    out.scales, out.offsets = arena.new("float[]", quant.scale), arena.new("int32_t[]", quant.offset)
+
+
+def _expansion(arena: Arena, quant: Quant, shape: tuple[int, ...], where: str) -> CData:
+    blocks, axis = quant.blocks, quant.axis or 0
+    if blocks is None:
+        raise ConfigError(f"{where}.blocks: missing; BLOCKWISE_EXPANSION has a scale for each block")
+    if not 0 <= axis < len(shape):
+        raise ConfigError(f"{where}.axis: {axis}, of a tensor of rank {len(shape)}")
+    n, size = shape[axis], blocks.storage
+    _expect(len(quant.scale), n, f"scales along the axis {axis}", where)
+    _expect(len(blocks.scales), n * blocks.per_axis, "block scales", f"{where}.blocks.scales")
+    out = arena.new("Qnn_BlockwiseExpansion_t *")
+    out.axis, out.scaleOffsets = axis, _pairs(arena, quant)
+    out.numBlocksPerAxis, out.blockScaleBitwidth = blocks.per_axis, blocks.bits
+    out.blockScaleStorageType = getattr(lib, f"QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_{size}")
+    setattr(out.u, f"blocksScale{size}", arena.new(f"uint{size}_t[]", blocks.scales))
+    return out
+
+
+def _vectors(arena: Arena, quant: Quant, where: str) -> CData:
+    vector = quant.vector
+    if vector is None:
+        raise ConfigError(f"{where}.vector: missing; VECTOR has the layout of its code book")
+    out = arena.new("Qnn_VectorEncoding_t *")
+    _fill_columns(out.bwAxisScaleOffset, arena, quant)
+    out.rowsPerBlock, out.columnsPerBlock = vector.rows_per_block, vector.columns_per_block
+    out.vectorDimension, out.vectorStride = vector.dimension, vector.stride
+    out.indexBitwidth = vector.index_bits
+    return out
 
 
 def fill_param(out: CData, arena: Arena, param: ParamConfig, name: str, where: str) -> None:

@@ -14,7 +14,10 @@ from .conftest import ROOT, Run
 
 COMMANDS = (
     "init", "sync", "lint", "add-op", "generate", "query", "show", "explain", "doctor", "validate", "check",
-    "conformance run", "conformance report", "executorch env", "executorch table", "demo",
+    "compile", "run",
+    "conformance run", "conformance report", "executorch env", "executorch table", "libraries install", "libraries list",
+    "context show", "context check", "demo",
+    "package qnn",
     "db upgrade", "db check", "db dump", "db restore",
 )  # fmt: skip
 
@@ -66,7 +69,8 @@ print(sorted(set(sys.modules) & {heavy!r}), file=sys.stderr)
 def test_init_then_query(loaded: Run) -> None:
     rows = json.loads(loaded("query", "ops", "--json").stdout)
     assert [r["op"] for r in rows][:2] == ["Concat", "Conv2d"]
-    assert len(rows) == 14
+    assert len(rows) == len(list((ROOT / "specs" / "ops").glob("*.yaml")))
+    assert {r["package"] for r in rows} == {"qti.aisw", "OpdbCustom"}
     assert loaded("query", "ops", "--format", "csv", "--columns", "op").stdout.splitlines()[:2] == [
         "op",
         "Concat",

@@ -85,6 +85,9 @@ def test_every_documented_name_is_here(ours: types.ModuleType) -> None:
 
 def test_specs_and_documents_agree_on_names_and_values(full: Catalog) -> None:
     for name, op in full.ops.items():
+        if op.package != constants.PACKAGE:
+            assert name not in reference.documented_ops(), name
+            continue
         documented = {p.name: dict(p.enum) for p in reference.documented_op(name).params}
         assert {n: p.enum for n, p in op.params.items()}.items() <= documented.items(), name
 

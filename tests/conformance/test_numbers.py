@@ -36,6 +36,9 @@ def computed(catalog: Catalog, made: CaseSet) -> list[tuple[Case, ResultRecord]]
 
 def test_kernels_equal_pytorch_on_every_sample(op: str, catalog: Catalog, case_set: Cases) -> None:
     results = computed(catalog, case_set(op))
+    if catalog.ops[op].kernel is None:
+        assert not results
+        return
     wrong = [f"{c.id}: {r.detail}" for c, r in results if r.matches not in ("yes", "unknown")]
     assert not wrong, "\n".join(wrong)
     matched = {c.id.split("-")[1] for c, r in results if r.matches == "yes"}

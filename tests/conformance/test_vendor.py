@@ -70,7 +70,8 @@ def test_numbers_are_pytorchs_or_a_known_quirk(catalog: Catalog, case_set: Cases
     results = [r for op in catalog.ops for r in asked(catalog, executor, few(case_set(op)))]
     assert not unexplained(executor, results)
     assert sum(r.matches == "yes" for r in results) >= 20
-    assert {r.case.op for r in results if r.matches == "yes"} == set(catalog.ops)
+    declared = {name for name, op in catalog.ops.items() if executor.backend in op.backends}
+    assert {r.case.op for r in results if r.matches == "yes"} == declared
     refused = [r for r in results if r.case.kind == "negative"]
     assert sum(r.validates == "no" for r in refused) > 0.8 * len(refused)
 

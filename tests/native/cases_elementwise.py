@@ -1,4 +1,4 @@
-"""Cases of Relu, ElementWiseNeuron, ElementWiseBinary and ElementWiseAdd."""
+"""Cases of Relu, ElementWiseNeuron, ElementWiseBinary, ElementWiseAdd and DequantizeAdd."""
 
 from __future__ import annotations
 
@@ -152,3 +152,19 @@ def binary() -> Iterator[Case]:
             lambda pt, t, a=a, b=b: t(a) + t(b),
             exact=True,
         )
+
+
+def dequantize_add() -> Iterator[Case]:
+    rng = np.random.default_rng(3)
+    for shape in ((1,), (7,), (3, 5), (2, 3, 4), (2, 0, 3), (2, 3, 4, 33)):
+        x = rng.integers(-128, 128, shape).astype(np.int8)
+        bias = normal(4, shape[-1])
+        for scale in (1.0, 0.0078125, -0.3):
+            exact = float(np.float32(scale))
+            yield Case(
+                f"{tag(shape)}-{scale}",
+                "opdb_dequantize_add",
+                (x, bias, exact),
+                f32(shape),
+                lambda pt, t, x=x, bias=bias, exact=exact: t(x) * exact + t(bias),
+            )

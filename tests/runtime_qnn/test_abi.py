@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
+import itertools
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -14,14 +17,31 @@ from opdb.codegen import abi
 from opdb.dtypes import DTYPES
 from opdb.errors import SpecError
 from opdb.generated.constants.qnn_errors import NAMES, RANGES
+from opdb.generated.constants.qnn_layouts import LAYOUTS, OLDEST_CORE_API, SINCE
 from opdb.generated.constants.socs import SOCS
+from opdb.runtime.qnn import structs
 from opdb.runtime.qnn.errors import QnnError, error_name
 from opdb.runtime.qnn.native import ffi, lib
 from opdb.spec import parse_document
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Names, sizes and offsets out of the headers of three SDKs.
+FACTS = json.loads((ROOT / "tests/data/abi_facts.json").read_text(encoding="utf-8"))
+OLD, NEW = "2.25.0", "2.48.40"
+ABIS = ("qnn", "htp", "system", "op_package")
+#: Members of opdb's own: the room of a union, the function table without its version.
+OWN_MEMBERS = {"opaque", "api"}
+#: Of a C++ header without facts; tests of op packages prove them by running one.
+MEASURED = "QnnCpuOpPackage_"
+#: Structs that grew, and why opdb need not choose a layout: it hands out a pointer to one of them, never an array.
+POINTED_AT = {
+    "QnnHtpGraph_CustomConfig_t": "QnnGraph_Config_t points at it; an older library reads less of it",
+    "QnnInterface_t": "the library's own; `since` says how far its table reaches",
+    "QnnSystemInterface_t": "the library's own; `since` says how far its table reaches",
+}
 
 
+@functools.cache
 def data(name: str) -> Any:
     return parse_document((ROOT / "specs" / name).read_text(encoding="utf-8"), name).data
 
@@ -142,3 +162,129 @@ def test_chips_of_the_documents() -> None:
     }
     assert {chip: SOCS[chip][1:3] for chip in known} == known
     assert all(soc.htp_arch and soc.htp_arch >= 68 for soc in SOCS.values())
+
+
+def declared(name: str) -> dict[str, Any]:
+    """The structs that specs/abi/<name>.yaml declares."""
+    abi_ = data(f"abi/{name}.yaml")
+    interface = abi_.get("interface")
+    return {
+        **abi_.get("structs", {}),
+        **abi_.get("tables", {}),
+        **({interface["name"]: interface} if interface else {}),
+    }
+
+
+def members(struct: Any) -> dict[str, int]:
+    """Member -> offset, those of a union among the others, as the facts have them."""
+    out: dict[str, int] = {}
+    for field, place in struct["fields"].items():
+        out |= dict.fromkeys(place.get("union", {field: None}), place["at"])
+    return {name: at for name, at in out.items() if name not in OWN_MEMBERS}
+
+
+def fact(struct: str) -> tuple[str, str]:
+    """The SDK and the name that a declared struct's facts have: QNN's name has no suffix of a version."""
+    older = {row.struct: name for name, rows in LAYOUTS.items() for row in rows if row.struct != name}
+    return (OLD, older[struct]) if struct in older else (NEW, struct)
+
+
+@pytest.mark.parametrize("name", ABIS)
+def test_every_declared_struct_is_as_the_headers_say(name: str) -> None:
+    for struct, shape in declared(name).items():
+        sdk, known = fact(struct)
+        if struct.startswith(MEASURED) and known not in FACTS["structs"][sdk]:
+            continue
+        assert known in FACTS["structs"][sdk], f"{struct}: no fact; add it to tests/data/abi_facts.json"
+        size, offsets = FACTS["structs"][sdk][known]
+        assert shape["size"] == size, struct
+        for member, at in members(shape).items():
+            assert (member, at) == (member, offsets.get(member, [None])[0]), (struct, sdk)
+
+
+@pytest.mark.parametrize("name", [n for n in ABIS if n != "op_package"])
+def test_every_compiled_struct_is_as_the_headers_say(name: str) -> None:
+    """Sizes too: an offset may be right by chance where the type before it is wrong."""
+    for struct in declared(name):
+        sdk, known = fact(struct)
+        size, offsets = FACTS["structs"][sdk][known]
+        compiled = ffi.typeof(struct)
+        assert ffi.sizeof(compiled) == size, struct
+        seen = 0
+        for field, place in compiled.fields:
+            inner = place.type.fields if place.type.kind == "union" and field == "u" else [(field, place)]
+            for member, part in inner:
+                if member in OWN_MEMBERS:
+                    continue
+                at = place.offset + (part.offset if inner is not None and field == "u" else 0)
+                assert [at, ffi.sizeof(part.type)] == offsets[member], (struct, member)
+                seen += 1
+        assert seen == len(members(declared(name)[struct])), struct
+
+
+@pytest.mark.parametrize("name", ABIS)
+def test_a_struct_that_changed_since_the_oldest_release_has_layouts(name: str) -> None:
+    changed = set()
+    for struct, shape in declared(name).items():
+        if fact(struct)[0] == OLD or struct not in FACTS["structs"][OLD]:
+            continue
+        size, old = FACTS["structs"][OLD][struct]
+        new = FACTS["structs"][NEW][struct][1]
+        moved = [m for m in members(shape) if m in old and old[m] != new[m]]
+        if moved or (shape["size"] != size and struct not in POINTED_AT):
+            assert struct in LAYOUTS, f"{struct}: {moved or 'its size'} changed since {OLD}; give it layouts"
+            changed.add(struct)
+        # what is newer is another member of a union: it moves nothing
+        unions = {m for place in shape["fields"].values() for m in place.get("union", {})}
+        assert set(members(shape)) - set(old) <= unions, struct
+    expected = {"htp": {"QnnHtpDevice_CustomConfig_t"}, "system": {"QnnSystemContext_GraphInfo_t"}}
+    assert changed == expected.get(name, set())
+
+
+def test_function_tables_only_grew_at_their_end() -> None:
+    for table, name in (("backend", "qnn"), ("system", "system")):
+        tables = [FACTS["functions"][sdk][table] for sdk in ("2.25.0", "2.43.0", "2.48.40")]
+        for older, newer in itertools.pairwise(tables):
+            assert newer[: len(older)] == older
+        ours = data(f"abi/{name}.yaml")["interface"]["functions"]
+        assert [f["name"] for f in ours] == tables[-1]
+        assert [f["at"] for f in ours] == [8 * i for i in range(len(ours))]
+
+
+def test_since_is_the_first_api_seen_with_a_function() -> None:
+    expected = {}
+    for table, versions in (("backend", "core_api"), ("system", "system_api")):
+        known: set[str] = set()
+        for sdk, functions in FACTS["functions"].items():  # oldest first
+            api = tuple(map(int, FACTS[versions][sdk].split(".")))[:2]
+            if known:
+                expected |= {f: api for f in functions[table] if f not in known}
+            known |= set(functions[table])
+    assert expected == SINCE
+    assert ".".join(map(str, OLDEST_CORE_API)) + ".0" == FACTS["core_api"][OLD]
+
+
+def test_what_opdb_writes_is_known_to_the_oldest_library() -> None:
+    """Tensor versions and quantization encodings need no choice by version."""
+    for encoding in structs.ENCODINGS:
+        name = f"QNN_QUANTIZATION_ENCODING_{encoding}"
+        for sdk in (OLD, NEW):
+            assert FACTS["quantization_encodings"][sdk][name] == getattr(lib, name)
+    for sdk in (OLD, NEW):
+        assert FACTS["tensor_versions"][sdk]["QNN_TENSOR_VERSION_1"] == lib.QNN_TENSOR_VERSION_1
+        assert FACTS["tensor_versions"][sdk]["QNN_TENSOR_VERSION_2"] == lib.QNN_TENSOR_VERSION_2
+
+
+def test_layouts_leave_no_release_out_that_was_seen() -> None:
+    """For each API of a header at hand there is one layout, and it is that header's."""
+    for struct, versions in (("QnnHtpDevice_CustomConfig_t", "core_api"),
+                             ("QnnSystemContext_GraphInfo_t", "system_api")):  # fmt: skip
+        for sdk in (OLD, NEW):
+            api = tuple(map(int, FACTS[versions][sdk].split(".")))[:2]
+            rows = [
+                row.struct
+                for row in LAYOUTS[struct]
+                if (row.since is None or api >= row.since) and (row.until is None or api <= row.until)
+            ]
+            assert len(rows) == 1, (struct, sdk, rows)
+            assert ffi.sizeof(rows[0]) == FACTS["structs"][sdk][struct][0]

@@ -110,7 +110,9 @@ def test_op_config_in_c() -> None:
         (Quant("SCALE_OFFSET", (0.1,), (2**40,)), "quant: "),
         (Quant("BLOCK", (0.1,), (0,), block_size=(1,)), "one size per dimension"),
         (Quant("BLOCK", (0.1,), (0,), block_size=(1, 1)), "1 scales for 6 blocks"),
-        (Quant("VECTOR", (0.1,), (0,)), "does not pass the encoding VECTOR"),
+        (Quant("SCALE_OFFSET", (0.1, 0.2)), "2 scales for one tensor; expected 1"),
+        (Quant("BW_SCALE_OFFSET", (0.1, 0.2), bits=4), "2 scales for one tensor; expected 1"),
+        (Quant("SCALES"), "encoding: 'SCALES' is not one of SCALE_OFFSET, "),
     ],
 )
 def test_quantisation_that_c_cannot_hold(quant: Quant, message: str) -> None:

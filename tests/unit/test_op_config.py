@@ -16,11 +16,13 @@ from opdb.op_config import (
     MAX_DIM,
     MAX_RANK,
     TENSOR_TYPES,
+    Blocks,
     ConfigError,
     OpConfig,
     ParamConfig,
     Quant,
     TensorConfig,
+    Vectors,
     from_json,
     to_json,
 )
@@ -77,6 +79,8 @@ def test_numpy_data_becomes_json() -> None:
     assert json.loads(json.dumps(out))["inputs"][0]["data"] == [1.0, 1.0]
 
 
+dims, byte = st.integers(0, MAX_DIM), st.integers(0, 255)
+block_scales = st.lists(st.integers(0, 2**16 - 1), max_size=4).map(tuple)
 quants = st.builds(
     Quant,
     st.sampled_from(ENCODINGS),
@@ -85,6 +89,8 @@ quants = st.builds(
     st.none() | st.integers(0, MAX_RANK - 1),
     st.none() | st.integers(0, 64),
     st.lists(st.integers(0, 64), max_size=2).map(tuple),
+    st.none() | st.builds(Blocks, dims, st.integers(0, 16), block_scales, st.sampled_from((8, 16))),
+    st.none() | st.builds(Vectors, dims, dims, byte, byte, byte),
 )
 tensors = st.builds(
     TensorConfig,
@@ -195,7 +201,19 @@ REFUSALS: list[tuple[Any, str]] = [
     (changed(*X, "quant", to=[]), "inputs[0].quant: expected an object, got list"),
     (changed(*X, "quant", to={"scale": 1}), "inputs[0].quant: the field 'encoding' is missing"),
     (changed(*X, "quant", "zero_point", to=1),
-     "inputs[0].quant: unknown field 'zero_point'; allowed: axis, bits, block_size, encoding, offset, scale"),
+     "inputs[0].quant: unknown field 'zero_point'; allowed: axis, bits, block_size, blocks, encoding, offset, scale, vector"),
+    (changed(*X, "quant", "blocks", to=3), "inputs[0].quant.blocks: expected an object, got int"),
+    (changed(*X, "quant", "blocks", to={"per_axis": 2, "bits": 4}), "inputs[0].quant.blocks: the field 'scales' is missing"),
+    (changed(*X, "quant", "blocks", to={"per_axis": 2, "bits": None, "scales": []}),
+     "inputs[0].quant.blocks.bits: expected an integer from 0 to 16, got None"),
+    (changed(*X, "quant", "blocks", to={"per_axis": 2, "bits": 4, "scales": [1.5]}),
+     "inputs[0].quant.blocks.scales: expected int numbers, got 1.5"),
+    (changed(*X, "quant", "blocks", to={"per_axis": 2, "bits": 4, "scales": [1], "storage": 4}),
+     "inputs[0].quant.blocks.storage: block scales are stored in 8 or 16 bits, not in 4"),
+    (changed(*X, "quant", "vector", to={"rows_per_block": 1}), "inputs[0].quant.vector: the field 'columns_per_block' is missing"),
+    (changed(*X, "quant", "vector", to=dict.fromkeys(
+        ("rows_per_block", "columns_per_block", "dimension", "stride", "index_bits"), 256)),
+     "inputs[0].quant.vector.dimension: expected an integer from 0 to 255, got 256"),
     (changed(*X, "quant", "encoding", to="PER_TENSOR"),
      "inputs[0].quant.encoding: 'PER_TENSOR' is not one of SCALE_OFFSET, AXIS_SCALE_OFFSET, BW_SCALE_OFFSET, "
      "BW_AXIS_SCALE_OFFSET, BLOCK, BLOCKWISE_EXPANSION, VECTOR"),

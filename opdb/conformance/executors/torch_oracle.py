@@ -12,8 +12,9 @@ from typing import Any
 from opdb.conformance import data
 from opdb.conformance.cases import Case
 from opdb.conformance.executors.base import Answer, Array
+from opdb.dtypes import BY_SHORT
 from opdb.errors import MissingExtra
-from opdb.op_config import OpConfig
+from opdb.op_config import OpConfig, TensorConfig
 from opdb.store.records import ExecutorRecord
 
 try:
@@ -63,7 +64,7 @@ def compute(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array]:
     ]
     params = {p.name: _value(p.value, p.shape) for p in config.params}
     real = [t.is_floating_point() for t in given if t is not None]
-    if any(real) and not all(real) and config.op != "Reshape":
+    if any(real) and not all(real) and config.op not in ("Reshape", "DequantizeAdd"):
         raise NoOracle(
             f"the documents do not say how {config.op} computes with real and whole numbers together"
         )
@@ -96,6 +97,21 @@ def _real(config: OpConfig, tensor: T) -> None:
 
 
 # -- element by element
+
+
+def convert(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
+    """The same real values in another type or encoding."""
+    (source,), (made,) = config.inputs, config.outputs
+    if source.dtype != made.dtype and not (_holds_reals(source) and _holds_reals(made)):
+        raise NoOracle(
+            "the documents do not say how whole numbers and truth values become real ones, or back"
+        )
+    return [inputs[0]]
+
+
+def _holds_reals(tensor: TensorConfig) -> bool:
+    kind = BY_SHORT[tensor.dtype]
+    return kind.quantized or kind.qnn.startswith(("FLOAT", "BFLOAT"))
 
 
 def relu(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
@@ -179,6 +195,10 @@ def element_wise_binary(config: OpConfig, inputs: Inputs, params: Params) -> lis
 
 def element_wise_add(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     return [torch.add(inputs[0], inputs[1])]
+
+
+def dequantize_add(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
+    return [torch.add(inputs[1], inputs[0].double(), alpha=params["scale"])]
 
 
 # -- over axes
@@ -269,7 +289,9 @@ def split(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 #: op -> its oracle.
 OPS: dict[str, Callable[[OpConfig, Inputs, Params], list[T]]] = {
     "Concat": concat,
+    "Convert": convert,
     "Conv2d": conv2d,
+    "DequantizeAdd": dequantize_add,
     "ElementWiseAdd": element_wise_add,
     "ElementWiseBinary": element_wise_binary,
     "ElementWiseNeuron": element_wise_neuron,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from opdb import package as op_package
+from opdb.codegen.constants import PACKAGE
+from opdb.codegen.packages import of_catalog
 from opdb.conformance.cases import Case
 from opdb.conformance.executors.base import Answer, Array, Stage
 from opdb.errors import MissingExtra, OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import OpConfig
 from opdb.probe.client import VendorWorker
+from opdb.settings import specs_folder
+from opdb.store import read_catalog
 from opdb.store.records import ExecutorRecord, LibraryRecord
 
 STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "execute": "execute"}
@@ -22,6 +29,8 @@ class VendorExecutor:
     def __init__(self, name: str, backend: str, soc: str = "") -> None:
         self.name, self.backend, self.soc = name, backend, soc
         self.half = backend == "HTP"
+        self._packaged: dict[str, VendorWorker] = {}  # by op package; QNN's own has ``_worker``
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         try:
             self._worker = VendorWorker(backend, soc or None)
         except MissingExtra:
@@ -51,8 +60,24 @@ class VendorExecutor:
         except OpdbError as error:  # what C structs cannot hold, or a library cannot be given
             return Answer("unsupported", text=str(error), computed=False)
 
+    def _worker_for(self, package: str) -> VendorWorker:
+        """The worker whose backend has an op package; that of other ops is built from their specs first.
+
+        Raises OpdbError where it cannot be built for this backend.
+        """
+        if package == PACKAGE:
+            return self._worker
+        if package not in self._packaged:
+            op_package.check_backend(self.backend)
+            self._folder = self._folder or tempfile.TemporaryDirectory(prefix="opdb-packages-")
+            catalog = read_catalog(specs_folder())
+            ops = of_catalog(catalog).get(package, [])
+            library = op_package.build(op_package.write(catalog, ops, Path(self._folder.name, package)))
+            self._packaged[package] = VendorWorker(self.backend, self.soc or None, op_packages=[library])
+        return self._packaged[package]
+
     def _validated(self, config: OpConfig) -> Answer:
-        said = self._worker.validate(config)
+        said = self._worker_for(config.package).validate(config)
         more = {"code": said.code, "code_name": said.code_name, "log": said.log}
         if said.verdict == "accept":
             return Answer("ok", computed=False, **more)  # type: ignore[arg-type]
@@ -65,7 +90,9 @@ class VendorExecutor:
         given = {f"{i}": a for i, a in enumerate(inputs) if f"{i}" in graph.tensors}
         dynamic = {n: a for n, a in given.items() if graph.tensors[n].type == "APP_WRITE"}
         floats = any(t.dtype == "f32" for t in graph.tensors.values())
-        said = self._worker.run(graph, dynamic, "fp16" if self.half and floats else None)
+        said = self._worker_for(case.config.package).run(
+            graph, dynamic, "fp16" if self.half and floats else None
+        )
         more = {"code": said.code, "code_name": said.code_name, "log": said.log}
         if said.verdict == "yes":
             return Answer("ok", tuple(said.outputs[t.name] for t in graph.outputs), **more)  # type: ignore[arg-type]
@@ -75,7 +102,10 @@ class VendorExecutor:
         return Answer("error", stage=stage, how=said.verdict, **more)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        self._worker.close()
+        for worker in (self._worker, *self._packaged.values()):
+            worker.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 def single(config: OpConfig, inputs: Sequence[Array | None]) -> QnnGraph:

@@ -1,0 +1,31 @@
+"""constants/quant.py: how the encodings of each op's tensors are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
+from opdb.codegen.environment import render
+from opdb.quant_rules import QuantRules
+
+
+def python(catalog: Catalog) -> Iterable[Artifact]:
+    """One table for all ops."""
+    rules = [(name, _rules(catalog.compiled(name).quant)) for name in sorted_ops(catalog)]
+    text = render("quant.py.j2", rules=rules)
+    yield Artifact("generated/python/constants/quant.py", text, all_specs(catalog), "python")
+
+
+def _rules(rules: QuantRules) -> str:
+    slots = [f"{name!r}: ({', '.join(map(_short, own))},)" for name, own in rules.slots.items()]
+    given = [f"shared={rules.shared!r}"] if rules.shared else []
+    given += [f"slots={{{', '.join(slots)}}}"] if slots else []
+    return f"QuantRules({', '.join(given)})"
+
+
+def _short(rule: Any) -> str:
+    """The call that makes a dataclass, without the fields that have their default."""
+    given = {f.name: getattr(rule, f.name) for f in fields(rule) if getattr(rule, f.name) != f.default}
+    return f"{type(rule).__name__}({', '.join(f'{k}={v!r}' for k, v in given.items())})"

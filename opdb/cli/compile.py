@@ -1,0 +1,309 @@
+"""compile."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opdb.cli.options import Json, Sdk, Soc
+from opdb.cli.output import print_json
+from opdb.errors import OpdbError
+
+if TYPE_CHECKING:
+    from opdb.cli.progress import Stages
+    from opdb.compile.build import Compiled
+    from opdb.graph import GraphTensor, QnnGraph
+    from opdb.probe.results import Outcome
+    from opdb.runtime.qnn.graph import GraphOptions
+    from opdb.validate import Target
+
+BACKENDS = ("CPU", "HTP")
+#: Warnings of the library that are printed.
+LINES = 3
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("compile")(compile_model)
+
+
+def compile_model(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A .pt2 file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The context file to write.")
+    ] = None,
+    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="CPU or HTP.")] = "HTP",
+    soc: Soc = None,
+    sdk: Sdk = None,
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            "--graph", metavar="NAME", help="Name of the model's graph; the only op config to take."
+        ),
+    ] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="What float32 tensors become: f32 or f16.")] = "f32",
+    decompose: Annotated[
+        bool,
+        typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
+    ] = False,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            "--precision",
+            metavar="WORD",
+            help="How HTP computes float32: fp16, or default for the library's choice. [fp16]",
+        ),
+    ] = None,
+    optimization: Annotated[
+        int | None, typer.Option("--optimization", metavar="1..3", help="HTP's effort of finalization.")
+    ] = None,
+    saver: Annotated[
+        Path | None,
+        typer.Option(
+            "--saver", metavar="DIR", help="Write the calls of this compilation as C into a folder."
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
+    ] = 600.0,
+    json: Json = False,
+) -> None:
+    """Compile a model to a file that `opdb run` loads; exit 1 if the target or the library refuses it.
+
+    The library works in a child process: if it crashes or hangs, that is the result.  Each op config becomes a
+    graph of its own, called by its id.
+    """
+    from opdb.cli.progress import Stages
+    from opdb.runtime.qnn.device import soc_model_of
+    from opdb.validate import Target
+
+    if output is None and saver is None:
+        raise OpdbError("nothing to write: give -o FILE, or --saver DIR, or both")
+    if output is not None and output.is_dir():
+        raise OpdbError(f"{output}: this is a folder; name a file")
+    target = Target(backend.upper(), soc.upper() if soc else None, sdk)
+    target.context()  # an unknown backend or SoC is said before the model is loaded
+    if target.backend not in BACKENDS:
+        raise OpdbError(f"--backend {backend}: graphs are compiled for {' and '.join(BACKENDS)}")
+    soc_model_of(str(target.backend), target.soc, None)
+    if dtype not in ("f32", "f16"):
+        raise OpdbError(f"--dtype {dtype}: one of f32, f16")
+    if timeout <= 0:
+        raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
+    with Stages(quiet=json) as stages:
+        if model == "-" or model.endswith((".json", ".jsonl")):
+            graphs = _of_configs(model, target, graph, stages, json)
+        else:
+            graphs = _of_model(model, target, graph, dtype, decompose, stages, json)
+        options = _options(graphs, target, precision, optimization)
+        metadata: dict[str, Any] = {"model": model, "options": {k: v for k, v in vars(options).items() if v}}
+        outcomes = []
+        if saver is not None:
+            outcomes.append(_record(graphs, saver, target, options, timeout, stages))
+        if output is not None:
+            from opdb.compile.build import compile_to_file
+
+            compiled = compile_to_file(
+                graphs, output, str(target.backend), target.soc, options,
+                metadata=metadata, timeout=timeout, progress=stages,
+            )  # fmt: skip
+            outcomes.append(compiled.result)
+        else:
+            compiled = None
+    _report(compiled, graphs, target, options, saver, stages, outcomes, json)
+    if any(o.stage != "done" for o in outcomes):
+        raise typer.Exit(1)
+
+
+def _of_model(
+    model: str,
+    target: Target,
+    name: str | None,
+    dtype: str,
+    decompose: bool,
+    stages: Stages,
+    json: bool,
+) -> list[QnnGraph]:
+    """The model's graph; where a node is refused, prints what `opdb check` prints and exits 1."""
+    from opdb.compile.model import graph_name, lowered
+    from opdb.coverage.load import load_program
+
+    stages("export")
+    sys.path.insert(0, "")
+    program = load_program(model)
+    stages("lower")
+    coverage, graph = lowered(
+        program, target, name or graph_name(model), float_dtype=dtype, decompose=decompose
+    )
+    if graph is None:
+        if json:
+            print_json({"result": {"stage": "lower", "verdict": "no"}, "coverage": coverage.to_json()})
+        else:
+            from opdb.cli.judging import print_coverage
+
+            print_coverage(coverage)
+        raise typer.Exit(1)
+    return [graph]
+
+
+def _of_configs(file: str, target: Target, name: str | None, stages: Stages, json: bool) -> list[QnnGraph]:
+    """A graph for each op config; where the specs refuse one, prints the reasons and exits 1."""
+    from opdb.cli.judging import _configs
+    from opdb.compile.model import chosen, config_graphs, judged
+
+    stages("read")
+    graphs = chosen(config_graphs(_configs(file)), name)
+    refused = judged(graphs, target)
+    if refused:
+        if json:
+            print_json({"result": {"stage": "lower", "verdict": "no"}, "refused": refused})
+        for graph, reasons in [] if json else refused.items():
+            print(f"{graph} on {target}: reject")
+            for reason in reasons:
+                print(f"  {reason}")
+        raise typer.Exit(1)
+    return graphs
+
+
+def _options(
+    graphs: list[QnnGraph], target: Target, precision: str | None, optimization: int | None
+) -> GraphOptions:
+    from opdb.runtime.qnn.graph import GraphOptions
+
+    floats = any(t.dtype == "f32" for g in graphs for t in g.tensors.values())
+    if precision is None:
+        precision = "fp16" if target.backend == "HTP" and floats else "default"
+    options = GraphOptions(precision=None if precision == "default" else precision, optimization=optimization)
+    options.check(str(target.backend))
+    return options
+
+
+def _record(
+    graphs: list[QnnGraph],
+    folder: Path,
+    target: Target,
+    options: GraphOptions,
+    timeout: float,
+    stages: Stages,
+) -> Outcome:
+    from opdb.probe.client import record
+
+    stages("record")
+    return record(graphs, folder, str(target.backend), target.soc, options=options, timeout=timeout)
+
+
+def _report(
+    compiled: Compiled | None,
+    graphs: list[QnnGraph],
+    target: Target,
+    options: GraphOptions,
+    saver: Path | None,
+    stages: Stages,
+    outcomes: list[Any],
+    json: bool,
+) -> None:
+    bad = next((o for o in outcomes if o.stage != "done"), None)
+    if json:
+        own = [s for s in stages.seconds if s[0] in ("export", "read", "lower", "record")]
+        print_json({
+            "output": str(compiled.path) if compiled and compiled.size else None,
+            "size": compiled.size if compiled else None,
+            "backend": target.backend,
+            "soc": target.soc,
+            "build_id": compiled.build_id if compiled else None,
+            "saver": str(saver) if saver and outcomes[0].stage == "done" else None,
+            "precision": options.precision,
+            "optimization": options.optimization,
+            "graphs": [
+                {"name": g.name, "nodes": len(g.ops), "inputs": [tensor_json(t) for t in g.inputs],
+                 "outputs": [tensor_json(t) for t in g.outputs]} for g in graphs
+            ],
+            "seconds": [
+                {"stage": s, "graph": g, "seconds": round(t, 6)}
+                for s, g, t in (*own, *(compiled.seconds if compiled else ()))
+            ],
+            "result": outcome_json(bad or outcomes[-1]),
+        })  # fmt: skip
+        return
+    for o in outcomes:
+        if o.stage != "done":
+            print_failure(o, str(target))
+    if saver is not None and outcomes[0].stage == "done":
+        print(f"{saver}: saver_output.c and params.bin")
+        if target.backend == "HTP":
+            print(
+                "  without HTP's own configurations (SoC, precision, optimization): the Saver leaves them out"
+            )
+    if compiled is not None and compiled.size:
+        print(f"{compiled.path}: {compiled.size} bytes for {target}, QNN {compiled.build_id}")
+        for g in graphs:
+            print(f"graph {g.name}: {len(g.ops)} node{'s' * (len(g.ops) != 1)}")
+            print_ends(g.inputs, g.outputs)
+        log = compiled.result.log
+        for line in log if len(log) <= LINES else log[: LINES - 1]:
+            print(f"  {line}")
+        if len(log) > LINES:
+            print(f"  and {len(log) - LINES + 1} lines more of the library's; --json has them all")
+
+
+def print_ends(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]) -> None:
+    """A line for each input and output: name, type, shape, encoding."""
+    from opdb.dtypes import BY_SHORT
+
+    for side, tensors in (("input ", inputs), ("output", outputs)):
+        for t in tensors:
+            print(f"  {side} {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}{quant_text(t)}")
+
+
+def quant_text(tensor: GraphTensor) -> str:
+    """ex) `  scale 0.1, offset -128`; the number of scales where there are many."""
+    q = tensor.quant
+    if q is None:
+        return ""
+    if len(q.scale) == 1:
+        return f"  scale {q.scale[0]:g}, offset {q.offset[0] if q.offset else 0}"
+    return f"  {q.encoding} with {len(q.scale)} scales"
+
+
+def tensor_json(tensor: GraphTensor) -> dict[str, Any]:
+    from opdb.dtypes import BY_SHORT
+    from opdb.op_config import quant_json
+
+    return {
+        "name": tensor.name,
+        "dtype": BY_SHORT[tensor.dtype].qnn,
+        "shape": list(tensor.shape),
+        "quant": None if tensor.quant is None else quant_json(tensor.quant),
+    }
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """How it ended, with the keys of all results."""
+    return {
+        "stage": outcome.stage,
+        "verdict": outcome.verdict,
+        "code": outcome.code,
+        "code_name": outcome.code_name,
+        "graph": getattr(outcome, "graph", ""),
+        "node": getattr(outcome, "node", ""),
+        "log": list(outcome.log),
+    }
+
+
+def print_failure(outcome: Outcome, where: str) -> None:
+    """On stderr: the stage, what the library did there, and its reasons."""
+    graph, node = getattr(outcome, "graph", ""), getattr(outcome, "node", "")
+    place = f"{outcome.stage} {graph}".rstrip() + (f", node {node}" if node not in ("", graph) else "")
+    how = {"no": "refused", "crashed": "the library crashed", "hung": "the library hung"}[outcome.verdict]
+    code = f": {outcome.code} {outcome.code_name}" if outcome.code_name else ""
+    print(f"opdb: {where}: {place}: {how}{code}", file=sys.stderr)
+    for line in outcome.log:
+        if line.startswith(("error", "warning", "output")):
+            print(f"  {line}", file=sys.stderr)

@@ -1,0 +1,66 @@
+"""libraries install, list."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from opdb.cli.options import Format, Json
+from opdb.cli.output import print_json, print_rows
+
+libraries_app = typer.Typer(
+    help="Versions of Qualcomm's QNN libraries, side by side.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(libraries_app, name="libraries")
+
+
+@libraries_app.command()
+def install(
+    version: Annotated[
+        str,
+        typer.Argument(metavar="VERSION", help="Of onnxruntime-qnn, ex) 2.7.0; or the file of its wheel."),
+    ],
+    json: Json = False,
+) -> None:
+    """Download a version of the wheel onnxruntime-qnn and unpack it beside others; Python's packages stay as they are."""
+    from opdb.runtime.qnn.install import install as unpack
+
+    libraries, new = unpack(version)
+    if json:
+        print_json({"folder": str(libraries.folder), "version": libraries.version,
+                    "qnn_version": libraries.qnn_version(), "new": new})  # fmt: skip
+        return
+    print(
+        f"{'unpacked' if new else 'already there'}: QNN {libraries.qnn_version()} ({libraries}) in {libraries.folder}"
+    )
+
+
+@libraries_app.command("list")
+def list_(json: Json = False) -> None:
+    """List the QNN libraries of this machine, asked one by one; 'opdb doctor' says what they can do."""
+    from opdb.errors import OpdbError
+    from opdb.qnn_report import CURE, library_rows
+
+    rows = library_rows()
+    found = [row["library"] for row in rows if "library" in row]
+    if json:
+        print_json(found)
+    elif found:
+        columns = (
+            "qnn_version",
+            "package",
+            "version",
+            "backend",
+            "operations",
+            "core_api",
+            "build_id",
+            "sha256",
+            "folder",
+        )
+        print_rows([{**row, "sha256": row["sha256"][:12]} for row in found], columns, Format.table)
+    else:
+        raise OpdbError(f"no QNN libraries are here; {CURE}")

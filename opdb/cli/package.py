@@ -1,0 +1,70 @@
+"""package qnn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opdb.cli.options import Db, Json, Specs, known_op, synced
+from opdb.cli.output import print_json
+
+package_app = typer.Typer(
+    help="Op packages: libraries of ops that a vendor does not have.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(package_app, name="package")
+
+
+@package_app.command()
+def qnn(
+    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the package.")],
+    folder: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where; else ./<package>.")
+    ] = None,
+    backend: Annotated[
+        str, typer.Option("--backend", metavar="NAME", help="The QNN backend that loads it.")
+    ] = "CPU",
+    package: Annotated[
+        str | None, typer.Option("--package", metavar="NAME", help="Its name, if not that of the specs.")
+    ] = None,
+    kernel: Annotated[
+        list[Path] | None, typer.Option("--kernel", metavar="FILE.c", help="A kernel; may be repeated.")
+    ] = None,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Generate a QNN op package from specs and kernels, and compile it."""
+    from opdb import package as op_package
+
+    op_package.check_backend(backend)
+    _, catalog = synced(db, specs)
+    names = [known_op(name, catalog.ops) for name in ops]
+    made = op_package.write(catalog, names, folder, package=package, kernels=kernel or (), force=force)
+    library = None if no_build else op_package.build(made)
+    if json:
+        print_json(
+            {
+                "package": made.package,
+                "ops": list(made.ops),
+                "backend": backend,
+                "folder": str(made.folder),
+                "files": list(made.files),
+                "library": None if library is None else str(library),
+                "provider": made.provider,
+            }
+        )
+        return
+    print(f"{made.package}: {', '.join(made.ops)}; {len(made.files)} files in {made.folder}")
+    if library is None:
+        print(f"build it with: make -C {made.folder}")
+    else:
+        print(f"library   {library}\nprovider  {made.provider}")

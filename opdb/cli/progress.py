@@ -1,0 +1,75 @@
+"""What a long command is doing: a line that counts seconds on a terminal, else a plain line per stage."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+#: Without a terminal, a stage that goes on is mentioned after so many seconds, then after twice as many, ...
+STILL_SECONDS = 10.0
+
+
+class Stages:
+    """Shows one stage after the other; a context manager.
+
+    QNN tells nothing while it finalizes, so all that can be shown is how long a stage has taken so far.
+    A terminal is written to through stderr; plain lines go to stdout, none where ``quiet``.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.seconds: list[tuple[str, str, float]] = []  # of the stages that ended: (stage, graph, wall time)
+        self._place: tuple[str, str] | None = None
+        self._begun = self._mention = 0.0
+        self._bar: Any = None
+
+    def __enter__(self) -> Stages:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave(done=error is None)
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, stage: str, graph: str = "", so_far: float = 0.0) -> None:
+        """A stage begins, or goes on for ``so_far`` seconds: what VendorWorker calls as ``progress``."""
+        if (stage, graph) != self._place:
+            self._leave(done=True)
+            self._place, self._begun, self._mention = (stage, graph), time.perf_counter(), STILL_SECONDS
+            if self._bar is not None:
+                self._bar.add_task(_label(stage, graph))
+        elif self._bar is None and so_far >= self._mention:
+            self._mention *= 2
+            self._say(f"{_label(stage, graph)}: {so_far:.0f} s so far")
+
+    def _leave(self, *, done: bool) -> None:
+        if self._place is None:
+            return
+        seconds = time.perf_counter() - self._begun
+        if self._bar is not None:
+            self._bar.remove_task(self._bar.task_ids[-1])
+        if done:
+            self.seconds.append((*self._place, seconds))
+            self._say(f"{_label(*self._place)}: {seconds:.2f} s")
+        self._place = None
+
+    def _say(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        elif not self.quiet:
+            print(text, flush=True)
+
+
+def _label(stage: str, graph: str) -> str:
+    return f"{stage} {graph}".rstrip()

@@ -1,0 +1,228 @@
+"""run."""
+
+from __future__ import annotations
+
+import io
+import platform
+import re
+import statistics
+import zipfile
+from json import loads
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opdb.cli.options import Json
+from opdb.cli.output import print_json
+from opdb.errors import OpdbError
+from opdb.files import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opdb.graph import GraphTensor
+    from opdb.probe.results import ExecuteResult
+    from opdb.runtime.qnn.context_file import Header
+    from opdb.runtime.qnn.execution import Array
+    from opdb.runtime.qnn.graph import Tensor
+
+EMULATION = "wall times of QNN's emulation on this machine, not of a device"
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("run")(run_file)
+
+
+def run_file(
+    file: Annotated[Path, typer.Argument(help="What `opdb compile` wrote.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--inputs",
+            metavar="SPEC",
+            help="FILE.npy, NAME=FILE.npy, FILE.npz, NAME=FILE.raw (stored values) or random:SEED; repeatable.",
+        ),
+    ] = None,
+    graph: Annotated[
+        str | None, typer.Option("--graph", metavar="NAME", help="The graph, where the file has several.")
+    ] = None,
+    outputs: Annotated[
+        Path | None,
+        typer.Option("--outputs", metavar="PATH", help="FILE.npz, or a folder for one .npy per output."),
+    ] = None,
+    real: Annotated[
+        bool,
+        typer.Option(
+            "--real", help="Quantised inputs and outputs as real numbers; rounded to nearest, ties to even."
+        ),
+    ] = False,
+    repeat: Annotated[int, typer.Option("--repeat", metavar="N", help="Runs with the same inputs.")] = 1,
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="LEVEL", help="off, basic, detailed or linting (HTP).")
+    ] = "off",
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="Write the profile as a Chrome trace.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
+    ] = 120.0,
+    json: Json = False,
+) -> None:
+    """Run a compiled graph on the library that it was compiled for; exit 1 if the library fails.
+
+    The library works in a child process: if it crashes or hangs, that is the result.
+    """
+    from opdb.cli.compile import print_failure
+    from opdb.compile.feed import feed
+    from opdb.probe.client import VendorWorker
+    from opdb.probe.results import ExecuteResult
+    from opdb.runtime.qnn import context_file
+    from opdb.runtime.qnn.profile import check_level
+
+    if repeat < 1:
+        raise OpdbError(f"--repeat {repeat}: a graph runs once or more")
+    if timeout <= 0:
+        raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
+    if outputs is not None and (outputs.is_file() if outputs.suffix != ".npz" else outputs.is_dir()):
+        raise OpdbError(f"--outputs {outputs}: give a file that ends in .npz, or a folder")
+    header = context_file.read(file).header
+    check_level(profile, header.backend)
+    if trace is not None and profile == "off":
+        raise OpdbError("--trace writes what was profiled; give --profile basic, detailed or linting too")
+    name = _graph(header, graph, file)
+    ends = header.graphs[name]
+    fed = feed(inputs or [], [t.config for t in ends.inputs], real=real)
+    reports = () if profile == "off" else ("json", "trace") if json else ("text", "trace")
+    with VendorWorker(header.backend, header.soc, soc_model=header.soc_model, timeout=timeout) as worker:
+        loaded = worker.load(file)
+        if loaded.stage == "done":
+            result = worker.execute(name, fed, repeat=repeat, profile=profile, reports=reports)
+        else:
+            result = ExecuteResult("load", loaded.verdict, loaded.code, loaded.code_name, loaded.log)
+    done = result.stage == "done"
+    shown = _shown(result, [t.config for t in ends.outputs], real)
+    if done and outputs is not None:
+        write(outputs, shown)
+    if done and trace is not None:
+        write_atomically(trace, result.reports["trace"])
+    if json:
+        document = {"file": str(file), "backend": header.backend, "soc": header.soc, "graph": name}
+        print_json(document | _document(result, ends.outputs, shown, loaded.seconds))
+    elif done:
+        _print(header, name, ends.outputs, shown, result, loaded.seconds)
+    else:
+        print_failure(result, f"{file} on {header.backend} {header.soc or ''}".rstrip())
+    if not done:
+        raise typer.Exit(1)
+
+
+def _graph(header: Header, name: str | None, file: Path) -> str:
+    known = ", ".join(header.graphs)
+    if name is None and len(header.graphs) == 1:
+        return next(iter(header.graphs))
+    if name is None:
+        raise OpdbError(f"{file}: it has {len(header.graphs)} graphs; choose one with --graph: {known}")
+    if name not in header.graphs:
+        raise OpdbError(f"--graph {name}: {file} has: {known}")
+    return name
+
+
+def _shown(result: ExecuteResult, tensors: list[GraphTensor], real: bool) -> dict[str, Array]:
+    """The outputs as they are printed and written: stored values, or real numbers."""
+    from opdb.runtime.qnn.ends import to_real
+
+    if not result.outputs:
+        return {}
+    return {t.name: to_real(t, result.outputs[t.name]) if real else result.outputs[t.name] for t in tensors}
+
+
+def write(path: Path, values: Mapping[str, Array]) -> None:
+    """Writes arrays to ``path``: a .npz archive, else a folder with a .npy file for each.  Raises OpdbError."""
+    import numpy as np
+
+    if path.suffix == ".npz":
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:  # numpy.savez takes no array called "file"
+            for name, value in values.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, value, allow_pickle=False)
+        write_atomically(path, buffer.getvalue())
+        return
+    for name, value in values.items():
+        buffer = io.BytesIO()
+        np.save(buffer, value)
+        write_atomically(path / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.npy", buffer.getvalue())
+
+
+def figures(value: Array) -> dict[str, Any]:
+    """min, max and mean of the finite values, and how many are not finite."""
+    import numpy as np
+
+    numbers = value.astype(np.float64).ravel()
+    finite = numbers[np.isfinite(numbers)]
+    some = finite.size > 0
+    return {
+        "min": float(finite.min()) if some else None,
+        "max": float(finite.max()) if some else None,
+        "mean": float(finite.mean()) if some else None,
+        "not_finite": int(numbers.size - finite.size),
+    }
+
+
+def _times(seconds: tuple[float, ...]) -> dict[str, float]:
+    return {
+        "first": seconds[0],
+        "min": min(seconds),
+        "median": statistics.median(seconds),
+        "max": max(seconds),
+    }
+
+
+def _document(
+    result: ExecuteResult, outputs: tuple[Tensor, ...], shown: Mapping[str, Array], load_seconds: float
+) -> dict[str, Any]:
+    from opdb.cli.compile import outcome_json, tensor_json
+
+    report = result.reports.get("json")
+    return {
+        "outputs": [
+            tensor_json(t.config)
+            | {"stored": str(shown[t.config.name].dtype)}
+            | figures(shown[t.config.name])
+            for t in outputs
+            if t.config.name in shown
+        ],
+        "load_seconds": load_seconds,
+        "seconds": list(result.seconds),
+        "profile": None if report is None else loads(report),
+        "result": outcome_json(result),
+    }
+
+
+def _print(
+    header: Header,
+    name: str,
+    outputs: tuple[Tensor, ...],
+    shown: Mapping[str, Array],
+    result: ExecuteResult,
+    load_seconds: float,
+) -> None:
+    from opdb.cli.compile import quant_text
+    from opdb.dtypes import BY_SHORT
+
+    print(f"graph {name} on {header.backend} {header.soc or ''}".rstrip() + f", QNN {header.build_id}")
+    for t in (o.config for o in outputs):
+        f = figures(shown[t.name])
+        numbers = "  ".join(f"{k} {f[k]:.6g}" for k in ("min", "max", "mean") if f[k] is not None)
+        odd = f"  {f['not_finite']} not finite" if f["not_finite"] else ""
+        print(f"  {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}{quant_text(t)}  {numbers}{odd}")
+    times = "  ".join(f"{k} {v * 1e3:.3f} ms" for k, v in _times(result.seconds).items())
+    emulated = header.backend == "HTP" and platform.machine() in ("x86_64", "AMD64")
+    print(
+        f"load {load_seconds * 1e3:.1f} ms; {len(result.seconds)} run{'s' * (len(result.seconds) != 1)}: {times}"
+    )
+    if emulated:
+        print(f"  {EMULATION}")
+    if "text" in result.reports:
+        print(result.reports["text"], end="")

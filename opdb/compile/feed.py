@@ -1,0 +1,142 @@
+"""Arrays for the inputs of a graph, from files or from a seed, as the command line names them."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opdb.dtypes import BY_SHORT
+from opdb.errors import OpdbError
+from opdb.graph import GraphTensor
+from opdb.runtime.qnn.ends import limits, to_stored
+from opdb.runtime.qnn.structs import array
+
+Array = np.ndarray[Any, Any]
+FORMS = "FILE.npy, NAME=FILE.npy, FILE.npz, NAME=FILE.raw or random:SEED"
+
+
+def feed(specs: Sequence[str], tensors: Sequence[GraphTensor], *, real: bool = False) -> dict[str, Array]:
+    """The array of each input, as the library stores it.
+
+    ``specs``: ``NAME=FILE`` for one input, ``FILE.npy`` or ``FILE.raw`` for the first that has none yet,
+    ``FILE.npz`` for those that it names, ``random:SEED`` for all that have none at the end.  A raw file holds the
+    values as they are stored, row-major.  ``real``: values of quantised inputs are real numbers, except those of
+    raw files; see opdb.runtime.qnn.ends.to_stored.  Raises OpdbError naming the input and the file.
+    """
+    given: dict[str, tuple[str, Any]] = {}
+    seed: int | None = None
+    by_name = {t.name: t for t in tensors}
+    for spec in specs:
+        name, equals, source = spec.partition("=")
+        if equals and name in by_name:
+            _give(given, name, source, _read(source, by_name[name]))
+        elif spec.startswith("random:"):
+            seed = _seed(spec)
+        elif spec.endswith(".npz"):
+            for key, value in _archive(spec).items():
+                if key not in by_name:
+                    raise OpdbError(f"{spec}: this graph has no input {key!r}; {_inputs(tensors)}")
+                _give(given, key, spec, value)
+        elif equals and not Path(spec).exists():
+            raise OpdbError(f"{spec}: this graph has no input {name!r}; {_inputs(tensors)}")
+        else:
+            left = next((t for t in tensors if t.name not in given), None)
+            if left is None:
+                raise OpdbError(f"{spec}: every input has its values already; {_inputs(tensors)}")
+            _give(given, left.name, spec, _read(spec, left))
+    generator = None if seed is None else np.random.default_rng(seed)
+    out = {}
+    for tensor in tensors:
+        if tensor.name in given:
+            out[tensor.name] = _stored(tensor, *given[tensor.name], real)
+        elif generator is not None:
+            out[tensor.name] = drawn(tensor, generator)
+        else:
+            raise OpdbError(
+                f"the input {tensor.name} has no values; give --inputs {FORMS}; {_inputs(tensors)}"
+            )
+    return out
+
+
+def drawn(tensor: GraphTensor, generator: np.random.Generator) -> Array:
+    """Values of a tensor as they are stored: normally distributed real numbers, any value of a quantised type, 0 or 1 of other integers."""
+    kind = BY_SHORT[tensor.dtype]
+    if kind.quantized:
+        low, high = limits(tensor.dtype)
+        values = generator.integers(low, high, tensor.shape, endpoint=True)
+    elif kind.qnn.startswith(("FLOAT", "BFLOAT")):
+        values = generator.standard_normal(tensor.shape).astype(np.float32)
+    else:
+        values = generator.integers(0, 2, tensor.shape)
+    return array(values, tensor.dtype, tensor.shape, f"input {tensor.name}")
+
+
+def describe(tensor: GraphTensor) -> str:
+    """ex) x FLOAT_32 [200, 768]"""
+    return f"{tensor.name} {BY_SHORT[tensor.dtype].qnn} {list(tensor.shape)}"
+
+
+def _inputs(tensors: Sequence[GraphTensor]) -> str:
+    return "its inputs: " + (", ".join(map(describe, tensors)) or "none")
+
+
+def _give(given: dict[str, tuple[str, Any]], name: str, source: str, value: Any) -> None:
+    if name in given:
+        raise OpdbError(f"{source}: the input {name} has values from {given[name][0]} already")
+    given[name] = (source, value)
+
+
+def _seed(spec: str) -> int:
+    text = spec.removeprefix("random:")
+    if not text.isascii() or not text.isdigit():
+        raise OpdbError(f"{spec}: a seed is a whole number from 0; ex) random:0")
+    return int(text)
+
+
+class _Raw(bytes):
+    """A file without a header."""
+
+
+def _read(source: str, tensor: GraphTensor) -> Any:
+    if source.startswith("random:"):
+        return _Raw(drawn(tensor, np.random.default_rng(_seed(source))).tobytes())
+    if source.endswith(".npz"):
+        raise OpdbError(f"{source}: an archive names its inputs itself; give it without {tensor.name}=")
+    try:
+        if not source.endswith(".npy"):
+            return _Raw(Path(source).read_bytes())
+        return np.load(source, allow_pickle=False)
+    except OSError as error:
+        raise OpdbError(f"{source}: cannot read: {error.strerror or error}") from None
+    except (ValueError, EOFError) as error:
+        raise OpdbError(f"{source}: not an array of numpy.save: {error}") from None
+
+
+def _archive(path: str) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+    except OSError as error:
+        raise OpdbError(f"{path}: cannot read: {error.strerror or error}") from None
+    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise OpdbError(f"{path}: not an archive of numpy.savez: {error}") from None
+
+
+def _stored(tensor: GraphTensor, source: str, value: Any, real: bool) -> Array:
+    where = f"{source}: input {tensor.name}"
+    if isinstance(value, _Raw):
+        stored = np.dtype(BY_SHORT[tensor.dtype].numpy or "uint8")
+        size = math.prod(tensor.shape) * stored.itemsize
+        if len(value) != size:
+            raise OpdbError(f"{where}: {len(value)} bytes; {describe(tensor)} has {size}")
+        return np.frombuffer(value, stored).reshape(tensor.shape)
+    if value.shape != tensor.shape:
+        raise OpdbError(f"{where}: the shape is {list(tensor.shape)}, the file has {list(value.shape)}")
+    if real:
+        value = to_stored(tensor, value, where)
+    return array(value, tensor.dtype, tensor.shape, where)

@@ -1,0 +1,127 @@
+"""What is compiled -> QnnGraphs: PyTorch programs, and op configs as graphs of one node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from opdb.errors import OpdbError
+from opdb.generated import validators
+from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.op_config import ConfigError, OpConfig, TensorConfig
+from opdb.runtime.binding import arrange
+from opdb.validate import Target, check
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from opdb.coverage.check import Coverage
+
+
+def lowered(
+    program: ExportedProgram, target: Target, name: str, *, float_dtype: str = "f32", decompose: bool = False
+) -> tuple[Coverage, QnnGraph | None]:
+    """The verdict on every node, and the graph called ``name`` if every node is supported.
+
+    ``float_dtype`` and ``decompose``: see opdb.coverage.check.check_program.
+    """
+    from opdb.coverage.check import check_nodes, read_program
+    from opdb.coverage.graph import build_graph
+
+    read = read_program(program, float_dtype, decompose)
+    coverage = check_nodes(read, target)
+    return coverage, build_graph(read, coverage.lowered, name) if coverage.complete else None
+
+
+def graph_name(model: str) -> str:
+    """A name for the graph of a model as the command line spells it; ex) models/net.pt2 -> net."""
+    last = re.split(r"[/\\:]", model.removesuffix(".pt2"))[-1]
+    return re.sub(r"\W+", "_", last).strip("_") or "graph"
+
+
+def config_graphs(configs: Iterable[tuple[str, OpConfig]]) -> list[QnnGraph]:
+    """Each op config as a graph of one node, called by its id, else by its op and place in the list from 0.
+
+    ``configs``: (where it was read, op config).  Raises ConfigError with the place.
+    """
+    graphs: dict[str, str] = {}
+    made = []
+    for i, (place, config) in enumerate(configs):
+        name = config.id or f"{config.op}_{i}"
+        if name in graphs:
+            raise ConfigError(
+                f"{place}: id {name!r} is that of {graphs[name]} too; graphs need names of their own"
+            )
+        graphs[name] = place
+        try:
+            made.append(config_graph(config, name))
+        except ConfigError as error:
+            raise ConfigError(f"{place}: {error}") from None
+    return made
+
+
+def config_graph(config: OpConfig, name: str) -> QnnGraph:
+    """A graph of one node: inputs that are not static become graph inputs, outputs graph outputs.
+
+    Where all inputs, or all outputs, carry the names of the op's slots, they are put into the slots' order.
+    Tensors keep their names; those without one are called in0, in1... and out0...  An input that is there twice
+    under one name is one tensor.  Raises ConfigError for a static tensor without data and for two tensors of one
+    name.
+    """
+    module = validators.module(config.op)
+    graph = QnnGraph(name)
+    read: Sequence[TensorConfig | None] = config.inputs
+    written: Sequence[TensorConfig | None] = config.outputs
+    if module is not None:
+        read = arrange(config.inputs, module.SIGNATURE.inputs)
+        written = arrange(config.outputs, module.SIGNATURE.outputs)
+    inputs = [_add(graph, tensor, f"in{i}", "inputs") for i, tensor in enumerate(read)]
+    outputs = [_add(graph, tensor, f"out{i}", "outputs") for i, tensor in enumerate(written)]
+    if None in outputs:
+        raise ConfigError("outputs: none can be omitted")
+    made = tuple(o for o in outputs if o is not None)
+    graph.ops.append(GraphOp(name, config.op, tuple(inputs), config.params, made, config.package))
+    return graph
+
+
+def _add(graph: QnnGraph, tensor: TensorConfig | None, spare: str, side: str) -> str | None:
+    """Adds a tensor and returns its name; None for one that is omitted."""
+    if tensor is None or tensor.type == "NULL":
+        return None
+    name = tensor.name or spare
+    kind = "APP_READ" if side == "outputs" else "STATIC" if tensor.type == "STATIC" else "APP_WRITE"
+    if kind == "STATIC" and tensor.data is None:
+        raise ConfigError(f"{side}.{name}: a static tensor is compiled with its data; give 'data'")
+    data = tensor.data if kind == "STATIC" else None
+    made = GraphTensor(name, tensor.dtype, tensor.shape, kind, data, tensor.quant)
+    if name in graph.tensors and (kind != "APP_WRITE" or graph.tensors[name] != made):
+        raise ConfigError(f"{side}.{name}: another tensor has the name {name!r}")
+    graph.tensors[name] = made
+    return name
+
+
+def judged(graphs: Iterable[QnnGraph], target: Target) -> dict[str, list[str]]:
+    """The reasons against each graph by the rules of the specs, for those that have some.
+
+    An op without a spec is left to the library, which validates every node before it builds.
+    """
+    found: dict[str, list[str]] = {}
+    for graph in graphs:
+        for op in graph.ops:
+            if validators.module(op.op) is None:
+                continue
+            verdict = check(graph.op_config(op), target)
+            if verdict.verdict == "reject":
+                broken = [v for v in verdict.violations if not v.expected and not v.undecidable]
+                found.setdefault(graph.name, []).extend(f"{v.rule}: {v.message}" for v in broken)
+    return found
+
+
+def chosen(graphs: list[QnnGraph], name: str | None) -> list[QnnGraph]:
+    """The graph called ``name``, or all.  Raises OpdbError with the known names."""
+    if name is None:
+        return graphs
+    if found := [g for g in graphs if g.name == name]:
+        return found
+    raise OpdbError(f"--graph {name}: the file has the op configs {', '.join(g.name for g in graphs)}")

@@ -1,0 +1,161 @@
+"""Op packages on disk: a folder of sources with a Makefile, and the library that a C compiler makes of it.
+
+The same specs, kernels and compiler give the same bytes, in whichever folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opdb.catalog import Catalog
+from opdb.codegen import package_folder, packages
+from opdb.errors import OpdbError
+from opdb.files import write_atomically
+
+MANIFEST = "opdb-package.json"
+BUILD_SECONDS = 300
+#: Backends whose packages only Qualcomm's own tools can build.
+FOREIGN = {
+    "HTP": "C++ against classes of the QNN SDK, for the Hexagon SDK's compiler (QNN_SDK_ROOT, HEXAGON_SDK_ROOT)",
+    "DSP": "C for the Hexagon SDK's compiler (HEXAGON_SDK_ROOT)",
+    "GPU": "OpenCL kernels for an Adreno GPU, against headers of the QNN SDK (QNN_SDK_ROOT)",
+}
+
+
+@dataclass(frozen=True)
+class PackageFolder:
+    """An op package on disk.  ``library`` need not be there: ``build`` makes it."""
+
+    package: str
+    ops: tuple[str, ...]
+    folder: Path
+    files: tuple[str, ...]  # below the folder
+
+    @property
+    def library(self) -> Path:
+        """ex) libs/cpu/libQnnOpdbCustom.so below the folder; absolute."""
+        return (self.folder / package_folder.library(self.package)).resolve()
+
+    @property
+    def provider(self) -> str:
+        """The function that QNN is given with the library; ex) OpdbCustomInterfaceProvider."""
+        return packages.provider(self.package)
+
+
+def check_backend(backend: str) -> None:
+    """Raises OpdbError for a backend whose op packages opdb cannot make."""
+    if backend == "CPU":
+        return
+    if backend in FOREIGN:
+        raise OpdbError(
+            f"an op package for {backend} is {FOREIGN[backend]}; opdb can neither build nor run that here and makes "
+            "packages for --backend CPU only"
+        )
+    raise OpdbError(f"{backend!r} has no op packages that opdb makes; only CPU has")
+
+
+def write(
+    catalog: Catalog,
+    ops: Sequence[str],
+    folder: Path | None = None,
+    *,
+    package: str | None = None,
+    kernels: Sequence[Path] = (),
+    force: bool = False,
+) -> PackageFolder:
+    """Writes the sources of a package with ``ops`` to ``folder``, by default the package's name.
+
+    ``package`` and ``kernels`` as in opdb.codegen.package_folder.  Files that somebody changed since opdb wrote
+    them, or that opdb did not write, are left alone without ``force``: OpdbError, and nothing was changed.
+    """
+    name, texts = package_folder.folder(catalog, ops, package, kernels)
+    root = folder or Path(name)
+    old = _written(root)
+    if not force:
+        _refuse_foreign(root, texts, old)
+    for path in old.keys() - texts.keys():
+        (root / path).unlink(missing_ok=True)
+    for path, text in texts.items():
+        write_atomically(root / path, text)
+    names = tuple(sorted(set(ops)))
+    record = {"package": name, "ops": names, "files": {p: _sha256(t.encode()) for p, t in texts.items()}}
+    write_atomically(root / MANIFEST, json.dumps(record, indent=1) + "\n")
+    return PackageFolder(name, names, root, tuple(texts))
+
+
+def build(made: PackageFolder) -> Path:
+    """Compiles the library and returns its path.  The old one is in use until the new one replaces it whole.
+
+    Raises OpdbError: there is no C compiler, or with what it complains of first.
+    """
+    compiler = compiler_command()
+    target = made.library
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    command = [
+        *compiler, *package_folder.CFLAGS, *package_folder.INCLUDES, *package_folder.sources(made.files),
+        *package_folder.LDFLAGS, "-o", str(fresh),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, cwd=made.folder, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
+        )
+        if done.returncode:
+            complaints = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
+            raise OpdbError(
+                f"{made.folder}: the op package {made.package} was not built: {complaints[0].strip()}"
+            )
+        os.replace(fresh, target)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OpdbError(f"{made.folder}: the op package {made.package} was not built: {error}") from None
+    finally:
+        fresh.unlink(missing_ok=True)
+    return target
+
+
+def compiler_command() -> list[str]:
+    """The C compiler: CC, or the one that Python was built with.  Raises OpdbError when it is not installed."""
+    command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    if not command or shutil.which(command[0]) is None:
+        raise OpdbError(
+            f"no C compiler: {command[0] if command else 'CC'!r} is not on PATH; install one (Debian: apt-get "
+            "install gcc libc6-dev) or name yours in CC"
+        )
+    return command
+
+
+def _written(root: Path) -> dict[str, str]:
+    """What opdb wrote into a folder: SHA-256 by path; empty for a folder that opdb did not write."""
+    try:
+        record = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+        return {str(path): str(digest) for path, digest in record["files"].items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        raise OpdbError(f"{root / MANIFEST}: cannot be read; choose another folder") from None
+
+
+def _refuse_foreign(root: Path, texts: dict[str, str], old: dict[str, str]) -> None:
+    for path in sorted(texts.keys() | old.keys()):
+        file = root / path
+        if not file.exists():
+            continue
+        now = _sha256(file.read_bytes())
+        if now != old.get(path) and (path not in texts or now != _sha256(texts[path].encode())):
+            raise OpdbError(
+                f"{file}: changed since opdb wrote it, or not opdb's; choose another folder, or overwrite "
+                "with --force"
+            )
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

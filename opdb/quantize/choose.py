@@ -1,0 +1,178 @@
+"""The data types of one node: a row of its target's table that the types of its activations and the rules fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from opdb.dtypes import BY_SHORT
+from opdb.errors import OpdbError
+from opdb.generated import validators
+from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.op_config import OpConfig, Quant, TensorConfig
+from opdb.quantize.slots import Place, places
+from opdb.runtime.qnn.ends import limits
+from opdb.validate import Target, Verdict, check
+
+REAL = ("f32", "f16")
+#: What a Convert costs, in ranks of preference: any type of a static tensor is better.
+CONVERT = 100
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a node becomes, by slot of its quantised tensors.
+
+    ``per_slice``: slots with a scale per slice; ``symmetric``: slots with real zero in the middle, because the
+    spec says so, or because a rule of the target refuses the node without it.
+    """
+
+    dtypes: Mapping[str, str]
+    per_slice: frozenset[str] = frozenset()
+    symmetric: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """``activations``: the wanted type by tensor (real tensors that are not static, or share an encoding)."""
+
+    activations: Mapping[str, str]
+    weights: str
+    target: Target
+
+
+def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
+    """The first form that the validator accepts: fewest Converts, then the wanted types of static tensors.
+
+    Raises OpdbError with the nearest row, or the rule that stands in the way.
+    """
+    module = validators.module(op.op)
+    if module is None:
+        raise OpdbError(
+            f"node {op.name}: the specs do not hold the op {op.op}; opdb add-op {op.op} drafts it"
+        )
+    of_node = places(op)
+    slots = [s.name for s in (*module.SIGNATURE.inputs, *module.SIGNATURE.outputs)]
+    rows = getattr(module, f"ROWS_{wishes.target.backend}", ())
+    if not rows:
+        raise OpdbError(f"node {op.name} ({op.op}): the specs hold no table of types for {wishes.target}")
+
+    def judge(form: Form) -> Verdict:
+        """A warning refuses too: nobody vouches for the numbers of such a form."""
+        return check(_sketch(graph, op, of_node, form), wishes.target)
+
+    refused: Verdict | None = None
+    nearest: list[tuple[int, str]] = []
+    candidates: list[tuple[int, dict[str, str]]] = []
+    for ident, cells in rows:
+        found, faults = _row(graph, of_node, dict(zip(slots, cells, strict=True)), wishes)
+        candidates += found
+        nearest += [(len(faults), f"{ident} has " + ", ".join(faults))] if faults else []
+    for _, dtypes in sorted(candidates, key=lambda c: c[0]):
+        for per_slice in _per_slice(of_node, dtypes):
+            ruled = frozenset(p.slot for p in of_node if p.slot in dtypes and p.rule.symmetric)
+            form = Form(dtypes, per_slice, ruled)
+            verdict = judge(form)
+            if not verdict.violations:
+                return form
+            refused = refused or verdict
+            if not judge(replace(form, symmetric=frozenset(dtypes))).violations:
+                return _least_symmetric(form, judge)
+    where = f"node {op.name} ({op.op}) cannot be quantised for {wishes.target}: "
+    if refused is not None:
+        reasons = [f"{v.rule}: {v.message}" for v in refused.violations]
+        raise OpdbError(where + "; ".join(reasons))
+    raise OpdbError(f"{where}no row of its types fits; the nearest, {min(nearest)[1]}")
+
+
+def _row(
+    graph: QnnGraph, of_node: Sequence[Place], cells: Mapping[str, frozenset[str]], wishes: Wishes
+) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
+    """The choices that a row leaves, each with its cost, and what in the row does not fit."""
+    options: dict[str, list[tuple[int, str]]] = {}
+    faults = []
+    for slot, cell in cells.items():
+        mine = [p for p in of_node if p.slot == slot]
+        fixed = {graph.tensors[p.tensor].dtype for p in mine} - set(REAL)
+        if not mine or (fixed and fixed <= cell):
+            continue
+        wanted = {wishes.activations.get(p.tensor, "") for p in mine}
+        if not fixed:
+            options[slot] = _options(graph, mine, cell, wishes, _activation(of_node, wishes))
+        if not options.get(slot):
+            got = " or ".join(sorted(fixed or wanted - {""}) or ["a quantised type"])
+            faults.append(f"{slot}: {' or '.join(sorted(cell))}, not {got}")
+    if faults:
+        return [], faults
+    choices = product(*([(cost, slot, dtype) for cost, dtype in o] for slot, o in options.items()))
+    return [(sum(c for c, _, _ in choice), {s: d for _, s, d in choice}) for choice in choices], []
+
+
+def _options(
+    graph: QnnGraph, mine: Sequence[Place], cell: frozenset[str], wishes: Wishes, activation: str
+) -> list[tuple[int, str]]:
+    """The quantised types of a cell that the tensors of one slot can have, each with its cost."""
+    usable = [d for d in cell if BY_SHORT[d].quantized and BY_SHORT[d].numpy]
+    wanted = [wishes.activations[p.tensor] for p in mine if p.tensor in wishes.activations]
+    if wanted and (mine[0].output or mine[0].shared):
+        return [(0, d) for d in usable if set(wanted) == {d}]
+    if wanted:
+        usable.sort(key=lambda d: (-BY_SHORT[d].bits, not BY_SHORT[d].qnn.startswith("U")))
+        return [(sum(CONVERT + i for w in wanted if w != d), d) for i, d in enumerate(usable)]
+    order = _preferences(mine[0], wishes.weights, activation)
+    return [(order.index(d) if d in order else len(order), d) for d in sorted(usable)]
+
+
+def _preferences(place: Place, weights: str, activation: str) -> list[str]:
+    """The types of a static tensor, best first: the spec's, then for weights the wanted, for others the activations'."""
+    other = ("u" if weights[0] == "s" else "s") + weights[1:]
+    first = [place.rule.dtype] if place.rule.dtype else []
+    rest = [weights, other, activation] if place.rule.axis is not None else [activation, weights, other]
+    return [*first, *rest]
+
+
+def _activation(of_node: Sequence[Place], wishes: Wishes) -> str:
+    """The type of the node's result, or of what it reads."""
+    found = [wishes.activations[p.tensor] for p in reversed(of_node) if p.tensor in wishes.activations]
+    return found[0] if found else ""
+
+
+def _per_slice(of_node: Sequence[Place], dtypes: Mapping[str, str]) -> Iterator[frozenset[str]]:
+    """With a scale for each slice where the spec names an axis, then with one for all."""
+    slots = frozenset(p.slot for p in of_node if p.rule.axis is not None and p.slot in dtypes)
+    if slots:
+        yield slots
+    yield frozenset()
+
+
+def _least_symmetric(form: Form, judge: Callable[[Form], Verdict]) -> Form:
+    """``form`` with as few symmetric slots more as are accepted."""
+    kept = frozenset(form.dtypes)
+    for slot in form.dtypes:
+        fewer = kept - {slot} | form.symmetric
+        if not judge(replace(form, symmetric=fewer)).violations:
+            kept = fewer
+    return replace(form, symmetric=kept)
+
+
+def _sketch(graph: QnnGraph, op: GraphOp, of_node: Sequence[Place], form: Form) -> OpConfig:
+    """The node's op config in a form: encodings of the right kind, scales without meaning."""
+    config = graph.op_config(op)
+    sides = {False: list(config.inputs), True: list(config.outputs)}
+    for place in of_node:
+        if place.slot in form.dtypes:
+            tensor = graph.tensors[place.tensor]
+            dtype = form.dtypes[place.slot]
+            side = sides[place.output]
+            side[place.index] = _drawn(side[place.index], tensor, dtype, place, form)
+    return replace(config, inputs=tuple(sides[False]), outputs=tuple(sides[True]))
+
+
+def _drawn(config: TensorConfig, tensor: GraphTensor, dtype: str, place: Place, form: Form) -> TensorConfig:
+    low, high = limits(dtype)
+    centred = place.slot in form.symmetric or (bool(place.rule.scale) and dtype == place.rule.dtype)
+    axis = place.rule.axis if place.slot in form.per_slice and tensor.type == "STATIC" else None
+    offset = -((low + high + 1) // 2) if centred else -low
+    kind = "SCALE_OFFSET" if axis is None else "AXIS_SCALE_OFFSET"
+    return replace(config, dtype=dtype, quant=Quant(kind, (1.0,), (offset,), axis))

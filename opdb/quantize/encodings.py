@@ -1,0 +1,83 @@
+"""Ranges of real values -> encodings.  Scales are float32, as QNN stores them; real zero is always a stored value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opdb.op_config import Quant
+from opdb.runtime.qnn.ends import limits
+
+Array = np.ndarray[Any, Any]
+#: The smallest scale: below it products of two scales leave float32.
+SMALLEST = 2.0**-60
+
+
+@dataclass(frozen=True)
+class Range:
+    """The real values that a tensor takes; zero is always among them."""
+
+    low: float = 0.0
+    high: float = 0.0
+
+    def __or__(self, other: Range) -> Range:
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
+    def widened(self, margin: float) -> Range:
+        """Both ends further from zero by the share ``margin``."""
+        return Range(self.low * (1 + margin), self.high * (1 + margin))
+
+    @classmethod
+    def of(cls, values: Array) -> Range:
+        """Of an array of finite values."""
+        if not values.size:
+            return cls()
+        return cls(min(0.0, float(values.min())), max(0.0, float(values.max())))
+
+
+def encoding(values: Range, dtype: str, symmetric: bool) -> Quant:
+    """One scale and offset for all values of a quantised type (short name); ``symmetric``: zero in the middle."""
+    if symmetric:
+        return symmetric_encoding([max(-values.low, values.high)], dtype, None)
+    low, high = limits(dtype)
+    scale = _scale((values.high - values.low) / (high - low))
+    zero = min(max(low + round(-values.low / scale), low), high)
+    return Quant("SCALE_OFFSET", (scale,), (-zero,))
+
+
+def symmetric_encoding(largest: Sequence[float], dtype: str, axis: int | None) -> Quant:
+    """``largest``: the largest magnitude, of each slice along ``axis`` where that is not None."""
+    low, high = limits(dtype)
+    middle = (low + high + 1) // 2
+    scales = tuple(_scale(m / (high - middle)) for m in largest)
+    kind = "SCALE_OFFSET" if axis is None else "AXIS_SCALE_OFFSET"
+    return Quant(kind, scales, (-middle,) * len(scales), axis)
+
+
+def of_data(data: Array, dtype: str, symmetric: bool, axis: int | None) -> Quant:
+    """The encoding that fits known values best; along ``axis`` it is symmetric."""
+    if axis is None:
+        return encoding(Range.of(data), dtype, symmetric)
+    others = tuple(d for d in range(data.ndim) if d != axis)
+    return symmetric_encoding([float(m) for m in np.abs(data).max(others)], dtype, axis)
+
+
+def product(quants: Sequence[Quant], axis: int | None) -> Quant:
+    """The encoding of a sum of products: the scales multiplied, offset 0; per slice where one of them is."""
+    size = max(len(q.scale) for q in quants)
+    scales = [1.0] * size
+    for q in quants:
+        own = q.scale if len(q.scale) == size else q.scale * size
+        scales = [s * o for s, o in zip(scales, own, strict=True)]
+    rounded = tuple(_scale(s) for s in scales)
+    if size == 1:
+        return Quant("SCALE_OFFSET", rounded, (0,))
+    return Quant("AXIS_SCALE_OFFSET", rounded, (0,) * size, axis)
+
+
+def _scale(value: float) -> float:
+    """As QNN stores it; 1 for a tensor that is always zero."""
+    return float(np.float32(max(value, SMALLEST))) if value else 1.0

@@ -1,0 +1,212 @@
+"""Post-training quantisation of a float graph for one target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from opdb.dtypes import BY_SHORT, lookup
+from opdb.errors import OpdbError
+from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.op_config import Quant
+from opdb.quantize.choose import REAL, Form, Wishes, choose
+from opdb.quantize.encodings import Range, encoding, of_data
+from opdb.quantize.observe import Run, observe
+from opdb.quantize.propagate import Groups, derive
+from opdb.quantize.slots import Place, places
+from opdb.runtime.kernels import run_graph
+from opdb.runtime.qnn.ends import quantized
+from opdb.validate import Target, check
+
+#: (tensor, type, whether zero is in the middle): what a Convert makes, once for all that read it.
+Converted = tuple[str, str, bool]
+
+
+def quantize(
+    graph: QnnGraph,
+    calibration: Iterable[Mapping[str, Any]],
+    *,
+    target: Target,
+    activations: str = "uq8",
+    weights: str = "sq8",
+    overrides: Mapping[str, str] | None = None,
+    margin: float = 0.0,
+    run: Run = run_graph,
+) -> QnnGraph:
+    """``graph`` with every real tensor quantised, as ``target`` takes it.
+
+    ``calibration``: real arrays by the name of the input, of the kind that the graph will see; ranges are the
+    least and the largest values seen.  ``activations`` and ``weights`` are short names (uq8, uq16; sq8, uq8, ...);
+    ``overrides`` gives single tensors, and those that share their encoding, another type.  ``margin`` is the share
+    by which observed ranges are widened for values that calibration did not show.  Where a row of the
+    target asks for another type than its neighbour has, a Convert is put between.  ``run`` computes the float
+    graph, by default on the C kernels.
+
+    Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
+    validator refuses in the end, for values that are not finite, and for an unknown type or tensor.
+    """
+    target = target.spelled()
+    for dtype in (activations, weights, *(overrides or {}).values()):
+        kind = lookup(dtype)
+        if kind is None or kind.short != dtype or not kind.quantized or kind.numpy is None:
+            raise OpdbError(f"'{dtype}' is not a type to quantise to; ex) uq8, uq16, sq8")
+    groups = Groups(graph, lambda t: t.dtype in REAL)
+    wanted = _wanted(graph, groups, activations, overrides or {})
+    wishes = Wishes(wanted, weights, target)
+    if not 0 <= margin < np.inf:
+        raise OpdbError(f"margin: {margin} is no share of a range; ex) 0.1")
+    forms = {op.name: choose(graph, op, wishes) for op in graph.ops}
+    seen = {name: r.widened(margin) for name, r in observe(graph, calibration, run).items()}
+    made = _Quantizer(graph, groups, wanted, forms, seen).build()
+    for op in made.ops:
+        verdict = check(made.op_config(op), target)
+        if verdict.verdict != "accept":
+            reasons = "; ".join(f"{v.rule}: {v.message}" for v in verdict.violations if not v.expected)
+            raise OpdbError(f"node {op.name} ({op.op}) cannot be quantised for {target}: {reasons}")
+    return made
+
+
+def _wanted(
+    graph: QnnGraph, groups: Groups, activations: str, overrides: Mapping[str, str]
+) -> dict[str, str]:
+    """The type of every real tensor that is not a weight: those that run through, and those that share with them."""
+    chosen: dict[str, tuple[str, str]] = {}
+    for name, dtype in overrides.items():
+        if name not in graph.tensors or graph.tensors[name].dtype not in REAL:
+            raise OpdbError(f"{graph.name}: overrides names '{name}', which is no real tensor of the graph")
+        other, given = chosen.setdefault(groups.root(name), (name, dtype))
+        if given != dtype:
+            raise OpdbError(f"overrides: {other} is {given} and {name} {dtype}, but they share one encoding")
+    return {
+        name: chosen.get(groups.root(name), ("", activations))[1]
+        for name, t in graph.tensors.items()
+        if t.dtype in REAL and (t.type != "STATIC" or len(groups.members[groups.root(name)]) > 1)
+    }
+
+
+class _Quantizer:
+    """Builds the quantised graph: encodings of what runs through first, then node by node."""
+
+    def __init__(
+        self,
+        graph: QnnGraph,
+        groups: Groups,
+        wanted: Mapping[str, str],
+        forms: Mapping[str, Form],
+        ranges: Mapping[str, Range],
+    ) -> None:
+        self.graph, self.groups, self.wanted, self.forms = graph, groups, wanted, forms
+        self.ranges = self._shared_ranges(ranges)
+        self.quants = self._encodings()
+        self.made = QnnGraph(graph.name)
+        self.converts: dict[Converted, str] = {}
+
+    def _shared_ranges(self, seen: Mapping[str, Range]) -> dict[str, Range]:
+        """By root of group: what its tensors were seen to hold, or what the spec of their op says."""
+        own = {name: seen.get(name, Range()) for name in self.wanted}
+        for op in self.graph.ops:
+            for place in places(op):
+                if place.output and place.rule.range and place.tensor in own:
+                    own[place.tensor] = Range(*place.rule.range)
+        out: dict[str, Range] = {}
+        for name, values in own.items():
+            root = self.groups.root(name)
+            out[root] = out.get(root, Range()) | values
+        return out
+
+    def _encodings(self) -> dict[str, Quant]:
+        """By tensor, of everything in ``wanted``."""
+        centred = {
+            self.groups.root(place.tensor)
+            for op in self.graph.ops
+            for place in places(op)
+            if place.tensor in self.wanted and self._type(op, place) == self.wanted[place.tensor]
+            if place.slot in self.forms[op.name].symmetric
+        }
+        roots = {name: self.groups.root(name) for name in self.wanted}
+        return {
+            name: encoding(self.ranges[root], self.wanted[name], root in centred)
+            for name, root in roots.items()
+        }
+
+    def _type(self, op: GraphOp, place: Place) -> str:
+        return self.forms[op.name].dtypes.get(place.slot, self.graph.tensors[place.tensor].dtype)
+
+    def build(self) -> QnnGraph:
+        for tensor in self.graph.tensors.values():
+            if tensor.name in self.wanted:
+                self._add(self._typed(tensor, self.wanted[tensor.name], self.quants[tensor.name]))
+            elif tensor.dtype not in REAL:
+                self._add(tensor)
+        for op in self.graph.ops:
+            self._node(op)
+        return self.made
+
+    def _node(self, op: GraphOp) -> None:
+        inputs = list(op.inputs)
+        of_node = places(op)
+        # in the order of what depends on what: activations, weights, then derived encodings
+        quants = {p.tensor: self.quants[p.tensor] for p in of_node if p.tensor in self.quants}
+        for place in of_node:
+            if place.tensor in self.wanted and self._type(op, place) != self.wanted[place.tensor]:
+                inputs[place.index] = self._convert(op, place)
+                quants[place.tensor] = (
+                    self.made.tensors[inputs[place.index] or ""].quant or quants[place.tensor]
+                )
+        static = [p for p in of_node if p.slot in self.forms[op.name].dtypes and p.tensor not in self.wanted]
+        for place in sorted(static, key=lambda p: bool(p.rule.scale)):
+            dtype = self._type(op, place)
+            if place.rule.scale and dtype == place.rule.dtype:
+                quants.pop(place.tensor, None)
+                derive(of_node, quants)
+            else:
+                quants[place.tensor] = self._fitted(op, place, dtype)
+            inputs[place.index] = self._add(
+                self._typed(self.graph.tensors[place.tensor], dtype, quants[place.tensor])
+            )
+        self.made.ops.append(replace(op, inputs=tuple(inputs)))
+
+    def _fitted(self, op: GraphOp, place: Place, dtype: str) -> Quant:
+        axis = place.rule.axis if place.slot in self.forms[op.name].per_slice else None
+        data = np.asarray(self.graph.tensors[place.tensor].data, np.float64)
+        return of_data(data, dtype, place.slot in self.forms[op.name].symmetric, axis)
+
+    def _convert(self, op: GraphOp, place: Place) -> str:
+        """The tensor in the type that the node asks for, from a Convert."""
+        dtype = self._type(op, place)
+        key = (place.tensor, dtype, place.slot in self.forms[op.name].symmetric)
+        if key not in self.converts:
+            quant = encoding(self.ranges[self.groups.root(place.tensor)], dtype, key[2])
+            source = self.graph.tensors[place.tensor]
+            made = GraphTensor(f"{source.name}_{dtype}", dtype, source.shape, "NATIVE", None, quant)
+            self.converts[key] = self._add(made)
+            self.made.ops.append(
+                GraphOp(
+                    f"{self.converts[key]}_convert", "Convert", (source.name,), (), (self.converts[key],),
+                    origin=op.origin,
+                )
+            )  # fmt: skip
+        return self.converts[key]
+
+    def _add(self, tensor: GraphTensor) -> str:
+        """Adds a tensor; the same one is added once, another of its name gets a number."""
+        name, n = tensor.name, 1
+        while name in self.made.tensors:
+            held = self.made.tensors[name]
+            if (held.dtype, held.quant, held.type) == (tensor.dtype, tensor.quant, tensor.type):
+                return name
+            n += 1
+            name = f"{tensor.name}_{n}"
+        self.made.tensors[name] = replace(tensor, name=name)
+        return name
+
+    @staticmethod
+    def _typed(tensor: GraphTensor, dtype: str, quant: Quant) -> GraphTensor:
+        data = tensor.data
+        if tensor.type == "STATIC":
+            real = np.asarray(data, np.float64).reshape(tensor.shape)
+            data = quantized(real, BY_SHORT[dtype].short, quant, f"tensor {tensor.name}")
+        return replace(tensor, dtype=dtype, quant=quant, data=data)

@@ -1,0 +1,158 @@
+"""What QnnSystem says about a context binary: ``QnnSystemContext_BinaryInfo_t`` as Python data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from opdb.dtypes import BY_SHORT
+from opdb.errors import OpdbError
+from opdb.generated.constants.qnn_layouts import LAYOUTS
+from opdb.graph import GraphTensor
+from opdb.op_config import quant_json
+from opdb.runtime.qnn.native import NULL, CData, ffi, lib, text, version
+from opdb.runtime.qnn.tensor_read import read_dynamic, read_tensor
+
+GRAPH_INFO = "QnnSystemContext_GraphInfo_t"
+#: More graphs or tensors than any context has: a sign that the binary is damaged.
+MAX_COUNT = 1 << 20
+
+_BACKENDS = {
+    getattr(lib, name): name.removeprefix("QNN_BACKEND_ID_")
+    for name in dir(lib)
+    if name.startswith("QNN_BACKEND_ID_")
+}
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor of a context binary.  ``dynamic``: which dimensions may change; () for none."""
+
+    tensor: GraphTensor
+    id: int
+    dynamic: tuple[bool, ...]
+
+    def json(self) -> dict[str, Any]:
+        t = self.tensor
+        out = {"name": t.name, "id": self.id, "type": t.type, "dtype": BY_SHORT[t.dtype].qnn}
+        out |= {"shape": list(t.shape), "quant": quant_json(t.quant) if t.quant else None}
+        return out | {"dynamic": list(self.dynamic)}
+
+
+@dataclass(frozen=True)
+class GraphInfo:
+    """A graph of a context binary, its ends in the library's order.  ``blob_bytes``: None before version 3."""
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    updateable: tuple[TensorInfo, ...]
+    blob_bytes: int | None
+    version: int  # of GraphInfo
+
+    def json(self) -> dict[str, Any]:
+        ends = {n: [t.json() for t in getattr(self, n)] for n in ("inputs", "outputs", "updateable")}
+        return {"name": self.name} | ends | {"blob_bytes": self.blob_bytes, "version": self.version}
+
+
+@dataclass(frozen=True)
+class BinaryInfo:
+    """What a context binary holds.
+
+    ``build_id`` is "" where the library writes none (QNN CPU 2.47); ``soc_model`` is QNN's number of the chip,
+    None before version 3 and for backends without chips; ``context_bytes`` counts the library's own part.
+    """
+
+    backend: str  # QNN's name; ex) HTP
+    build_id: str
+    core_api: tuple[int, int, int]
+    backend_api: tuple[int, int, int]
+    soc_version: str
+    soc_model: int | None
+    context_version: tuple[int, int, int]
+    context_bytes: int
+    tensors: tuple[TensorInfo, ...]
+    graphs: tuple[GraphInfo, ...]
+    version: int  # of BinaryInfo
+
+    def json(self) -> dict[str, Any]:
+        out = dict(vars(self))
+        for key in ("core_api", "backend_api", "context_version"):
+            out[key] = ".".join(map(str, out[key]))
+        return out | {key: [x.json() for x in out[key]] for key in ("tensors", "graphs")}
+
+
+def decode(info: CData, api: tuple[int, ...]) -> BinaryInfo:
+    """A QnnSystemContext_BinaryInfo_t of version 1, 2 or 3; ``api`` is QnnSystem's own version.
+
+    Nothing of the result points into the struct.  Raises OpdbError for what opdb does not know: another version
+    or layout, a tensor's data type or encoding.
+    """
+    number = int(info.version)
+    if number not in (1, 2, 3):
+        raise OpdbError(f"QnnSystem describes it in version {number}; opdb reads 1 to 3")
+    v = getattr(info.u, f"contextBinaryInfoV{number}")
+    return BinaryInfo(
+        backend=_BACKENDS.get(v.backendId, f"number {v.backendId}"),
+        build_id=text(v.buildId),
+        core_api=version(v.coreApiVersion),
+        backend_api=version(v.backendApiVersion),
+        soc_version=text(v.socVersion),
+        soc_model=(v.socModel or None) if number == 3 else None,
+        context_version=version(v.contextBlobVersion),
+        context_bytes=v.contextBlobSize,
+        tensors=_tensors(v.contextTensors, v.numContextTensors, "context tensors"),
+        graphs=tuple(map(_graph, graph_elements(v.graphs, v.numGraphs, api))),
+        version=number,
+    )
+
+
+def graph_elements(array: CData, n: int, api: tuple[int, ...]) -> list[CData]:
+    """The ``n`` elements of an array of graph infos.
+
+    Their size depends on QnnSystem's API, see LAYOUTS.  For an API between those that were seen the version
+    fields must prove it: version 3 exists in the larger layout only; else every element of the smaller size
+    must begin with a version and a name, or every one of the larger.  Raises OpdbError when neither is so.
+    """
+    if _count(n, array, "graphs") == 0:
+        return []
+    rows = LAYOUTS[GRAPH_INFO]
+    known = [r for r in rows if (not r.since or api[:2] >= r.since) and (not r.until or api[:2] <= r.until)]
+    layouts = [r.struct for r in known or rows]
+    if n == 1 or ffi.cast("int32_t *", array)[0] == 3:  # of a single one only what its version has is read
+        layouts = [GRAPH_INFO]
+    start = int(ffi.cast("uintptr_t", array))
+    for layout in layouts:
+        elements = [ffi.cast(f"{layout} *", start + i * ffi.sizeof(layout)) for i in range(n)]
+        highest = 3 if layout == GRAPH_INFO else 2
+        if all(1 <= int(e.version) <= highest and e.u.graphInfoV1.graphName != NULL for e in elements):
+            return elements
+    raise OpdbError(
+        f"QnnSystem {'.'.join(map(str, api))} lays out the infos of its {n} graphs in a way that opdb does not know"
+    )
+
+
+def _graph(info: CData) -> GraphInfo:
+    number = int(info.version)
+    v = getattr(info.u, f"graphInfoV{number}")
+    name = text(v.graphName)
+    what = f"tensors of the graph {name!r}"
+    return GraphInfo(
+        name=name,
+        inputs=_tensors(v.graphInputs, v.numGraphInputs, what),
+        outputs=_tensors(v.graphOutputs, v.numGraphOutputs, what),
+        updateable=_tensors(v.updateableTensors, v.numUpdateableTensors, what) if number > 1 else (),
+        blob_bytes=v.graphBlobInfoSize if number == 3 else None,
+        version=number,
+    )
+
+
+def _tensors(array: CData, n: int, what: str) -> tuple[TensorInfo, ...]:
+    structs = [array[i] for i in range(_count(n, array, what))]
+    return tuple(TensorInfo(*read_tensor(s), read_dynamic(s)) for s in structs)
+
+
+def _count(n: int, array: CData, what: str) -> int:
+    if n > MAX_COUNT or (n and array == NULL):
+        raise OpdbError(f"QnnSystem reports {n} {what}, which cannot be; the binary is damaged")
+    return n

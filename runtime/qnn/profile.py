@@ -1,0 +1,273 @@
+"""Profiles: what a library reports about finalizing, executing, loading and freeing.
+
+What QNN 2.47 does on x86-64 Linux (measured):
+
+- A profile holds the events of the last call alone: each call replaces them, and HTP gives the new events the
+  ids of the old, CPU frees the old.  So ``Profile`` reads them right after each call, before the lock of the
+  library is free, and keeps them by stage and run.
+- CPU answers 12002 to profileGetEventData; profileGetExtendedEventData works on CPU and HTP, with equal values
+  on HTP.  The timestamps of both are 0: only durations are known.
+- CPU: one event per call (300, 400, 500, in microseconds; loading a binary: none); "detailed" adds one 404 per
+  node, called "_<node>".  Any level number is accepted, all above basic act as detailed.
+- HTP: "basic" gives times of QNN and of the accelerator (300; 400 and 3004; 100 and 1004; 500 and 4003).
+  "detailed" adds the eight steps of a finalization (type 0), counts, and per node cycles under 3003, called
+  "<node>:OpId_<n> (cycles)"; "Input OpId_<n>" and "Output OpId_<n>" are the ends and "OpId_<n>" what HTP added,
+  as for other layouts.  They add up to 3003.
+  "linting" has 6001, the critical path, instead of 3003, and under each node 5001 to 5004; nodes and waits add
+  up to 6001.  Finalization has no sub-events then.  5004 is a mask and 5005 and 5006 are numbers of ops, though
+  the library calls their unit cycles.  A graph need not be finalized with a profile to be profiled later.
+- HTP runs as an emulation: times and cycles are those of this machine.  "Time for HVX + HMX power on and
+  acquire" (3011) can exceed the time of the whole execution there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from opdb.errors import OpdbError
+from opdb.graph import GraphOp
+from opdb.runtime.qnn.handles import Handle, Resource
+from opdb.runtime.qnn.native import NULL, CData, ffi, lib, text
+from opdb.runtime.qnn.session import Session
+
+if TYPE_CHECKING:
+    from opdb.runtime.qnn.backend import Backend
+
+LEVELS = {
+    "off": 0,
+    "basic": lib.QNN_PROFILE_LEVEL_BASIC,
+    "detailed": lib.QNN_PROFILE_LEVEL_DETAILED,
+    "linting": lib.QNN_HTP_PROFILE_LEVEL_LINTING,
+}
+UNITS = {
+    lib.QNN_PROFILE_EVENTUNIT_MICROSEC: "us",
+    lib.QNN_PROFILE_EVENTUNIT_BYTES: "bytes",
+    lib.QNN_PROFILE_EVENTUNIT_CYCLES: "cycles",
+    lib.QNN_PROFILE_EVENTUNIT_COUNT: "count",
+    lib.QNN_PROFILE_EVENTUNIT_OBJECT: "object",
+    lib.QNN_PROFILE_EVENTUNIT_NONE: "",
+    lib.QNN_PROFILE_EVENTUNIT_BACKEND: "backend",
+}
+#: Stage -> the event with the time of the whole call, and that with the accelerator's part of it (HTP).
+STAGES = {
+    "load": (
+        lib.QNN_PROFILE_EVENTTYPE_INIT,
+        lib.QNN_HTP_PROFILE_EVENTTYPE_CONTEXT_LOAD_BIN_ACCEL_TIME_MICROSEC,
+    ),
+    "finalize": (
+        lib.QNN_PROFILE_EVENTTYPE_FINALIZE,
+        lib.QNN_HTP_PROFILE_EVENTTYPE_GRAPH_FINALIZE_ACCEL_TIME_MICROSEC,
+    ),
+    "execute": (
+        lib.QNN_PROFILE_EVENTTYPE_EXECUTE,
+        lib.QNN_HTP_PROFILE_EVENTTYPE_GRAPH_EXECUTE_ACCEL_TIME_MICROSEC,
+    ),
+    "free": (
+        lib.QNN_PROFILE_EVENTTYPE_DEINIT,
+        lib.QNN_HTP_PROFILE_EVENTTYPE_GRAPH_DEINIT_ACCEL_TIME_MICROSEC,
+    ),
+}
+NODE = lib.QNN_PROFILE_EVENTTYPE_NODE
+_HTP_NODE = re.compile(r"(.*):OpId_\d+ \(cycles\)", re.DOTALL)
+_HTP_PREFIX = "QNN_HTP_PROFILE_EVENTTYPE_"
+_CORE_PREFIX = "QNN_PROFILE_EVENTTYPE_"
+#: Member of Qnn_Scalar_t by the name of its data type.
+_SCALARS = {
+    lib.QNN_DATATYPE_UINT_64: "uint64Value",
+    lib.QNN_DATATYPE_INT_64: "int64Value",
+    lib.QNN_DATATYPE_UINT_32: "uint32Value",
+    lib.QNN_DATATYPE_INT_32: "int32Value",
+    lib.QNN_DATATYPE_FLOAT_32: "floatValue",
+    lib.QNN_DATATYPE_FLOAT_64: "doubleValue",
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One figure that a library reports, and the finer ones under it.
+
+    ``name`` is the library's identifier, ``type`` QNN's number of what it is and ``type_name`` QNN's name for
+    it ("": none).  ``unit`` is us, bytes, cycles, count, object (``value`` is its size in bytes), backend or
+    "".  ``timestamp`` is as the library gives it, None for none.  ``node`` is the node of the graph that the
+    figure is of, "" for another figure.
+    """
+
+    name: str
+    type: int
+    type_name: str
+    unit: str
+    value: int | float
+    timestamp: int | None = None
+    node: str = ""
+    events: tuple[Event, ...] = ()
+
+    def walk(self) -> Iterator[Event]:
+        """This event and all under it, depth first."""
+        yield self
+        for event in self.events:
+            yield from event.walk()
+
+
+@dataclass(frozen=True)
+class ProfiledCall:
+    """What a library reported about one call.
+
+    ``stage`` is load, finalize, execute or free; ``graph`` the graph, "" for a context; ``run`` counts the
+    calls of a profile of the same stage and graph, from 0.  ``ops`` are the nodes of the graph, none of a graph
+    from a context binary.
+    """
+
+    stage: str
+    graph: str
+    run: int
+    events: tuple[Event, ...]
+    ops: Sequence[GraphOp] = field(default=(), repr=False, compare=False)
+
+    @property
+    def total(self) -> Event | None:
+        """The time of the whole call, in us; None where the library gave none (CPU: load)."""
+        return self._event(STAGES[self.stage][0])
+
+    @property
+    def accelerator(self) -> Event | None:
+        """The accelerator's part of it, in us; None on CPU."""
+        return self._event(STAGES[self.stage][1])
+
+    @property
+    def split(self) -> Event | None:
+        """The event whose sub-events split it by node or by step: in us on CPU, in cycles on HTP's nodes."""
+        return next((e for e in self.events if e.events), None)
+
+    def _event(self, type_: int) -> Event | None:
+        return next((e for e in self.events if e.type == type_), None)
+
+
+class Profile(Resource):
+    """Collects what one backend reports; made by ``Backend.create_profile``.
+
+    Pass it as ``profile=`` to Graph.finalize, Graph.execute, Graph.bind, Context.close and what loads a context.
+    It may be used for many calls, and after it is closed still holds what it collected.
+    """
+
+    def __init__(self, backend: Backend, level: str) -> None:
+        check_level(level, backend.name)
+        self.backend = backend.name
+        self.build_id = backend.build_id
+        self.soc = backend.soc
+        self.soc_model = backend.soc_model
+        self.level = level
+        self.session: Session = backend.session
+        self._calls: list[ProfiledCall] = []
+        self._runs: Counter[tuple[str, str]] = Counter()
+        self._types = type_names(backend.name)
+        free = self.session.api.profileFree
+        pointer = NULL if level == "off" else _create(backend, LEVELS[level])
+        handle = Handle(pointer, None if level == "off" else free, backend._backend)
+        super().__init__(f"a profile of {backend.what}", handle, backend)
+        key = lib.QNN_PROPERTY_PROFILE_SUPPORTS_EXTENDED_EVENT
+        self._extended = self.session.ask("propertyHasCapability", key)[0] == 0
+
+    @property
+    def calls(self) -> tuple[ProfiledCall, ...]:
+        """What was collected, oldest first."""
+        return tuple(self._calls)
+
+    def events(self, stage: str | None = None) -> tuple[Event, ...]:
+        """The topmost events of all calls, oldest first; of one stage: load, finalize, execute or free."""
+        if stage is not None and stage not in STAGES:
+            raise OpdbError(f"{stage!r} is not a stage; one of {', '.join(STAGES)}")
+        return tuple(e for call in self._calls if stage in (None, call.stage) for e in call.events)
+
+    def clear(self) -> None:
+        """Forgets what was collected; runs count from 0 again."""
+        with self.session.lock:
+            self._calls.clear()
+            self._runs.clear()
+
+    def record(self, stage: str, graph: str = "", ops: Sequence[GraphOp] = ()) -> None:
+        """Reads the events of the call just made.  Call it with the session's lock, held since that call."""
+        if self.level == "off":
+            return
+        ids, n = ffi.new("const QnnProfile_EventId_t **"), ffi.new("uint32_t *")
+        self.session.call("read a profile", "profileGetEvents", self.pointer, ids, n)
+        events = tuple(self._event(i) for i in ffi.unpack(ids[0], n[0])) if n[0] else ()
+        run = self._runs[stage, graph]
+        self._runs[stage, graph] += 1
+        self._calls.append(ProfiledCall(stage, graph, run, events, ops))
+
+    def _event(self, event: int) -> Event:
+        kind, unit, value, timestamp, name = (
+            self._extended_data(event) if self._extended else self._data(event)
+        )
+        ids, n = ffi.new("const QnnProfile_EventId_t **"), ffi.new("uint32_t *")
+        self.session.call("read a profile's sub-events", "profileGetSubEvents", event, ids, n)
+        below = tuple(self._event(i) for i in ffi.unpack(ids[0], n[0])) if n[0] else ()
+        return Event(
+            name=name,
+            type=kind,
+            type_name=self._types.get(kind, ""),
+            unit=UNITS.get(unit, str(unit)),
+            value=value,
+            timestamp=timestamp or None,
+            node=node_of(self.backend, kind, name),
+            events=below,
+        )
+
+    def _extended_data(self, event: int) -> tuple[int, int, int | float, int, str]:
+        out = ffi.new("QnnProfile_ExtendedEventData_t *")
+        self.session.call("read an event of a profile", "profileGetExtendedEventData", event, out)
+        if out.version != lib.QNN_PROFILE_DATA_VERSION_1:
+            raise OpdbError(f"{self.what}: its events are of version {out.version}; opdb reads version 1")
+        data = out.u.v1
+        return data.type, data.unit, _value(data), data.timestamp, text(data.identifier)
+
+    def _data(self, event: int) -> tuple[int, int, int | float, int, str]:
+        out = ffi.new("QnnProfile_EventData_t *")
+        self.session.call("read an event of a profile", "profileGetEventData", event, out)
+        return out.type, out.unit, out.value, 0, text(out.identifier)
+
+
+def check_level(level: str, backend: str) -> None:
+    """Raises OpdbError for a level that is none, or that ``backend`` does not have."""
+    if level not in LEVELS:
+        raise OpdbError(f"{level!r} is not a profiling level; one of {', '.join(LEVELS)}")
+    if level == "linting" and backend != "HTP":
+        raise OpdbError(f"the {backend} backend has no profiling level linting, HTP does; use detailed")
+
+
+def type_names(backend: str) -> dict[int, str]:
+    """QNN's names of the types of events that ``backend`` reports; ex) 404 -> QNN_PROFILE_EVENTTYPE_NODE."""
+    prefixes = (_HTP_PREFIX, _CORE_PREFIX) if backend == "HTP" else (_CORE_PREFIX,)
+    return {getattr(lib, name): name for prefix in prefixes for name in dir(lib) if name.startswith(prefix)}
+
+
+def node_of(backend: str, type_: int, name: str) -> str:
+    """The node of the graph that an event is of, "" for none; see the top of this file for the patterns."""
+    if type_ != NODE:
+        return ""
+    if backend == "HTP":
+        match = _HTP_NODE.fullmatch(name)
+        return match[1] if match else ""
+    return name.removeprefix("_")
+
+
+def _create(backend: Backend, level: int) -> CData:
+    out = ffi.new("Qnn_ProfileHandle_t *")
+    backend.session.call("create a profile", "profileCreate", backend.pointer, level, out)
+    return out[0]
+
+
+def _value(data: CData) -> int | float:
+    if data.unit == lib.QNN_PROFILE_EVENTUNIT_OBJECT:
+        return int(data.u.opaque[1])  # Qnn_OpaqueObject_t: a pointer, then the size
+    member = _SCALARS.get(data.u.value.dataType)
+    if member is None:
+        raise OpdbError(
+            f"an event of a profile has the data type {data.u.value.dataType:#x}; opdb cannot read it"
+        )
+    value: int | float = getattr(data.u.value.u, member)
+    return value

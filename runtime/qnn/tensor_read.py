@@ -1,0 +1,125 @@
+"""Tensors that a library hands out, read from QNN's structs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from opdb.dtypes import DTYPES
+from opdb.errors import OpdbError
+from opdb.graph import GraphTensor
+from opdb.op_config import MAX_RANK, Blocks, Quant, Vectors
+from opdb.runtime.qnn import native
+from opdb.runtime.qnn.native import NULL, CData, lib
+
+_DTYPES = {d.code: d.short for d in DTYPES}
+
+
+def _words(prefix: str) -> dict[int, str]:
+    """The enumerators of QNN's that begin with ``prefix``, by number, without it."""
+    return {getattr(lib, name): name.removeprefix(prefix) for name in dir(lib) if name.startswith(prefix)}
+
+
+_TYPES = _words("QNN_TENSOR_TYPE_")
+_ENCODINGS = _words("QNN_QUANTIZATION_ENCODING_")
+
+
+def read_tensor(struct: CData) -> tuple[GraphTensor, int]:
+    """A ``Qnn_Tensor_t`` of version 1 or 2 as data, and the id that its graph gave it.
+
+    ``type`` is QNN's, ex) APP_WRITE, also UPDATEABLE_STATIC and the like; the data of static tensors is not
+    read.  Nothing of the result points into the struct.  Raises OpdbError for what opdb does not know: another
+    version, data type or encoding.
+    """
+    if struct.version not in (lib.QNN_TENSOR_VERSION_1, lib.QNN_TENSOR_VERSION_2):
+        raise OpdbError(f"a tensor from the library has the version {struct.version}; opdb reads 1 and 2")
+    v = struct.u.v1 if struct.version == lib.QNN_TENSOR_VERSION_1 else struct.u.v2
+    name = native.text(v.name)
+    if v.dataType not in _DTYPES:
+        raise OpdbError(f"the tensor {name!r} has the data type {v.dataType:#06x}, which opdb does not know")
+    if v.type not in _TYPES:
+        raise OpdbError(f"the tensor {name!r} has the type {v.type}, which opdb does not know")
+    if v.rank > MAX_RANK or (v.rank and v.dimensions == NULL):
+        raise OpdbError(f"the tensor {name!r} has the rank {v.rank} and no or too many dimensions")
+    shape = tuple(_items(v.dimensions, v.rank))
+    quant = _quant(v.quantizeParams, shape, name)
+    return GraphTensor(name, _DTYPES[v.dataType], shape, _TYPES[v.type], None, quant), v.id
+
+
+def read_dynamic(struct: CData) -> tuple[bool, ...]:
+    """Which dimensions of a ``Qnn_Tensor_t`` are dynamic; () where none can be (version 1, or no list)."""
+    if struct.version != lib.QNN_TENSOR_VERSION_2 or struct.u.v2.isDynamicDimensions == NULL:
+        return ()
+    return tuple(bool(flag) for flag in struct.u.v2.isDynamicDimensions[0 : struct.u.v2.rank])
+
+
+def _quant(params: CData, shape: tuple[int, ...], name: str) -> Quant | None:
+    """A ``Qnn_QuantizeParams_t`` of a tensor of ``shape``; None: undefined."""
+    if params.encodingDefinition != lib.QNN_DEFINITION_DEFINED:
+        return None
+    encoding = _ENCODINGS.get(params.quantizationEncoding, str(params.quantizationEncoding))
+    u = params.u
+    match encoding:
+        case "UNDEFINED":
+            return None
+        case "SCALE_OFFSET":
+            return Quant(encoding, (u.scaleOffsetEncoding.scale,), (u.scaleOffsetEncoding.offset,))
+        case "AXIS_SCALE_OFFSET":
+            e = u.axisScaleOffsetEncoding
+            return Quant(encoding, *_pairs(e.scaleOffset, e.numScaleOffsets), e.axis)
+        case "BW_SCALE_OFFSET":
+            e = u.bwScaleOffsetEncoding
+            return Quant(encoding, (e.scale,), (e.offset,), bits=e.bitwidth)
+        case "BW_AXIS_SCALE_OFFSET":
+            e = u.bwAxisScaleOffsetEncoding
+            return Quant(encoding, *_columns(e), e.axis, e.bitwidth)
+        case "BLOCK":
+            sizes = tuple(_items(u.blockEncoding.blockSize, len(shape)))
+            if len(sizes) != len(shape) or any(size < 1 for size in sizes):
+                raise OpdbError(f"the tensor {name!r} has blocks of the sizes {list(sizes)}")
+            n = math.prod(-(-d // b) for d, b in zip(shape, sizes, strict=True))
+            return Quant(encoding, *_pairs(u.blockEncoding.scaleOffset, n), block_size=sizes)
+        case "BLOCKWISE_EXPANSION":
+            return _expansion(u.blockwiseExpansion, shape, name)
+        case "VECTOR":
+            e = u.vectorEncoding.bwAxisScaleOffset
+            return Quant(encoding, *_columns(e), e.axis, e.bitwidth, vector=_vectors(u.vectorEncoding))
+        case other:
+            raise OpdbError(f"the tensor {name!r} has the encoding {other}, which opdb does not read")
+
+
+def _items(pointer: CData, n: int) -> Sequence[Any]:
+    """The first ``n`` elements; none of NULL."""
+    return () if pointer == NULL else pointer[0:n]
+
+
+def _pairs(pointer: CData, n: int) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Scales and offsets of an array of ``Qnn_ScaleOffset_t``."""
+    items = _items(pointer, n)
+    return tuple(p.scale for p in items), tuple(p.offset for p in items)
+
+
+def _columns(e: CData) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Scales and offsets of a ``Qnn_BwAxisScaleOffset_t``; offsets of NULL are zeros."""
+    n = e.numElements
+    return tuple(_items(e.scales, n)), tuple(_items(e.offsets, n)) or (0,) * n
+
+
+def _expansion(e: CData, shape: tuple[int, ...], name: str) -> Quant:
+    if not 0 <= e.axis < len(shape):
+        raise OpdbError(f"the tensor {name!r} of rank {len(shape)} is quantised along the axis {e.axis}")
+    wide = e.blockScaleStorageType == lib.QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_16
+    pointer = e.u.blocksScale16 if wide else e.u.blocksScale8
+    n = shape[e.axis]
+    blocks = Blocks(
+        e.numBlocksPerAxis,
+        e.blockScaleBitwidth,
+        tuple(_items(pointer, n * e.numBlocksPerAxis)),
+        16 if wide else 8,
+    )
+    return Quant("BLOCKWISE_EXPANSION", *_pairs(e.scaleOffsets, n), e.axis, blocks=blocks)
+
+
+def _vectors(e: CData) -> Vectors:
+    return Vectors(e.rowsPerBlock, e.columnsPerBlock, e.vectorDimension, e.vectorStride, e.indexBitwidth)

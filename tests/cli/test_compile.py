@@ -1,0 +1,218 @@
+"""opdb compile: files, refusals with reasons, and a library that is killed, hangs or crashes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opdb.errors import MissingExtra
+from opdb.runtime.qnn import context_file
+from opdb.runtime.qnn.libraries import installed
+
+from .compiling import Here, alive, child_of, started
+
+pytest.importorskip("torch")
+pytestmark = [pytest.mark.vendor, pytest.mark.torch]
+GUIDE = "opdb.demo:guide_model"
+F = {"dtype": "FLOAT_32", "shape": [2, 3]}
+RELU = {"op": "Relu", "inputs": [F], "outputs": [F]}
+
+
+@pytest.fixture(autouse=True)
+def libraries() -> None:
+    try:
+        installed()
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str]) -> Here:
+    return Here(capsys)
+
+
+def written(path: Path, *configs: Any) -> Path:
+    path.write_text("\n".join(json.dumps(c) for c in configs))
+    return path
+
+
+def test_a_model_for_htp(here: Here, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "guide.bin"
+    target = ("--backend", "htp", "--soc", "sm8650")
+    done = here(
+        "compile", GUIDE, *target, "-o", path, "--saver", tmp_path / "c", "--optimization", "3", "--json"
+    )
+    assert (done.code, done.err) == (0, "")
+    told = done.document
+    assert (told["output"], told["size"]) == (str(path), path.stat().st_size)
+    assert (told["backend"], told["soc"], told["precision"], told["optimization"]) == (
+        "HTP",
+        "SM8650",
+        "fp16",
+        3,
+    )
+    (graph,) = told["graphs"]
+    assert (graph["name"], graph["nodes"]) == ("guide_model", 2)
+    assert [(t["dtype"], t["shape"]) for t in (*graph["inputs"], *graph["outputs"])] == [
+        ("FLOAT_32", [200, 768]),
+        ("FLOAT_32", [200, 100]),
+    ]
+    assert [s["stage"] for s in told["seconds"]] == [
+        "export", "lower", "record", "open", "validate", "build", "finalize", "save",
+    ]  # fmt: skip
+    assert told["result"]["stage"] == "done"
+    assert sorted(os.listdir(tmp_path / "c")) == ["params.bin", "saver_output.c"]
+    assert os.listdir(path.parent) == ["guide.bin"]
+    header = context_file.read(path).header
+    assert (header.backend, header.soc, list(header.graphs)) == ("HTP", "SM8650", ["guide_model"])
+    assert header.metadata == {"model": GUIDE, "options": {"precision": "fp16", "optimization": 3}}
+
+
+def test_a_program_for_cpu_in_words(here: Here, tmp_path: Path) -> None:
+    import torch
+
+    program = torch.export.export(
+        torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sigmoid()), (torch.randn(2, 3),)
+    )
+    torch.export.save(program, tmp_path / "two acts.pt2")
+    path = tmp_path / "m.bin"
+    done = here("compile", tmp_path / "two acts.pt2", "--backend", "CPU", "-o", path)
+    assert (done.code, done.err) == (0, "")
+    stages = [
+        "export",
+        "lower",
+        "open",
+        *(f"{s} two_acts" for s in ("validate", "build", "finalize")),
+        "save",
+    ]
+    lines = done.out.splitlines()
+    assert [line.split(":")[0] for line in lines[: len(stages)]] == stages
+    assert lines[len(stages) :] == [
+        f"{path}: {path.stat().st_size} bytes for CPU, QNN {context_file.read(path).header.build_id}",
+        "graph two_acts: 2 nodes",
+        "  input  input  FLOAT_32 [2, 3]",
+        "  output sigmoid  FLOAT_32 [2, 3]",
+    ]
+
+
+def test_a_model_that_the_target_does_not_take(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "refused_model.py").write_text(
+        "import torch\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.special.erfcx(x.relu()), torch.cumprod(x, 1)\n"
+        "def make():\n"
+        "    return M(), (torch.ones(2, 3),)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    checked = here("check", "refused_model:make", "--backend", "CPU")
+    done = here("compile", "refused_model:make", "--backend", "CPU", "-o", "m.bin", "--saver", "c")
+    assert (checked.code, done.code, done.err) == (1, 1, "")
+    assert "special_erfcx" in checked.out and "cumprod" in checked.out
+    assert done.out.endswith(checked.out)
+    done = here("compile", "refused_model:make", "--backend", "CPU", "-o", "m.bin", "--json")
+    assert (done.code, done.document["coverage"]["host"], done.document["result"]["verdict"]) == (1, 2, "no")
+    assert not {"m.bin", "c"} & set(os.listdir())
+
+
+def test_op_configs(here: Here, tmp_path: Path) -> None:
+    file = written(tmp_path / "ops.jsonl", RELU | {"id": "first"}, RELU, RELU | {"id": "third"})
+    path = tmp_path / "ops.bin"
+    assert here("compile", file, "--backend", "CPU", "-o", path).code == 0
+    assert list(context_file.read(path).header.graphs) == ["first", "Relu_1", "third"]
+    done = here("compile", file, "--backend", "CPU", "--graph", "third", "--saver", tmp_path / "c")
+    assert (done.code, done.err) == (0, "")
+    assert sorted(os.listdir(tmp_path)) == ["c", "ops.bin", "ops.jsonl"]
+    wrong = RELU | {"id": "bad", "outputs": [F | {"shape": [3, 2]}]}
+    before = path.read_bytes()
+    done = here("compile", written(tmp_path / "bad.json", wrong), "--backend", "CPU", "-o", path)
+    assert (done.code, done.err) == (1, "")
+    assert "bad on CPU: reject\n  Relu." in done.out
+    assert path.read_bytes() == before
+
+
+def test_the_library_refuses_or_crashes(here: Here, tmp_path: Path) -> None:
+    relo = written(tmp_path / "relo.json", RELU | {"op": "Relo", "id": "odd"})
+    done = here("compile", relo, "--backend", "CPU", "-o", tmp_path / "m.bin")
+    assert done.code == 1
+    assert done.err.startswith(
+        "opdb: CPU: validate odd: refused: 4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND\n"
+    )
+    image = {"dtype": "FLOAT_32", "shape": [1, 4, 4, 8]}
+    groups = {"num_groups": {"dtype": "UINT_32", "value": 0}}  # divides by it
+    shuffle = {"id": "s", "op": "ChannelShuffle", "inputs": [image], "params": groups, "outputs": [image]}
+    file = written(tmp_path / "crash.json", shuffle)
+    done = here("compile", file, "--soc", "SM8650", "-o", tmp_path / "m.bin", "--json")
+    assert done.code == 1
+    told = done.document["result"]
+    assert (told["stage"], told["graph"], told["verdict"]) == ("validate", "s", "crashed")
+    assert (told["code"], told["code_name"], done.document["output"]) == (8, "SIGFPE", None)
+    assert sorted(os.listdir(tmp_path)) == ["crash.json", "relo.json"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_the_child_is_killed_or_stopped(number: int, tmp_path: Path) -> None:
+    big = {"dtype": "FLOAT_32", "shape": [1, 64, 64, 32]}
+    ops = [{"op": "Softmax", "inputs": [big], "outputs": [big]} for _ in range(400)]
+    file = written(tmp_path / "many.jsonl", *ops)
+    args = ("compile", file, "--soc", "SM8650", "-o", tmp_path / "m.bin", "--timeout", "2")
+    with started(*args) as process:
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if line.startswith("finalize"))
+        assert line.startswith("finalize Softmax_0: ")
+        child = child_of(process)
+        os.kill(child, number)
+        _, err = process.communicate(timeout=60)
+    how = "the library crashed: 9 SIGKILL" if number == signal.SIGKILL else "the library hung"
+    assert process.returncode == 1
+    assert err.splitlines()[0].startswith("opdb: HTP SM8650: ")
+    assert err.splitlines()[0].endswith(how)
+    assert not alive(child)
+    assert os.listdir(tmp_path) == ["many.jsonl"]
+
+
+def test_bad_input(here: Here, tmp_path: Path) -> None:
+    relu = written(tmp_path / "relu.json", RELU)
+    twice = written(tmp_path / "twice.jsonl", RELU | {"id": "a"}, RELU | {"id": "a"})
+    empty = written(tmp_path / "empty.json")
+    out = ("-o", tmp_path / "m.bin")
+    for args, message in (
+        ((relu, "--backend", "CPU"), "nothing to write: give -o FILE"),
+        ((relu, "--backend", "CPU", "-o", tmp_path), f"{tmp_path}: this is a folder"),
+        ((relu, "--backend", "CPU", "-o", relu / "m.bin"), "cannot write"),
+        ((relu, "--backend", "CPU", "--saver", relu / "c"), "cannot write"),
+        ((relu, *out), "HTP: what runs depends on the SoC"),
+        ((relu, *out, "--backend", "GPU"), "--backend GPU: graphs are compiled for CPU and HTP"),
+        ((relu, *out, "--backend", "XPU"), "unknown backend 'XPU'"),
+        ((relu, *out, "--soc", "SM9"), "unknown SoC 'SM9'"),
+        (
+            (relu, *out, "--backend", "CPU", "--soc", "SM8650"),
+            "the CPU backend prepares for no chip; leave the SoC out",
+        ),
+        (
+            (relu, *out, "--backend", "CPU", "--precision", "fp16"),
+            "the CPU backend has no precision to choose",
+        ),
+        ((relu, *out, "--soc", "SM8650", "--precision", "fp8"), "'fp8' is not a precision"),
+        ((relu, *out, "--soc", "SM8650", "--optimization", "4"), "4 is not an optimization level; 1, 2 or 3"),
+        ((relu, *out, "--backend", "CPU", "--dtype", "f8"), "--dtype f8: one of f32, f16"),
+        ((relu, *out, "--backend", "CPU", "--timeout", "0"), "--timeout 0: a time above 0 s"),
+        ((relu, *out, "--backend", "CPU", "--graph", "x"), "--graph x: the file has the op configs Relu_0"),
+        ((twice, *out, "--backend", "CPU"), f"{twice}:2: id 'a' is that of {twice}:1 too"),
+        ((empty, *out, "--backend", "CPU"), "no op config in it"),
+        ((tmp_path / "none.json", *out, "--backend", "CPU"), "cannot read"),
+        ((tmp_path / "none.pt2", *out, "--backend", "CPU"), "no such file"),
+        (("nomodule:make", *out, "--backend", "CPU"), "no such module"),
+    ):
+        done = here("compile", *args)
+        assert (done.code, len(done.err.splitlines())) == (2, 1), (args, done)
+        assert message in done.err
+    assert sorted(os.listdir(tmp_path)) == ["empty.json", "relu.json", "twice.jsonl"]

@@ -1,0 +1,35 @@
+"""The vendor's libraries, if they are installed; the folder's helpers are modules of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from opdb.errors import MissingExtra
+from opdb.runtime.qnn.backend import Backend
+from opdb.runtime.qnn.libraries import Libraries, installed
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def libraries() -> Libraries:
+    try:
+        return installed()
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def cpu(libraries: Libraries) -> Iterator[Backend]:
+    with Backend.open("CPU") as backend:
+        yield backend
+
+
+@pytest.fixture
+def htp(libraries: Libraries) -> Iterator[Backend]:
+    with Backend.open("HTP", "SM8650") as backend:
+        yield backend

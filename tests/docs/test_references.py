@@ -1,0 +1,30 @@
+"""What the documents refer to exists: files, tests, and every feature of the numbered list once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_documents_that_are_named_exist(document: Path) -> None:
+    for name in re.findall(r"docs/([a-z-]+\.md)", document.read_text(encoding="utf-8")):
+        assert (ROOT / "docs" / name).is_file(), name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_tests_that_are_named_exist(document: Path) -> None:
+    for file, test in re.findall(r"(\w+/test_\w+\.py)::(test_\w+)", document.read_text(encoding="utf-8")):
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), f"{file}::{test}"
+
+
+def test_every_feature_of_mllms_backend_has_a_line_and_a_test() -> None:
+    text = (ROOT / "docs" / "qnn-runtime.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| M(\d+) \|.*\|([^|]*)\|$", text, re.MULTILINE)
+    assert [int(number) for number, _ in lines] == list(range(1, 56))
+    assert all("::test_" in shown for _, shown in lines)

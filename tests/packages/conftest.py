@@ -1,0 +1,145 @@
+"""Op packages that tests build: that of the specs, one of an op with every kind of argument, and broken ones."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import opdb.specs
+from opdb import package
+from opdb.catalog import Catalog
+from opdb.codegen import package_folder
+from opdb.package import PackageFolder
+from opdb.store import read_catalog
+
+MIX = """\
+op: Mix
+package: OpdbTest
+summary: Everything that an op can be given, in one number for each element.
+inputs:
+  x: [S...]
+  a: {shape: [S...], optional: true}
+  b: {shape: [S...], optional: true}
+params:
+  list: u32[]
+  rows: i32[][2]
+  mode: "enum {ONE: 1, TWO: 2}"
+  flag: bool8
+  whole: i32
+  real: f32 = 0.5
+outputs:
+  y: [S...]
+kernel: {function: opdb_mix, dtypes: [f32, uq8]}
+"""
+MIX_C = """\
+#include "kernel.h"
+
+/* f32: all arguments in one sum; uq8: the stored integers are copied. */
+opdb_status opdb_mix(const opdb_tensor *x, const opdb_tensor *a, const opdb_tensor *b, opdb_ints list,
+                     opdb_rows rows, int64_t mode, bool flag, int64_t whole, double real, const opdb_tensor *y) {
+    double sum = real + (double)whole + (flag ? 1000 : 0) + (double)mode * 100;
+    for (int64_t i = 0; i < list.n; i++)
+        sum += (double)list.v[i];
+    for (int64_t i = 0; i < rows.n * rows.width; i++)
+        sum += (double)rows.v[i];
+    for (int64_t i = 0; i < size_of(y); i++)
+        if (x->dtype == OPDB_UQ8)
+            ((uint8_t *)y->data)[i] = ((const uint8_t *)x->data)[i];
+        else
+            ((float *)y->data)[i] = (float)(sum + ((const float *)x->data)[i] +
+                                            (a != NULL ? 2 * ((const float *)a->data)[i] : 0) +
+                                            (b != NULL ? 4 * ((const float *)b->data)[i] : 0));
+    return OPDB_OK;
+}
+"""
+#: Interface providers that go wrong, in a library beside the package's own.
+BROKEN_C = """\
+#include <string.h>
+
+#include "opdb/op_package.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define PROVIDER(name, change)                                                                                \\
+    EXPORT Qnn_ErrorHandle_t name(QnnOpPackage_Interface_t *out);                                             \\
+    Qnn_ErrorHandle_t name(QnnOpPackage_Interface_t *out) {                                                   \\
+        Qnn_ErrorHandle_t code = opdb_package_interface(out);                                                 \\
+        change;                                                                                               \\
+        return code;                                                                                          \\
+    }
+#define WITHOUT(member) PROVIDER(Without_##member, out->u.v1_4.member = NULL)
+
+static Qnn_ErrorHandle_t no_init(QnnOpPackage_GlobalInfrastructure_t infrastructure) {
+    (void)infrastructure;
+    return 3100;
+}
+static Qnn_ErrorHandle_t no_info(const QnnOpPackage_Info_t **out) {
+    (void)out;
+    return 3101;
+}
+static Qnn_ErrorHandle_t all_is_well(Qnn_OpConfig_t config) {
+    (void)config;
+    return 0;
+}
+PROVIDER(Major2, out->interfaceVersion.major = 2)
+PROVIDER(Minor9, out->interfaceVersion.minor = 9)
+PROVIDER(Answers7, code = 7)
+PROVIDER(NoInit, out->u.v1_4.init = no_init)
+PROVIDER(NoInfo, out->u.v1_4.getInfo = no_info)
+PROVIDER(PermissiveInterfaceProvider, out->u.v1_4.validateOpConfig = all_is_well)
+WITHOUT(init)
+WITHOUT(terminate)
+WITHOUT(getInfo)
+WITHOUT(validateOpConfig)
+WITHOUT(createOpImpl)
+WITHOUT(freeOpImpl)
+WITHOUT(logInitialize)
+WITHOUT(logSetLevel)
+WITHOUT(logTerminate)
+"""
+
+
+@pytest.fixture(scope="session")
+def catalog() -> Catalog:
+    return read_catalog(Path(opdb.specs.__file__).parent)
+
+
+@pytest.fixture(scope="session")
+def custom(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
+    """The package of specs/ops/DequantizeAdd.yaml, built."""
+    made = package.write(catalog, ["DequantizeAdd"], tmp_path_factory.mktemp("custom"))
+    package.build(made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def mix_specs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of specs with the op Mix alone, and its kernel mix.c."""
+    folder = tmp_path_factory.mktemp("mix")
+    (folder / "ops").mkdir()
+    (folder / "ops" / "Mix.yaml").write_text(MIX)
+    (folder / "mix.c").write_text(MIX_C)
+    own = Path(opdb.specs.__file__).parent / "backends.yaml"
+    (folder / "backends.yaml").write_text(own.read_text())
+    return folder
+
+
+@pytest.fixture(scope="session")
+def mix(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
+    made = package.write(
+        read_catalog(mix_specs), ["Mix"], tmp_path_factory.mktemp("built"), kernels=[mix_specs / "mix.c"]
+    )
+    package.build(made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def broken(mix: PackageFolder) -> Path:
+    """A library with the providers of BROKEN_C, over the ops of ``mix``."""
+    (mix.folder / "broken.c").write_text(BROKEN_C)
+    library = mix.folder / "libQnnPermissive.so"
+    command = [*package.compiler_command(), *package_folder.CFLAGS, *package_folder.INCLUDES]
+    command += [*package_folder.sources(mix.files), "broken.c", *package_folder.LDFLAGS, "-o", str(library)]
+    subprocess.run(command, cwd=mix.folder, check=True)
+    return library

@@ -1,0 +1,80 @@
+"""The ``quant`` section of specs: what is read from it, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import opdb.quantize
+from opdb.generated import validators
+from opdb.generated.constants.quant import RULES
+from opdb.quant_rules import QuantRules, SlotRule, read
+
+INPUTS, OUTPUTS, ENUMS = ["x", "w", "b"], ["y"], {"mode": {"SOFT": 3, "HARD": 4}}
+
+
+def rules(quant: dict[str, Any]) -> tuple[QuantRules, list[str]]:
+    faults: list[str] = []
+    found = read(
+        quant,
+        INPUTS,
+        OUTPUTS,
+        ENUMS,
+        lambda at, message: faults.append(f"{'.'.join(map(str, at))}: {message}"),
+    )
+    return found, faults
+
+
+def test_every_form() -> None:
+    found, faults = rules(
+        {
+            "w": {"axis": 2, "symmetric": True},
+            "b": {"dtype": "sq32", "scale": "x.scale * w.scale", "offset": 0},
+            "y": [{"when": {"mode": "SOFT"}, "range": [-1, 1]}, "calibrate"],
+        }
+    )
+    assert faults == []
+    assert found.slots["w"] == (SlotRule(symmetric=True, axis=2),)
+    assert found.slots["b"] == (SlotRule(dtype="sq32", scale=("x", "w")),)
+    assert found.rule("y", {"mode": 3}).range == (-1.0, 1.0)
+    assert found.rule("y", {"mode": 4}) == found.rule("x", {}) == SlotRule()
+    assert rules({"share": ["x", "y"]})[0].shared == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("quant", "message"),
+    [
+        ({"z": "calibrate"}, "z: 'z' is neither 'share' nor a slot; slots: x, w, b, y"),
+        ({"share": ["x"]}, "share: expected a list of two or more slots"),
+        ({"share": ["x", "z"]}, "share: expected a list of two or more slots of x, w, b, y"),
+        ({"share": ["x", "y"], "y": "calibrate"}, "y: 'y' has a rule of its own and shares its encoding"),
+        ({"y": "guess"}, "y: expected 'calibrate' or a mapping of when, range, symmetric"),
+        ({"y": {"scal": 1}}, "y: expected 'calibrate' or a mapping"),
+        ({"y": ["calibrate", {}]}, "y.1: expected 'calibrate' or a mapping"),
+        ({"y": {"range": [1, 2]}}, "y: 'range' is [low, high] with zero between them"),
+        ({"y": {"range": [0, 0]}}, "y: 'range' is [low, high] with zero between them"),
+        ({"y": {"range": [0, 1], "axis": 0}}, "y: a fixed range has neither 'scale' nor 'axis'"),
+        ({"y": {"when": {"other": "SOFT"}, "range": [0, 1]}}, "y: 'when' maps required enum parameters"),
+        ({"y": {"when": {"mode": "LOUD"}, "range": [0, 1]}}, "y: 'LOUD' is not a value of mode: SOFT, HARD"),
+        ({"w": {"axis": -1}}, "w: 'axis' is a number from 0, not -1"),
+        ({"w": {"symmetric": ["uq8"]}}, "w: 'symmetric' is true or false, not ['uq8']"),
+        ({"b": {"dtype": "i32"}}, "b: 'i32' is not a quantised data type; ex) sq32"),
+        ({"b": {"scale": "x.scale"}}, "b: 'scale' and 'offset: 0' belong together"),
+        ({"b": {"scale": "x.scale * b.scale", "offset": 0}}, "b: 'scale' is a product of scales of x, w, y"),
+        ({"b": {"scale": "x.scale + w.scale", "offset": 0}}, "b: 'scale' is a product of scales of x, w, y"),
+        ({"b": {"scale": 2, "offset": 0}}, "b: 'scale' is a product of scales"),
+    ],
+)
+def test_what_is_no_rule(quant: dict[str, Any], message: str) -> None:
+    _, faults = rules(quant)
+    assert any(f.startswith(message) for f in faults), faults
+
+
+def test_every_op_has_rules_and_the_engine_knows_none_by_name() -> None:
+    assert set(RULES) == set(validators.MODULES)
+    folder = Path(opdb.quantize.__file__).parent
+    texts = {p.name: p.read_text() for p in folder.glob("*.py")}
+    named = {op for op in RULES for text in texts.values() if f'"{op}"' in text}
+    assert named == {"Convert"}  # what is put between two types
