@@ -60,8 +60,11 @@ static Qnn_Tensor_t tensor(const char *name, Qnn_TensorType_t type, uint32_t *di
     return out;
 }
 
-static void run(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph, long n, Qnn_Tensor_t *x,
-                Qnn_Tensor_t *y) {
+/* Microseconds per execution; also called from Python, in its process and on its graph. */
+double microseconds(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph, long n, const Qnn_Tensor_t *x,
+                    Qnn_Tensor_t *y);
+double microseconds(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph, long n, const Qnn_Tensor_t *x,
+                    Qnn_Tensor_t *y) {
     struct timespec begin, end;
     double seconds;
 
@@ -71,7 +74,7 @@ static void run(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph, long n, Qnn_
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
     seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
-    printf("%.4f\n", seconds / (double)n * 1e6);
+    return seconds / (double)n * 1e6;
 }
 
 int main(int argc, char **argv) {
@@ -128,7 +131,7 @@ int main(int argc, char **argv) {
     y.u.v1.u.clientBuf.data = output;
     y.u.v1.u.clientBuf.dataSize = sizeof output;
     for (int i = 0; i < atoi(argv[4]); i++) {
-        run(qnn, graph, atol(argv[3]), &x, &y);
+        printf("%.4f\n", microseconds(qnn, graph, atol(argv[3]), &x, &y));
     }
     if (fabsf(output[0]) > 1e-3F || fabsf(output[ROWS * COLUMNS - 1] - 63) > 1e-3F) {
         fprintf(stderr, "wrong result: %g and %g\n", (double)output[0], (double)output[ROWS * COLUMNS - 1]);

@@ -121,6 +121,8 @@ class Block:
             "shape": f"opdb_shape({base})",
             "static": f"{base}->is_static",
             "axis": f"(int64_t){base}->axis",
+            "scale": f"opdb_scale({base})",
+            "offset": f"opdb_offset({base})",
         }.get(node.value, f"{base}->{node.value}")
         return text, NEGATE if text.startswith("(") else ATOM
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from opdb.codegen import emit_english
-from opdb.compiled import CompiledOp, CompiledRule
+from opdb.compiled import CompiledOp, CompiledRule, TypeRow
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import Node, children
+from opdb.sdk import sdk_number
 
 TYPES_SENTENCE = "the data types must be those of one row that {} documents"
 
@@ -123,3 +124,8 @@ def rule_nodes(rules: Iterable[CompiledRule]) -> list[Node]:
 def all_rules(op: CompiledOp) -> list[CompiledRule]:
     """The rules that are judged once everything is bound: the op's own, then each backend's."""
     return [r for group in (op.rules, *op.backend_rules.values()) for r in group]
+
+
+def sdk_range(row: TypeRow) -> tuple[int, int]:
+    """The first and the last SDK that have a type row, as numbers; 0 where it has no bound."""
+    return (sdk_number(row.since) if row.since else 0, sdk_number(row.until) if row.until else 0)

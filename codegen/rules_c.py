@@ -9,7 +9,16 @@ from typing import Any
 from opdb.codegen.emit_c import Block, c_type, parts
 from opdb.codegen.environment import c_string
 from opdb.codegen.names import local
-from opdb.codegen.rules import TYPES_SENTENCE, Needs, all_rules, needs, rule_nodes, rule_view, snake
+from opdb.codegen.rules import (
+    TYPES_SENTENCE,
+    Needs,
+    all_rules,
+    needs,
+    rule_nodes,
+    rule_view,
+    sdk_range,
+    snake,
+)
 from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import atoms, free_names
@@ -321,7 +330,7 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
             for cell in row.cells.values()
             for d in (*cell, "")
         ]
-        table.append((row.id, cells))
+        table.append((row.id, cells, sdk_range(row)))
     return {
         "name": name,
         "rules": [texts.rule(r) for r in op.backend_rules[name]],

@@ -8,7 +8,16 @@ from opdb.codegen import emit_python
 from opdb.codegen.artifact import Catalog
 from opdb.codegen.environment import python_string
 from opdb.codegen.names import local, renamed, renamed_loop
-from opdb.codegen.rules import TYPES_SENTENCE, Needs, all_rules, needs, negated, rule_nodes, rule_view
+from opdb.codegen.rules import (
+    TYPES_SENTENCE,
+    Needs,
+    all_rules,
+    needs,
+    negated,
+    rule_nodes,
+    rule_view,
+    sdk_range,
+)
 from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
@@ -192,12 +201,16 @@ def _preamble(op: CompiledOp, used: Needs, texts: _Op) -> dict[str, Any]:
 def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     rules = [texts.rule(r) for r in op.backend_rules[name]]
     read = {n for node in rule_nodes(op.backend_rules[name]) for n in free_names(node)}
-    rows = [(row.id, [" ".join(cell) for cell in row.cells.values()]) for row in op.type_rows[name]]
+    tables: dict[tuple[int, int], list[tuple[str, list[str]]]] = {}
+    for row in op.type_rows[name]:
+        tables.setdefault(sdk_range(row), []).append((row.id, [" ".join(c) for c in row.cells.values()]))
     return {
         "name": name,
         "rules": rules,
         "context": [n for n in ("arch", "sdk") if n in read],
-        "rows": rows,
+        "rows": [row for rows in tables.values() for row in rows],
+        "tables": list(tables.items()),
+        "ranged": set(tables) != {(0, 0)},
         "sentence": TYPES_SENTENCE.format(name),
         "slots": [local(s.name) for s in op.slots],
         "slot_names": [python_string(s.name) for s in op.slots],

@@ -100,6 +100,9 @@ class TypeRow:
 
     id: str  # ex) HTP.INT16.3
     cells: Mapping[str, tuple[str, ...]]
+    since: str | None = None  # first SDK that has it, ex) 2.47
+    until: str | None = None  # last SDK
+    source: str | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from opdb import quant_rules
 from opdb.compiled import CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
 from opdb.dtypes import BY_SHORT
 from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
-from opdb.model import RESERVED, OpDef, ParamDef, Rule
+from opdb.model import RESERVED, Configuration, OpDef, ParamDef, Rule
 from opdb.quant_rules import QuantRules
 from opdb.shape_rules import KNOWN, ShapeRules, is_shape
 
@@ -152,7 +152,15 @@ class _Compiler(ShapeRules):
 
     def _type_rows(self, backend: str) -> tuple[TypeRow, ...]:
         rows = []
-        for config, group in self.op.backends[backend].dtypes.items():
+        part = self.op.backends[backend]
+        for config in part.configurations:
+            if config not in part.dtypes:
+                self.fault(
+                    ("backends", backend, "configurations", config),
+                    "no configuration of 'dtypes' has this name",
+                )
+        for config, group in part.dtypes.items():
+            origin = part.configurations.get(config, Configuration())
             for number, row in enumerate(group, 1):
                 at: tuple[str | int, ...] = ("backends", backend, "dtypes", config, number - 1)
                 for slot, cell in row.items():
@@ -166,8 +174,10 @@ class _Compiler(ShapeRules):
                 for slot in self.op.slots:
                     if slot not in row:
                         self.fault(at, f"the row has no cell for '{slot}'")
+                cells = {s: tuple(row.get(s, ())) for s in self.op.slots}
+                source = origin.source or part.source
                 rows.append(
-                    TypeRow(f"{backend}.{config}.{number}", {s: tuple(row.get(s, ())) for s in self.op.slots})
+                    TypeRow(f"{backend}.{config}.{number}", cells, origin.since, origin.until, source)
                 )
         return tuple(rows)
 

@@ -294,6 +294,14 @@ class Rule(Model):
 Cell = Annotated[list[str], BeforeValidator(_listed)]
 
 
+class Configuration(Model):
+    """Where the rows of a configuration come from, and the SDKs that have them, where its backend's do not say so."""
+
+    source: Source | None = None  # ex) probe HTP 2.47.0
+    since: str | None = None  # first SDK, ex) 2.47
+    until: str | None = None  # last SDK
+
+
 class BackendDef(Model):
     """What one backend documents about the op: rules of its own, and the rows of allowed dtypes."""
 
@@ -302,6 +310,7 @@ class BackendDef(Model):
     until: str | None = None  # last SDK
     constraints: dict[Identifier, Rule] = {}
     dtypes: dict[Identifier, list[dict[Identifier, Cell]]] = {}
+    configurations: dict[Identifier, Configuration] = {}  # of `dtypes`
 
     @model_serializer(mode="wrap")
     def _rows(self, handler: Any) -> Any:

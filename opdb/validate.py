@@ -8,7 +8,6 @@ asked by ``opdb.probe``.
 from __future__ import annotations
 
 import difflib
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +17,10 @@ from opdb.generated.constants.socs import SOCS
 from opdb.op_config import OpConfig
 from opdb.runtime.binding import Context
 from opdb.runtime.checks import Violation
+from opdb.sdk import sdk_number
 
-#: The SDK whose documents the specs hold; a target without SDK is judged for it.
-DOCUMENTED_SDK = "2.25"
+#: The newest SDK that the specs know, by its libraries; a target without SDK is judged for it.
+NEWEST_SDK = "2.47"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Target:
             raise OpdbError(
                 "HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"
             )
-        return Context(backend, arch, sdk_number(self.sdk or DOCUMENTED_SDK))
+        return Context(backend, arch, sdk_number(self.sdk or NEWEST_SDK))
 
     def spelled(self) -> Target:
         """The same in the own spelling of backend and SoC; ex) htp -> HTP."""
@@ -71,14 +71,6 @@ def soc_name(name: str) -> str:
     if name.upper() in SOCS:
         return name.upper()
     raise OpdbError(f"unknown SoC '{name}'{_hint(name.upper(), SOCS)}; 'opdb query socs' lists them")
-
-
-def sdk_number(sdk: str) -> int:
-    """2.47 -> 2047.  Raises OpdbError for what is not a version."""
-    match = re.fullmatch(r"(\d{1,3})\.(\d{1,3})(\.\d+)*", sdk)
-    if match is None:
-        raise OpdbError(f"'{sdk}' is not an SDK version; ex) 2.47")
-    return int(match[1]) * 1000 + int(match[2])
 
 
 def _hint(name: str, known: Any) -> str:

@@ -6,6 +6,8 @@ The C side (runtime/src/binding.c) judges the same three rules: INPUTS, PARAMS a
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +21,7 @@ ENOUGH = "a variadic slot must have at least its smallest number of tensors"
 KNOWN = "every parameter must be one of the definition, given once"
 DTYPE = "every parameter must have the data type of the definition"
 SHAPE = "every parameter must have the shape of the definition"
+FLOAT32 = struct.Struct("<f")
 ENUM = "every enum parameter must have a value of its enum"
 
 
@@ -66,7 +69,18 @@ ANY = Context()
 class Tensor:
     """A tensor as rules read it."""
 
-    __slots__ = ("axis", "dtype", "encoding", "rank", "shape", "static", "symmetric")
+    __slots__ = (
+        "axis",
+        "dtype",
+        "encoding",
+        "offset",
+        "quant",
+        "rank",
+        "scale",
+        "shape",
+        "static",
+        "symmetric",
+    )
 
     def __init__(self, config: TensorConfig) -> None:
         quant = config.quant
@@ -77,6 +91,19 @@ class Tensor:
         self.encoding = quant.encoding if quant else "NONE"
         self.symmetric = quant.symmetric(config.dtype) if quant else True
         self.axis = -1 if quant is None or quant.axis is None else quant.axis
+        scales = tuple(_float32(s) for s in quant.scale) if quant else ()
+        offsets = (quant.offset or (0,) * len(scales)) if quant else ()
+        self.quant = (self.encoding, self.axis, (quant.bits or 0) if quant else 0, scales, offsets)
+        self.scale = scales[0] if scales else 0.0
+        self.offset = offsets[0] if offsets else 0
+
+
+def _float32(value: float) -> float:
+    """``value`` as QNN holds it; infinite where it is too large."""
+    try:
+        return float(FLOAT32.unpack(FLOAT32.pack(value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def arrange(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[TensorConfig | None]:
@@ -174,24 +201,35 @@ def _bind_param(param: ParamConfig | None, slot: Param, report: Report) -> Any:
     return list(param.value) if shape else param.value
 
 
-TypeRows = tuple[tuple[str, tuple[frozenset[str], ...]], ...]
+#: A row: its id, for each slot the allowed types, the first and the last SDK that have it (0: no bound).
+TypeRow = tuple[str, tuple[frozenset[str], ...], int, int]
+TypeRows = tuple[TypeRow, ...]
 
 
-def rows(*table: tuple[str, ...]) -> TypeRows:
+def rows(*table: tuple[str, ...], since: int = 0, until: int = 0) -> TypeRows:
     """Type rows as written in generated code: an id, then for each slot the allowed types, blank-separated."""
-    return tuple((ident, tuple(frozenset(cell.split()) for cell in cells)) for ident, *cells in table)
+    return tuple(
+        (ident, tuple(frozenset(cell.split()) for cell in cells), since, until) for ident, *cells in table
+    )
 
 
 def check_types(
-    report: Report, rule: str, sentence: str, rows: TypeRows, slots: Sequence[str], tensors: Sequence[Any]
+    report: Report,
+    rule: str,
+    sentence: str,
+    rows: TypeRows,
+    slots: Sequence[str],
+    tensors: Sequence[Any],
+    sdk: int = 0,
 ) -> None:
-    """Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row."""
+    """Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row that ``sdk`` has."""
     dtypes = [
         [t.dtype for t in v if t] if isinstance(v, list) else [] if v is None else [v.dtype] for v in tensors
     ]
-    for _, cells in rows:
-        if all(d in cell for cell, found in zip(cells, dtypes, strict=True) for d in found):
-            return
+    for _, cells, since, until in rows:
+        if since <= sdk and (not until or sdk <= until):
+            if all(d in cell for cell, found in zip(cells, dtypes, strict=True) for d in found):
+                return
     text = [f"{name} = {found[0] if len(set(found)) == 1 else '[' + ', '.join(found) + ']'}"
             for name, found in zip(slots, dtypes, strict=True) if found]  # fmt: skip
     report.add(rule, sentence, ", ".join(text))

@@ -132,6 +132,11 @@ def contains(values: Ints, value: int) -> bool:
     return value in values
 
 
+def same_quant(a: Any, b: Any) -> bool:
+    """Whether two tensors have the same encoding: kind, axis, bits, scales (as float32) and offsets."""
+    return bool(a.quant == b.quant)
+
+
 def broadcastable(a: Ints, b: Ints) -> bool:
     """Whether the shapes broadcast, as in numpy."""
     return all(x == y or x == 1 or y == 1 for x, y in zip(reversed(a), reversed(b), strict=False))

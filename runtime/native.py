@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.generated import validators
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.runtime.binding import Context, arrange
 from opdb.runtime.checks import Violation
 
@@ -62,10 +62,19 @@ class _Arena:
         out.symmetric = quant.symmetric(config.dtype) if quant else True
         out.axis = -1 if quant is None or quant.axis is None else quant.axis
         out.is_static = config.type == "STATIC"
+        out.quant = self.quant(quant) if quant else ffi.NULL
         if array is not None:
             self.keep.append(array)
             out.data = ffi.cast("void *", array.ctypes.data)
         return out
+
+    def quant(self, quant: Quant) -> Any:
+        offsets = list(quant.offset) or [0] * len(quant.scale)
+        n = min(len(quant.scale), len(offsets))
+        scales = self.new("float[]", list(quant.scale[:n]) or [0.0])
+        return self.new(
+            "opdb_quant *", (n, scales, self.new("int32_t[]", offsets[:n] or [0]), quant.bits or 0)
+        )
 
     def param(self, config: ParamConfig, out: Any) -> None:
         values = [config.value] if config.shape is None else list(config.value)

@@ -95,6 +95,8 @@ def _documented(op: reference.DocumentedOp, words: list[str]) -> dict[str, Any]:
                 for c, group in found.rows.items()
             }
             entry = {"source": found.source, "constraints": _numbered(letter, found.rules), "dtypes": rows}
+            if found.origins:
+                entry["configurations"] = found.origins
             data["backends"][name] = entry
             words += [f"{name}: {w}" for w in found.words]
     return data

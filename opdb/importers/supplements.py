@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
+from opdb.importers import observed
 from opdb.importers.naming import Names
 from opdb.importers.rows import Row, compact
 from opdb.importers.symbolic import Condition, expression, translate
@@ -35,6 +36,7 @@ SILENT = ("dynamic_dims_unsupported", "updateable_quant", "ignored_if")
 class Supplement:
     source: str
     rows: dict[str, list[Row]]  # by configuration
+    origins: dict[str, dict[str, str]]  # of configurations that are not the document's
     rules: list[Condition]
     words: list[str]  # facts that no rule expresses
 
@@ -46,7 +48,7 @@ def of_backend(
     rows, missing = _rows(op, backend, names)
     source = backend.source
     if missing and not any(s.slot in cells for _, cells in backend.rows for s in (*op.inputs, *op.outputs)):
-        uniform = observed_dtypes(backend.name, op.name)
+        uniform = observed_dtypes(op.name) if backend.name == "CPU" else ()
         if uniform:
             every: list[Row] = [{names.of(s.slot): (d,) for s in (*op.inputs, *op.outputs)} for d in uniform]
             rows, missing, source = {"observed": every}, [], observed_source(backend.name)
@@ -54,7 +56,10 @@ def of_backend(
     reader.read()
     words = [*reader.words, *(f"types of {m}" for m in missing)]
     compacted = {config: compact(group) for config, group in rows.items()} if not missing else {}
-    return Supplement(source, compacted, list(dict.fromkeys(reader.rules)), words)
+    origins: dict[str, dict[str, str]] = {}
+    if backend.name == "HTP" and not missing:
+        compacted, origins = observed.merge(op, names, compacted)
+    return Supplement(source, compacted, origins, list(dict.fromkeys(reader.rules)), words)
 
 
 def _rows(

@@ -77,6 +77,9 @@ FUNCTIONS: dict[str, Function] = {
                  partial=True, note="an empty result is [1]: the rank of QNN's reductions is max(1, N - M)"),
         Function("expand", (_LIST, (INT,)), INTS, "expand", "opdb_expand", "{0}, repeated to {1} values if it has one",
                  (("expand([2], 3)", [2, 2, 2]), ("expand([1, 2], 2)", [1, 2]), ("expand([1, 2], 3)", None), ("expand([1], 65)", None)), partial=True),
+        Function("same_quant", (_T, _T), BOOL, "same_quant", "opdb_same_quant", "", (),
+                 predicate=("have the encoding of {1}", "not have the encoding of {1}"),
+                 note="kind, scales (as float32), offsets, axis and bits; true where neither has an encoding"),
         # Only in torch mappings: they make tensors.
         Function("permute", (_T, _LIST), TENSOR, "permute", "", "{0} permuted by {1}", (), torch=True),
         Function("reshape", (_T, _LIST), TENSOR, "reshape", "", "{0} in the shape {1}", (), torch=True),
@@ -98,6 +101,8 @@ ATTRIBUTES: dict[str, tuple[str, tuple[int, int] | None, str]] = {
     "symmetric": (BOOL, None, "{0} symmetric"),
     "static": (BOOL, None, "{0} static"),
     "axis": (INT, (-1, 2**31 - 1), "the quantisation axis of {0}"),
+    "scale": (FLOAT, None, "the scale of {0}"),  # the first one; 0 without encoding
+    "offset": (INT, (-(2**31), 2**31 - 1), "the offset of {0}"),  # likewise
 }
 
 ENCODING_NAMES = (

@@ -93,17 +93,17 @@ def type_rows(view: View) -> list[Row]:
             if view.wants_backend(view.backends[b.backend_id].name):
                 found += [(op, b, r) for c in configs[b.id] for r in rows[c.id]]
     cells = view.children(t.type_cell, "type_row_id", (r.id for _, _, r in found))
-    names = {c.id: c.name for group in configs.values() for c in group}
+    config = {c.id: c for group in configs.values() for c in group}
     return [
         {
             "op": op.name,
             "backend": view.backends[b.backend_id].name,
-            "config": names[r.type_config_id],
+            "config": config[r.type_config_id].name,
             "type_row": r.name,
             "cells": listed(f"{c.slot}: {'|'.join(c.dtypes.split())}" for c in cells[r.id]),
-            "since": b.since,
-            "until": b.until,
-            "source": view.sources.get(b.source_id),
+            "since": config[r.type_config_id].since or b.since,
+            "until": config[r.type_config_id].until or b.until,
+            "source": view.sources.get(config[r.type_config_id].source_id or b.source_id),
         }
         for op, b, r in found
         if view.dtype is None or any(view.dtype in c.dtypes.split() for c in cells[r.id])

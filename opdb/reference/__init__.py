@@ -129,13 +129,23 @@ def documented_op(name: str) -> DocumentedOp:
     )
 
 
-def observed_dtypes(backend: str, op: str) -> tuple[str, ...]:
-    """The types that the backend's library accepted in all slots at once; () where it was not asked."""
-    return tuple(_data("observed.json").get(backend, {}).get(op, ()))
+#: The SDK whose libraries were observed.
+OBSERVED_SDK = "2.47"
+
+
+def observed_dtypes(op: str) -> tuple[str, ...]:
+    """The types that QNN CPU accepted in all slots at once; () where it was not asked."""
+    return tuple(_data("observed.json")["CPU"].get(op, ()))
+
+
+def observed_rows(op: str) -> Mapping[str, Sequence[Mapping[str, str]]]:
+    """The rows of types that QNN HTP printed for an op, by configuration: slot -> type; {} where it printed none."""
+    rows: Mapping[str, Sequence[Mapping[str, str]]] = _data("observed.json")["HTP"].get(op, {})
+    return rows
 
 
 def observed_source(backend: str) -> str:
-    """The run behind ``observed_dtypes``; ex) probe CPU 2.47.0."""
+    """The run behind what was observed of a backend; ex) probe CPU 2.47.0."""
     return str(_data("observed.json")["provenance"][backend])
 
 

@@ -64,7 +64,12 @@ def write_qnn(folder: Path) -> None:
     uniform = {
         n: [BY_QNN[t].short for t in types] for n, types in observed["cpu_uniform_dtypes_2.47.0"].items()
     }
-    _write("observed.json", {"provenance": {"CPU": "probe CPU 2.47.0"}, "CPU": uniform})
+    tables = {
+        n: {c: [{s: BY_QNN[t].short for s, t in row.items()} for row in rows] for c, rows in configs.items()}
+        for n, configs in observed["htp_dtype_tables"]["2.47.0"].items()
+    }
+    provenance = {"CPU": "probe CPU 2.47.0", "HTP": "probe HTP 2.47.0"}
+    _write("observed.json", {"provenance": provenance, "CPU": uniform, "HTP": tables})
 
 
 def _op(op: Mapping[str, Any]) -> dict[str, Any]:

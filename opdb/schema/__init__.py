@@ -66,7 +66,7 @@ from opdb.schema.history import (
 )
 
 #: The Alembic revision that makes these tables (tests/migrations checks it).
-REVISION = "0001"
+REVISION = "0002"
 
 __all__ = [
     "BINDING_KINDS",

@@ -128,7 +128,7 @@ op_backend = table(
     UniqueConstraint("definition_id", "position"),
     UniqueConstraint("definition_id", "backend_id"),
 )
-type_config = parts("type_config", "op_backend")
+type_config = parts("type_config", "op_backend", to("source", nullable=True), maybe("since"), maybe("until"))
 type_row = parts("type_row", "type_config")  # ex) HTP.FP16.1
 type_cell = parts(
     "type_cell", "type_row", text("dtypes"), key="slot"

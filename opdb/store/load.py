@@ -130,15 +130,25 @@ class _Rows:
         }
 
     def _backend(self, r: Record, rules: list[Record]) -> Data:
+        configs = self.of(t.type_config, "op_backend_id", r.id)
         dtypes = {
             config.name: [
                 {cell.slot: cell.dtypes.split() for cell in self.of(t.type_cell, "type_row_id", row.id)}
                 for row in self.of(t.type_row, "type_config_id", config.id)
             ]
-            for config in self.of(t.type_config, "op_backend_id", r.id)
+            for config in configs
+        }
+        origins = {
+            c.name: _compact(source=self.sources.get(c.source_id), since=c.since, until=c.until)
+            for c in configs
+            if c.source_id is not None or c.since or c.until
         }
         head = _compact(source=self.sources.get(r.source_id), since=r.since, until=r.until)
-        return head | {"constraints": {x.name: self._rule(x) for x in rules}, "dtypes": dtypes}
+        return head | {
+            "constraints": {x.name: self._rule(x) for x in rules},
+            "dtypes": dtypes,
+            "configurations": origins,
+        }
 
     def _mapping(self, r: Record) -> Data:
         head = _compact(when=r.guard, why=r.why, source=self.sources.get(r.source_id))

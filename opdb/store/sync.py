@@ -156,10 +156,14 @@ def _erase(connection: Connection, ops: set[str], bases: set[str], decomposition
 def _write_files(connection: Connection, files: dict[str, str], catalog: Catalog) -> None:
     """What was read, which SDKs it speaks of, and the state it makes; sources that nothing names go."""
     used = union(*(select(table.c.source_id).where(table.c.source_id.is_not(None))
-                   for table in (t.definition, t.op_rule, t.op_backend, t.torch_mapping)))  # fmt: skip
+                   for table in (t.definition, t.op_rule, t.op_backend, t.type_config, t.torch_mapping)))  # fmt: skip
     connection.execute(delete(t.source).where(t.source.c.id.not_in(select(used.subquery()))))
     versions = select(t.source.c.version).where(t.source.c.version.is_not(None))
-    limits = (select(c).where(c.is_not(None)) for c in (t.op_backend.c.since, t.op_backend.c.until))
+    limits = (
+        select(c).where(c.is_not(None))
+        for table in (t.op_backend, t.type_config)
+        for c in (table.c.since, table.c.until)
+    )
     sdks = sorted(connection.execute(union(versions, *limits)).scalars())
     stamp = now()
     for table in (t.sdk, t.snapshot):

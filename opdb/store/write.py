@@ -12,7 +12,7 @@ from opdb import schema as t
 from opdb.catalog import Backend, Soc
 from opdb.compiled import CompiledOp, CompiledRule
 from opdb.lang.printer import to_text
-from opdb.model import BaseDef, Body, Decomposition, OpDef, Rule, Step, TensorDef, TorchMapping
+from opdb.model import BaseDef, Body, Configuration, Decomposition, OpDef, Rule, Step, TensorDef, TorchMapping
 
 
 def to_json(value: Any) -> str:
@@ -208,7 +208,16 @@ class Rows:
         )
         self._written(definition, name, backend.constraints)
         for place, (label, rows) in enumerate(backend.dtypes.items()):
-            config = self.add(t.type_config, op_backend_id=ident, position=place, name=label)
+            origin = backend.configurations.get(label, Configuration())
+            config = self.add(
+                t.type_config,
+                op_backend_id=ident,
+                position=place,
+                name=label,
+                source_id=self.source(origin.source),
+                since=origin.since,
+                until=origin.until,
+            )
             for number, cells in enumerate(rows):
                 row = self.add(
                     t.type_row, type_config_id=config, position=number, name=f"{name}.{label}.{number + 1}"

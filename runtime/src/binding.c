@@ -278,10 +278,25 @@ static void got_dtypes(opdb_violation *v, const char *name, opdb_tensors found) 
     opdb_got_name(v, name, text);
 }
 
+bool opdb_same_quant(const opdb_tensor *a, const opdb_tensor *b) {
+    if (a->encoding != b->encoding || a->axis != b->axis || (a->quant == NULL) != (b->quant == NULL))
+        return false;
+    if (a->quant == NULL)
+        return true;
+    if (a->quant->n != b->quant->n || a->quant->bits != b->quant->bits)
+        return false;
+    for (int64_t i = 0; i < a->quant->n; ++i)
+        if (a->quant->scales[i] != b->quant->scales[i] || a->quant->offsets[i] != b->quant->offsets[i])
+            return false;
+    return true;
+}
+
 void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const char *rule,
-                      const char *sentence, const opdb_type_row *rows, size_t num_rows, opdb_report *report) {
+                      const char *sentence, const opdb_type_row *rows, size_t num_rows, int64_t sdk,
+                      opdb_report *report) {
     for (size_t i = 0; i < num_rows; ++i)
-        if (row_fits(signature, op, &rows[i]))
+        if (rows[i].since <= sdk && (rows[i].until == 0 || sdk <= rows[i].until) &&
+            row_fits(signature, op, &rows[i]))
             return;
     opdb_violation *v = opdb_broken(report, rule, sentence, false, false);
     for (size_t slot = 0; slot < signature->num_inputs + signature->num_outputs; ++slot) {

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from evaluate import UNDECIDABLE, Case, arguments, build, c_arguments, c_evaluate, plain, python_evaluator
 from expressions import SCOPE, batch
@@ -17,11 +18,15 @@ from opdb.codegen.emit_english import sentence, term
 from opdb.lang.functions import FUNCTIONS, Function
 from opdb.lang.nodes import BOOL, Name, Scope
 from opdb.lang.parse import parse
+from opdb.op_config import Quant, TensorConfig
 from opdb.runtime import checks, lowering
 
 EXAMPLES = [(f, text, value) for f in FUNCTIONS.values() for text, value in f.examples]
 #: Why a row has no examples of the rule language.
-WITHOUT_EXAMPLES = {"present": "its argument is a name: test_present"}
+WITHOUT_EXAMPLES = {
+    "present": "its argument is a name: test_present",
+    "same_quant": "its arguments are tensors: test_same_quant, and tests/property",
+}
 
 
 def type_of(function: Function, text: str) -> str:
@@ -83,6 +88,46 @@ def test_present(tmp_path: Path) -> None:
     assert {(text, want) for text, want, _ in found} == {(t, v) for t in texts for v in (0, 1)}
 
 
+def test_same_quant_and_the_numbers_of_an_encoding(tmp_path: Path) -> None:
+    encodings = (
+        None,
+        Quant("SCALE_OFFSET", (0.1,), (3,)),
+        Quant("SCALE_OFFSET", (0.1,), (4,)),
+        Quant("SCALE_OFFSET", (0.2,), (3,)),
+        Quant("SCALE_OFFSET", (float(np.float32(0.1)),), (3,)),
+        Quant("BW_SCALE_OFFSET", (0.1,), (3,), bits=4),
+        Quant("BW_SCALE_OFFSET", (0.1,), (3,), bits=5),
+        Quant("AXIS_SCALE_OFFSET", (0.1, 0.2), (0, 0), axis=1),
+        Quant("AXIS_SCALE_OFFSET", (0.1, 0.2), (), axis=1),
+        Quant("AXIS_SCALE_OFFSET", (0.1, 0.3), (0, 0), axis=1),
+        Quant("AXIS_SCALE_OFFSET", (0.1, 0.2), (0, 0), axis=0),
+    )
+    cases = [Case.of(BOOL, "same_quant(x, w)"), Case.of("float", "x.scale"), Case.of("int", "x.offset")]
+    library = build(cases, tmp_path)
+
+    def compare() -> list[tuple[int, int, list[tuple[Any, Any]]]]:
+        args = arguments(random.Random(3))
+        out = []
+        for i, a in enumerate(encodings):
+            for j, b in enumerate(encodings):
+                args["x"] = TensorConfig("x", "uq8", (2, 2), "NATIVE", None, a)
+                args["w"] = TensorConfig("w", "uq8", (2, 2), "NATIVE", None, b)
+                c_args = c_arguments(args)
+                row = [
+                    (plain(case, python_evaluator(case.node)(args)), c_evaluate(library, n, case, c_args))
+                    for n, case in enumerate(cases)
+                ]
+                out.append((i, j, row))
+        return out
+
+    equal = {(1, 4), (4, 1), (7, 8), (8, 7)}
+    for i, j, row in isolated(compare):
+        assert all(python == c for python, c in row), (i, j, row)
+        assert bool(row[0][0]) == (i == j or (i, j) in equal)
+        assert row[1][0] == (float(np.float32(encodings[i].scale[0])) if encodings[i] else 0.0)
+        assert row[2][0] == (encodings[i].offset[0] if encodings[i] and encodings[i].offset else 0)
+
+
 def test_the_python_functions_are_those_of_checks_or_builtins() -> None:
     for f in FUNCTIONS.values():
         home = lowering if f.torch else checks
@@ -140,6 +185,7 @@ def test_english() -> None:
             "cat(S, L)": "S followed by L",
             "reduced(S, L, p)": "S without the axes L (kept as 1 if p)",
             "expand(S, n)": "S, repeated to n values if it has one",
+            "same_quant(x, x)": "x must have the encoding of x | if x has the encoding of x | if x does not have the encoding of x",
             "permute(x, S)": "x permuted by S",
             "reshape(x, S)": "x in the shape S",
             "ones(S)": "ones in the shape S",

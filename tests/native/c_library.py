@@ -56,11 +56,18 @@ def build_library(folder: Path, flags: Sequence[str] = (), extra: Sequence[Path]
     return path
 
 
+class Quant(ctypes.Structure):
+    _fields_ = (
+        ("n", ctypes.c_int64), ("scales", ctypes.POINTER(ctypes.c_float)),
+        ("offsets", ctypes.POINTER(ctypes.c_int32)), ("bits", ctypes.c_uint32),
+    )  # fmt: skip
+
+
 class Tensor(ctypes.Structure):
     _fields_ = (
         ("rank", ctypes.c_uint32), ("dims", ctypes.POINTER(ctypes.c_int64)), ("dtype", ctypes.c_int),
         ("encoding", ctypes.c_int), ("symmetric", ctypes.c_bool), ("is_static", ctypes.c_bool),
-        ("axis", ctypes.c_int32), ("data", ctypes.c_void_p),
+        ("axis", ctypes.c_int32), ("data", ctypes.c_void_p), ("quant", ctypes.POINTER(Quant)),
     )  # fmt: skip
 
 

@@ -77,7 +77,8 @@ class Maker:
         axis = (
             self.rng.choice((0, 1, max(rank - 1, 0))) if "AXIS" in encoding or "BLOCK" in encoding else None
         )
-        return Quant(encoding, (0.5,), (self.rng.choice((middle, middle, 0, -3)),), axis)
+        scale = self.rng.choice((0.5, 0.5, 0.1))
+        return Quant(encoding, (scale,), (self.rng.choice((middle, middle, 0, -3)),), axis)
 
     def param(self, p: Param, value: Any) -> ParamConfig:
         d = p.definition
@@ -268,7 +269,8 @@ class Maker:
         """A one-dimensional list with one value changed, added, removed or moved."""
         values, rng = list(param.value), self.rng
         if len(param.shape or ()) != 1:
-            values[rng.randrange(len(values))] = rng.choice((0, 1, 2, 100)) if values else 0
+            if values:
+                values[rng.randrange(len(values))] = rng.choice((0, 1, 2, 100))
             return replace(param, value=tuple(values))
         where = rng.randint(0, len(values))
         if not values or rng.random() < 0.3:

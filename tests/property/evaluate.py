@@ -232,9 +232,17 @@ def _c_tensor(t: TensorConfig) -> c.Tensor:
     view = Tensor(t)
     number = ENCODING_NUMBERS[t.quant.encoding if t.quant else None]
     dims = c.int64s(view.shape)
-    return c.Tensor(
+    tensor = c.Tensor(
         view.rank, dims, BY_SHORT[t.dtype].code, number, view.symmetric, view.static, view.axis, None
     )
+    if t.quant is not None:
+        n = len(t.quant.scale)
+        offsets = t.quant.offset or (0,) * n
+        numbers = c.Quant(
+            n, (ctypes.c_float * n)(*t.quant.scale), (ctypes.c_int32 * n)(*offsets), t.quant.bits or 0
+        )
+        tensor.quant = ctypes.pointer(numbers)
+    return tensor
 
 
 def c_evaluate(library: ctypes.CDLL, number: int, case: Case, args: Args) -> Any:

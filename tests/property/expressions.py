@@ -187,7 +187,18 @@ class Writer:
 
     def _leaf_bool(self) -> list[Callable[[int], str]]:
         return [
-            self.pick("true", "false", "p", "q", "c", "x.static", "x.symmetric", "w.static"),
+            self.pick(
+                "true",
+                "false",
+                "p",
+                "q",
+                "c",
+                "x.static",
+                "x.symmetric",
+                "w.static",
+                "same_quant(x, x)",
+                "same_quant(x, w)",
+            ),
             self.pick("present(w)", "present(k)", "present(j)", "present(axes)", "present(mode)"),
         ]
 

@@ -105,15 +105,27 @@ void opdb_got_rows(opdb_violation *v, const char *name, opdb_rows value); /* [[0
 /* Ends a validation: undecidable violations stay only where nothing was decidably broken. */
 void opdb_finish(opdb_report *report);
 
+/* The first scale and offset of an encoding; 0 where there is none. */
+static inline double opdb_scale(const opdb_tensor *t) {
+    return t->quant != NULL && t->quant->n > 0 ? (double)t->quant->scales[0] : 0.0;
+}
+static inline int64_t opdb_offset(const opdb_tensor *t) {
+    return t->quant != NULL && t->quant->n > 0 ? t->quant->offsets[0] : 0;
+}
+/* Whether two tensors have the same encoding: kind, axis, bits, scales and offsets. */
+bool opdb_same_quant(const opdb_tensor *a, const opdb_tensor *b);
+
 /* One row of allowed data types: for each slot (inputs, then outputs) a set of dtypes. */
 typedef struct {
     const char *id;               /* ex) "HTP.INT16.3" */
     const enum opdb_dtype *cells; /* num_slots lists, each ended by OPDB_NO_DTYPE */
+    int32_t since, until;         /* the first and the last SDK that have it, ex) 2047; 0: no bound */
 } opdb_type_row;
 
-/* Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row. */
+/* Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row that `sdk` has. */
 void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const char *rule,
-                      const char *sentence, const opdb_type_row *rows, size_t num_rows, opdb_report *report);
+                      const char *sentence, const opdb_type_row *rows, size_t num_rows, int64_t sdk,
+                      opdb_report *report);
 
 bool opdb_dtype_in(enum opdb_dtype dtype, const enum opdb_dtype *allowed, size_t count);
 void opdb_add_shape(opdb_shapes *shapes, opdb_ints shape, bool *ok);

@@ -27,6 +27,14 @@ typedef enum {
     OPDB_ENCODING_NONE = 0x7fffffff
 } opdb_encoding;
 
+/* The numbers of an encoding: real = (stored + offset) * scale. */
+typedef struct {
+    int64_t n; /* scales, and as many offsets */
+    const float *scales;
+    const int32_t *offsets;
+    uint32_t bits; /* of a BW encoding, else 0 */
+} opdb_quant;
+
 /* A dense tensor.  An omitted optional tensor is a NULL pointer, never a struct. */
 typedef struct {
     uint32_t rank;
@@ -35,8 +43,9 @@ typedef struct {
     opdb_encoding encoding;
     bool symmetric; /* zero is in the middle of the stored values; true without encoding */
     bool is_static;
-    int32_t axis; /* of an axis encoding, else -1 */
-    void *data;   /* NULL where only the configuration is judged */
+    int32_t axis;            /* of an axis encoding, else -1 */
+    void *data;              /* NULL where only the configuration is judged */
+    const opdb_quant *quant; /* NULL without encoding, and where its numbers are not known */
 } opdb_tensor;
 
 /* Lists.  opdb_ints looks at somebody's memory, opdb_list holds a computed list by value. */

@@ -48,6 +48,7 @@ static void read_encoding(opdb_tensor *out, const Qnn_QuantizeParams_t *quant) {
     out->encoding = OPDB_ENCODING_NONE;
     out->symmetric = true;
     out->axis = -1;
+    out->quant = NULL; /* QNN keeps the numbers in several layouts; no rule of a package reads them yet */
     if (quant->encodingDefinition != QNN_DEFINITION_DEFINED)
         return;
     out->encoding = (opdb_encoding)quant->quantizationEncoding;

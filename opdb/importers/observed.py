@@ -1,0 +1,51 @@
+"""Rows of types that a library of a later SDK was seen to take or refuse, beside those of the documents."""
+
+from __future__ import annotations
+
+from opdb.importers.naming import Names
+from opdb.importers.rows import Row, compact
+from opdb.reference import OBSERVED_SDK, DocumentedOp, observed_rows, observed_source
+
+#: What follows the name of a document's configuration where a later library differs; ex) FP16_2_47.
+LATER = "_" + OBSERVED_SDK.replace(".", "_")
+
+
+def merge(
+    op: DocumentedOp, names: Names, documented: dict[str, list[Row]]
+) -> tuple[dict[str, list[Row]], dict[str, dict[str, str]]]:
+    """The rows by configuration with those that HTP printed besides, and where these come from.
+
+    Nothing changes for an op whose table the library does not print, or whose slots it prints differently.
+    """
+    printed = _printed(op, names)
+    if not printed:
+        return documented, {}
+    rows, origins = dict(documented), {}
+    for config, group in printed.items():
+        new = [row for row in group if not any(_covers(d, row) for g in documented.values() for d in g)]
+        if new:
+            rows[config + LATER] = compact(new)
+            origins[config + LATER] = {"since": OBSERVED_SDK, "source": observed_source("HTP")}
+    return rows, origins
+
+
+def _printed(op: DocumentedOp, names: Names) -> dict[str, list[Row]]:
+    slots = {t.slot: t for t in (*op.inputs, *op.outputs)}
+    short = {_first(slot): slot for slot in slots}
+    out: dict[str, list[Row]] = {}
+    for config, group in observed_rows(op.name).items():
+        for cells in group:
+            row = {names.of(short[s]): (d,) for s, d in cells.items() if s in short}
+            if len(row) != len(slots):
+                return {}
+            out.setdefault(config, []).append({names.of(s): row[names.of(s)] for s in slots})
+    return out
+
+
+def _first(slot: str) -> str:
+    """The first tensor of a slot: in[0..m] -> in[0]."""
+    return slot.partition("..")[0].rstrip("]") + "]"
+
+
+def _covers(wide: Row, row: Row) -> bool:
+    return all(set(cell) <= set(wide.get(slot, ())) for slot, cell in row.items())
