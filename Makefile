@@ -16,6 +16,11 @@ ASAN := detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_abor
 SANITIZED := $(CURDIR)/build/sanitize/lib
 SANITIZE_FLAGS := -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 TESTS := tests
+# Other versions of QNN's libraries, which the tests compare with the installed one: 2.49 (the only one seen that
+# reads a chip's number at byte 4) and 2.51.  They lie beside the environment, not in the user's data folder.
+OTHERS := 2.5.0 2.7.0
+OTHERS_HOME := $(CURDIR)/.venv/share
+OTHER_LIBRARIES := $(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.5.0:$(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.7.0
 
 .PHONY: setup demo test lint format generated unit sweep sanitize conformance bench wheel clean
 .DELETE_ON_ERROR:
@@ -44,6 +49,12 @@ setup: .venv/compiled
 	@$(BIN)/python setup.py -q build_ext --inplace
 	@touch $@
 
+.venv/others: .venv/compiled
+	@for v in $(OTHERS); do echo "setup: QNN libraries of onnxruntime-qnn $$v" && \
+		XDG_DATA_HOME=$(OTHERS_HOME) $(BIN)/opdb libraries install $$v >build/libraries.txt || \
+		{ cat build/libraries.txt; exit 1; }; done
+	@touch $@
+
 demo: setup
 	@$(BIN)/opdb demo --report report/
 
@@ -70,13 +81,13 @@ generated: setup
 	@echo "generated: opdb generate --check"
 	@mkdir -p build && $(BIN)/opdb init && $(BIN)/opdb generate --check
 
-unit: setup
+unit: setup .venv/others
 	@echo "tests: pytest, 2 processes"
-	@tools/with-postgres $(BIN)/pytest -q -n 2 --dist loadfile -m "not sweep" $(TESTS)
+	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-postgres $(BIN)/pytest -q -n 2 --dist loadfile -m "not sweep" $(TESTS)
 
-sweep: setup
+sweep: setup .venv/others
 	@echo "sweep: the long tests"
-	@tools/with-postgres $(BIN)/pytest -q -n 2 -m sweep $(TESTS)
+	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-postgres $(BIN)/pytest -q -n 2 -m sweep $(TESTS)
 
 # The native tests on modules compiled with AddressSanitizer and UBSan.
 sanitize: setup
