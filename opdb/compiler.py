@@ -79,7 +79,9 @@ class _Compiler(ShapeRules):
         for group, output in ((self.op.inputs, False), (self.op.outputs, True)):
             for position, (name, d) in enumerate(group.items()):
                 at = ("outputs" if output else "inputs", name)
-                self.new_name(name, Name(TENSORS if d.variadic else TENSOR, None, d.optional), at)
+                self.new_name(
+                    name, Name(TENSORS if d.variadic else TENSOR, None, d.optional and not d.variadic), at
+                )
                 if output and d.optional:
                     self.fault(at, "an output cannot be optional")
                 slots.append(Slot(name, d, output, position))

@@ -106,12 +106,29 @@ def _float32(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def arrange(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[TensorConfig | None]:
-    """The tensors in slot order; None for an omitted one.  ``xs`` or ``xs[1]`` names a variadic tensor."""
+def _named(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[str] | None:
+    """The slot that each tensor names, ``xs`` for ``xs[1]``; None where they are taken by position."""
     names = [t.name.partition("[")[0] for t in tensors]
     known = {s.name: s for s in slots}
     once = all(known[n].variadic or names.count(n) == 1 for n in names if n in known)
-    if not names or not once or not all(n in known for n in names):
+    return names if names and once and all(n in known for n in names) else None
+
+
+def slot_names(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[str]:
+    """What each tensor is to the op: the name of its slot, ``xs[1]`` in a variadic one, "" where there is none."""
+    names = _named(tensors, slots)
+    if names is None:
+        surplus = max(len(tensors) - len(slots) + 1, 0)
+        names = [s.name for s in slots for _ in range(surplus if s.variadic else 1)]
+        names = (names + [""] * len(tensors))[: len(tensors)]
+    variadic = {s.name for s in slots if s.variadic}
+    return [f"{n}[{names[:i].count(n)}]" if n in variadic else n for i, n in enumerate(names)]
+
+
+def arrange(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[TensorConfig | None]:
+    """The tensors in slot order; None for an omitted one.  ``xs`` or ``xs[1]`` names a variadic tensor."""
+    names = _named(tensors, slots)
+    if names is None:
         return [None if t.type == "NULL" else t for t in tensors]
     out: list[TensorConfig | None] = []
     for slot in slots:
@@ -227,9 +244,9 @@ def check_types(
         [t.dtype for t in v if t] if isinstance(v, list) else [] if v is None else [v.dtype] for v in tensors
     ]
     for _, cells, since, until in rows:
-        if since <= sdk and (not until or sdk <= until):
-            if all(d in cell for cell, found in zip(cells, dtypes, strict=True) for d in found):
-                return
+        fits = all(d in cell for cell, found in zip(cells, dtypes, strict=True) for d in found)
+        if fits and since <= sdk and (not until or sdk <= until):
+            return
     text = [f"{name} = {found[0] if len(set(found)) == 1 else '[' + ', '.join(found) + ']'}"
             for name, found in zip(slots, dtypes, strict=True) if found]  # fmt: skip
     report.add(rule, sentence, ", ".join(text))

@@ -403,6 +403,8 @@ class _Checker:
             self.fail("'present' takes the name of a tensor or parameter", n)
         if not known.optional:
             self.fail(f"'{arg.id}' is always present", n)
+        if known.type == TENSORS:
+            self.fail(f"'{arg.id}' is a list, empty where none is given; write len({arg.id}) > 0", n)
         return Node("call", BOOL, (Node("name", known.type, value=arg.id, column=arg.col_offset),), "present",
                     column=n.col_offset)  # fmt: skip
 
