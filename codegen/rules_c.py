@@ -78,9 +78,13 @@ class _Op:
 
     @staticmethod
     def _got_attribute(atom: Node, label: str, slot: str) -> str:
-        value = {"rank": f"{slot}->rank", "shape": f"opdb_shape({slot})", "static": f"{slot}->is_static"}.get(
-            atom.value, f"{slot}->{atom.value}"
-        )
+        value = {
+            "rank": f"{slot}->rank",
+            "shape": f"opdb_shape({slot})",
+            "static": f"{slot}->is_static",
+            "scale": f"opdb_scale({slot})",
+            "offset": f"opdb_offset({slot})",
+        }.get(atom.value, f"{slot}->{atom.value}")
         if atom.value == "dtype":
             return f"opdb_got_name(v, {label}, opdb_dtype_name({value}));"
         if atom.type == ENCODING:
