@@ -202,10 +202,10 @@ def test_types_that_the_backend_does_not_show_are_refused(mix: PackageFolder, dt
 
 
 def test_a_package_that_takes_them_reads_garbage(broken: Path) -> None:
-    """Such tensors are missing in the node, whose counts are not set: a crash, or no memory for so many."""
+    """Such tensors are missing in the node, whose counts are not set: a crash, no memory for so many, or too few."""
     with VendorWorker("CPU", op_packages=[broken]) as worker:
         said = worker.run(mixed(("x",), "i16"), {"x": np.zeros((2, 3), np.int16)})
-        assert said.verdict in ("crashed", "no") and said.stage == "finalize", said
+        assert said.verdict in ("crashed", "no") and said.stage in ("finalize", "execute"), said
         fine = worker.run(mixed(("x",)), {"x": np.zeros((2, 3), np.float32)})
         assert fine.verdict == "yes" and np.array_equal(fine.outputs["y"], np.full((2, 3), SUM, np.float32))
 
