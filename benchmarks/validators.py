@@ -10,9 +10,9 @@ import timeit
 from collections.abc import Callable
 
 from opdb.compiled import CompiledOp
-from opdb.conformance.samples import sample_config
 from opdb.generated import validators
 from opdb.runtime import native
+from opdb.samples import sample_config
 from opdb.settings import specs_folder
 from opdb.store import read_catalog
 from opdb.validate import Target

@@ -23,11 +23,12 @@ BUILD_SECONDS = 600
 
 @dataclass(frozen=True)
 class Draft:
-    """A spec that has not been written: its text and where it will stand."""
+    """A spec that has not been written: its text and where it will stand.  ``kept`` is its file in specs/drafts."""
 
     op: str
     path: Path
     text: str
+    kept: Path | None = None
 
 
 def draft(
@@ -37,7 +38,11 @@ def draft(
     like: str | None = None,
     package: str | None = None,
 ) -> Draft:
-    """The draft of ``op``.  Raises OpdbError: no facts about the op, an unknown ATen target, the spec exists."""
+    """The draft of ``op``: the one kept in specs/drafts, else a new one from the facts.
+
+    Targets, a similar op or a package ask for a new one.  Raises OpdbError: no facts about the op, an unknown
+    ATen target, the spec exists.
+    """
     from opdb.importers.draft import draft as write
 
     path = specs / "ops" / f"{op}.yaml"
@@ -45,6 +50,9 @@ def draft(
         raise OpdbError(
             f"{path}: the spec is there already; edit it, or delete it to have a new draft written"
         )
+    kept = specs / "drafts" / path.name
+    if kept.is_file() and not torch_targets and like is None and package is None:
+        return Draft(op, path, kept.read_text(encoding="utf-8"), kept)
     text = write(op, list(torch_targets) or None, _like(like, specs))
     if package is not None:
         text = text.replace(f"op: {op}\n", f"op: {op}\npackage: {package}\n", 1)
@@ -72,6 +80,8 @@ def write(new: Draft, specs: Path) -> None:
     except BaseException:
         new.path.unlink(missing_ok=True)
         raise
+    if new.kept is not None:
+        new.kept.unlink(missing_ok=True)
 
 
 def build(root: Path) -> None:

@@ -82,8 +82,6 @@ class _Compiler(ShapeRules):
                 self.new_name(
                     name, Name(TENSORS if d.variadic else TENSOR, None, d.optional and not d.variadic), at
                 )
-                if output and d.optional:
-                    self.fault(at, "an output cannot be optional")
                 slots.append(Slot(name, d, output, position))
         if not self.op.outputs:
             self.fault(("outputs",), "an op has at least one output")

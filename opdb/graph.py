@@ -6,6 +6,7 @@ array in practice).  The order of ``ops`` is an order of execution.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,3 +74,23 @@ class QnnGraph:
             params=op.params,
             outputs=tuple(self.tensors[n].config("") for n in op.outputs),
         )
+
+
+def single(config: OpConfig, inputs: Sequence[Any]) -> QnnGraph:
+    """A graph of one op: inputs 0, 1, ...; outputs y0, y1, ...  ``inputs``: an array for each, None for an omitted one.
+
+    A static tensor holds its array; the others are graph inputs.
+    """
+    graph = QnnGraph(config.op)
+    names: list[str | None] = []
+    for i, (tensor, array) in enumerate(zip(config.inputs, inputs, strict=True)):
+        names.append(None if tensor.type == "NULL" else f"{i}")
+        if tensor.type != "NULL":
+            kind = "STATIC" if tensor.type == "STATIC" else "APP_WRITE"
+            made = GraphTensor(f"{i}", tensor.dtype, tensor.shape, kind, None, tensor.quant)
+            graph.tensors[f"{i}"] = replace(made, data=array) if kind == "STATIC" else made
+    outputs = tuple(f"y{i}" for i in range(len(config.outputs)))
+    for name, tensor in zip(outputs, config.outputs, strict=True):
+        graph.tensors[name] = GraphTensor(name, tensor.dtype, tensor.shape, "APP_READ", None, tensor.quant)
+    graph.ops.append(GraphOp("op", config.op, tuple(names), config.params, outputs, config.package))
+    return graph

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from opdb import validate
 from opdb.generated.builders import TARGETS
+from opdb.nearest import Variant, nearest
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.lowering import (
     Form,
@@ -64,6 +65,22 @@ def _attempt(form: Form, view: NodeView, target: validate.Target) -> tuple[Lower
         return None, [Reason(form.name, guard, f"the mapping cannot be worked out: {reason}")]
     reasons = list(judge(lowered, target))
     return (None if any(not r.warning for r in reasons) else lowered), reasons
+
+
+def nearest_forms(view: NodeView, target: validate.Target) -> Iterator[tuple[str, str, Variant]]:
+    """What would make ``target`` accept the forms of a rejected node: (form, op, the op's nearest variant).
+
+    A form is left out where its guard refuses the node, or where one of its ops has no accepted variant.
+    """
+    for form in TARGETS.get(view.target, ()):
+        try:
+            ops = form.build(view).ops
+        except (Rejection, Undecidable):
+            continue
+        refused = [op for op in ops if validate.check(op.config(), target).verdict != "accept"]
+        found = [(form.name, op.op, nearest(op.config(), target)) for op in refused]
+        if all(v is not None for _, _, v in found):
+            yield from ((form_name, op, v) for form_name, op, v in found if v is not None)
 
 
 def judge(lowered: Lowered, target: validate.Target) -> Iterator[Reason]:

@@ -403,5 +403,6 @@ def _unfilled(step: CompiledMapping | CompiledStep, at: Place) -> list[Fault]:
     inputs = [s for s in step.op.inputs if not s.optional and s.name not in step.inputs]
     params = [p for p in step.op.params if p.required and p.name not in step.params]
     missing = [f"the input '{s.name}'" for s in inputs] + [f"the parameter '{p.name}'" for p in params]
-    missing += [f"the output '{s.name}'" for s in step.op.outputs if s.name not in step.outputs]
+    outputs = [s for s in step.op.outputs if not s.optional and s.name not in step.outputs]
+    missing += [f"the output '{s.name}'" for s in outputs]
     return [Fault(at, f"{name} needs {what}") for what in missing]

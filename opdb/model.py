@@ -28,7 +28,7 @@ KERNEL = r"^opdb_[a-z0-9_]+$"  # no other function of C is called
 IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
 SOURCE = r"^[^@#\s][^@#]*@[^@#\s]+(#.+)?$|^probe( .+)?$"
 PARAM = re.compile(
-    r"^(?P<base>[a-z][a-z0-9]*|enum \{[^{}]*\})(?P<dims>(\[\d*\]){0,2})(?P<absent>\?)?( = (?P<default>.+))?$"
+    r"^(?P<base>[a-z][a-z0-9]*|enum (i32 )?\{[^{}]*\})(?P<dims>(\[\d*\]){0,2})(?P<absent>\?)?( = (?P<default>.+))?$"
 )
 #: Words that generated Python or C cannot use as a name.
 RESERVED = frozenset(
@@ -194,7 +194,10 @@ class TensorDef(Model):
 
 
 class ParamDef(Model):
-    """One parameter.  ``type`` in one line: ``u32[2] = [1, 1]``, ``f32 = 0.001``, ``f32?``, ``enum {A: 0} = A``."""
+    """One parameter.  ``type`` in one line: ``u32[2] = [1, 1]``, ``f32 = 0.001``, ``f32?``, ``enum {A: 0} = A``.
+
+    An enum is u32, as QNN's are but for a few: ``enum i32 {A: 0}``.
+    """
 
     type: str
     kind: Literal["axis", "axes", "perm", "shape", "pads", "scalar"] = "scalar"
@@ -242,9 +245,11 @@ class ParamDef(Model):
 
     @property
     def base(self) -> str:
-        """The short dtype of one value; enums are u32 (QnnOpDef.h)."""
+        """The short dtype of one value."""
         base = self._match["base"]
-        return "u32" if base.startswith("enum") else base
+        if base.startswith("enum"):
+            return "i32" if base.startswith("enum i32 ") else "u32"
+        return base
 
     @property
     def dims(self) -> tuple[int | None, ...]:

@@ -145,7 +145,7 @@ def to_json(config: OpConfig) -> dict[str, Any]:
     out: dict[str, Any] = {} if config.id is None else {"id": config.id}
     out |= {"op": config.op, "package": config.package}
     out["inputs"] = [_tensor_json(t) for t in config.inputs]
-    out["params"] = {p.name: _param_json(p) for p in config.params}
+    out["params"] = {p.name: param_json(p) for p in config.params}
     out["outputs"] = [_tensor_json(t) for t in config.outputs]
     return out
 
@@ -334,7 +334,8 @@ def quant_json(q: Quant) -> dict[str, Any]:
     return {"encoding": q.encoding} | {k: v for k, v in fields.items() if v not in (None, [])}
 
 
-def _param_json(p: ParamConfig) -> dict[str, Any]:
+def param_json(p: ParamConfig) -> dict[str, Any]:
+    """The JSON form of a parameter."""
     if p.shape is None:
         return {"dtype": BY_SHORT[p.dtype].qnn, "value": p.value}
     return {"dtype": BY_SHORT[p.dtype].qnn, "shape": list(p.shape), "data": list(p.value)}

@@ -131,9 +131,12 @@ def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
     return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
 
 
-def read_folder(folder: Path) -> SpecSet:
-    """Everything under ``folder`` (a specs/ tree).  Raises SpecError with all faults of all files."""
-    specs, problems = gather(folder)
+def read_folder(folder: Path, drafts: bool = False) -> SpecSet:
+    """Everything under ``folder`` (a specs/ tree); with ``drafts`` as ``gather``.
+
+    Raises SpecError with all faults of all files.
+    """
+    specs, problems = gather(folder, drafts=drafts)
     if problems:
         raise SpecError(problems)
     return specs
@@ -147,10 +150,13 @@ def spec_paths(folder: Path) -> list[Path]:
     )
 
 
-def gather(folder: Path, known: Mapping[str, Any] = MappingProxyType({})) -> tuple[SpecSet, list[Problem]]:
+def gather(
+    folder: Path, known: Mapping[str, Any] = MappingProxyType({}), drafts: bool = False
+) -> tuple[SpecSet, list[Problem]]:
     """What can be read under ``folder``, and the faults of the rest; SpecError if there is no such folder.
 
-    ``known`` (path -> model, or data of a side file) stands for files that have been read before.
+    ``known`` (path -> model, or data of a side file) stands for files that have been read before.  With
+    ``drafts`` a file of drafts/ stands in for the one of ops/ that has its name, or joins them.
     """
     if not folder.is_dir():
         raise SpecError(
@@ -159,6 +165,8 @@ def gather(folder: Path, known: Mapping[str, Any] = MappingProxyType({})) -> tup
     problems: list[Problem] = []
     documents: dict[str, Document] = {}
     names = {path.relative_to(folder).as_posix(): path for path in spec_paths(folder)}
+    if drafts:
+        names |= {f"ops/{path.name}": path for path in sorted((folder / "drafts").glob("*.yaml"))}
     for name, path in names.items():
         if name in known:
             continue

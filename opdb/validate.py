@@ -112,16 +112,28 @@ def _violation_json(v: Violation) -> dict[str, Any]:
     }
 
 
-def check(config: OpConfig, target: Target | None = None) -> Verdict:
-    """Judges one op config.  Raises OpdbError for an unknown op, backend, SoC or SDK."""
-    target = (target or Target()).spelled()
-    module = validators.module(config.op)
+def validator(op: str) -> Any:
+    """The generated validator of ``op``: SIGNATURE, DOCUMENTED, ``validate``, ``infer``.
+
+    Raises OpdbError for an op without a spec.
+    """
+    module = validators.module(op)
     if module is None:
         raise OpdbError(
-            f"unknown op '{config.op}'{_hint(config.op, validators.MODULES)}; 'opdb query ops' lists the known ones"
+            f"unknown op '{op}'{_hint(op, validators.MODULES)}; 'opdb query ops' lists the known ones"
         )
-    violations: tuple[Violation, ...] = module.validate(config, target.context())
-    if target.backend is not None and target.backend not in module.DOCUMENTED:
+    return module
+
+
+def check(config: OpConfig, target: Target | None = None) -> Verdict:
+    """Judges one op config.  Raises OpdbError for an unknown op, backend, SoC or SDK."""
+    return judge(validator(config.op), config, (target or Target()).spelled())
+
+
+def judge(validator: Any, config: OpConfig, target: Target) -> Verdict:
+    """Judges one op config by a validator, which need not be a generated file.  Raises as ``check`` does."""
+    violations: tuple[Violation, ...] = validator.validate(config, target.context())
+    if target.backend is not None and target.backend not in validator.DOCUMENTED:
         why = f"the specs hold no document of {config.op} on {target.backend}"
         violations += (Violation(f"{config.op}.TYPES_{target.backend}", why, undecidable=True),)
     broken = [v for v in violations if not v.expected]
@@ -134,10 +146,5 @@ def infer(config: OpConfig) -> dict[str, list[int] | list[list[int]]]:
 
     Raises OpdbError for an unknown op, ``opdb.runtime.checks.Undecidable`` where the shapes do not follow.
     """
-    module = validators.module(config.op)
-    if module is None:
-        raise OpdbError(
-            f"unknown op '{config.op}'{_hint(config.op, validators.MODULES)}; 'opdb query ops' lists the known ones"
-        )
-    shapes: dict[str, list[int] | list[list[int]]] = module.infer(config)
+    shapes: dict[str, list[int] | list[list[int]]] = validator(config.op).infer(config)
     return shapes

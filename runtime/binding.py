@@ -36,7 +36,7 @@ class Slot:
 @dataclass(frozen=True)
 class Param:
     name: str
-    dtype: str  # short name; an enum is u32
+    dtype: str  # short name
     dims: tuple[int | None, ...] = ()  # () for a scalar; None: any length
     required: bool = True
     enum: dict[int, str] = field(default_factory=dict)  # value -> name

@@ -36,6 +36,7 @@ def _register() -> None:
         judging,
         libraries,
         package,
+        probing,
         questions,
         run,
     )
@@ -47,6 +48,7 @@ def _register() -> None:
         questions,
         judging,
         conformance,
+        probing,
         libraries,
         compile,
         run,

@@ -32,6 +32,7 @@ def demo(
     from opdb.cli.judging import _print_verdict, print_coverage
     from opdb.coverage.check import check_program
     from opdb.coverage.load import export
+    from opdb.nearest import nearest
     from opdb.probe.client import VendorWorker
     from opdb.validate import Target, check
 
@@ -66,7 +67,8 @@ def demo(
     _title("4. a rejected op config, and what the library itself says")
     config = d.rejected_config()
     with VendorWorker("HTP", d.SOC) as worker:
-        _print_verdict("demo", check(config, Target("HTP", d.SOC)), worker.validate(config))
+        target = Target("HTP", d.SOC)
+        _print_verdict("demo", check(config, target), nearest(config, target), worker.validate(config))
 
     _title("5. conformance of the fourteen ops, and the report")
     from opdb.cli.conformance import run_and_report

@@ -14,6 +14,7 @@ from opdb.cli.output import print_json, print_json_line
 from opdb.errors import OpdbError
 
 if TYPE_CHECKING:
+    from opdb.nearest import Variant
     from opdb.op_config import OpConfig
     from opdb.validate import Verdict
 
@@ -70,7 +71,8 @@ def validate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Judge op configs: every broken rule with its values; exit 1 if one is not accepted."""
+    """Judge op configs: every broken rule with its values, and what to change; exit 1 if one is not accepted."""
+    from opdb.nearest import nearest
     from opdb.validate import Target
     from opdb.validate import check as judge
 
@@ -88,11 +90,14 @@ def validate(
             except OpdbError as error:
                 raise OpdbError(f"{place}: {error}") from None
             answer = None if worker is None else worker.validate(config)
+            variant = None if verdict.verdict == "accept" else nearest(config, target)
             rejected |= verdict.verdict != "accept"
             if json:
-                print_json_line(verdict.json() | ({} if answer is None else {"vendor": _vendor_json(answer)}))
+                near = {"nearest": None if variant is None else variant.json()}
+                vendor = {} if answer is None else {"vendor": _vendor_json(answer)}
+                print_json_line(verdict.json() | near | vendor)
             else:
-                _print_verdict(place, verdict, answer)
+                _print_verdict(place, verdict, variant, answer)
     finally:
         if worker is not None:
             worker.close()
@@ -116,11 +121,13 @@ def _vendor_json(answer: Any) -> dict[str, Any]:
     }
 
 
-def _print_verdict(place: str, verdict: Verdict, answer: Any) -> None:
+def _print_verdict(place: str, verdict: Verdict, variant: Variant | None, answer: Any) -> None:
     ident = f" {verdict.config.id}" if verdict.config.id else ""
     print(f"{place}:{ident} {verdict.config.op} on {verdict.target}: {verdict.verdict}")
     for v in verdict.violations:
         print(f"  {'warning ' if v.expected else ''}{v.rule}: {v.message}")
+    if variant is not None:
+        print(f"  nearest accepted: {variant.text}")
     if answer is not None:
         code = "" if answer.verdict == "accept" else f" {answer.code} {answer.code_name}"
         print(f"  vendor: {answer.verdict}{code}")
@@ -171,6 +178,8 @@ def print_coverage(coverage: Any) -> None:
         if r.verdict != "supported":
             for reason in r.reasons:
                 print(f"{'':10}   {reason['rule']}: {reason['message']}")
+            for near in r.nearest:
+                print(f"{'':10}   nearest accepted {near['op']}: {near['text']}")
             if r.module or r.line:
                 print(f"{'':10}   at {' '.join(p for p in (r.module, r.line) if p)}")
     counts = ", ".join(f"{coverage.count(v)} {v}" for v in ("supported", "rejected", "host"))

@@ -12,6 +12,7 @@ from opdb.cli.output import print_json, print_rows
 
 def add_to(app: typer.Typer) -> None:
     app.command()(query)
+    app.command()(diff)
     app.command()(show)
     app.command()(explain)
     app.command()(doctor)
@@ -21,7 +22,8 @@ def query(
     question: Annotated[
         str,
         typer.Argument(
-            help="ops, params, types, torch, rules, backends, socs, support, quirks, evidence or coverage."
+            help="ops, params, types, torch, rules, backends, socs, support, quirks, evidence, agreement or"
+            " coverage."
         ),
     ],
     op: Op = None,
@@ -33,6 +35,9 @@ def query(
     where: Annotated[
         str | None, typer.Option("--where", help="Condition over the columns, ex) \"validates <> 'yes'\".")
     ] = None,
+    disagree: Annotated[
+        bool, typer.Option("--disagree", help="Of evidence: where a library and our rules disagree.")
+    ] = False,
     columns: Annotated[
         str | None, typer.Option("--columns", help="Only these columns, separated by commas.")
     ] = None,
@@ -44,8 +49,11 @@ def query(
     from opdb.errors import OpdbError
     from opdb.query import QUESTIONS, Filters, ask
 
-    rows = ask(store(db), question, Filters(op, backend, soc, sdk, dtype, torch_op), where)
+    filters = Filters(op, backend, soc, sdk, dtype, torch_op, disagree or None)
+    rows = ask(store(db), question, filters, where)
     chosen = list(QUESTIONS[question].columns)
+    if disagree and not json and columns is None:
+        columns = "op,backend,soc,sdk,ours,validates,rules,reasons,detail,config"
     if columns:
         wanted = [c.strip() for c in columns.split(",")]
         unknown = [c for c in wanted if c not in chosen]
@@ -56,6 +64,41 @@ def query(
         chosen = wanted
         rows = [{c: r[c] for c in chosen} for r in rows]
     print_rows(rows, chosen, Format.json if json else format_, question)
+
+
+def diff(
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="An SDK, or BACKEND[:SOC][@SDK]; ex) 2.25, HTP:SM8450.")
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="What it is compared with, in the same form.")],
+    op: Op = None,
+    backend: Backend = None,
+    soc: Soc = None,
+    sdk: Sdk = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            help="Exit 1 if there is a regression, or anything removed or changed; may be repeated.",
+        ),
+    ] = None,
+    format_: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.table,
+    json: Json = False,
+    db: Db = None,
+) -> None:
+    """Say what changes from A to B: ops, type rows, rules in force, measured verdicts."""
+    from opdb.errors import OpdbError
+    from opdb.query.diff import COLUMNS, FAILURES, failing, side
+    from opdb.query.diff import diff as compare
+
+    for what in fail_on or ():
+        if what not in FAILURES:
+            raise OpdbError(f"--fail-on {what}: one of {', '.join(FAILURES)}")
+    sides = [side(text, backend and backend.upper(), soc and soc.upper(), sdk) for text in (a, b)]
+    rows = compare(store(db), sides[0], sides[1], op)
+    print_rows(rows, COLUMNS, Format.json if json else format_, f"{sides[0]} -> {sides[1]}")
+    if failing(rows, fail_on or ()):
+        raise typer.Exit(1)
 
 
 def show(

@@ -15,9 +15,9 @@ from opdb.catalog import Catalog
 from opdb.compiled import CompiledOp, TypeRow, expand_row
 from opdb.conformance.damage import Damages
 from opdb.conformance.expressions import in_force
-from opdb.conformance.samples import sample_config, slot_of
 from opdb.conformance.search import Base, Broken, Search
 from opdb.op_config import OpConfig, from_json, to_json
+from opdb.samples import sample_config, slot_of
 from opdb.store.records import CaseRecord
 from opdb.validate import Target, check
 

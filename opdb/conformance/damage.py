@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opdb.compiled import CompiledOp, Param
-from opdb.conformance.samples import ABSENT, encoding, slot_of, with_outputs
 from opdb.dtypes import BY_SHORT
 from opdb.op_config import MAX_DIM, MAX_RANK, OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.samples import ABSENT, encoding, slot_of, with_outputs
 
 #: Types that no row of any op has: they break rules on types alone.
 FOREIGN = ("f64", "i64", "bf16")

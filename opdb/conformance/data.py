@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from opdb.conformance.samples import slot_of
 from opdb.dtypes import BY_SHORT
 from opdb.op_config import OpConfig, Quant, TensorConfig
+from opdb.samples import slot_of
 
 Array = np.ndarray[Any, Any]
 #: Spread of the real values, and the most that a quantised sample tensor can hold.

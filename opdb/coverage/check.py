@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opdb.coverage.partition import groups
-from opdb.lower import lower, mapped
+from opdb.lower import lower, mapped, nearest_forms
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.validate import Target
 
@@ -34,6 +34,8 @@ class Row:
         Mapping[str, str], ...
     ] = ()  # rule, message, form: why it, or each form before, was refused
     warnings: tuple[Mapping[str, str], ...] = ()
+    #: Of a rejected node: form, op, and the changes after which the target accepts the op.
+    nearest: tuple[Mapping[str, Any], ...] = ()
     module: str = ""  # ex) encoder.layers.0.norm
     line: str = ""  # of the model's source; ex) model.py:12: return self.norm(x)
     bytes: int | None = None
@@ -92,17 +94,18 @@ def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose:
 def check_nodes(program: Program, target: Target) -> Coverage:
     """As ``check_program``, for a program that is read already; build_graph takes its ``lowered``."""
     lowered = {node.name: lower(node, target) for node in program.nodes}
-    rows = tuple(_row(node, lowered[node.name]) for node in program.nodes)
+    rows = tuple(_row(node, lowered[node.name], target) for node in program.nodes)
     return Coverage(target.backend, target.soc, target.sdk, rows, partitions(program, lowered), lowered)
 
 
-def _row(node: TorchNode, outcome: Lowered | Rejected) -> Row:
+def _row(node: TorchNode, outcome: Lowered | Rejected, target: Target) -> Row:
     reasons = outcome.notes if isinstance(outcome, Lowered) else outcome.reasons
     told = [{"form": r.form, "rule": r.rule, "message": r.message} for r in reasons if not r.warning]
     warned = [{"form": r.form, "rule": r.rule, "message": r.message} for r in reasons if r.warning]
     reads, makes = node.tensors()
     sizes = [t.nbytes if all(isinstance(d, int) for d in t.shape) else None for t in (*reads, *makes)]
     supported = isinstance(outcome, Lowered)
+    near = () if supported else nearest_forms(node, target)
     return Row(
         node.name,
         node.target,
@@ -111,6 +114,7 @@ def _row(node: TorchNode, outcome: Lowered | Rejected) -> Row:
         tuple(op.op for op in outcome.ops) if isinstance(outcome, Lowered) else (),
         tuple(told),
         tuple(warned),
+        tuple({"form": form, "op": op, "text": v.text, **v.json()} for form, op, v in near),
         module_of(node),
         line_of(node),
         None if None in sizes else sum(s for s in sizes if s is not None),

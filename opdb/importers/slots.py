@@ -167,8 +167,9 @@ def params(op: DocumentedOp, names: Names) -> dict[str, Any]:
 
 
 def _type(p: DocumentedParam, names: Names) -> str:
-    if p.enum:  # noqa: SIM108  one line would be too long to read
-        base = "enum {" + ", ".join(f"{n}: {v}" for n, v in p.enum.items()) + "}"
+    if p.enum:
+        values = ", ".join(f"{n}: {v}" for n, v in p.enum.items())
+        base = f"enum {'i32 ' if p.dtype == 'i32' else ''}{{{values}}}"
     else:
         base = "f32" if p.dtype == "backend" else p.dtype
     dims = "".join(f"[{d if d.isdigit() else ''}]" for d in p.shape or ())

@@ -24,7 +24,7 @@ def valid(op: CompiledOp) -> Callable[[Mapping[str, Any]], bool]:
     def judge(sample: Mapping[str, Any]) -> bool:
         try:
             shapes = {s.name: sample[s.name] for s in op.outputs if s.name in sample}
-            if len(shapes) < len(op.outputs):
+            if any(s.name not in shapes and not s.optional for s in op.outputs):
                 shapes = module["infer"](config_of(op, sample, {})) | shapes
             violations = module["validate"](config_of(op, sample, shapes))
         except (Undecidable, KeyError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, STR, TENSOR, TENSORS
+from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ _LIST, _T = (INTS,), (TENSOR,)
 FUNCTIONS: dict[str, Function] = {
     f.name: f
     for f in (
-        Function("len", ((INTS, TENSORS),), INT, "len", ".n", "the number of {0}", (("len([4, 5])", 2), ("len([])", 0))),
+        Function("len", ((INTS, ROWS, TENSORS),), INT, "len", ".n", "the number of {0}", (("len([4, 5])", 2), ("len([])", 0))),
         Function("prod", (_LIST,), INT, "prod", "opdb_prod", "the product of {0}",
                  (("prod([2, 3, 4])", 24), ("prod([])", 1), ("prod([4294967296, 4294967296])", None)), partial=True),
         Function("sum_of", (_LIST,), INT, "sum_of", "opdb_sum", "the sum of {0}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import signal
@@ -49,7 +50,9 @@ class VendorWorker:
 
     The child is started with the first request and again after it crashed or hung.  ``timeout`` is in
     seconds per request.  ``libraries`` is a folder, by default the installed wheel; ``op_packages`` are libraries
-    that the backend is given, see ``Backend.register_op_package``.
+    that the backend is given, see ``Backend.register_op_package``; ``log_level`` is the most talkative one that
+    is kept, see ``Backend.open``.  ``memory``: bytes that the child may allocate; it crashes where that is not
+    enough.
     """
 
     def __init__(
@@ -61,10 +64,13 @@ class VendorWorker:
         libraries: Path | str | None = None,
         timeout: float = 60.0,
         op_packages: Sequence[Path] = (),
+        log_level: str = "debug",
+        memory: int | None = None,
     ) -> None:
         self.timeout = timeout
         self._libraries = installed() if libraries is None else in_folder(libraries)
-        self._open = ("open", backend, soc, soc_model, self._libraries, tuple(op_packages))
+        packages = tuple(op_packages)
+        self._open = ("open", backend, soc, soc_model, self._libraries, packages, log_level, memory)
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._info: LibraryInfo | None = None
@@ -96,6 +102,34 @@ class VendorWorker:
             return VendorVerdict(answer.verdict, answer.code, answer.code_name, answer.log)
         assert isinstance(answer, VendorVerdict)
         return answer
+
+    def validate_many(self, configs: Sequence[OpConfig]) -> list[VendorVerdict]:
+        """The library's verdicts, in one request: thousands per second.  ``timeout`` is for each config.
+
+        A config on which the child is lost is asked again in a fresh one: the verdict is then its own, not that
+        of what came before.  What C structs cannot hold is "invalid", with the reason as its log.
+        """
+        verdicts: list[VendorVerdict] = []
+        with self._lock:
+            while len(verdicts) < len(configs):
+                if self._validate_some(configs[len(verdicts) :], verdicts) is not None:
+                    lost = self._validate_some(configs[len(verdicts) :][:1], verdicts)
+                    if lost is not None:
+                        verdicts.append(VendorVerdict(lost.verdict, lost.code, lost.code_name, lost.log))
+        return verdicts
+
+    def _validate_some(self, configs: Sequence[OpConfig], out: list[VendorVerdict]) -> _Lost | None:
+        """Adds verdicts to ``out`` until all are there or the child is lost."""
+        child = self._start()
+        try:
+            answer = child.ask(("validate_many", tuple(configs)), self.timeout, part=out.append)
+        except BaseException:
+            self._drop()
+            raise
+        if isinstance(answer, _Lost):
+            self._drop()
+            return answer
+        return None
 
     def run(self, graph: QnnGraph, inputs: Mapping[str, Any], precision: str | None = None) -> RunResult:
         """Validates each node, finalizes and executes a graph; stops at the first stage that fails.
@@ -243,6 +277,9 @@ class _Child:
             ours.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", STALL_SECONDS, 0))
         with theirs:
             self.printed: IO[bytes] = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115  closed by _end
+            # Python opens it for "a" without O_APPEND: the child would write behind a hole after each truncation.
+            flags = fcntl.fcntl(self.printed, fcntl.F_GETFL)
+            fcntl.fcntl(self.printed, fcntl.F_SETFL, flags | os.O_APPEND)
             self.process = subprocess.Popen(
                 # -P: the current folder may hold another thing called opdb
                 [sys.executable, "-P", "-m", "opdb.probe.worker", str(theirs.fileno())],
@@ -254,8 +291,17 @@ class _Child:
         self.connection = Connection(ours.detach())
         self.end = weakref.finalize(self, _end, self.connection, self.process, self.printed)
 
-    def ask(self, request: tuple[Any, ...], seconds: float, progress: Progress | None = None) -> Any:
-        """The answer to a request, or _Lost.  Raises OpdbError for a mistake in the request."""
+    def ask(
+        self,
+        request: tuple[Any, ...],
+        seconds: float,
+        progress: Progress | None = None,
+        part: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """The answer to a request, or _Lost.  Raises OpdbError for a mistake in the request.
+
+        ``part`` takes what comes before the answer; ``seconds`` then begin again.
+        """
         self.printed.truncate(0)
         place, begun = (FIRST_STAGES.get(request[0], request[0]), ""), time.monotonic()
         deadline, told = begun + seconds, False
@@ -264,6 +310,9 @@ class _Child:
             kind, *values = message
             if kind == "stage":
                 place, begun, told = (values[0], values[1]), time.monotonic(), True
+            elif kind == "part" and part is not None:
+                part(values[0])
+                deadline = time.monotonic() + seconds
             elif kind == "answer":
                 return values[0]
             elif kind == "qnn error":

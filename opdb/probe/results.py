@@ -23,6 +23,11 @@ class LibraryInfo:
     backend_api_version: tuple[int, int, int]
     sha256: str = ""
 
+    @property
+    def sdk(self) -> str:
+        """The SDK that the library is of; ex) 2.47."""
+        return ".".join(self.build_id.removeprefix("v").split(".")[:2])
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -7,9 +7,8 @@ socket, so what the library prints is in nobody's way.
 from __future__ import annotations
 
 import os
+import resource
 import sys
-import threading
-import time
 import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -18,11 +17,13 @@ from typing import Any
 
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
+from opdb.op_config import OpConfig
 from opdb.probe import jobs
+from opdb.probe.parent import leave_with_parent
 from opdb.probe.results import CompileResult, LibraryInfo
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context
-from opdb.runtime.qnn.errors import QnnError
+from opdb.runtime.qnn.errors import QnnError, VendorVerdict
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.libraries import Libraries
 from opdb.runtime.qnn.saver import record
@@ -31,7 +32,7 @@ from opdb.runtime.qnn.saver import record
 def main() -> None:
     """Serves the socket whose number is the first argument."""
     connection = Connection(int(sys.argv[1]))
-    threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
+    leave_with_parent()
     server = Server(connection)
     try:
         while True:
@@ -42,6 +43,9 @@ def main() -> None:
                 connection.send(("qnn error", error.stage, error.code, error.log))
             except OpdbError as error:
                 connection.send(("error", str(error)))
+            except MemoryError:  # the limit of "open"; it may hit us before the library
+                os.write(2, b"out of memory\n")
+                os._exit(1)
             except Exception:
                 connection.send(("fault", traceback.format_exc()))
     except (EOFError, OSError):
@@ -65,6 +69,8 @@ class Server:
         assert backend is not None  # the client opens first
         if name == "validate":
             return backend.validate(*args)
+        if name == "validate_many":
+            return self._validate_many(backend, *args)
         if name == "supported_operations":
             return backend.supported_operations()
         if name == "run":
@@ -82,6 +88,15 @@ class Server:
         if self._backend is not None:
             self._backend.close()
 
+    def _validate_many(self, backend: Backend, configs: Sequence[OpConfig]) -> None:
+        """Sends each verdict as soon as it is there: what was said before a crash is not lost."""
+        for config in configs:
+            try:
+                verdict = backend.validate(config)
+            except OpdbError as error:
+                verdict = VendorVerdict("invalid", 0, "", (str(error),))
+            self._connection.send(("part", verdict))
+
     def _say(self, stage: str, graph: str) -> None:
         self._connection.send(("stage", stage, graph))
 
@@ -92,8 +107,14 @@ class Server:
         soc_model: int | None,
         libraries: Libraries,
         op_packages: Sequence[Path],
+        log_level: str,
+        memory: int | None,
     ) -> LibraryInfo:
-        self._backend = Backend.open(backend, soc, soc_model=soc_model, libraries=libraries)
+        if memory is not None:  # private memory: a library maps far more address space than it uses
+            resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        self._backend = Backend.open(
+            backend, soc, soc_model=soc_model, libraries=libraries, log_level=log_level
+        )
         for library in op_packages:
             self._backend.register_op_package(library)
         return _info(self._backend)
@@ -126,13 +147,6 @@ def _record(
     except QnnError as error:
         return CompileResult("record", "no", error.code, error.name, error.log)
     return CompileResult("done", "yes", 0, "QNN_SUCCESS")
-
-
-def _leave_with_parent(parent: int) -> None:
-    """Ends this process, even in the middle of a call that hangs, once its parent is gone."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
 
 
 if __name__ == "__main__":

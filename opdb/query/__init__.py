@@ -8,7 +8,7 @@ Nothing here imports pydantic or the YAML library: a query reads SQL and starts 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from opdb.errors import OpdbError
@@ -18,7 +18,7 @@ from opdb.query.where import parse_where
 from opdb.schema import STATUS_COLUMNS
 from opdb.store import Store
 
-__all__ = ["QUESTIONS", "Filters", "Question", "Row", "ask"]
+__all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask"]
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,19 @@ QUESTIONS: dict[str, Question] = {
         _question(
             "evidence",
             "every measurement",
-            f"kind run started op type_row backend soc sdk {_STATUSES} rules code code_name log error_max ulp"
-            " seconds detail package package_version emulated case case_kind executor executor_version",
+            f"kind run started op type_row backend soc sdk {_STATUSES} ours rules reasons code code_name log"
+            " error_max ulp seconds detail package package_version emulated config case case_kind executor"
+            " executor_version",
             measured.evidence,
-            "op backend soc sdk dtype",
+            "op backend soc sdk dtype disagree",
+        ),
+        _question(
+            "agreement",
+            "how often a library's validation and ours agree, by the last sweeps of 'opdb probe'",
+            "op backend soc sdk n both_accept both_reject we_accept_it_rejects we_reject_it_accepts undecided"
+            " crashed percent package package_version",
+            measured.agreement,
+            "op backend soc sdk",
         ),
         _question(
             "coverage",
@@ -143,3 +152,9 @@ def ask(store: Store, question: str, filters: Filters | None = None, where: str 
     with store.reading() as connection:
         rows = asked.answer(View(connection, filters))
     return [row for row in rows if keep is None or keep(row)]
+
+
+def agreement_of(store: Store, runs: Collection[int]) -> list[Row]:
+    """The rows of the question "agreement" for single probe runs, in their order."""
+    with store.reading() as connection:
+        return measured.agreement_of_runs(View(connection, Filters()), runs)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 
 from opdb import schema as t
 from opdb.query.definitions import rules, type_rows
@@ -23,7 +24,7 @@ def _results(view: View, latest: bool, kind: str | None = None) -> list[Record]:
     query = (
         select(
             *(c for c in result.c if c.name not in ("run_id", "conformance_case_id", "executor_id")),
-            *(case.c[c] for c in ("name", "op", "kind", "backend", "type_row", "sdk")),
+            *(case.c[c] for c in ("name", "op", "kind", "backend", "type_row", "sdk", "config")),
             executor.c.name.label("executor"),
             executor.c.version,
             executor.c.backend.label("measures"),
@@ -54,11 +55,11 @@ def _results(view: View, latest: bool, kind: str | None = None) -> list[Record]:
     return view.all(query)
 
 
-def _probes(view: View) -> list[Record]:
-    probe, library = t.probe_result, t.library
+def _probes(view: View, *conditions: Any) -> list[Record]:
+    probe, library, f = t.probe_result, t.library, view.filters
     query = (
         select(
-            *(c for c in probe.c if c.name not in ("probe_run_id", "position", "config")),
+            *(c for c in probe.c if c.name not in ("probe_run_id", "position")),
             library.c.package,
             library.c.version.label("package_version"),
             library.c.emulated,
@@ -68,19 +69,37 @@ def _probes(view: View) -> list[Record]:
         .join(t.probe_run, probe.c.probe_run_id == t.probe_run.c.id)
         .join(library, t.probe_run.c.library_id == library.c.id)
         .order_by(probe.c.id)
+        .where(*conditions)
     )
-    if view.filters.op is not None:
-        query = query.where(probe.c.op == view.filters.op)
+    if f.op is not None:
+        query = query.where(probe.c.op == f.op)
     return view.all(query)
 
 
+def _disagreement() -> ColumnElement[bool]:
+    """Whether a library took what we reject, refused what we accept, or answered what we cannot judge."""
+    ours, said = t.probe_result.c.ours, t.probe_result.c.validates
+    return or_(
+        and_(ours == "accept", said.in_(("no", "crashed", "hung"))),
+        and_(ours == "reject", said == "yes"),
+        and_(ours == "unknown", said.in_(("yes", "no", "crashed", "hung"))),
+    )
+
+
 def evidence(view: View) -> list[Row]:
-    """Everything that was measured, by probes and by conformance runs, oldest first."""
+    """Everything that was measured, by probes and by conformance runs, oldest first.
+
+    With ``disagree`` what the last sweeps over each op found, of probes alone.
+    """
     out = []
-    for r in _probes(view):
+    conditions: list[Any] = []
+    if view.filters.disagree:
+        runs = [r.id for group in _sweeps(view).values() for r in group]
+        conditions = [t.probe_result.c.probe_run_id.in_(runs), _disagreement()]
+    for r in _probes(view, *conditions):
         row = _evidence_row(r, "probe", r.backend, r.sdk)
         out.append(row | {"case": None, "case_kind": None, "executor": None, "executor_version": None})
-    for r in _results(view, latest=False):
+    for r in [] if view.filters.disagree else _results(view, latest=False):
         row = _evidence_row(r, "conformance", r.measures or r.backend, r.library_sdk or r.sdk)
         more = {"case": r.name, "case_kind": r.kind, "executor": r.executor, "executor_version": r.version}
         out.append(row | more)
@@ -105,7 +124,9 @@ def _evidence_row(r: Record, kind: str, backend: str, sdk: str) -> Row:
         "soc": r.soc or None,
         "sdk": sdk or None,
         **{c: of(c) for c in t.STATUS_COLUMNS},
+        "ours": of("ours") or None,
         "rules": of("rules") or None,
+        "reasons": of("reasons") or None,
         "code": r.code,
         "code_name": r.code_name or None,
         "log": r.log or None,
@@ -116,6 +137,7 @@ def _evidence_row(r: Record, kind: str, backend: str, sdk: str) -> Row:
         "package": r.package,
         "package_version": r.package_version,
         "emulated": None if r.emulated is None else bool(r.emulated),
+        "config": r.config,
     }
 
 
@@ -128,15 +150,84 @@ def _wanted(view: View, row: Row) -> bool:
     )
 
 
+def agreement(view: View) -> list[Row]:
+    """How often the last sweeps over each op agree with us, both ways, for each library and SoC."""
+    out = [_agreement_row(view, [r.id for r in group], group[0]) for group in _sweeps(view).values()]
+    rows = [row for row in out if row is not None and _wanted(view, row)]
+    return sorted(rows, key=lambda r: (r["op"], r["backend"], r["soc"] or "", version(r["sdk"])))
+
+
+def agreement_of_runs(view: View, runs: Collection[int]) -> list[Row]:
+    """The same for single probe runs, in their order."""
+    found = {r.id: r for r in view.all(_sweep_query().where(t.probe_run.c.id.in_(runs)))}
+    rows = [_agreement_row(view, [i], found[i]) for i in runs if i in found]
+    return [row for row in rows if row is not None]
+
+
+def _sweep_query() -> Select[Any]:
+    run, library = t.probe_run, t.library
+    return (
+        select(
+            run.c.id, run.c.op, run.c.soc, run.c.catalog_hash, run.c.note, run.c.library_id, library.c.backend,
+            library.c.sdk, library.c.package, library.c.version.label("package_version"),
+        )
+        .join(library, run.c.library_id == library.c.id)
+        .where(run.c.op != "", exists().where(t.probe_result.c.probe_run_id == run.c.id))
+        .order_by(run.c.id)
+    )  # fmt: skip
+
+
+def _sweeps(view: View) -> dict[tuple[Any, ...], list[Record]]:
+    """The sweeps over each op, library and SoC whose configs and rules are those of the last one with answers."""
+    last: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    groups: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    for r in view.all(_sweep_query()):
+        key, meaning = (r.op, r.library_id, r.soc), (r.catalog_hash, r.note)
+        last[key] = meaning
+        groups[*key, *meaning].append(r)
+    return {k: v for k, v in groups.items() if last[k[:3]] == k[3:] and view.filters.op in (None, k[0])}
+
+
+def _agreement_row(view: View, runs: list[int], about: Record) -> Row | None:
+    """The counts over some runs; None where nothing has been answered."""
+    ours, said = t.probe_result.c.ours, t.probe_result.c.validates
+    query = select(ours, said, func.count().label("n")).where(t.probe_result.c.probe_run_id.in_(runs))
+    counts = {(r.ours, r.validates): int(r.n) for r in view.all(query.group_by(ours, said))}
+    if not counts:
+        return None
+
+    def of(mine: tuple[str, ...], theirs: tuple[str, ...]) -> int:
+        return sum(n for (o, s), n in counts.items() if o in mine and s in theirs)
+
+    every = ("accept", "reject", "unknown")
+    n = of(every, ("yes", "no"))
+    both = of(("accept",), ("yes",)) + of(("reject",), ("no",))
+    return {
+        "op": about.op,
+        "backend": about.backend,
+        "soc": about.soc or None,
+        "sdk": about.sdk,
+        "n": n,
+        "both_accept": of(("accept",), ("yes",)),
+        "both_reject": of(("reject",), ("no",)),
+        "we_accept_it_rejects": of(("accept",), ("no",)),
+        "we_reject_it_accepts": of(("reject",), ("yes",)),
+        "undecided": of(("unknown",), ("yes", "no")),
+        "crashed": of(every, ("crashed", "hung")),
+        "percent": round(100 * both / n, 2) if n else None,
+        "package": about.package,
+        "package_version": about.package_version,
+    }
+
+
 def _measured(view: View) -> dict[Key, list[Record]]:
     """What the vendor's libraries made of acceptable configs, by what was asked."""
     found: dict[Key, list[Record]] = defaultdict(list)
     for r in _results(view, latest=True, kind="positive"):
         if r.measures and r.type_row:
             found[r.op, r.type_row, r.measures, r.soc, r.library_sdk or r.sdk].append(r)
-    for r in _probes(view):
-        if r.type_row:
-            found[r.op, r.type_row, r.backend, r.soc, r.sdk].append(r)
+    for r in _probes(view, t.probe_result.c.type_row != ""):
+        found[r.op, r.type_row, r.backend, r.soc, r.sdk].append(r)
     return found
 
 

@@ -28,6 +28,7 @@ class Filters:
     sdk: str | None = None  # 2.47 stands for 2.47.0 too
     dtype: str | None = None  # short name or QNN's; a type row with it in any slot
     torch_op: str | None = None  # ex) aten.relu.default, or aten.relu
+    disagree: bool | None = None  # True: only what a library said otherwise than we did
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ from opdb.schema.history import (
 )
 
 #: The Alembic revision that makes these tables (tests/migrations checks it).
-REVISION = "0002"
+REVISION = "0003"
 
 __all__ = [
     "BINDING_KINDS",

@@ -51,8 +51,8 @@ library = history(
 )
 
 
-def _run(name: str, *parts: Any) -> Table:
-    """One execution of a command that measures."""
+def _run(name: str, *parts: Any, last: tuple[Any, ...] = ()) -> Table:
+    """One execution of a command that measures; ``last`` are columns that came later."""
     return history(
         name,
         text("uid"),
@@ -64,11 +64,15 @@ def _run(name: str, *parts: Any) -> Table:
         text("catalog_hash"),
         text("command", ""),
         text("note", ""),
+        *last,
         UniqueConstraint("uid"),
     )
 
 
-probe_run = _run("probe_run", to("library"))
+#: What we say to a config; '' where we were not asked.
+OURS = ("", "accept", "reject", "unknown")
+#: One sweep over one op; ``catalog_hash`` is that of the op, ``note`` says what else its configs depend on.
+probe_run = _run("probe_run", to("library"), last=(text("op", ""), text("soc", "")))
 probe_result = history(
     "probe_result",
     of("probe_run"),
@@ -83,6 +87,10 @@ probe_result = history(
     *_reply(),
     Column("seconds", Float, nullable=True),
     text("detail", ""),
+    text("ours", ""),
+    one_of("ours", OURS),
+    text("rules", ""),  # the ids that we reported, between blanks
+    text("reasons", ""),  # JSON: what the log says, typed
     UniqueConstraint("probe_run_id", "position"),
 )
 

@@ -23,6 +23,7 @@ from opdb.store.records import (
     ExecutorRecord,
     LibraryRecord,
     ProbeRecord,
+    ProbeRunRecord,
     ResultRecord,
     RunRecord,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "ExecutorRecord",
     "LibraryRecord",
     "ProbeRecord",
+    "ProbeRunRecord",
     "ResultRecord",
     "RunRecord",
     "Store",
@@ -47,11 +49,14 @@ __all__ = [
 ]
 
 
-def read_catalog(folder: Path) -> Catalog:
-    """The catalogue in a folder of specs, without a database (for lint).  SpecError has all faults."""
+def read_catalog(folder: Path, drafts: bool = False) -> Catalog:
+    """The catalogue in a folder of specs, without a database (for lint); ``drafts`` as in ``opdb.spec.gather``.
+
+    SpecError has all faults.
+    """
     from opdb.store.check import read_catalog as read
 
-    return read(folder)
+    return read(folder, drafts=drafts)
 
 
 class Store:
@@ -128,6 +133,13 @@ class Store:
         """A new probe run on one library."""
         with self.database.writing() as connection:
             return history.begin_run(connection, schema.probe_run, record, library)
+
+    def continue_probe_run(
+        self, record: ProbeRunRecord, library: LibraryRecord
+    ) -> tuple[int, frozenset[int]]:
+        """The last sweep that asks the same, else a new one; and the positions that have an answer."""
+        with self.database.writing() as connection:
+            return history.continue_probe_run(connection, record, library)
 
     def record_probes(self, run: int, probes: Iterable[ProbeRecord]) -> None:
         with self.database.writing() as connection:

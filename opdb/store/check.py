@@ -22,12 +22,14 @@ from opdb.spec import SpecSet, gather, reread
 Place = tuple[str | int, ...]
 
 
-def read_catalog(folder: Path, known: Mapping[str, Any] = MappingProxyType({})) -> Catalog:
+def read_catalog(
+    folder: Path, known: Mapping[str, Any] = MappingProxyType({}), drafts: bool = False
+) -> Catalog:
     """The catalogue in a folder of specs, every op compiled.  Raises SpecError with all faults of all files.
 
-    ``known``: models of files that need not be read again (``opdb.spec.gather``).
+    ``known``, ``drafts``: as in ``opdb.spec.gather``.
     """
-    specs, problems = gather(folder, known)
+    specs, problems = gather(folder, known, drafts)
     check = _Check(folder, specs)
     check.problems += problems
     backends, socs, retired = check.backends(), check.socs(), check.retired()

@@ -19,6 +19,7 @@ from opdb.store.records import (
     ExecutorRecord,
     LibraryRecord,
     ProbeRecord,
+    ProbeRunRecord,
     ResultRecord,
     RunRecord,
 )
@@ -139,15 +140,39 @@ def record_results(connection: Connection, run: int, records: Iterable[ResultRec
         _insert(connection, t.result, {**natural, **row})
 
 
+def continue_probe_run(
+    connection: Connection, record: ProbeRunRecord, library: LibraryRecord
+) -> tuple[int, frozenset[int]]:
+    """The last sweep that asks the same, else a new one; and the positions that have an answer."""
+    same = {k: getattr(record, k) for k in ("op", "soc", "seed", "catalog_hash", "note")}
+    same["library_id"] = record_library(connection, library)
+    run, result = t.probe_run, t.probe_result
+    conditions = [run.c[k] == v for k, v in same.items()]
+    found = connection.execute(select(run.c.id).where(*conditions).order_by(run.c.id.desc())).scalar()
+    if found is None:
+        return begin_run(connection, run, record, library), frozenset()
+    answered = connection.execute(select(result.c.position).where(result.c.probe_run_id == found)).scalars()
+    return int(found), frozenset(answered)
+
+
 def record_probes(connection: Connection, run: int, records: Iterable[ProbeRecord]) -> None:
-    """Adds what a library said to a probe run, in order."""
-    last = select(func.max(t.probe_result.c.position)).where(t.probe_result.c.probe_run_id == run)
-    start = connection.execute(last).scalar()
+    """Adds what a library said to a probe run, at its place or after the last; what is there already stays."""
+    records = list(records)
+    position = t.probe_result.c.position
+    mine = t.probe_result.c.probe_run_id == run
+    last = connection.execute(select(func.max(position)).where(mine)).scalar()
+    wanted = [r.position for r in records if r.position is not None]
+    between = position.between(min(wanted), max(wanted)) if wanted else mine
+    there = set(connection.execute(select(position).where(mine, between)).scalars()) if wanted else set()
     rows = []
-    for position, record in enumerate(records, 0 if start is None else start + 1):
+    for i, record in enumerate(records, 0 if last is None else last + 1):
         _known_statuses(record, ("validates", "finalizes", "executes"))
-        row = asdict(record) | {"log": _printable(record.log), "detail": _printable(record.detail)}
-        rows.append({"probe_run_id": run, "position": position, **row})
+        place = i if record.position is None else record.position
+        if place not in there:
+            row = asdict(record) | {"probe_run_id": run, "position": place}
+            row |= {"log": _printable(record.log), "detail": _printable(record.detail)}
+            row |= {"rules": " ".join(_full(record.op, record.rules)), "reasons": _printable(record.reasons)}
+            rows.append(row)
     if rows:
         connection.execute(insert(t.probe_result), rows)
 

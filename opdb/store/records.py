@@ -50,6 +50,14 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
+class ProbeRunRecord(RunRecord):
+    """A sweep over one op.  ``catalog_hash`` is that of the op; ``note``: what else its configs depend on."""
+
+    op: str = ""
+    soc: str = ""
+
+
+@dataclass(frozen=True)
 class ExecutorRecord:
     """Who computes: python, c, torch, qnn-cpu, qnn-htp."""
 
@@ -114,3 +122,7 @@ class ProbeRecord:
     log: str = ""
     seconds: float | None = None
     detail: str = ""
+    ours: str = ""  # our verdict: accept, reject, unknown; "" where we were not asked
+    rules: tuple[str, ...] = ()  # that we reported; ex) LayerNorm.C3
+    reasons: str = ""  # JSON, see opdb.probe.reasons
+    position: int | None = None  # in its run; None: after the last

@@ -13,9 +13,9 @@ import pytest
 from .conftest import ROOT, Run
 
 COMMANDS = (
-    "init", "sync", "lint", "add-op", "generate", "query", "show", "explain", "doctor", "validate", "check",
+    "init", "sync", "lint", "add-op", "generate", "query", "diff", "show", "explain", "doctor", "validate", "check",
     "compile", "run",
-    "conformance run", "conformance report", "executorch env", "executorch table", "libraries install", "libraries list",
+    "conformance run", "conformance report", "probe", "executorch env", "executorch table", "libraries install", "libraries list",
     "context show", "context check", "demo",
     "package qnn",
     "db upgrade", "db check", "db dump", "db restore",
@@ -97,6 +97,27 @@ def test_show_is_the_spec(loaded: Run) -> None:
     assert shown.data == file.data
 
 
+def test_diff(loaded: Run) -> None:
+    done = loaded(
+        "diff", "HTP:SM8450", "HTP:SM8650", "--op", "LayerNorm", "--json", "--fail-on", "regression"
+    )
+    assert done.returncode == 0
+    (rule,) = json.loads(done.stdout)
+    assert (rule["part"], rule["change"], rule["name"]) == ("rule", "removed", "LayerNorm.H3")
+    back = loaded("diff", "SM8650", "SM8450")
+    assert (back.returncode, back.stdout) == (2, "")
+    assert back.stderr.startswith("opdb: no backend 'SM8650' in the catalogue; known: CPU, ")
+    assert (
+        loaded("diff", "HTP:SM8650", "HTP:SM8450", "--op", "LayerNorm", "--fail-on", "regression").returncode
+        == 1
+    )
+    bad = loaded("diff", "2.25", "2.47", "--fail-on", "nothing")
+    assert (bad.returncode, bad.stderr) == (
+        2,
+        "opdb: --fail-on nothing: one of regression, removed, changed\n",
+    )
+
+
 def test_explain(loaded: Run) -> None:
     facts = json.loads(loaded("explain", "LayerNorm.C3", "--json").stdout)
     assert facts["asks"] == "for every a in axes: a must be in [0, the rank of x)"
@@ -119,6 +140,7 @@ def test_validate_says_why(opdb: Run) -> None:
         "LayerNorm.C3: for every a in axes: a must be in [0, the rank of x); got a = 3 at axes[0]"
         in done.stdout
     )
+    assert "  nearest accepted: axes [2] instead of [3]\n" in done.stdout
 
 
 def test_validate_json_is_the_contract(opdb: Run) -> None:
@@ -126,6 +148,10 @@ def test_validate_json_is_the_contract(opdb: Run) -> None:
     done = opdb("validate", "-", "--json", stdin=f"{json.dumps(REJECTED)}\n{json.dumps(accepted)}\n")
     first, second = (json.loads(line) for line in done.stdout.splitlines())
     assert (first["id"], first["verdict"], second["verdict"]) == ("case 1", "reject", "accept")
+    assert first["nearest"] == {
+        "changes": [{"path": "params.axes.data", "slot": "axes", "from": [3], "to": [2]}]
+    }
+    assert second["nearest"] is None
     violation = first["violations"][0]
     assert violation["rule"] == "LayerNorm.C3"
     assert violation["path"] == "params.axes"

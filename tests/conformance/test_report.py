@@ -16,7 +16,7 @@ import pytest
 from opdb import migrate, settings
 from opdb.catalog import Catalog
 from opdb.conformance.gaps import gaps
-from opdb.conformance.report import Row, read_rows, report
+from opdb.conformance.report import Row, plain, read_rows, report
 from opdb.conformance.report.html import RESULT, data, page
 from opdb.conformance.run import run
 from opdb.errors import OpdbError
@@ -133,6 +133,19 @@ def row(**more: Any) -> Row:
         '[{"name": "y", "dtype": "FLOAT_32", "shape": [2]}]}',
     }  # fmt: skip
     return Row(**(plain | more))
+
+
+def test_agreement_of_sweeps_is_shown_where_there_is_some() -> None:
+    counts = {"both_accept": 60, "both_reject": 38, "we_accept_it_rejects": 2, "we_reject_it_accepts": 0,
+              "undecided": 0, "crashed": 1}  # fmt: skip
+    found = [
+        {"op": "Relu<", "backend": "CPU", "soc": None, "sdk": "2.47", "n": 100, **counts, "percent": 98.0}
+    ]
+    text = page([row()], [], None, found)
+    assert "<td>Relu&lt;</td><td>CPU 2.47</td><td>100</td>" in text and "<td>98.00</td>" in text
+    assert "h-agreement" not in page([row()], [])
+    assert plain.table([row()], None, found).splitlines()[-2].split()[-1] == "98.00"
+    assert json.loads(plain.document([row()], [], None, found))["agreement"] == found
 
 
 def test_hostile_text_stays_text() -> None:

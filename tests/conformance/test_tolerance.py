@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from opdb.conformance import data
-from opdb.conformance.samples import encoding
 from opdb.conformance.tolerance import Bounds, compare
 from opdb.op_config import OpConfig, Quant, TensorConfig
+from opdb.samples import encoding
 
 ONE = np.float32(1.0)
 

@@ -320,3 +320,17 @@ def test_state_is_refused() -> None:
 
     with pytest.raises(OpdbError, match="changes the buffer 'count'"):
         Program(export(Counter(), (r(3),)))
+
+
+def test_a_rejected_node_has_its_nearest_form() -> None:
+    row = only(torch.relu, r(2, 3).half())
+    assert row.verdict == "rejected"
+    (near,) = row.nearest
+    assert (near["form"], near["op"]) == ("Relu", "Relu")
+    assert near["text"] == "x f32 instead of f16, y f32 instead of f16"
+    assert [c["path"] for c in near["changes"]] == ["inputs[0].dtype", "outputs[0].dtype"]
+    assert only(torch.relu, r(2, 3)).nearest == ()
+
+
+def test_a_form_whose_guard_refuses_has_none() -> None:
+    assert only(lambda a, b: torch.add(a, b, alpha=2), r(3), r(3)).nearest == ()

@@ -90,6 +90,30 @@ def test_down_and_up_again(tmp_db_url: str) -> None:
     assert tables(tmp_db_url) == before
 
 
+def test_probe_runs_of_before_sweeps_stay(tmp_db_url: str) -> None:
+    """0003: they are sweeps over no op, with no verdict of ours."""
+    migrate.upgrade(tmp_db_url)
+    migrate.downgrade(tmp_db_url, "0002")
+    with Database(tmp_db_url).transaction(write=True) as connection:
+        for statement in (
+            "INSERT INTO library (id, package, version, build_id, sha256, backend, sdk, emulated)"
+            " VALUES (1, 'p', '1', 'b', 's', 'CPU', '2.47', FALSE)",
+            "INSERT INTO probe_run (id, uid, library_id, started, opdb_version, catalog_hash, command, note)"
+            " VALUES (1, 'u', 1, 't', '0', 'h', '', '')",
+            "INSERT INTO probe_result (id, probe_run_id, position, op, type_row, backend, soc, sdk, config, validates,"
+            " finalizes, executes, code_name, log, detail)"
+            " VALUES (1, 1, 0, 'Relu', '', 'CPU', '', '2.47', '{}', 'yes', 'unknown', 'unknown', '', '', '')",
+        ):
+            connection.execute(text(statement))
+    migrate.upgrade(tmp_db_url)
+    with Database(tmp_db_url).transaction(write=False) as connection:
+        assert connection.execute(text("SELECT op, soc, uid FROM probe_run")).all() == [("", "", "u")]
+        found = connection.execute(text("SELECT ours, rules, reasons, validates FROM probe_result")).all()
+        assert found == [("", "", "", "yes")]
+    migrate.downgrade(tmp_db_url, "0002")
+    migrate.upgrade(tmp_db_url)
+
+
 def test_check_names_each_difference(tmp_db_url: str) -> None:
     migrate.upgrade(tmp_db_url)
     with Database(tmp_db_url).transaction(write=True) as connection:

@@ -88,6 +88,55 @@ def test_a_crash_is_a_verdict(worker: VendorWorker) -> None:
     assert worker.pid not in (None, before)
 
 
+def test_many_at_once(worker: VendorWorker) -> None:
+    """As one by one; a crash costs the verdict of no other; what C cannot hold is no crash."""
+    huge = OpConfig("Relu", (TensorConfig("x", "f32", (2**31 - 1, 2**31 - 1), "STATIC"),))
+    configs = [relu_config(), channel_shuffle(0), OpConfig("Relo"), huge, channel_shuffle(2)]
+    verdicts = worker.validate_many(configs)
+    assert [v.verdict for v in verdicts] == ["accept", "crashed", "reject", "invalid", "accept"]
+    assert verdicts[1].code_name == "SIGFPE" and "4 GiB" in verdicts[3].log[0]
+    alone = worker.validate(configs[2])
+    assert (verdicts[2].code, verdicts[2].reasons) == (alone.code, alone.reasons)
+    assert worker.validate_many([]) == []
+
+
+def test_many_at_once_with_one_that_hangs(worker: VendorWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is for each config, not for all."""
+    worker.info()
+    monkeypatch.setattr(worker, "timeout", 1.0)
+    many = [relu_config()] * 2000
+    assert {v.verdict for v in worker.validate_many(many)} == {"accept"}
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    assert [v.verdict for v in worker.validate_many(many[:3])] == ["accept"] * 3  # in a fresh child
+
+
+def test_memory_is_limited() -> None:
+    """What needs more than it may have is a crash, or the library's own error; another child goes on."""
+    tensors = {
+        "a": GraphTensor("a", "f32", (8192, 1), "APP_WRITE"),
+        "b": GraphTensor("b", "f32", (1, 8192), "APP_WRITE"),
+        "y": GraphTensor("y", "f32", (8192, 8192), "APP_READ"),  # 256 MiB
+    }
+    graph = QnnGraph("g", tensors, [GraphOp("n", "ElementWiseAdd", ("a", "b"), (), ("y",))])
+    inputs = {"a": np.ones((8192, 1), np.float32), "b": np.ones((1, 8192), np.float32)}
+    with VendorWorker("CPU", memory=256 << 20) as small, VendorWorker("CPU", memory=4 << 30) as large:
+        assert small.run(graph, inputs).verdict in ("crashed", "no")
+        assert small.validate(relu_config()).verdict == "accept"
+        assert large.run(graph, inputs).verdict == "yes"
+
+
+def test_what_a_crashed_child_printed_has_no_holes(worker: VendorWorker) -> None:
+    """The file of the output is emptied before each request; the child goes on at its end."""
+    big = relu_graph()
+    for _ in range(2):
+        worker.run(
+            big, {"x": np.zeros((2, 3), np.float32)}, "fp16" if worker.info().backend == "HTP" else None
+        )
+    crash = worker.validate(channel_shuffle(0))
+    assert crash.verdict == "crashed" and not any("\0" in line for line in crash.log)
+
+
 def test_a_hang_is_a_verdict(worker: VendorWorker) -> None:
     worker.info()
     pid = worker.pid

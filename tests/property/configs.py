@@ -15,7 +15,9 @@ from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
 
 #: What the op definition asks, and two backends on three Hexagon versions.
-CONTEXTS = (Context(), Context("CPU", 0, 2025), *(Context("HTP", arch, 2025) for arch in (68, 73, 75)))
+CPU = (Context("CPU", 0, 2025), Context("CPU", 0, 2047))
+HTP = (Context("HTP", 68, 2025), Context("HTP", 73, 2025), Context("HTP", 75, 2047))
+CONTEXTS = (Context(), *CPU, *HTP)
 ABSENT = TensorConfig("", "f32", (), "NULL")
 Infer = Callable[[OpConfig], dict[str, Any]]
 
@@ -101,6 +103,9 @@ class Maker:
             shapes = {s.name: sample.get(s.name, [1]) for s in self.op.outputs}
         out = []
         for slot in self.op.outputs:
+            if slot.optional and self.rng.random() < 0.3:
+                out.append(ABSENT)
+                continue
             found = shapes[slot.name]
             for shape in found if slot.variadic else [found]:
                 out.append(self.tensor(tuple(min(max(d, 0), MAX_DIM) for d in shape), row[slot.name]))

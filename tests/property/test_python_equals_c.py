@@ -134,8 +134,11 @@ def test_validators(catalog: Catalog, native_module: Any, name: str) -> None:
 
 def test_the_number_of_configs() -> None:
     assert CONFIGS * len(validators.MODULES) >= 20_000
-    assert [c.backend for c in CONTEXTS] == [None, "CPU", "HTP", "HTP", "HTP"]
+    assert [c.backend for c in CONTEXTS] == [None, "CPU", "CPU", "HTP", "HTP", "HTP"]
     assert [c.arch for c in CONTEXTS if c.backend == "HTP"] == [68, 73, 75]
+    assert {(c.backend, c.sdk) for c in CONTEXTS[1:]} == {
+        (b, s) for b in ("CPU", "HTP") for s in (2025, 2047)
+    }
 
 
 def test_a_text_that_is_too_long_ends_in_dots(catalog: Catalog, native_module: Any) -> None:

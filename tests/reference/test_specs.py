@@ -77,7 +77,7 @@ def test_type_rows_multiply_out_to_the_documented_table(name: str, backend: str)
         assert specs().ops[name].backends[backend].source == reference.observed_source(backend)
         return
     found: dict[str, list[tuple[str, ...]]] = {}
-    for row in op.type_rows[backend]:
+    for row in (r for r in op.type_rows[backend] if r.since is None):  # later ones were measured
         config = row.id.split(".")[1]
         found.setdefault(config, []).extend(tuple(c[s.name] for s in op.slots) for c in expand_row(row))
     assert {c: set(rows) for c, rows in found.items()} == wanted

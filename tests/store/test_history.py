@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from opdb.store import (
     ExecutorRecord,
     LibraryRecord,
     ProbeRecord,
+    ProbeRunRecord,
     ResultRecord,
     RunRecord,
     Store,
@@ -56,6 +58,30 @@ def fill(store: Store) -> int:
     store.record_probes(probe, [row])
     store.finish_probe_run(probe)
     return run
+
+
+def test_a_sweep_goes_on_where_it_was(store: Store) -> None:
+    """The same question is the same run; answers have places, and one that is there stays."""
+    sweep = ProbeRunRecord("0.1.0", "cafe", seed=7, op="Relu", soc="SM8650", note="generator 1")
+    run, there = store.continue_probe_run(sweep, HTP)
+    assert there == frozenset()
+    said = [ProbeRecord("Relu", "HTP", "2.47", "{}", validates=v, ours="accept", rules=("H1",), position=p)
+            for p, v in ((5, "yes"), (2, "no"))]  # fmt: skip
+    store.record_probes(run, said)
+    store.record_probes(run, [replace(said[0], validates="crashed"), replace(said[1], position=3)])
+    again = ProbeRunRecord("0.2.0", "cafe", seed=7, op="Relu", soc="SM8650", note="generator 1")
+    assert store.continue_probe_run(again, HTP) == (run, {2, 3, 5})
+    for other in ({"seed": 8}, {"catalog_hash": "babe"}, {"note": ""}, {"op": "Elu"}, {"soc": ""}):
+        assert store.continue_probe_run(replace(sweep, uid=str(other), **other), HTP)[1] == frozenset()
+    newer = replace(HTP, build_id="v2.47.1")
+    assert store.continue_probe_run(replace(sweep, uid="newer"), newer)[0] != run
+    with store.reading() as connection:
+        rows = connection.execute(select(t.probe_result).order_by(t.probe_result.c.position)).all()
+    assert [(r.position, r.validates, r.rules) for r in rows] == [
+        (2, "no", "Relu.H1"), (3, "no", "Relu.H1"), (5, "yes", "Relu.H1")
+    ]  # fmt: skip
+    (row,) = ask(store, "agreement")
+    assert (row["n"], row["both_accept"], row["we_accept_it_rejects"]) == (3, 1, 2)
 
 
 def test_results(store: Store) -> None:

@@ -53,6 +53,8 @@ def rules(op: CompiledOp) -> dict[str, str]:
     ({"x": ["S..."], "b": {"shape": ["S..."], "optional": True}}, {"y": "any"}, {"SHAPE_b": "b.shape == S if present(b)"}),
     ({"x": ["N"], "b": {"shape": ["_", "N"], "optional": True}}, {"y": "any"},
      {"RANK_x": "x.rank == 1", "SHAPE_b": "b.rank == 2 and b.shape[1] == N if present(b)"}),
+    ({"x": ["S..."]}, {"y": ["S..."], "z": {"shape": ["S..."], "dtype": "i32", "optional": True}},
+     {"SHAPE_y": "y.shape == S", "SHAPE_z": "z.shape == S if present(z)", "DTYPE_z": "z.dtype in (i32,) if present(z)"}),
     ({"x": ["S..."], "w": {"static": True, "dtype": ["f32", "f16"]}}, {"y": "any"},
      {"DTYPE_w": "w.dtype in (f32, f16)", "STATIC_w": "w.static"}),
     ({"x": ["S..."]}, {"ys": {"variadic": True, "count": "2", "index": "i", "shape": "replace(S, 0, i)"}},

@@ -15,7 +15,16 @@ from opdb import migrate
 from opdb.errors import OpdbError
 from opdb.query import QUESTIONS, Filters, ask
 from opdb.query.where import parse_where
-from opdb.store import CaseRecord, ExecutorRecord, LibraryRecord, ProbeRecord, ResultRecord, RunRecord, Store
+from opdb.store import (
+    CaseRecord,
+    ExecutorRecord,
+    LibraryRecord,
+    ProbeRecord,
+    ProbeRunRecord,
+    ResultRecord,
+    RunRecord,
+    Store,
+)
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 HTP = LibraryRecord("onnxruntime-qnn", "2.3.0", "b", "ab", "HTP", "2.47.0", emulated=True)
@@ -68,6 +77,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         "Relu", "HTP", "2.47.0", "{}", "SM8750", "HTP.INT8.1", "yes", "no", code=6999, log="too large"
     )
     store.record_probes(probe, [row])
+    old, new = (ProbeRunRecord("0.1.0", h, op="Relu", soc="SM8650") for h in ("old", "new"))
+    for record in (old, new):  # only the sweep with the last definition counts
+        sweep, _ = store.continue_probe_run(record, HTP)
+        said = [("accept", "yes"), ("reject", "no"), ("accept", "no"), ("reject", "yes"), ("unknown", "no"),
+                ("accept", "crashed"), ("reject", "crashed"), ("reject", "unknown")]  # fmt: skip
+        made = [ProbeRecord("Relu", "HTP", "2.47", "{}", "SM8650", validates=v, ours=o) for o, v in said]
+        store.record_probes(sweep, made)
     store.record_implications([("LayerNorm.C2", "LayerNorm.C3", "no axis")])
     return store
 
@@ -103,6 +119,26 @@ def test_rows_come_in_one_order_and_filters_narrow(store: Store, question: str) 
         if name in ("op", "backend", "soc") and name in QUESTIONS[question].columns:
             assert {r[name] for r in some} <= {value, None} if question == "rules" else {value}
         assert len(some) <= len(every)
+
+
+def test_agreement_counts_both_ways(store: Store) -> None:
+    (row,) = ask(store, "agreement")
+    counts = {k: row[k] for k in list(row)[4:12]}
+    assert counts == {
+        "n": 5, "both_accept": 1, "both_reject": 1, "we_accept_it_rejects": 1, "we_reject_it_accepts": 1,
+        "undecided": 1, "crashed": 2, "percent": 40.0,
+    }  # fmt: skip
+    assert ask(store, "agreement", Filters(backend="CPU")) == []
+
+
+def test_every_disagreement_is_listed(store: Store) -> None:
+    """A crash on what we reject is none; neither is what the library could not be asked."""
+    rows = ask(store, "evidence", Filters(disagree=True))
+    assert [(r["ours"], r["validates"]) for r in rows] == [
+        ("accept", "no"), ("reject", "yes"), ("unknown", "no"), ("accept", "crashed")
+    ]  # fmt: skip
+    with pytest.raises(OpdbError, match="'ops' cannot be filtered by --disagree"):
+        ask(store, "ops", Filters(disagree=True))
 
 
 def test_what_is_inherited_is_told(store: Store) -> None:

@@ -70,6 +70,7 @@ def test_numbers_stay_numbers() -> None:
     ("f32 = 1 if x.rank == 2 else 0.5", "f32", (), False, "1 if x.rank == 2 else 0.5", {}),
     ("enum {A: 0, B: 7} = B", "u32", (), False, "B", {"A": 0, "B": 7}),
     ("enum {A: 0}?", "u32", (), True, None, {"A": 0}),
+    ("enum i32 {A: 0, B: 7} = B", "i32", (), False, "B", {"A": 0, "B": 7}),
 ])  # fmt: skip
 def test_parameter_types(
     text: str, base: str, dims: Any, optional: bool, default: Any, enum: dict[str, int]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from opdb import package as op_package
@@ -13,7 +12,7 @@ from opdb.codegen.packages import of_catalog
 from opdb.conformance.cases import Case
 from opdb.conformance.executors.base import Answer, Array, Stage
 from opdb.errors import MissingExtra, OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.graph import single
 from opdb.op_config import OpConfig
 from opdb.probe.client import VendorWorker
 from opdb.settings import specs_folder
@@ -106,20 +105,3 @@ class VendorExecutor:
             worker.close()
         if self._folder is not None:
             self._folder.cleanup()
-
-
-def single(config: OpConfig, inputs: Sequence[Array | None]) -> QnnGraph:
-    """A graph of one op: inputs 0, 1, ...; outputs y0, y1, ...; static tensors with their data."""
-    graph = QnnGraph(config.op)
-    names: list[str | None] = []
-    for i, (tensor, array) in enumerate(zip(config.inputs, inputs, strict=True)):
-        names.append(None if tensor.type == "NULL" else f"{i}")
-        if tensor.type != "NULL":
-            kind = "STATIC" if tensor.type == "STATIC" else "APP_WRITE"
-            made = GraphTensor(f"{i}", tensor.dtype, tensor.shape, kind, None, tensor.quant)
-            graph.tensors[f"{i}"] = replace(made, data=array) if kind == "STATIC" else made
-    outputs = tuple(f"y{i}" for i in range(len(config.outputs)))
-    for name, tensor in zip(outputs, config.outputs, strict=True):
-        graph.tensors[name] = GraphTensor(name, tensor.dtype, tensor.shape, "APP_READ", None, tensor.quant)
-    graph.ops.append(GraphOp("op", config.op, tuple(names), config.params, outputs, config.package))
-    return graph

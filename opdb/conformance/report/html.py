@@ -17,12 +17,13 @@ from opdb.conformance.judge import OUTCOMES
 from opdb.conformance.report.plain import gaps_data, summary
 from opdb.conformance.report.rows import Row
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.query.table import HEADER, agreement_cells
 from opdb.schema import STATUS_COLUMNS, STATUSES
 
 if TYPE_CHECKING:
     from opdb.conformance.gaps import Gaps
 
-DATA, FALLBACK = "/*DATA*/", "<!--FALLBACK-->"
+DATA, FALLBACK, AGREEMENT = "/*DATA*/", "<!--FALLBACK-->", "<!--AGREEMENT-->"
 #: Of a case and of an answer, what the page holds, in this order.
 CASE = (
     "id",
@@ -57,9 +58,15 @@ RESULT = (
 LOG_LINES, LOG_WIDTH = 12, 300
 
 
-def page(rows: Sequence[Row], runs: Sequence[Mapping[str, Any]], gaps: Gaps | None = None) -> str:
+def page(
+    rows: Sequence[Row],
+    runs: Sequence[Mapping[str, Any]],
+    gaps: Gaps | None = None,
+    agreement: Sequence[Mapping[str, Any]] = (),
+) -> str:
     """The whole page as text."""
     template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    template = template.replace(AGREEMENT, _agreement(agreement))
     text = json.dumps(data(rows, runs, gaps), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     before, _, after = template.partition(DATA)
     middle = after.replace(FALLBACK, _fallback(rows))
@@ -170,7 +177,9 @@ def _tensor(tensor: TensorConfig, values: str) -> str:
     if tensor.quant is not None:
         q = tensor.quant
         axis = "" if q.axis is None else f" axis {q.axis}"
-        parts.append(f"{q.encoding}{axis} {q.scale[0] if q.scale else 1:.4g} {q.offset[0] if q.offset else 0}")
+        parts.append(
+            f"{q.encoding}{axis} {q.scale[0] if q.scale else 1:.4g} {q.offset[0] if q.offset else 0}"
+        )
     return " ".join(parts) + (f": {values}" if values else "")
 
 
@@ -182,8 +191,20 @@ def _param(param: ParamConfig) -> str:
 def _fallback(rows: Sequence[Row]) -> str:
     """The matrix as a plain table, for a reader without scripts."""
     lines = summary(rows)
-    head = "".join(f"<th scope=col>{html.escape(k)}</th>" for k in lines[0])
-    body = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(str(v))}</td>' for v in line.values())}</tr>" for line in lines
-    )
+    return _table(list(lines[0]), [[str(v) for v in line.values()] for line in lines])
+
+
+def _agreement(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The verdicts of the last sweeps beside ours; "" where there was none."""
+    if not rows:
+        return ""
+    title = "Verdicts of libraries and of these rules on generated configs"
+    head = f'<h2 id="h-agreement">{title}</h2>'
+    table = _table(HEADER, agreement_cells(rows))
+    return f'<section aria-labelledby="h-agreement">{head}<div class="scroll">{table}</div></section>'
+
+
+def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th scope=col>{html.escape(k)}</th>" for k in header)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(v)}</td>' for v in line)}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

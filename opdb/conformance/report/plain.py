@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdb.conformance.judge import OUTCOMES
 from opdb.conformance.report.rows import Row
+from opdb.query.table import agreement_table
 from opdb.schema import STATUS_COLUMNS
 
 if TYPE_CHECKING:
@@ -20,10 +21,16 @@ FORMAT = "opdb-conformance-1"
 WORST_FIRST = ("crashed", "hung", "no", "yes", "unknown", "not-applicable")
 
 
-def document(rows: Sequence[Row], runs: Sequence[Mapping[str, Any]], gaps: Gaps | None = None) -> str:
-    """One JSON document with stable keys: format, runs, results, and gaps where they were asked for."""
+def document(
+    rows: Sequence[Row],
+    runs: Sequence[Mapping[str, Any]],
+    gaps: Gaps | None = None,
+    agreement: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """One JSON document with stable keys: format, runs, results, agreement; gaps where they were asked for."""
     out: dict[str, Any] = {"format": FORMAT, "runs": list(runs)}
     out["results"] = [{**asdict(r), "config": json.loads(r.config)} for r in rows]
+    out["agreement"] = list(agreement)
     if gaps is not None:
         out["gaps"] = gaps_data(gaps)
     return json.dumps(_finite(out), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
@@ -74,10 +81,10 @@ def _counts(statuses: Sequence[str]) -> str:
     return ", ".join(f"{counts[s]} {s}" for s in WORST_FIRST if counts[s])
 
 
-def table(rows: Sequence[Row], gaps: Gaps | None = None) -> str:
+def table(rows: Sequence[Row], gaps: Gaps | None = None, agreement: Sequence[Mapping[str, Any]] = ()) -> str:
     """Columns aligned with blanks."""
-    text = columns(summary(rows))
-    return text if gaps is None else f"{text}\n{gaps_table(gaps)}"
+    parts = [columns(summary(rows)), agreement_table(agreement), "" if gaps is None else gaps_table(gaps)]
+    return "\n".join(filter(None, parts))
 
 
 def gaps_table(gaps: Gaps) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,11 +24,18 @@ UNIT: dict[str, tuple[int, ...] | None] = {
 }  # HARD_SIGMOID, SIGMOID
 
 
-def sample_config(compiled: CompiledOp, sample: int, dtypes: Mapping[str, str]) -> OpConfig:
+#: The shapes of the outputs of a config, as ``opdb.validate.infer`` gives them.
+Infer = Callable[[OpConfig], Mapping[str, Any]]
+
+
+def sample_config(
+    compiled: CompiledOp, sample: int, dtypes: Mapping[str, str], infer: Infer = infer
+) -> OpConfig:
     """The op config of one sample, with a data type (short name) for each slot.
 
     Omitted optional inputs before a given one are NULL tensors; later ones are left out.  Weights
-    (``weights``) are STATIC.  Raises OpdbError for a sample whose outputs cannot be inferred.
+    (``weights``) are STATIC.  ``infer`` is by default the generated validator's.  Raises OpdbError for a
+    sample whose outputs cannot be inferred.
     """
     values = compiled.definition.samples[sample]
     held = weights(compiled)
@@ -40,7 +47,7 @@ def sample_config(compiled: CompiledOp, sample: int, dtypes: Mapping[str, str]) 
     params = tuple(_param(compiled, p, values[p.name]) for p in compiled.params if p.name in values)
     config = OpConfig(compiled.name, tuple(inputs), params, package=compiled.definition.package)
     outputs = [t for s in compiled.outputs for t in _tensors(s, values.get(s.name), dtypes[s.name], False)]
-    made = with_outputs(replace(config, outputs=tuple(outputs)), compiled, dtypes)
+    made = with_outputs(replace(config, outputs=tuple(outputs)), compiled, dtypes, infer)
     if made is None:
         raise OpdbError(f"specs/ops/{compiled.name}.yaml: samples[{sample}]: its outputs cannot be inferred")
     return encoded(compiled, made)
@@ -87,13 +94,16 @@ def slot_of(tensor: TensorConfig) -> str:
     return tensor.name.partition("[")[0]
 
 
-def with_outputs(config: OpConfig, compiled: CompiledOp, dtypes: Mapping[str, str]) -> OpConfig | None:
+def with_outputs(
+    config: OpConfig, compiled: CompiledOp, dtypes: Mapping[str, str], infer: Infer = infer
+) -> OpConfig | None:
     """``config`` with the outputs that follow from its inputs and parameters; None where they do not.
 
     An output that a spec does not infer, and the attributes of those that were there, are kept.
     """
+    settled = len(compiled.inferences) == len(compiled.outputs)  # infer answers all or none
     try:
-        shapes: Mapping[str, Any] = infer(config) if compiled.inferences else {}
+        shapes: Mapping[str, Any] = infer(config) if settled else {}
     except Undecidable:
         return None
     outputs: list[TensorConfig] = []

@@ -1,0 +1,156 @@
+"""The nearest op config that a target accepts: what to change in one that it refuses.
+
+    variant = nearest(config, Target("HTP", "SM8650"))
+    variant.text      # ex) y f16 instead of f32
+
+Nothing is known here about any rule: changes are tried, from the smallest on, and the generated validator says
+which one it accepts.  At most two are combined.  Numbers of tensors and shapes of inputs are never changed: such a
+config has no nearest one.  Only Python does this; the C side gives the violations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opdb.nearest.changes import Change, changes
+from opdb.nearest.moves import Move, moves
+from opdb.op_config import OpConfig
+from opdb.runtime.checks import Violation
+from opdb.validate import Target, validator
+
+__all__ = ["Change", "Variant", "nearest"]
+
+#: How many configs are tried at most: with one change, and with two.  30 to 60 us each.
+SINGLES, PAIRS = 300, 200
+#: How many first changes that leave the same rules broken are followed by a second one.
+ALIKE = 3
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An accepted config, and how it differs from the one that was refused."""
+
+    config: OpConfig
+    changes: tuple[Change, ...]
+
+    @property
+    def text(self) -> str:
+        """All changes on one line; ex) axes [2] instead of [1, 2], gamma offset 0 instead of 3."""
+        return ", ".join(c.text for c in self.changes)
+
+    def json(self) -> dict[str, Any]:
+        return {"changes": [c.json() for c in self.changes]}
+
+
+def nearest(config: OpConfig, target: Target | None = None) -> Variant | None:
+    """The accepted config with the fewest and smallest changes; None if it is accepted, or no change helps.
+
+    Fewest: tensors and parameters that change.  Among equals the one that a violation names comes first, then
+    output shapes, encodings, constness, parameters, data types; then the closest value.  Raises OpdbError as
+    ``check`` does.
+    """
+    target = (target or Target()).spelled()
+    module = validator(config.op)
+    if target.backend is not None and target.backend not in module.DOCUMENTED:
+        return None
+    bare = _without_data(config)
+    found = _Search(module, target).run(bare)
+    if found is None:
+        return None
+    whole = _with_data(found, config)
+    return Variant(whole, changes(config, whole, module.SIGNATURE))
+
+
+class _Search:
+    def __init__(self, module: Any, target: Target) -> None:
+        self.module = module
+        self.context = target.context()
+        self.tried = 0
+
+    def broken(self, config: OpConfig) -> tuple[Violation, ...]:
+        self.tried += 1
+        return tuple(v for v in self.module.validate(config, self.context) if not v.expected)
+
+    def moves(self, config: OpConfig, broken: tuple[Violation, ...]) -> Iterator[Move]:
+        return moves(self.module, self.context, config, broken)
+
+    def run(self, config: OpConfig) -> OpConfig | None:
+        broken = self.broken(config)
+        if not broken:
+            return None
+        wrong = {v.rule for v in broken}
+        helpful: list[tuple[Move, tuple[Violation, ...]]] = []
+        mended: set[str] = set()
+        for move in self.moves(config, broken):
+            left = self.broken(move.config)
+            if not left:
+                return self.closest(move)
+            if gone := wrong - {v.rule for v in left}:
+                helpful.append((move, left))
+                mended |= gone
+            if self.tried > SINGLES:
+                break
+        # What no change mends alone, two will not; but where types or parameters are wrong, only those were changed.
+        partial = wrong & {f"{config.op}.{r}" for r in ("PARAMS", f"TYPES_{self.context.backend}")}
+        return self.pair(helpful) if partial or mended == wrong else None
+
+    def pair(self, helpful: list[tuple[Move, tuple[Violation, ...]]]) -> OpConfig | None:
+        """Two changes, of which the first alone mends a rule."""
+        best: tuple[int, Move] | None = None
+        alike: Counter[tuple[str, ...]] = Counter()
+        self.tried = 0
+        for first, left in helpful:
+            rules = tuple(v.rule for v in left)
+            alike[rules] += 1
+            if alike[rules] > ALIKE:
+                continue
+            for second in self.moves(first.config, left):
+                entries = first.entries + second.entries
+                if self.tried > PAIRS or (best is not None and entries >= best[0]):
+                    break
+                if not self.broken(second.config):
+                    best = entries, second
+            if self.tried > PAIRS or (best is not None and best[0] <= 2):
+                break
+        return None if best is None else self.closest(best[1])
+
+    def closest(self, move: Move) -> OpConfig:
+        """Between an accepted number and the refused one, the accepted number next to the refused ones."""
+        if move.between is None:
+            return move.config
+        refused, accepted, make = move.between
+        best = move.config
+        while abs(refused - accepted) > 1:
+            middle = (refused + accepted) // 2
+            config = make(middle)
+            if self.broken(config):
+                refused = middle
+            else:
+                accepted, best = middle, config
+        return best
+
+
+def _without_data(config: OpConfig) -> OpConfig:
+    """Validators do not read what tensors hold; it may be large."""
+    return replace(
+        config,
+        inputs=tuple(replace(t, data=None) for t in config.inputs),
+        outputs=tuple(replace(t, data=None) for t in config.outputs),
+    )
+
+
+def _with_data(config: OpConfig, old: OpConfig) -> OpConfig:
+    """``config`` with the data of ``old``, in the tensors whose elements did not change."""
+
+    def filled(now: Any, was: Any) -> Any:
+        same = (now.dtype, now.shape, now.quant) == (was.dtype, was.shape, was.quant)
+        return replace(now, data=was.data) if same else now
+
+    return replace(
+        config,
+        inputs=tuple(map(filled, config.inputs, old.inputs)),
+        outputs=tuple(map(filled, config.outputs, old.outputs)),
+    )

@@ -1,0 +1,325 @@
+"""A sweep: generated configs of many ops, asked of one set of libraries by several processes, kept in SQL.
+
+What has an answer is not asked again, so a sweep that was killed goes on where it was.  Two sweeps with the same
+seed give the same evidence, by however many processes (``evidence_hash``).  Nothing here prints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from sqlalchemy import select
+
+from opdb import __version__, schema
+from opdb.catalog import Catalog
+from opdb.codegen.constants import PACKAGE
+from opdb.errors import OpdbError
+from opdb.probe.client import VendorWorker
+from opdb.probe.generate import GENERATOR
+from opdb.probe.reasons import masked
+from opdb.probe.results import LibraryInfo
+from opdb.probe.shard import Chunk, Settings
+from opdb.probe.verdicts import Validator, validators_of
+from opdb.query import Row, agreement_of
+from opdb.runtime.qnn.libraries import Libraries, installed
+from opdb.store import LibraryRecord, ProbeRecord, ProbeRunRecord, Store
+from opdb.validate import Target, soc_name
+
+#: Configs per chunk, which is one request to a process and one transaction.
+CHUNK = 100
+BACKENDS = ("CPU", "HTP")
+SOCS = ("SM8650",)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds a sweep besides its number of configs."""
+
+    budget: float | None = None  # seconds, after which no new chunk begins
+    timeout: float = 20.0  # seconds for each request to a library
+    memory: int = 8 << 30  # bytes that a library may allocate
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is: ``done`` of ``total`` configs in ``seconds``, the last ones of ``op``."""
+
+    done: int
+    total: int
+    seconds: float
+    op: str
+    target: Target
+
+
+@dataclass
+class Summary:
+    """What a sweep came to; the rows are in SQL under ``runs``."""
+
+    runs: list[int] = field(default_factory=list)
+    asked: int = 0
+    kept: int = 0  # that had an answer before
+    left: int = 0  # that the budget did not reach
+    seconds: float = 0.0
+    agreement: list[Row] = field(default_factory=list)  # see the question "agreement"
+    evidence: str = ""  # ``evidence_hash``; "" where something is left
+    skipped: dict[str, str] = field(default_factory=dict)  # op or backend -> why it was not asked about
+    undocumented: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # backend -> ops it has without a document
+
+
+@dataclass
+class _Run:
+    """One op on one target; its row in SQL, and the indices without an answer."""
+
+    op: str
+    target: Target
+    ident: int
+    left: list[int]
+
+
+def sweep(
+    catalog: Catalog,
+    store: Store,
+    ops: Sequence[str] | None = None,
+    backends: Sequence[str] | None = None,
+    socs: Sequence[str] = SOCS,
+    *,
+    libraries: Libraries | None = None,
+    count: int = 200,
+    seed: int = 0,
+    execute: int = 20,
+    jobs: int | None = None,
+    limits: Limits = Limits(),
+    command: str = "opdb probe",
+    progress: Callable[[Progress], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Summary:
+    """Asks ``libraries`` about ``count`` configs of each op (None: all) that the specs document for a backend.
+
+    ``backends`` None: CPU and HTP, as far as the libraries are there.  ``execute``: of every so many configs one
+    that is good and accepted is finalized and executed, 0: none.  ``jobs`` None: one process per core.  ``stop`` is
+    asked before each chunk whether to leave the rest.  Raises
+    OpdbError for an unknown op, SoC or backend, and for a library that is asked for and does not open.
+    """
+    started = time.monotonic()
+    for op in ops or ():
+        if op not in catalog.ops:
+            raise OpdbError(f"unknown op '{op}'; known: {', '.join(catalog.ops)}")
+    libraries = libraries or installed()
+    summary = Summary()
+    names = [n for n in dict.fromkeys(ops or catalog.ops) if _askable(catalog, n, summary)]
+    validators = validators_of(catalog, names)
+    runs: list[_Run] = []
+    for target, info in _targets(catalog, backends, socs, libraries, names, bool(ops), summary):
+        for op in names:
+            if target.backend in catalog.ops[op].backends:
+                record = _record(catalog, validators[op], target, seed, execute, command)
+                ident, there = store.continue_probe_run(record, _library(info))
+                summary.kept += sum(i < count for i in there)
+                runs.append(_Run(op, target, ident, [i for i in range(count) if i not in there]))
+    summary.runs = [r.ident for r in runs]
+    settings = Settings(validators, libraries.folder, seed, execute, limits.timeout, limits.memory)
+    _ask_all(store, settings, runs, jobs or os.cpu_count() or 1, limits, summary, progress, stop)
+    for run in runs:
+        if not run.left:
+            store.finish_probe_run(run.ident)
+    summary.left = sum(len(r.left) for r in runs if r.op not in summary.skipped)
+    summary.agreement = agreement_of(store, summary.runs)
+    if not summary.left:
+        summary.evidence = evidence_hash(store, summary.runs, count)
+    summary.seconds = time.monotonic() - started
+    return summary
+
+
+def evidence_hash(store: Store, runs: Collection[int], count: int | None = None) -> str:
+    """sha256 over the evidence of runs: configs, what the library and we said; no times, no numbers of rows.
+
+    Of the log of a verdict the numbers do not count: libraries print some from memory that was never set.  The
+    log of a graph does not count at all: its lines come from several threads.
+    """
+    run, result = schema.probe_run, schema.probe_result
+    said = ("backend", "soc", "sdk", "position", "type_row", "config", "validates", "finalizes", "executes",
+            "code", "code_name", "ours", "rules", "detail")  # fmt: skip
+    hashed: list[tuple[Any, str]] = []
+    with store.reading() as connection:
+        for ident in runs:
+            op = connection.execute(select(run.c.op).where(run.c.id == ident)).scalar()
+            digest, key = hashlib.sha256(), None
+            query = select(result).where(result.c.probe_run_id == ident).order_by(result.c.position)
+            for row in connection.execute(query):
+                if count is None or row.position < count:
+                    log = masked(row.log) if row.finalizes == "unknown" else ""
+                    digest.update(repr([*(getattr(row, c) for c in said), log]).encode())
+                    key = (op, row.backend, row.soc, row.sdk)
+            if key is not None:
+                hashed.append((key, digest.hexdigest()))
+    return hashlib.sha256(repr(sorted(hashed)).encode()).hexdigest()
+
+
+def _askable(catalog: Catalog, op: str, summary: Summary) -> bool:
+    definition = catalog.ops[op]
+    if definition.package != PACKAGE:
+        summary.skipped[op] = f"an op of the package {definition.package}, which no library of QNN has"
+    elif not definition.samples:
+        summary.skipped[op] = "its spec has no samples, so there is nothing to begin with"
+    return op not in summary.skipped
+
+
+def _targets(
+    catalog: Catalog,
+    backends: Sequence[str] | None,
+    socs: Sequence[str],
+    libraries: Libraries,
+    ops: Sequence[str],
+    named: bool,
+    summary: Summary,
+) -> Iterator[tuple[Target, LibraryInfo]]:
+    chips = tuple(dict.fromkeys(soc_name(s) for s in socs))
+    for backend in dict.fromkeys(backends or BACKENDS):
+        if backend not in catalog.backends:
+            raise OpdbError(f"unknown backend '{backend}'; known: {', '.join(catalog.backends)}")
+        try:
+            libraries.path(backend)
+        except OpdbError as error:
+            if backends is not None:
+                raise
+            summary.skipped[backend] = str(error)
+            continue
+        for soc in chips if catalog.backends[backend].per_soc else (None,):
+            with VendorWorker(backend, soc, libraries=libraries.folder) as worker:
+                info = worker.info()
+                has = set(worker.supported_operations())
+            if not named:
+                without = [op for op in ops if op in has and backend not in catalog.ops[op].backends]
+                summary.undocumented[backend] = without
+            yield Target(backend, soc, info.sdk), info
+
+
+def _record(
+    catalog: Catalog, validator: Validator, target: Target, seed: int, execute: int, command: str
+) -> ProbeRunRecord:
+    """What a run is known by.  ``note`` holds what its evidence depends on besides the op's definition."""
+    note = f"generator {GENERATOR}, execute {execute}, validator {validator.sha256[:16]}"
+    op = validator.op
+    return ProbeRunRecord(__version__, catalog.op_hash(op), seed, command, note, op=op, soc=target.soc or "")
+
+
+def _library(info: LibraryInfo) -> LibraryRecord:
+    return LibraryRecord(
+        info.package, info.version, info.build_id, info.sha256, info.backend, info.sdk, info.backend == "HTP"
+    )
+
+
+# -- the processes
+
+
+class _Process:
+    """One run of opdb.probe.shard, and the chunk that it works on."""
+
+    def __init__(self, settings: Settings) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "opdb.probe.shard", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is ours: a library that it ends has not crashed
+            )
+        self.connection = Connection(ours.detach())
+        self.task: tuple[_Run, Chunk] | None = None
+        self.connection.send(settings)
+
+    def ask(self, task: tuple[_Run, Chunk] | None) -> None:
+        """Begins a chunk; None: nothing more."""
+        self.task = task
+        if task is not None:
+            self.connection.send(task[1])
+
+    def answer(self) -> tuple[_Run, Chunk, list[ProbeRecord] | str]:
+        """The records of the chunk, or why there are none.  Raises OpdbError when the process is gone."""
+        assert self.task is not None
+        run, chunk = self.task
+        try:
+            kind, value = self.connection.recv()
+        except (EOFError, OSError):
+            code = self.process.wait()
+            raise OpdbError(
+                f"a process of the sweep ended with {code} at {chunk.op}; what was asked before is kept"
+            ) from None
+        if kind == "fault":
+            raise RuntimeError(f"a fault of opdb in a process of the sweep, at {chunk.op}:\n{value}")
+        return run, chunk, value
+
+    def end(self) -> None:
+        self.connection.close()
+        try:
+            self.process.wait(1)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # its libraries leave with it
+            self.process.wait()
+
+
+def _ask_all(
+    store: Store,
+    settings: Settings,
+    runs: Sequence[_Run],
+    jobs: int,
+    limits: Limits,
+    summary: Summary,
+    progress: Callable[[Progress], None] | None,
+    stop: Callable[[], bool],
+) -> None:
+    started = time.monotonic()
+    waiting = deque(_chunks(runs))
+    total = sum(len(c.indices) for _, c in waiting)
+
+    def following() -> tuple[_Run, Chunk] | None:
+        """The next chunk; None when there is none, or no time for it."""
+        late = limits.budget is not None and time.monotonic() - started >= limits.budget
+        if late or stop():
+            return None
+        return next((t for t in iter(lambda: waiting.popleft() if waiting else None, None)
+                     if t[0].op not in summary.skipped), None)  # fmt: skip
+
+    processes = [_Process(settings) for _ in range(min(jobs, len(waiting)))]
+    try:
+        for process in processes:
+            process.ask(following())
+        while busy := {p.connection: p for p in processes if p.task is not None}:
+            for ready in wait(list(busy)):
+                process = busy[ready]  # type: ignore[index]
+                run, chunk, answer = process.answer()
+                if isinstance(answer, str):
+                    summary.skipped[run.op] = answer
+                else:
+                    store.record_probes(run.ident, answer)
+                    answered = set(chunk.indices)
+                    run.left = [i for i in run.left if i not in answered]
+                    summary.asked += len(answer)
+                process.ask(following())
+                if progress is not None:
+                    seconds = time.monotonic() - started
+                    progress(Progress(summary.asked, total, seconds, chunk.op, chunk.target))
+    finally:
+        for process in processes:
+            process.end()
+
+
+def _chunks(runs: Sequence[_Run]) -> Iterator[tuple[_Run, Chunk]]:
+    """The first chunk of every run, then the second ones...: what a budget cuts off is depth, not ops."""
+    longest = max((len(r.left) for r in runs), default=0)
+    for start in range(0, longest, CHUNK):
+        for run in runs:
+            if indices := tuple(run.left[start : start + CHUNK]):
+                yield run, Chunk(run.op, run.target, indices)
