@@ -56,7 +56,7 @@ def probe(
         float, typer.Option("--timeout", metavar="SECONDS", help="For each request to a library.")
     ] = 20.0,
     memory: Annotated[
-        int, typer.Option("--memory", metavar="MIB", min=256, help="What a library may allocate.")
+        int, typer.Option("--memory", metavar="MIB", min=2048, help="What a library may allocate.")
     ] = 8192,
     min_agreement: Annotated[
         float | None,

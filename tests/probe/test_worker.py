@@ -115,12 +115,12 @@ def test_memory_is_limited() -> None:
     """What needs more than it may have is a crash, or the library's own error; another child goes on."""
     tensors = {
         "a": GraphTensor("a", "f32", (8192, 1), "APP_WRITE"),
-        "b": GraphTensor("b", "f32", (1, 8192), "APP_WRITE"),
-        "y": GraphTensor("y", "f32", (8192, 8192), "APP_READ"),  # 256 MiB
+        "b": GraphTensor("b", "f32", (1, 4096), "APP_WRITE"),
+        "y": GraphTensor("y", "f32", (8192, 4096), "APP_READ"),  # 128 MiB
     }
     graph = QnnGraph("g", tensors, [GraphOp("n", "ElementWiseAdd", ("a", "b"), (), ("y",))])
-    inputs = {"a": np.ones((8192, 1), np.float32), "b": np.ones((1, 8192), np.float32)}
-    with VendorWorker("CPU", memory=256 << 20) as small, VendorWorker("CPU", memory=4 << 30) as large:
+    inputs = {"a": np.ones((8192, 1), np.float32), "b": np.ones((1, 4096), np.float32)}
+    with VendorWorker("CPU", memory=192 << 20) as small, VendorWorker("CPU", memory=4 << 30) as large:
         assert small.run(graph, inputs).verdict in ("crashed", "no")
         assert small.validate(relu_config()).verdict == "accept"
         assert large.run(graph, inputs).verdict == "yes"
