@@ -7,7 +7,7 @@ A *sink* turns a ``Lowered`` into something that runs: ``opdb.coverage`` makes a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -311,8 +311,3 @@ class NodeView(Protocol):
 
     def result_used(self, index: int) -> bool:
         """Whether anything in the graph, or its output, reads result number ``index``."""
-
-
-def iter_refs(op: LoweredOp) -> Iterator[TensorRef]:
-    yield from (t for t in op.inputs if t is not None)
-    yield from op.outputs

@@ -149,11 +149,6 @@ def observed_source(backend: str) -> str:
     return str(_data("observed.json")["provenance"][backend])
 
 
-def aten_targets() -> tuple[str, ...]:
-    """Every ATen overload that a mapping can start from; ex) aten.relu.default."""
-    return tuple(_data(f"aten-{TORCH}.json")["targets"])
-
-
 @cache
 def aten_schema(target: str) -> AtenSchema:
     """The schema of one overload; OpdbError with the nearest name for an unknown one."""

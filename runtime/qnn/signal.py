@@ -55,11 +55,6 @@ class Signal(Resource):
             raise QnnError("create a signal", code, log, backend.session.message(code))
         return cls(backend, out[0])
 
-    def set_timeout(self, timeout_us: int) -> None:
-        """Changes the time, in us, of a signal made with one; it must not be in use.  Raises QnnError."""
-        arena = Arena()
-        self.session.call("set a signal's timeout", "signalSetConfig", self, _configs(arena, timeout_us))
-
     def trigger(self) -> None:
         """Aborts the call that this signal was given to.  For another thread than that of the call.
 
