@@ -1,39 +1,64 @@
-"""Time per op config of the generated validators: Python, C through the binding, C alone.
+"""Nanoseconds per op config: the generated validators beside the library's own call.
 
-Whole calls on the first sample of each op, judged for HTP SM8650; the best of five rounds, in microseconds.
-"C alone" calls the function that an embedding program would call, with the structures made once.
+For each op and backend the first config that both accept, a sample in a row of types: "Python" and "C bound" are the
+whole calls, "C" the function that an embedding program calls, "vendor" is ``QnnBackend_validateOpConfig``; for
+the last two the structures are made once.  HTP is judged for --soc.  The best of five rounds.  "ratio" is vendor / C.
+A child process says first which configs the library accepts: some would crash this one.
 """
 
 from __future__ import annotations
 
+import argparse
+import statistics
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from opdb.compiled import CompiledOp
+from opdb.catalog import Catalog
+from opdb.conformance.cases import cases
 from opdb.generated import validators
+from opdb.op_config import OpConfig
+from opdb.probe.client import VendorWorker
 from opdb.runtime import native
-from opdb.samples import sample_config
+from opdb.runtime.qnn.backend import Backend
+from opdb.runtime.qnn.native import Arena, lib
+from opdb.runtime.qnn.structs import op_config
 from opdb.settings import specs_folder
 from opdb.store import read_catalog
 from opdb.validate import Target
 
-ROUNDS, CALLS = 5, 2000
+ROUNDS, SECONDS = 5, 0.002
 
 
 def best(call: Callable[[], object]) -> float:
-    """Microseconds per call."""
-    return min(timeit.repeat(call, number=CALLS, repeat=ROUNDS)) / CALLS * 1e6
+    """Nanoseconds per call."""
+    timer = timeit.Timer(call)
+    calls = 1
+    while timer.timeit(calls) < SECONDS:
+        calls *= 4
+    return min(timer.repeat(number=calls, repeat=ROUNDS)) / calls * 1e9
 
 
-def measure(compiled: CompiledOp, target: Target) -> tuple[float, float, float]:
-    """Microseconds per op config: Python, C through the binding, C alone."""
-    config = sample_config(compiled, 0, {s.name: "f32" for s in compiled.slots})
-    module, context = validators.module(compiled.name), target.context()
-    assert module is not None
-    arena = native._Arena()
-    op, report, entry = arena.op(config), native.ffi.new("opdb_report *"), native._entry(compiled.name)
-    fields = {"backend": validators.BACKENDS.index("HTP"), "arch": context.arch, "sdk": context.sdk}
+def accepted(catalog: Catalog, target: Target) -> Iterator[OpConfig]:
+    """One config of each op that the validators and the library accept."""
+    with VendorWorker(target.backend or "", target.soc, timeout=20, log_level="error") as worker:
+        supported = set(worker.supported_operations())
+        for op in catalog.ops:
+            if op not in supported or catalog.ops[op].package != "qti.aisw":
+                continue
+            made = cases(catalog, op, (target.soc or "SM8650",)).cases
+            good = [c.config for c in made if c.kind == "positive" and c.backend == target.backend]
+            yield from [c for c in good[:20] if worker.validate(c).verdict == "accept"][:1]
+
+
+def measure(config: OpConfig, target: Target, backend: Backend) -> tuple[float, float, float, float]:
+    """Nanoseconds: Python, C through the binding, C alone, the library's call."""
+    module, context = validators.module(config.op), target.context()
+    ours, theirs = native._Arena(), Arena()
+    op, report, entry = ours.op(config), native.ffi.new("opdb_report *"), native._entry(config.op)
+    fields = {"backend": validators.BACKENDS.index(target.backend or ""), "sdk": context.sdk}
+    fields |= {name: getattr(context, name) for name in ("arch", "soc_model") if hasattr(context, name)}
     c_target = native.ffi.new("opdb_target *", fields)
+    qnn_op, interface, pointer = op_config(theirs, config), backend.session.interface, backend.pointer
 
     def alone() -> None:
         report.n = 0
@@ -43,15 +68,36 @@ def measure(compiled: CompiledOp, target: Target) -> tuple[float, float, float]:
         best(lambda: module.validate(config, context)),
         best(lambda: native.validate(config, context)),
         best(alone),
+        best(lambda: lib.opdb_qnn_validate(interface, pointer, qnn_op)),
     )
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--backend", action="append", choices=("CPU", "HTP"), help="default: both")
+    parser.add_argument("--soc", default="SM8650")
+    options = parser.parse_args()
     catalog = read_catalog(specs_folder())
-    print(f"{'op':20} {'Python':>8} {'C bound':>8} {'C alone':>8}")
-    for name in catalog.ops:
-        times = measure(catalog.compiled(name), Target("HTP", "SM8650"))
-        print(f"{name:20} {times[0]:8.2f} {times[1]:8.2f} {times[2]:8.2f}")
+    for name in options.backend or ("CPU", "HTP"):
+        target = Target(name, options.soc if name == "HTP" else None)
+        print(
+            f"{name + ' ' + (target.soc or ''):32} {'Python':>9} {'C bound':>9} {'C':>7} {'vendor':>9} {'ratio':>7}"
+        )
+        rows = []
+        configs = list(accepted(catalog, target))
+        backend = Backend.open(name, target.soc, log_level="error")
+        for config in configs:
+            rows.append(measure(config, target, backend))
+            print(f"{config.op:32} " + form(rows[-1]))
+        print(
+            f"{f'median of {len(rows)} ops':32} "
+            + form(tuple(map(statistics.median, zip(*rows, strict=True))))
+        )
+
+
+def form(row: tuple[float, ...]) -> str:
+    python, bound, alone, vendor = row
+    return f"{python:9.0f} {bound:9.0f} {alone:7.0f} {vendor:9.0f} {vendor / alone:7.1f}"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from opdb.codegen.rules import TYPES_SENTENCE, needs, rule_nodes, rule_view
 from opdb.compiled import CompiledOp, CompiledRule
 from opdb.lang.analyse import free_names
 from opdb.lang.printer import to_text
-from opdb.model import ParamDef, TensorDef, TorchMapping
+from opdb.model import ParamDef, TensorDef, TorchMapping, unchecked_where
 
 #: What the rules say that every op has; they carry no expression.
 SIGNATURE = {
@@ -31,6 +31,7 @@ class RuleDoc:
     why: str = ""
     source: str = ""
     warning: bool = False
+    unchecked: tuple[tuple[str, str, str], ...] = ()  # (backend and SDKs, source, why)
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,10 @@ def _rule(op: CompiledOp, rule: CompiledRule) -> RuleDoc:
         rule.why or "",
         rule.source or "",
         rule.expected,
+        tuple(
+            (unchecked_where(name, entry.since, entry.until), entry.source, entry.why or "")
+            for name, entry in op.unchecked(rule.id).items()
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from opdb.codegen import emit_english
 from opdb.compiled import CompiledOp, CompiledRule, TypeRow
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import Node, children
+from opdb.model import Unchecked
 from opdb.sdk import sdk_number
 
 TYPES_SENTENCE = "the data types must be those of one row that {} documents"
@@ -126,6 +127,26 @@ def all_rules(op: CompiledOp) -> list[CompiledRule]:
     return [r for group in (op.rules, *op.backend_rules.values()) for r in group]
 
 
-def sdk_range(row: TypeRow) -> tuple[int, int]:
-    """The first and the last SDK that have a type row, as numbers; 0 where it has no bound."""
-    return (sdk_number(row.since) if row.since else 0, sdk_number(row.until) if row.until else 0)
+def sdk_range(of: TypeRow | Unchecked) -> tuple[int, int]:
+    """The first and the last SDK of a range, as numbers; 0 where it has no bound."""
+    return (sdk_number(of.since) if of.since else 0, sdk_number(of.until) if of.until else 0)
+
+
+def warned(op: CompiledOp, rule: CompiledRule, target: str, backend: str, both: str, either: str) -> str:
+    """The condition under which breaking ``rule`` is a warning; "" for never, "always" for an `expect` rule.
+
+    ``target`` is the text before a field of the target, ``backend`` that of a comparison with a backend ({}),
+    ``both`` and ``either`` the words of the language for and, or.
+    """
+    if rule.expected:
+        return "always"
+    cases = []
+    for name, entry in op.unchecked(rule.id).items():
+        since, until = sdk_range(entry)
+        parts = [backend.format(name)]
+        parts += [f"{target}sdk >= {since}"] if since else []
+        parts += [f"{target}sdk <= {until}"] if until else []
+        cases.append(f" {both} ".join(parts))
+    return (
+        f" {either} ".join(f"({c})" if both in c else c for c in cases) if len(cases) > 1 else "".join(cases)
+    )

@@ -18,12 +18,14 @@ from opdb.codegen.rules import (
     rule_view,
     sdk_range,
     snake,
+    warned,
 )
 from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import BOOL, ENCODING, FLOAT, INT, INTS, ROWS, TENSOR, TENSORS, Name, Node, is_enum
 from opdb.lang.printer import to_text
+from opdb.model import CONTEXT
 
 GOT = {INT: "int", FLOAT: "real", BOOL: "bool", INTS: "ints", ROWS: "rows"}
 
@@ -142,6 +144,7 @@ class _Op:
         view = rule_view(self.op, rule)
         holds = self.emit(view.condition)
         witness = self.witness(view.witness) if view.witness is not None else None
+        when = warned(self.op, rule, "target->", "target->backend == OPDB_BACKEND_{}", "&&", "||")
         return {
             "id": f"{self.op.name}.{rule.id}",
             "sentence": view.sentence,
@@ -150,7 +153,7 @@ class _Op:
             "got": [self.got(a) for a in view.atoms],
             "witness": witness,
             "partial": holds.partial or (witness is not None and witness.partial),
-            "expected": rule.expected,
+            "expected": {"always": "true", "": "false"}.get(when, when),
         }
 
     # -- from op to named arguments
@@ -220,7 +223,9 @@ class _Op:
         used = needed.values
         out: list[dict[str, Any]] = []
         for b in self.op.binds:
-            if b.symbol in used:
+            if b.symbol in used and not b.sure:
+                out.append(self._let(b.symbol, b.value))
+            elif b.symbol in used:
                 kind = c_type(self.names[b.symbol].type)
                 out.append({"kind": "bind", "line": f"const {kind}{local(b.symbol)} = {_reading(b.value)};"})
         for p in self.op.params:
@@ -229,14 +234,12 @@ class _Op:
                 out.append({"kind": "default", "name": local(p.name), "value": default})
         for name, node in self.op.lets:
             if name in used:
-                entry = {
-                    "kind": "let",
-                    "name": local(name),
-                    "type": c_type(node.type),
-                    "zero": _zero(node.type),
-                }
-                out.append({**entry, "value": self.emit(node, prefix=f"{name}_")})
+                out.append(self._let(name, node))
         return out
+
+    def _let(self, name: str, node: Node) -> dict[str, Any]:
+        kind = {"kind": "let", "name": local(name), "type": c_type(node.type), "zero": _zero(node.type)}
+        return {**kind, "value": self.emit(node, prefix=f"{name}_")}
 
 
 def _zero(type_: str) -> str:
@@ -338,7 +341,7 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     return {
         "name": name,
         "rules": [texts.rule(r) for r in op.backend_rules[name]],
-        "context": [n for n in ("arch", "sdk") if n in read],
+        "context": [n for n in CONTEXT if n in read],
         "rows": table,
         "sentence": TYPES_SENTENCE.format(name),
     }

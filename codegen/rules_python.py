@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from opdb.codegen import emit_python
@@ -17,11 +18,13 @@ from opdb.codegen.rules import (
     rule_nodes,
     rule_view,
     sdk_range,
+    warned,
 )
-from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.compiled import Bind, CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
 from opdb.lang.printer import to_text
+from opdb.model import CONTEXT
 
 
 def backend_names(catalog: Catalog) -> list[str]:
@@ -57,6 +60,13 @@ def reading(node: Node) -> str:
     if node.kind == "slice":
         return f"{local(node.args[0].args[0].value)}.shape[:{node.args[1].value}]"
     return f"{local(node.args[0].value)}.shape"
+
+
+def bound(bind: Bind, names: Mapping[str, Name]) -> str:
+    """The value of a shape symbol; a Let where its rank may be another."""
+    if bind.sure:
+        return reading(bind.value)
+    return f"Let(lambda: {emit_python.expression(renamed(bind.value), names)})"
 
 
 class _Op:
@@ -115,6 +125,7 @@ class _Op:
 
     def rule(self, rule: CompiledRule) -> dict[str, Any]:
         view = rule_view(self.op, rule)
+        when = warned(self.op, rule, "context.", 'context.backend == "{}"', "and", "or")
         return {
             "id": python_string(rule.id),
             "sentence": python_string(view.sentence),
@@ -122,7 +133,7 @@ class _Op:
             "holds": self.text(view.condition),
             "got": [self.got(a) for a in view.atoms],
             "witness": self.witness(view.witness) if view.witness is not None else None,
-            "expected": rule.expected,
+            "expected": {"always": "True"}.get(when, when),
             "path": python_string(view.path),
         }
 
@@ -141,13 +152,14 @@ def view(op: CompiledOp) -> dict[str, Any]:
     used = needs(op, rule_nodes(all_rules(op)))
     used_by_infer = needs(op, [n for i in op.inferences for n in (i.shape, *([i.count] if i.count else []))])
     texts.nodes += [renamed(node) for _, node in op.lets]
+    texts.nodes += [renamed(b.value) for b in op.binds if not b.sure]
     texts.nodes += [renamed(p.default) for p in op.params if p.default is not None]
     if len(infer) == len(op.outputs):
         texts.extra |= {"inferred"} | ({"indices"} if any(i["count"] for i in infer) else set())
     checks = (
         {"Report", "Undecidable", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra
     )
-    if op.lets:
+    if op.lets or not all(b.sure for b in op.binds):
         checks.add("Let")
     if any(p.default is not None and not texts.names[local(p.name)].sure for p in op.params):
         checks.add("default")
@@ -166,6 +178,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "outputs": [_slot(s) for s in op.outputs],
         "arguments": [local(n) for n in names],
         "ranks": ranks,
+        "open_ranks": any(r["expected"] for r in ranks),
         "validate": _preamble(op, used, texts),
         "rules": rules,
         "backends": backends,
@@ -188,7 +201,7 @@ def _preamble(op: CompiledOp, used: Needs, texts: _Op) -> dict[str, Any]:
         defaults.append((local(p.name), value if sure else f"default(lambda: {value})"))
     return {
         "given": [local(n) for n in sorted(used.asked)],
-        "binds": [(local(b.symbol), reading(b.value)) for b in op.binds if b.symbol in used.values],
+        "binds": [(local(b.symbol), bound(b, texts.names)) for b in op.binds if b.symbol in used.values],
         "defaults": defaults,
         "lets": [
             (local(n), emit_python.expression(renamed(node), texts.names))
@@ -207,7 +220,7 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     return {
         "name": name,
         "rules": rules,
-        "context": [n for n in ("arch", "sdk") if n in read],
+        "context": [n for n in CONTEXT if n in read],
         "rows": [row for rows in tables.values() for row in rows],
         "tables": list(tables.items()),
         "ranged": set(tables) != {(0, 0)},

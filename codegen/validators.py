@@ -32,7 +32,7 @@ def c(catalog: Catalog, name: str) -> Iterable[Artifact]:
 def c_registry(catalog: Catalog) -> Iterable[Artifact]:
     """The headers that every generated C file includes, and the table of ops."""
     names = sorted(sorted_ops(catalog))  # bsearch with strcmp
-    inputs = tuple(spec_path(name) for name in names)
+    inputs = tuple(spec_path(name) for name in sorted_ops(catalog))
     kernels = [
         rules_c.kernel_declaration(catalog.compiled(n))
         for n in names

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from opdb.lang.nodes import Node, Scope
-from opdb.model import OpDef, ParamDef, TensorDef
+from opdb.model import OpDef, ParamDef, TensorDef, Unchecked
 from opdb.quant_rules import QuantRules
 
 
@@ -70,6 +70,7 @@ class Bind:
 
     symbol: str
     value: Node
+    sure: bool = True  # False: a backend does not check the rank, so that reading may fail
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,11 @@ class CompiledOp:
         backend = [i for b in self.definition.backends for i in
                    (*(r.id for r in self.backend_rules[b]), *([f"TYPES_{b}"] if self.type_rows[b] else []))]  # fmt: skip
         return ("INPUTS", "PARAMS", "OUTPUTS", *own, *backend)
+
+    def unchecked(self, rule: str) -> Mapping[str, Unchecked]:
+        """The backends that do not check a rule of the op, which is a warning there; {} for most rules."""
+        found = ((name, b.unchecked.get(rule)) for name, b in self.definition.backends.items())
+        return {name: entry for name, entry in found if entry is not None}
 
 
 def expand_row(row: TypeRow) -> list[dict[str, str]]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 
 from opdb import quant_rules
 from opdb.compiled import CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
 from opdb.dtypes import BY_SHORT
+from opdb.errors import OpdbError
 from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
-from opdb.model import RESERVED, Configuration, OpDef, ParamDef, Rule
+from opdb.model import RESERVED, Configuration, OpDef, ParamDef, Rule, Unchecked
 from opdb.quant_rules import QuantRules
+from opdb.sdk import sdk_number
 from opdb.shape_rules import KNOWN, ShapeRules, is_shape
 
 RANGES = {"u8": (0, 255), "u16": (0, 65535), "u32": (0, 2**32 - 1), "i8": (-128, 127), "i16": (-32768, 32767),
           "i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1), "u64": (0, 2**63 - 1)}  # fmt: skip
+
+
+#: The rules that every op has; they are no expressions.
+SIGNATURE = ("INPUTS", "PARAMS", "OUTPUTS")
 
 
 def compile_op(op: OpDef, context: Mapping[str, Mapping[str, str]] | None = None) -> CompiledOp:
@@ -62,6 +69,7 @@ class _Compiler(ShapeRules):
             at: tuple[str | int, ...] = ("backends", name, "constraints")
             backend_rules[name] = self._written_rules(backend.constraints, at, name, scope)
             type_rows[name] = self._type_rows(name)
+        self._unchecked((*self.ranks, *rules), backend_rules)
         tolerance = {}
         for dtype, t in self.op.tolerance.items():
             node = self.parse(t.ulp, ("tolerance", dtype, "ulp"), INT)
@@ -180,6 +188,46 @@ class _Compiler(ShapeRules):
                     TypeRow(f"{backend}.{config}.{number}", cells, origin.since, origin.until, source)
                 )
         return tuple(rows)
+
+    def _unchecked(
+        self, own: tuple[CompiledRule, ...], of_backends: Mapping[str, tuple[CompiledRule, ...]]
+    ) -> None:
+        """Faults of the rules that backends are said not to check."""
+        known = {i: rule.expect is not None for i, rule in self.op.constraints.items()}
+        known |= {r.id: r.expected for r in own}
+        theirs = {r.id: name for name, rules in of_backends.items() for r in rules}
+        theirs |= {f"TYPES_{name}": name for name in self.op.backends}
+        for name, backend in self.op.backends.items():
+            for ident, entry in backend.unchecked.items():
+                at: tuple[str | int, ...] = ("backends", name, "unchecked", ident)
+                if ident in theirs:
+                    cure = (
+                        "delete that instead" if theirs[ident] == name else "only rules of the op stand here"
+                    )
+                    self.fault((*at, "__key__"), f"'{ident}' is a rule of {theirs[ident]}; {cure}")
+                elif ident in SIGNATURE:
+                    self.fault((*at, "__key__"), f"without {ident} no rule can be judged, so it is required")
+                elif known.get(ident):
+                    self.fault((*at, "__key__"), f"'{ident}' is a warning for every backend; delete it here")
+                elif ident not in known and not ("_" in ident and self._unread()):
+                    close = difflib.get_close_matches(ident, known, 1)
+                    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
+                    self.fault((*at, "__key__"), f"no rule '{ident}' of the op; {hint}")
+                self._sdks(entry, at)
+
+    def _unread(self) -> bool:
+        """Whether a slot could not be read, so that not all derived rules are known."""
+        return any(f.at[0] in ("inputs", "outputs") for f in self.faults)
+
+    def _sdks(self, entry: Unchecked, at: tuple[str | int, ...]) -> None:
+        numbers = []
+        for end, version in (("since", entry.since), ("until", entry.until)):
+            try:
+                numbers += [] if version is None else [sdk_number(version)]
+            except OpdbError as error:
+                self.fault((*at, end), str(error))
+        if len(numbers) == 2 and numbers[1] < numbers[0]:
+            self.fault((*at, "until"), f"the SDK {entry.until} comes before {entry.since}")
 
     def _quant(self, params: tuple[Param, ...]) -> QuantRules:
         enums = {p.name: p.definition.enum for p in params if p.definition.enum and p.required}

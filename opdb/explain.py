@@ -10,6 +10,7 @@ from opdb.codegen.rules import TYPES_SENTENCE, rule_view
 from opdb.compiled import CompiledOp, CompiledRule
 from opdb.errors import OpdbError
 from opdb.lang.printer import to_text
+from opdb.model import unchecked_where
 
 STRUCTURE = {
     "INPUTS": "number and presence of the inputs must be those of the definition",
@@ -76,6 +77,11 @@ def _of_rule(op: CompiledOp, rule: CompiledRule) -> dict[str, Any]:
     return {
         "asks": view.sentence,
         "strength": "expected (a warning)" if rule.expected else "required",
+        "unchecked": [
+            f"{unchecked_where(name, e.since, e.until)}{f': {e.why}' if e.why else ''} ({e.source})"
+            for name, e in op.unchecked(rule.id).items()
+        ]
+        or None,
         "when": to_text(rule.when) if rule.when is not None else None,
         "expression": to_text(rule.require),
         "why": rule.why,

@@ -30,6 +30,8 @@ SOURCE = r"^[^@#\s][^@#]*@[^@#\s]+(#.+)?$|^probe( .+)?$"
 PARAM = re.compile(
     r"^(?P<base>[a-z][a-z0-9]*|enum (i32 )?\{[^{}]*\})(?P<dims>(\[\d*\]){0,2})(?P<absent>\?)?( = (?P<default>.+))?$"
 )
+#: What rules may read of the target; which of them, specs/backends.yaml says.
+CONTEXT = ("arch", "sdk", "soc_model")
 #: Words that generated Python or C cannot use as a name.
 RESERVED = frozenset(
     [
@@ -107,8 +109,7 @@ RESERVED = frozenset(
         "self",
         "result",
         "results",
-        "arch",
-        "sdk",
+        *CONTEXT,
     ]
 )
 
@@ -307,6 +308,28 @@ class Configuration(Model):
     until: str | None = None  # last SDK
 
 
+class Unchecked(Model):
+    """A rule of the op that the libraries of a backend do not check: breaking it is a warning there."""
+
+    source: Source
+    since: str | None = None  # first SDK, ex) 2.47
+    until: str | None = None  # last SDK
+    why: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spellings(cls, raw: Any) -> Any:
+        return {"source": raw} if isinstance(raw, str) else raw
+
+    def _short(self, kept: dict[str, Any]) -> Any:
+        return kept["source"] if list(kept) == ["source"] else kept
+
+
+def unchecked_where(backend: str, since: str | None, until: str | None) -> str:
+    """A backend with the SDKs of a range; ex) HTP since 2.47."""
+    return " ".join([backend, *([f"since {since}"] if since else []), *([f"until {until}"] if until else [])])
+
+
 class BackendDef(Model):
     """What one backend documents about the op: rules of its own, and the rows of allowed dtypes."""
 
@@ -314,6 +337,7 @@ class BackendDef(Model):
     since: str | None = None  # first SDK, ex) 2.13
     until: str | None = None  # last SDK
     constraints: dict[Identifier, Rule] = {}
+    unchecked: dict[Identifier, Unchecked] = {}  # by the id of a rule of the op
     dtypes: dict[Identifier, list[dict[Identifier, Cell]]] = {}
     configurations: dict[Identifier, Configuration] = {}  # of `dtypes`
 

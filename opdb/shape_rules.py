@@ -58,6 +58,7 @@ class ShapeRules:
         self.ranks: list[CompiledRule] = []
         self.binds: list[Bind] = []
         self.pending: list[tuple[str, TensorDef, bool]] = []
+        self.unchecked = {rule for backend in op.backends.values() for rule in backend.unchecked}
 
     # -- helpers
 
@@ -131,8 +132,9 @@ class ShapeRules:
                     ("inputs", tensor),
                     f"a shape symbol is a capital letter and letters or digits, not '{symbol}'",
                 )
-            self.new_name(symbol, Name(type_, DIMS), ("inputs", tensor))
-            self.binds.append(Bind(symbol, value))
+            sure = f"RANK_{tensor}" not in self.unchecked
+            self.new_name(symbol, Name(type_, DIMS, let=not sure), ("inputs", tensor))
+            self.binds.append(Bind(symbol, value, sure))
 
     def _derived_rules(self, slots: tuple[Slot, ...]) -> tuple[CompiledRule, ...]:
         rules: list[CompiledRule] = []

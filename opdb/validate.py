@@ -37,14 +37,15 @@ class Target:
     def context(self) -> Context:
         """The values that rules read.  Raises OpdbError for an unknown backend, SoC or SDK."""
         backend = None if self.backend is None else backend_name(self.backend)
-        arch = 0
+        arch = soc_model = 0
         if self.soc is not None:
-            arch = SOCS[soc_name(self.soc)].htp_arch or 0
+            chip = SOCS[soc_name(self.soc)]
+            arch, soc_model = chip.htp_arch or 0, chip.soc_model or 0
         elif backend == "HTP":
             raise OpdbError(
                 "HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"
             )
-        return Context(backend, arch, sdk_number(self.sdk or NEWEST_SDK))
+        return Context(backend, arch, sdk_number(self.sdk or NEWEST_SDK), soc_model)
 
     def spelled(self) -> Target:
         """The same in the own spelling of backend and SoC; ex) htp -> HTP."""

@@ -54,12 +54,14 @@ class Signature:
 class Context:
     """What a backend's rules may read.  ``backend`` None judges the op definition only.
 
-    ``arch`` is the Hexagon version (75 for v75); ``sdk`` is major * 1000 + minor (2047 for 2.47).
+    ``arch`` is the Hexagon version (75 for v75); ``sdk`` is major * 1000 + minor (2047 for 2.47); ``soc_model`` is
+    the number of the chip in specs/socs.yaml (57 for SM8650).  0 where it does not apply.
     """
 
     backend: str | None = None
     arch: int = 0
     sdk: int = 0
+    soc_model: int = 0
 
 
 #: The op definition only.

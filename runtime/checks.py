@@ -233,7 +233,7 @@ class Violation:
     sentence: str  # ex) every a in axes must be in [0, the rank of x)
     got: str = ""  # ex) a = 3 at axes[1], x.rank = 3
     undecidable: bool = False
-    expected: bool = False  # an `expect` rule: a warning
+    expected: bool = False  # a warning: an `expect` rule, or one that the backend does not check
     path: str = ""  # ex) params.axes
 
     @property
@@ -301,5 +301,9 @@ class Report:
     def result(self) -> tuple[Violation, ...]:
         """All violations; undecidable ones only where nothing was decidably broken."""
         decided = [v for v in self.violations if not v.undecidable]
-        broken = [v for v in decided if not v.expected]
-        return tuple(decided if broken else self.violations)
+        return tuple(decided if self.broken else self.violations)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a rule is broken for certain that is no warning."""
+        return any(not (v.undecidable or v.expected) for v in self.violations)

@@ -142,7 +142,8 @@ def validate(config: OpConfig, context: Context | None = None) -> tuple[Violatio
     arena = _Arena()
     op, report = arena.op(config), ffi.new("opdb_report *")
     backend = -1 if context.backend is None else validators.BACKENDS.index(context.backend)
-    target = ffi.new("opdb_target *", {"backend": backend, "arch": context.arch, "sdk": context.sdk})
+    fields = {"backend": backend, "arch": context.arch, "sdk": context.sdk, "soc_model": context.soc_model}
+    target = ffi.new("opdb_target *", fields)
     _entry(config.op).validate(op, target, report)
     return _violations(report)
 

@@ -12,10 +12,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from opdb.catalog import Catalog
+from opdb.codegen.rules import all_rules, rule_nodes
 from opdb.compiled import CompiledOp, TypeRow, expand_row
 from opdb.conformance.damage import Damages
 from opdb.conformance.expressions import in_force
 from opdb.conformance.search import Base, Broken, Search
+from opdb.lang.analyse import free_names
+from opdb.lang.nodes import walk
 from opdb.op_config import OpConfig, from_json, to_json
 from opdb.samples import sample_config, slot_of
 from opdb.store.records import CaseRecord
@@ -40,6 +43,13 @@ class Case:
     type_row: str = ""  # ex) HTP.FP16.2
     rules: tuple[str, ...] = ()  # ex) LayerNorm.C3; of a positive case: warnings
     note: str = ""
+    #: False where a rule of the op is broken that the backend does not check: nothing says what comes out.
+    settled: bool = True
+
+    @property
+    def runs(self) -> bool:
+        """Whether the config is computed, and not only validated."""
+        return self.kind == "positive" and self.settled
 
     @property
     def op(self) -> str:
@@ -97,10 +107,11 @@ class _Cases:
         self.catalog, self.op, self.socs = catalog, op, socs
         self.compiled: CompiledOp = catalog.compiled(op)
         self.samples = range(len(self.compiled.definition.samples))
-        self.damages = Damages(self.compiled, _chips(catalog))
+        self.damages = Damages(self.compiled, _chips(catalog, self.compiled))
 
     def run(self) -> CaseSet:
-        search = Search(self.compiled, self.damages, broken_rules)
+        unchecked = {b: frozenset(self._unchecked(b)) for b in self.compiled.type_rows}
+        search = Search(self.compiled, self.damages, broken_rules, unchecked)
         plain = list(self._plain())
         documented: list[Case] = []
         for backend in self.compiled.type_rows:
@@ -112,8 +123,8 @@ class _Cases:
             first = self._socs(backend)[0]
             group = [c for c in documented if (c.backend, c.soc, c.kind) == (backend, first, "positive")]
             search.backend_rules(backend, [_base(c, c.config) for c in group])
-        negative = list(self._negative(search))
         kept = list(self._kept(search, [*plain, *documented]))
+        negative = [*self._negative(search), *self._open(search, documented)]
         return CaseSet(
             self.op,
             (*plain, *documented, *kept, *negative),
@@ -191,7 +202,13 @@ class _Cases:
         verdict = check(case.config, case.target)
         rules = tuple(dict.fromkeys(v.rule for v in verdict.violations))
         kind = "positive" if verdict.verdict == "accept" else "negative"
-        return replace(case, kind=kind, rules=rules)
+        settled = self._unchecked(case.backend).isdisjoint(rules)
+        return replace(case, kind=kind, rules=rules, settled=settled)
+
+    def _unchecked(self, backend: str) -> frozenset[str]:
+        """The full ids of the op's rules that a backend does not check."""
+        known = self.compiled.definition.backends.get(backend)
+        return frozenset(f"{self.op}.{i}" for i in known.unchecked) if known is not None else frozenset()
 
     def _repaired(self, case: Case) -> Iterator[Case]:
         """The case with other encodings and places of data, which a type row does not state."""
@@ -246,6 +263,17 @@ class _Cases:
                 if broken_rules(broken.config, broken.backend, soc) == broken.rules:
                     yield self._broken(f"{self.op}-{rule.partition('.')[2]}-{n}{_dash(soc)}", broken, soc)
 
+    def _open(self, search: Search, documented: list[Case]) -> Iterator[Case]:
+        """For each rule that a backend does not check: a config that it accepts all the same."""
+        for backend, part in self.compiled.definition.backends.items():
+            for soc in self._socs(backend) if part.unchecked else ():
+                group = [c for c in documented if (c.backend, c.soc, c.kind) == (backend, soc, "positive")]
+                for rule in part.unchecked:
+                    found = search.warned(f"{self.op}.{rule}", backend, [_base(c, c.config) for c in group])
+                    if found is not None:
+                        ident = f"{self.op}-{rule}-unchecked-{backend}{_dash(soc)}"
+                        yield replace(self._broken(ident, found, soc), type_row="")
+
     def _broken(self, ident: str, broken: Broken, soc: str) -> Case:
         row = next(
             (r.id for r in self.compiled.type_rows.get(broken.backend, ()) if _fits(r, broken.config)), ""
@@ -254,11 +282,16 @@ class _Cases:
         return self._judged(case)
 
 
-def _chips(catalog: Catalog) -> tuple[str, ...]:
-    """One chip for each Hexagon version, oldest first."""
+def _chips(catalog: Catalog, compiled: CompiledOp) -> tuple[str, ...]:
+    """One chip for each Hexagon version, oldest first; then those whose number a rule of the op names."""
     known = [s for s in catalog.socs.values() if s.htp_arch is not None]
     by_arch = {s.htp_arch: s.chip for s in reversed(known)}
-    return tuple(by_arch[a] for a in sorted(a for a in by_arch if a is not None))
+    nodes = [n for r in all_rules(compiled) for top in rule_nodes([r]) for n in walk(top)]
+    about = [n for n in nodes if n.kind in ("compare", "in") and "soc_model" in free_names(n)]
+    numbers = {n.value for top in about for n in walk(top) if n.kind == "const"}
+    by_number = {s.soc_model: s.chip for s in reversed(known) if s.soc_model in numbers}
+    versions = [by_arch[a] for a in sorted(a for a in by_arch if a is not None)]
+    return tuple(dict.fromkeys([*versions, *(by_number[n] for n in sorted(by_number))]))
 
 
 def _base(case: Case, config: OpConfig) -> Base:

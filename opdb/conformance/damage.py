@@ -155,12 +155,16 @@ class Damages:
                         tensor = TensorConfig(slot.name, dtype, (n,), "STATIC", quant=encoding(dtype))
                         kept = tuple(t for t in config.inputs if slot_of(t) != slot.name)
                         yield f"{slot.name}: {dtype} [{n}]", replace(config, inputs=(*kept, tensor))
+        if not config.inputs:
+            return
         first = config.inputs[0]
         extra = tuple(replace(first, name=f"extra{i}") for i in range(len(self.compiled.inputs)))
         yield "inputs too many", replace(config, inputs=config.inputs + extra)
 
     def _outputs(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
         outputs = config.outputs
+        if not outputs:
+            return
         yield "no outputs", replace(config, outputs=())
         yield "an output too many", replace(config, outputs=(*outputs, replace(outputs[0], name="extra")))
         if len(outputs) > 1:
@@ -172,6 +176,8 @@ class Damages:
             changed += [
                 (f"{tensor.name}: {list(s)}", replace(tensor, shape=s)) for s in _shapes(tensor.shape)
             ]
+            if BY_SHORT[tensor.dtype].quantized:
+                changed += [(f"{tensor.name}: {_shown(q)}", replace(tensor, quant=q)) for q in _encodings(tensor)]
             for what, t in changed:
                 yield what, replace(config, outputs=(*outputs[:i], t, *outputs[i + 1 :]))
 
@@ -252,6 +258,7 @@ def _encodings(tensor: TensorConfig) -> Iterator[Quant]:
     scale, middle = plain.scale[0], plain.offset[0]
     yield Quant("SCALE_OFFSET", (scale,), (middle,))
     yield Quant("SCALE_OFFSET", (scale,), (middle - 7,))
+    yield Quant("SCALE_OFFSET", (3.5,), (middle,))
     bits = min(4, BY_SHORT[tensor.dtype].bits)
     yield Quant("BW_SCALE_OFFSET", (scale,), (middle,), bits=bits)
     for axis, size in enumerate(tensor.shape):
@@ -264,7 +271,8 @@ def _encodings(tensor: TensorConfig) -> Iterator[Quant]:
 
 def _shown(quant: Quant) -> str:
     axis = "" if quant.axis is None else f" along axis {quant.axis}"
-    return f"{quant.encoding}{axis}, offset {quant.offset[0] if quant.offset else 0}"
+    scale, offset = quant.scale[0] if quant.scale else 0.0, quant.offset[0] if quant.offset else 0
+    return f"{quant.encoding}{axis}, scale {scale:g}, offset {offset}"
 
 
 def _values(param: Param, given: ParamConfig | None, config: OpConfig) -> Iterator[Any]:

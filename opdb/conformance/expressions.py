@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opdb.codegen.emit_python import expression
-from opdb.codegen.rules_python import reading
+from opdb.codegen.names import local, renamed
+from opdb.codegen.rules_python import bound
 from opdb.compiled import CompiledOp, CompiledRule
 from opdb.generated import validators
 from opdb.lang.nodes import INT, Name, Node
+from opdb.model import CONTEXT
 from opdb.op_config import OpConfig
 from opdb.runtime import checks
 from opdb.runtime.binding import Context, bind
@@ -26,21 +28,25 @@ def reader(compiled: CompiledOp, nodes: Mapping[str, Node]) -> Reader:
 
     It raises Undecidable for a config that cannot be bound at all (INPUTS, PARAMS, OUTPUTS).
     """
-    names = dict(compiled.scope.names) | {"arch": Name(INT), "sdk": Name(INT)}
+    names = {local(n): known for n, known in compiled.scope.names.items()} | dict.fromkeys(CONTEXT, Name(INT))
     arguments = [s.name for s in compiled.inputs] + [p.name for p in compiled.params]
     arguments += [s.name for s in compiled.outputs]
-    lines = [f"def read({', '.join(arguments)}, arch, sdk):"]
-    lines += [f"    {p.name}_given = {p.name} is not None" for p in compiled.params]
-    lines += [f"    {b.symbol} = {reading(b.value)}" for b in compiled.binds]
+
+    def text(node: Node) -> str:
+        return expression(renamed(node), names)
+
+    lines = [f"def read({', '.join((*map(local, arguments), *CONTEXT))}):"]
+    lines += [f"    {local(p.name)}_given = {local(p.name)} is not None" for p in compiled.params]
+    lines += [f"    {local(b.symbol)} = {bound(b, names)}" for b in compiled.binds]
     for p in compiled.params:
         if p.default is not None:
-            value = expression(p.default, names)
-            lines += [f"    if {p.name} is None:", f"        {p.name} = default(lambda: {value})"]
-    lines += [f"    {name} = Let(lambda: {expression(node, names)})" for name, node in compiled.lets]
-    pairs = [f"{key!r}: default(lambda: {expression(node, names)})" for key, node in nodes.items()]
+            name, value = local(p.name), text(p.default)
+            lines += [f"    if {name} is None:", f"        {name} = default(lambda: {value})"]
+    lines += [f"    {local(name)} = Let(lambda: {text(node)})" for name, node in compiled.lets]
+    pairs = [f"{key!r}: default(lambda: {text(node)})" for key, node in nodes.items()]
     lines.append(f"    return {{{', '.join(pairs)}}}")
     space: dict[str, Any] = dict(vars(checks)) | {
-        label: value for p in compiled.params for label, value in p.definition.enum.items()
+        local(label): value for p in compiled.params for label, value in p.definition.enum.items()
     }
     exec(compile("\n".join(lines), f"<expressions of {compiled.name}>", "exec"), space)
     module = validators.module(compiled.name)
@@ -51,7 +57,7 @@ def reader(compiled: CompiledOp, nodes: Mapping[str, Node]) -> Reader:
         values = None if signature is None else bind(config, signature, report)
         if values is None:
             raise Undecidable("; ".join(v.message for v in report.violations))
-        found: dict[str, Any] = space["read"](*values, context.arch, context.sdk)
+        found: dict[str, Any] = space["read"](*values, *(getattr(context, name) for name in CONTEXT))
         return found
 
     return read

@@ -123,6 +123,8 @@ def outcome(of: Seen) -> tuple[str, str]:
             return "finding", f"documented, but the library says no: {stage}"
     if of.matches == "no":
         return "fail", "the numbers differ from PyTorch's"
+    if of.expected and of.executes == "unknown":
+        return "pass", ""  # it breaks what the library does not check, and so it was only validated
     return ("pass", "") if of.matches == "yes" else ("unknown", "there is no oracle for the numbers")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from opdb.compiled import CompiledOp
 from opdb.conformance.damage import Damages, damaged
@@ -59,8 +60,17 @@ class Base:
 class Search:
     """The search for one op; the order of the calls and of what they are given decides the result."""
 
-    def __init__(self, compiled: CompiledOp, damages: Damages, judge: Judge) -> None:
-        self.compiled, self.damages, self.judge = compiled, damages, judge
+    def __init__(
+        self,
+        compiled: CompiledOp,
+        damages: Damages,
+        judge: Judge,
+        unchecked: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    ) -> None:
+        """``unchecked``: backend -> the full ids of the op's rules that it does not check."""
+        self.compiled, self.damages, self.judge, self.unchecked = compiled, damages, judge, unchecked
+        rules = (*compiled.rules, *(r for own in compiled.backend_rules.values() for r in own))
+        self.warnings = frozenset(f"{compiled.name}.{r.id}" for r in rules if r.expected)
         self._alone: dict[str, list[Broken]] = {}
         self._together: dict[str, dict[frozenset[str], list[Broken]]] = {}
         self.goals: list[str] = []
@@ -133,7 +143,7 @@ class Search:
             if name not in names:
                 names.add(name)
                 queue += free_names(inside[name]) if name in inside else ()
-        return frozenset(names | ({"SoC"} if "arch" in names else set()) | COMMON)
+        return frozenset(names | ({"SoC"} if names & {"arch", "soc_model"} else set()) | COMMON)
 
     def _relevant(self, goal: str, backend: str, reads: frozenset[str], good: list[Base]) -> list[Base]:
         """Accepted damages, those to what the rule reads first."""
@@ -154,6 +164,8 @@ class Search:
 
     def _keep(self, broken: Broken) -> None:
         if len(broken.rules) == 1:
+            if broken.rules[0] in self.unchecked.get(broken.backend, ()):
+                return  # accepted: not what breaks the rule
             alone = self._alone.setdefault(broken.rules[0], [])
             if len(alone) < PER_RULE and all(_what(broken) != _what(b) for b in alone):
                 alone.append(broken)
@@ -175,16 +187,32 @@ class Search:
         self, goal: str, good: Callable[[OpConfig, str, str], bool], others: Sequence[Broken] = ()
     ) -> Broken | None:
         """An accepted config that is ``good``, one step from one that breaks ``goal``, or another rule, or ``others``."""
-        first = self._alone.get(goal, [])
+        first = self._alone.get(goal) or [b for some in self._together.get(goal, {}).values() for b in some]
         whole = [r for r in self._alone if r != goal and not r.endswith(("INPUTS", "OUTPUTS", "PARAMS"))]
         rest = [b for rule in whole for b in self._alone[rule]]
         for broken in (*first, *others, *rest):
             base = Base(broken.note, broken.config, broken.soc, ())
             names = self._reads(goal, broken.backend) | {"SoC"}
             for again in self._damaged(base, broken.backend, names):
-                if not again.rules and good(again.config, again.backend, again.soc):
+                kept = self.warnings.issuperset(again.rules) and goal not in again.rules
+                if kept and good(again.config, again.backend, again.soc):
                     return again
         return None
+
+    def warned(self, goal: str, backend: str, bases: Sequence[Base]) -> Broken | None:
+        """A config that breaks ``goal``, which the backend does not check: alone, else with others like it."""
+        names, second = self._reads(goal, backend), None
+        for base in _diverse_first(bases)[:BASES]:
+            for damage in self.damages.of(base.config, base.soc, names):
+                rules = self.judge(damage.config, backend, damage.soc)
+                found = Broken(
+                    damage.config, backend, damage.soc, rules, f"{base.name}; {damage.what}", damage.kind
+                )
+                if rules == (goal,):
+                    return found
+                if second is None and goal in rules and self.unchecked[backend].issuperset(rules):
+                    second = found
+        return second
 
     # -- results
 

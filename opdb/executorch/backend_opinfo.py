@@ -77,7 +77,8 @@ class BackendOpInfo:
         socs = [s for s in SOCS.values() if s.soc_model == int(soc_model)]
         if not socs:
             raise OpdbError(f"no SoC has the number {int(soc_model)}; 'opdb query socs' lists the known ones")
-        self._ports = Ports(store or Store(database_url(None)), backend, socs[0].htp_arch or 0, sdk)
+        arch = socs[0].htp_arch or 0
+        self._ports = Ports(store or Store(database_url(None)), backend, arch, sdk, int(soc_model))
 
     def get_all_supported_ops(self) -> list[str]:
         return self._ports.supported()

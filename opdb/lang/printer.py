@@ -57,8 +57,8 @@ def _text(node: Node) -> str:
     if kind == "arith":
         own = STRENGTH[node.value]
         return f"{to_text(args[0], own)} {node.value} {to_text(args[1], own + 1)}"
-    if kind in ("and", "or"):
-        return f" {kind} ".join(to_text(a, (AND if kind == "and" else OR) + 1) for a in args)
+    if kind in ("and", "or"):  # an `and` inside an `or` reads better in parentheses
+        return f" {kind} ".join(to_text(a, AND + 1) for a in args)
     if kind == "compare":
         rest = "".join(f" {op} {to_text(a, ADD)}" for op, a in zip(node.value, args[1:], strict=True))
         return to_text(args[0], ADD) + rest

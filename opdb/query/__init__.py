@@ -73,7 +73,7 @@ QUESTIONS: dict[str, Question] = {
         _question(
             "rules",
             "every rule, written and derived",
-            "op rule backend kind strength when expression why inherited source",
+            "op rule backend kind strength unchecked when expression why inherited source",
             definitions.rules,
             "op backend",
         ),

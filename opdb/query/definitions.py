@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import select
 
 from opdb import schema as t
+from opdb.model import unchecked_where
 from opdb.query.rows import Op, Record, Row, View, declared, listed
 
 
@@ -175,9 +176,21 @@ def effective_rules(
     return sorted(rows, key=key)
 
 
+def unchecked(view: View) -> dict[tuple[str, str], dict[str, Record]]:
+    """(op, rule's full id) -> the backends that do not check the rule, each with the row that says so."""
+    parts = view.parts(t.op_backend)
+    entries = view.children(t.unchecked, "op_backend_id", (r.id for rows in parts.values() for r in rows))
+    found: dict[tuple[str, str], dict[str, Record]] = defaultdict(dict)
+    for op in view.ops.values():
+        for b in view.merged(op, parts, "backend_id"):
+            for entry in entries[b.id]:
+                found[op.name, f"{op.name}.{entry.rule}"][view.backends[b.backend_id].name] = entry
+    return found
+
+
 def rules(view: View) -> list[Row]:
     """Every rule, written and derived; ``rule`` is its permanent id."""
-    parts, backends = view.parts(t.op_rule), view.parts(t.op_backend)
+    parts, backends, exempt = view.parts(t.op_rule), view.parts(t.op_backend), unchecked(view)
     out = []
     for op in view.ops.values():
         for r in effective_rules(view, op, parts, backends):
@@ -190,6 +203,11 @@ def rules(view: View) -> list[Row]:
                         "backend": backend,
                         "kind": r.kind,
                         "strength": r.strength,
+                        "unchecked": listed(
+                            unchecked_where(name, e.since, e.until)
+                            for name, e in exempt.get((op.name, f"{op.name}.{r.name}"), {}).items()
+                        )
+                        or None,
                         "when": r.guard,
                         "expression": r.expression or None,
                         "why": r.why,

@@ -5,7 +5,7 @@
 
 An SDK has what no `since` or `until` takes from it: a spec says nothing else about the past.  Parameters belong to
 the op, whatever the SDK and backend; where one may be used is said by rules.  A rule is taken for each side as what
-is left of it when `sdk` and `arch` have their values there: nothing, where it always holds.
+is left of it when `sdk`, `arch` and `soc_model` have their values there: nothing, where it always holds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sqlalchemy import select
 
 from opdb import schema as t
 from opdb.errors import OpdbError
-from opdb.query.definitions import rules, type_rows
+from opdb.query.definitions import rules, type_rows, unchecked
 from opdb.query.rows import Filters, Row, View, declared, same_sdk
 from opdb.sdk import sdk_number
 from opdb.store import Store
@@ -112,9 +112,10 @@ class _Definitions:
 
     def __init__(self, view: View, s: Side) -> None:
         self.side = s
-        arch = {r.chip: r.htp_arch for r in view.all(select(t.soc))}
+        chips = {r.chip: r for r in view.all(select(t.soc))}
         self.known = {"sdk": None if s.sdk is None else sdk_number(s.sdk)}
-        self.known["arch"] = arch[s.soc] or 0 if s.soc is not None else None
+        for name, column in (("arch", "htp_arch"), ("soc_model", "soc_model")):
+            self.known[name] = getattr(chips[s.soc], column) or 0 if s.soc is not None else None
         self.places: dict[tuple[str, str], Any] = {}  # (op, backend)
         every = [r for r in type_rows(view) if s.backend in (None, r["backend"])]
         self.rows = [r for r in every if s.sdk is None or declared(r["since"], r["until"], s.sdk)]
@@ -126,9 +127,23 @@ class _Definitions:
                     self.places[op.name, name] = view.sources.get(r.source_id)
         for place in {(r["op"], r["backend"]) for r in every} - {(r["op"], r["backend"]) for r in self.rows}:
             self.places.pop(place, None)  # it has type rows, and none of them in this SDK
-        self.rules = [
-            r for r in rules(view) if r["kind"] == "written" and (r["op"], r["backend"]) in self.places
-        ]
+        every = rules(view)
+        self.rules = [r for r in every if r["kind"] == "written" and (r["op"], r["backend"]) in self.places]
+        self.rules += self._open(every, unchecked(view))
+
+    def _open(self, every: Sequence[Row], exempt: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[Row]:
+        """The ops' own rules that some backend does not check, as each backend of this side takes them."""
+        out = []
+        for r in every:
+            entries = exempt.get((r["op"], r["rule"]), {})
+            for op, backend in self.places if entries and r["backend"] is None else ():
+                if op == r["op"]:
+                    e = entries.get(backend)
+                    free = e is not None and (
+                        self.side.sdk is None or declared(e.since, e.until, self.side.sdk)
+                    )
+                    out.append({**r, "backend": backend, "strength": "expect" if free else r["strength"]})
+        return out
 
 
 def _across(a: _Definitions, b: _Definitions) -> bool:

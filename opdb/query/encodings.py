@@ -17,8 +17,8 @@ from typing import Any
 
 from opdb.dtypes import BY_SHORT
 from opdb.op_config import ENCODINGS
-from opdb.query.definitions import ops, rules, types
-from opdb.query.rows import Filters, Row, View
+from opdb.query.definitions import ops, rules, types, unchecked
+from opdb.query.rows import Filters, Row, View, declared
 from opdb.sdk import sdk_number
 from opdb.store import Store
 
@@ -61,8 +61,9 @@ class Variant:
 class Ports:
     """The variants of every op on one target; the definitions are read once."""
 
-    def __init__(self, store: Store, backend: str, arch: int, sdk: str) -> None:
+    def __init__(self, store: Store, backend: str, arch: int, sdk: str, soc_model: int | None = None) -> None:
         self.values: dict[str, Any] = {"arch": arch, "sdk": sdk_number(sdk)}
+        self.values |= {} if soc_model is None else {"soc_model": soc_model}
         with store.reading() as connection:
             view = View(connection, Filters(backend=backend, sdk=sdk))
             self.slots = {r["op"]: r for r in ops(view)}
@@ -71,7 +72,12 @@ class Ports:
                 self.rows.setdefault(row["op"], []).append(row)
             self.rules: dict[str, list[_Rule]] = {}
             self.encoded: dict[str, list[_Rule]] = {}  # those of them that read encodings
-            for r in rules(View(connection, Filters())):
+            whole = View(connection, Filters())
+            exempt = unchecked(whole)
+            for r in rules(whole):
+                free = exempt.get((r["op"], r["rule"]), {}).get(backend)
+                if free is not None and declared(free.since, free.until, sdk):
+                    continue
                 asked = (
                     r["kind"] == "written" and r["strength"] == "require" and r["backend"] in (None, backend)
                 )

@@ -47,6 +47,7 @@ from opdb.schema.definitions import (
     type_cell,
     type_config,
     type_row,
+    unchecked,
 )
 from opdb.schema.history import (
     HISTORY,
@@ -66,7 +67,7 @@ from opdb.schema.history import (
 )
 
 #: The Alembic revision that makes these tables (tests/migrations checks it).
-REVISION = "0003"
+REVISION = "0004"
 
 __all__ = [
     "BINDING_KINDS",
@@ -119,4 +120,5 @@ __all__ = [
     "type_cell",
     "type_config",
     "type_row",
+    "unchecked",
 ]

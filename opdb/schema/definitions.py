@@ -129,6 +129,9 @@ op_backend = table(
     UniqueConstraint("definition_id", "backend_id"),
 )
 type_config = parts("type_config", "op_backend", to("source", nullable=True), maybe("since"), maybe("until"))
+unchecked = parts(  # rules of the op that a backend does not check
+    "unchecked", "op_backend", to("source"), maybe("since"), maybe("until"), maybe("why"), key="rule"
+)
 type_row = parts("type_row", "type_config")  # ex) HTP.FP16.1
 type_cell = parts(
     "type_cell", "type_row", text("dtypes"), key="slot"
@@ -215,6 +218,7 @@ DEFINITIONS = (
         op_let,
         op_rule,
         op_backend,
+        unchecked,
         type_config,
         type_row,
         type_cell,

@@ -146,6 +146,10 @@ class _Rows:
         head = _compact(source=self.sources.get(r.source_id), since=r.since, until=r.until)
         return head | {
             "constraints": {x.name: self._rule(x) for x in rules},
+            "unchecked": {
+                u.rule: _compact(source=self.sources[u.source_id], since=u.since, until=u.until, why=u.why)
+                for u in self.of(t.unchecked, "op_backend_id", r.id)
+            },
             "dtypes": dtypes,
             "configurations": origins,
         }

@@ -207,6 +207,17 @@ class Rows:
             until=backend.until,
         )
         self._written(definition, name, backend.constraints)
+        for place, (rule, entry) in enumerate(backend.unchecked.items()):
+            self.add(
+                t.unchecked,
+                op_backend_id=ident,
+                position=place,
+                rule=rule,
+                source_id=self.source(entry.source),
+                since=entry.since,
+                until=entry.until,
+                why=entry.why,
+            )
         for place, (label, rows) in enumerate(backend.dtypes.items()):
             origin = backend.configurations.get(label, Configuration())
             config = self.add(

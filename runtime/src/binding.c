@@ -202,11 +202,15 @@ void opdb_got_rows(opdb_violation *v, const char *name, opdb_rows value) {
     opdb_got_name(v, name, text);
 }
 
-void opdb_finish(opdb_report *report) {
-    bool broken = false;
+bool opdb_refused(const opdb_report *report) {
     for (size_t i = 0; i < report->n; ++i)
-        broken = broken || (!report->v[i].undecidable && !report->v[i].expected);
-    if (!broken)
+        if (!report->v[i].undecidable && !report->v[i].expected)
+            return true;
+    return false;
+}
+
+void opdb_finish(opdb_report *report) {
+    if (!opdb_refused(report))
         return;
     size_t kept = 0;
     for (size_t i = 0; i < report->n; ++i)

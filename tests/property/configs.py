@@ -16,7 +16,7 @@ from opdb.runtime.checks import Undecidable
 
 #: What the op definition asks, and two backends on three Hexagon versions.
 CPU = (Context("CPU", 0, 2025), Context("CPU", 0, 2047))
-HTP = (Context("HTP", 68, 2025), Context("HTP", 73, 2025), Context("HTP", 75, 2047))
+HTP = (Context("HTP", 68, 2025, 39), Context("HTP", 73, 2025, 43), Context("HTP", 75, 2047, 57))
 CONTEXTS = (Context(), *CPU, *HTP)
 ABSENT = TensorConfig("", "f32", (), "NULL")
 Infer = Callable[[OpConfig], dict[str, Any]]

@@ -118,6 +118,11 @@ def bodies() -> dict[str, st.SearchStrategy[Any]]:
         since=maybe,
         until=maybe,
         constraints=named(rules, "B"),
+        # Ids of rules are unique within an op, and these are rules of the op.
+        unchecked=named(
+            sources.filter(bool) | record(source=sources.filter(bool), since=maybe, until=maybe, why=maybe),
+            "C",
+        ),
         dtypes=st.dictionaries(names, rows, max_size=2),
     )
     binding = st.dictionaries(names, texts, max_size=2)

@@ -113,9 +113,12 @@ def test_a_fault_of_a_base_is_in_the_file_of_the_base(tmp_path: Path) -> None:
         (tmp_path / kind).mkdir()
     (tmp_path / "bases/family.yaml").write_text(
         "base: family\ninputs:\n  x: [S...]\nconstraints:\n  C1: x.rnk > 0\n"
+        "backends:\n  HTP:\n    unchecked:\n      C2: probe\n"
     )
+    (tmp_path / "backends.yaml").write_text("HTP: {letter: H}\n")
     (tmp_path / "ops/Own.yaml").write_text("op: Own\nextends: family\noutputs:\n  y: [T...]\n")
     assert [str(p) for p in problems_of(tmp_path)] == [
         "bases/family.yaml:5:7: tensor has no attribute 'rnk'; did you mean 'rank'?: x.rnk > 0",
+        "bases/family.yaml:9:7: no rule 'C2' of the op; known: C1",
         "ops/Own.yaml:4:6: the shape symbol 'T' is not bound by any input",
     ]

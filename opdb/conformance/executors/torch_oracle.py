@@ -41,7 +41,7 @@ class TorchExecutor:
         return ExecutorRecord(self.name, str(torch.__version__))
 
     def takes(self, case: Case) -> bool:
-        return case.kind == "positive"
+        return case.runs
 
     def answer(self, case: Case, inputs: Sequence[Array | None]) -> Answer:
         try:

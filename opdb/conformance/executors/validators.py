@@ -46,7 +46,7 @@ class CExecutor:
         from opdb.runtime import native
 
         verdict = _verdict(native.validate(case.config, case.target.context()))
-        if verdict.kind != "ok" or case.kind == "negative":
+        if verdict.kind != "ok" or not case.runs:
             return verdict
         try:
             outputs = native.run(case.config, inputs)

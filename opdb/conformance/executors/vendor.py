@@ -18,12 +18,13 @@ from opdb.probe.client import VendorWorker
 from opdb.settings import specs_folder
 from opdb.store import read_catalog
 from opdb.store.records import ExecutorRecord, LibraryRecord
+from opdb.validate import Target, check
 
 STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "execute": "execute"}
 
 
 class VendorExecutor:
-    """One library for one SoC.  Cases that must be rejected are only validated."""
+    """One library for one SoC.  Cases that must be rejected, or break what it does not check, are only validated."""
 
     def __init__(self, name: str, backend: str, soc: str = "") -> None:
         self.name, self.backend, self.soc = name, backend, soc
@@ -46,14 +47,19 @@ class VendorExecutor:
         return ExecutorRecord(self.name, sdk, self.backend, library)
 
     def takes(self, case: Case) -> bool:
-        """Cases of its own backend and SoC; and what the op definition forbids, which no backend may take."""
+        """Cases of its own backend and SoC; and what the op definition forbids, unless it does not check that."""
         if not case.backend:
-            return case.kind == "negative"
+            return case.kind == "negative" and not self._unchecked(case)
         return (case.backend, case.soc) == (self.backend, self.soc)
+
+    def _unchecked(self, case: Case) -> bool:
+        """Whether all rules that a case of the op definition breaks are warnings for this backend."""
+        found = check(case.config, Target(self.backend, self.soc or None)).violations
+        return set(case.rules) <= {v.rule for v in found if v.expected}
 
     def answer(self, case: Case, inputs: Sequence[Array | None]) -> Answer:
         try:
-            if case.kind == "negative":
+            if not case.runs:
                 return self._validated(case.config)
             return self._run(case, inputs)
         except OpdbError as error:  # what C structs cannot hold, or a library cannot be given

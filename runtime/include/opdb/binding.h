@@ -102,6 +102,8 @@ void opdb_got_element_of(opdb_violation *v, const char *name, int64_t value, con
 void opdb_got_element(opdb_violation *v, const char *name, const char *list, int64_t i);
 void opdb_got_rows(opdb_violation *v, const char *name, opdb_rows value); /* [[0, 1], [2, 3]] */
 
+/* Whether a rule is broken for certain that is no warning. */
+bool opdb_refused(const opdb_report *report);
 /* Ends a validation: undecidable violations stay only where nothing was decidably broken. */
 void opdb_finish(opdb_report *report);
 

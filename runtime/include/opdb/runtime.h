@@ -91,18 +91,20 @@ typedef struct {
     const opdb_param *params;
 } opdb_op;
 
-/* What the op is judged for.  arch is the Hexagon version (75 for v75), 0 where it does not apply. */
+/* What the op is judged for.  arch is the Hexagon version (75 for v75), soc_model the number of the chip
+ * (specs/socs.yaml; 57 for SM8650); both are 0 where they do not apply. */
 typedef struct {
     int32_t backend; /* index into the generated backend list, -1: the op definition only */
     int32_t arch;
     int32_t sdk; /* major * 1000 + minor, ex) 2047 */
+    int32_t soc_model;
 } opdb_target;
 
 typedef struct {
     const char *rule;     /* ex) "LayerNorm.C3" */
     const char *sentence; /* ex) "every a in axes must be in [0, rank of x)" */
     bool undecidable;
-    bool expected; /* an `expect` rule: a warning */
+    bool expected; /* a warning: an `expect` rule, or one that the backend does not check */
     char got[OPDB_MAX_GOT];
 } opdb_violation;
 
