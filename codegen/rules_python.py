@@ -177,6 +177,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "params": [_param(p) for p in op.params],
         "outputs": [_slot(s) for s in op.outputs],
         "arguments": [local(n) for n in names],
+        "samples": [repr(dict(s)) for s in op.definition.samples],
         "ranks": ranks,
         "open_ranks": any(r["expected"] for r in ranks),
         "validate": _preamble(op, used, texts),

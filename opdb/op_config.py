@@ -19,6 +19,8 @@ from opdb.errors import OpdbError
 MAX_DIM = 2**31 - 1
 #: The largest rank that opdb handles; QNN backends stop at 8 or less (probe: HTP and CPU 2.47).
 MAX_RANK = 16
+#: The real numbers that ``centred`` spans: 256 or 65536 steps over [-4, 4).
+SPAN = 8.0
 
 TENSOR_TYPES = ("APP_WRITE", "APP_READ", "NATIVE", "STATIC", "NULL")
 ENCODINGS = (
@@ -121,6 +123,20 @@ class OpConfig:
     id: str | None = None
 
 
+def centred(dtype: str, scale: float | None = None) -> Quant | None:
+    """SCALE_OFFSET over [-4, 4) for a quantised type of up to 16 bits; None for a type that is not quantised.
+
+    Zero is in the middle of the stored values, so every encoding is symmetric; 32 bits have ``scale`` or 2**-16.
+    """
+    kind = BY_SHORT[dtype]
+    if not kind.quantized:
+        return None
+    if kind.bits == 32:
+        return Quant("SCALE_OFFSET", (scale or 2.0**-16,), (0,))
+    offset = -(2 ** (kind.bits - 1)) if kind.qnn.startswith("U") else 0
+    return Quant("SCALE_OFFSET", (SPAN / 2**kind.bits,), (offset,))
+
+
 def from_json(raw: Any) -> OpConfig:
     """The op config in ``raw`` (a parsed JSON object).  Raises ConfigError with the path of the fault."""
     _object(raw, "op config", {"op", "package", "id", "inputs", "params", "outputs"}, {"op"})
@@ -144,9 +160,9 @@ def to_json(config: OpConfig) -> dict[str, Any]:
     """The inverse of ``from_json``; QNN's dtype names, no numpy types."""
     out: dict[str, Any] = {} if config.id is None else {"id": config.id}
     out |= {"op": config.op, "package": config.package}
-    out["inputs"] = [_tensor_json(t) for t in config.inputs]
+    out["inputs"] = [tensor_json(t) for t in config.inputs]
     out["params"] = {p.name: param_json(p) for p in config.params}
-    out["outputs"] = [_tensor_json(t) for t in config.outputs]
+    out["outputs"] = [tensor_json(t) for t in config.outputs]
     return out
 
 
@@ -306,7 +322,8 @@ def _flatten(data: Any, where: str, rank: int = 0) -> list[Any]:
     return [data]
 
 
-def _tensor_json(t: TensorConfig) -> dict[str, Any]:
+def tensor_json(t: TensorConfig) -> dict[str, Any]:
+    """The JSON form of a tensor."""
     out: dict[str, Any] = {
         "name": t.name,
         "dtype": BY_SHORT[t.dtype].qnn,

@@ -10,13 +10,12 @@ from typing import Any
 from opdb.compiled import CompiledOp, Param, Slot
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
-from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig, centred
 from opdb.runtime.checks import Undecidable
 from opdb.validate import infer
 
-#: The real numbers that a quantised sample tensor spans: 256 or 65536 steps over [-4, 4).
-SPAN = 8.0
 ABSENT = "NULL"
+encoding = centred
 #: Outputs that are known to lie in [0, 1], as a calibration would find: op -> values of `operation` (None: any).
 UNIT: dict[str, tuple[int, ...] | None] = {
     "Softmax": None,
@@ -165,17 +164,3 @@ def _product(rule: Mapping[str, Any], encodings: Mapping[str, Quant | None]) -> 
             return None
         scale *= of.scale[0]
     return scale
-
-
-def encoding(dtype: str, scale: float | None = None) -> Quant | None:
-    """SCALE_OFFSET over [-4, 4) for a quantised type of up to 16 bits; None for a type that is not quantised.
-
-    Zero is in the middle of the stored values, so every encoding is symmetric; 32 bits have ``scale`` or 2**-16.
-    """
-    kind = BY_SHORT[dtype]
-    if not kind.quantized:
-        return None
-    if kind.bits == 32:
-        return Quant("SCALE_OFFSET", (scale or 2.0**-16,), (0,))
-    offset = -(2 ** (kind.bits - 1)) if kind.qnn.startswith("U") else 0
-    return Quant("SCALE_OFFSET", (SPAN / 2**kind.bits,), (offset,))

@@ -4,8 +4,9 @@
     variant.text      # ex) y f16 instead of f32
 
 Nothing is known here about any rule: changes are tried, from the smallest on, and the generated validator says
-which one it accepts.  At most two are combined.  Numbers of tensors and shapes of inputs are never changed: such a
-config has no nearest one.  Only Python does this; the C side gives the violations.
+which one it accepts.  At most two are combined.  Where that does not help (a tensor is missing, an input has another
+rank), the nearest config is built up from a sample of the spec (``rebuild``).  Only Python does this; the C side gives
+the violations.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from opdb.nearest.changes import Change, changes
 from opdb.nearest.moves import Move, moves
-from opdb.op_config import OpConfig
+from opdb.nearest.rebuild import rebuilt
+from opdb.op_config import OpConfig, TensorConfig
 from opdb.runtime.checks import Violation
 from opdb.validate import Target, validator
 
@@ -46,7 +49,7 @@ class Variant:
 
 
 def nearest(config: OpConfig, target: Target | None = None) -> Variant | None:
-    """The accepted config with the fewest and smallest changes; None if it is accepted, or no change helps.
+    """The accepted config with the fewest and smallest changes; None if it is accepted, or the target takes no sample.
 
     Fewest: tensors and parameters that change.  Among equals the one that a violation names comes first, then
     output shapes, encodings, constness, parameters, data types; then the closest value.  Raises OpdbError as
@@ -57,7 +60,10 @@ def nearest(config: OpConfig, target: Target | None = None) -> Variant | None:
     if target.backend is not None and target.backend not in module.DOCUMENTED:
         return None
     bare = _without_data(config)
-    found = _Search(module, target).run(bare)
+    search = _Search(module, target)
+    if not search.broken(bare):
+        return None
+    found = search.run(bare) or rebuilt(module, search.context, bare)
     if found is None:
         return None
     whole = _with_data(found, config)
@@ -79,8 +85,6 @@ class _Search:
 
     def run(self, config: OpConfig) -> OpConfig | None:
         broken = self.broken(config)
-        if not broken:
-            return None
         wrong = {v.rule for v in broken}
         helpful: list[tuple[Move, tuple[Violation, ...]]] = []
         mended: set[str] = set()
@@ -143,14 +147,11 @@ def _without_data(config: OpConfig) -> OpConfig:
 
 
 def _with_data(config: OpConfig, old: OpConfig) -> OpConfig:
-    """``config`` with the data of ``old``, in the tensors whose elements did not change."""
+    """``config`` with the data of ``old``, in the inputs whose elements did not change."""
 
-    def filled(now: Any, was: Any) -> Any:
-        same = (now.dtype, now.shape, now.quant) == (was.dtype, was.shape, was.quant)
-        return replace(now, data=was.data) if same else now
+    def filled(now: TensorConfig, was: TensorConfig | None) -> TensorConfig:
+        same = was is not None and (now.dtype, now.shape, now.quant) == (was.dtype, was.shape, was.quant)
+        return replace(now, data=was.data) if was is not None and same else now
 
-    return replace(
-        config,
-        inputs=tuple(map(filled, config.inputs, old.inputs)),
-        outputs=tuple(map(filled, config.outputs, old.outputs)),
-    )
+    pairs = zip_longest(config.inputs, old.inputs[: len(config.inputs)])
+    return replace(config, inputs=tuple(filled(now, was) for now, was in pairs))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig, param_json, quant_json
+from opdb.op_config import OpConfig, ParamConfig, TensorConfig, param_json, quant_json, tensor_json
 from opdb.runtime.binding import Signature, Slot, slot_names
 from opdb.runtime.checks import shown
 
@@ -27,7 +27,7 @@ class Change:
 
 
 def changes(old: OpConfig, new: OpConfig, signature: Signature) -> tuple[Change, ...]:
-    """The fields that are other in ``new``, which has the tensors of ``old``."""
+    """The fields that are other in ``new``, and the tensors that only one of the two has."""
     return (
         *_tensors("inputs", old.inputs, new.inputs, signature.inputs),
         *_params(old, new, signature),
@@ -38,8 +38,15 @@ def changes(old: OpConfig, new: OpConfig, signature: Signature) -> tuple[Change,
 def _tensors(
     group: str, old: Sequence[TensorConfig], new: Sequence[TensorConfig], slots: Sequence[Slot]
 ) -> Iterator[Change]:
-    for i, (name, a, b) in enumerate(zip(slot_names(old, slots), old, new, strict=True)):
+    places = {name: i for i, name in enumerate(slot_names(new, slots)) if new[i].type != "NULL"}
+    for i, (name, a) in enumerate(zip(slot_names(old, slots), old, strict=True)):
         where = f"{group}[{i}]"
+        if a.type == "NULL":
+            continue
+        if name not in places:
+            yield Change(where, name, tensor_json(a), None, f"{name or where} omitted")
+            continue
+        b = new[places.pop(name)]
         if a.dtype != b.dtype:
             pair = BY_SHORT[a.dtype].qnn, BY_SHORT[b.dtype].qnn
             yield Change(f"{where}.dtype", name, *pair, f"{name} {b.dtype} instead of {a.dtype}")
@@ -52,6 +59,9 @@ def _tensors(
             before = None if a.quant is None else quant_json(a.quant)
             after = None if b.quant is None else quant_json(b.quant)
             yield Change(f"{where}.quant", name, before, after, f"{name} {_encoding(before, after)}")
+    for name, i in places.items():
+        text = f"{name} {new[i].dtype} {shown(list(new[i].shape))} given"
+        yield Change(f"{group}[{i}]", name, None, tensor_json(new[i]), text)
 
 
 def _encoding(before: dict[str, Any] | None, after: dict[str, Any] | None) -> str:

@@ -10,8 +10,9 @@ import pytest
 
 from opdb.errors import MissingExtra
 from opdb.generated import validators
+from opdb.nearest import nearest
 from opdb.runtime.qnn.libraries import installed
-from opdb.validate import Target
+from opdb.validate import Target, check
 
 from .blind import MINIMAL, configs
 from .measure import Agreement, measure, table, total
@@ -21,6 +22,8 @@ FLOOR = {"CPU": 89.0, "HTP": 90.0}
 #: Of the configs, how many at least both accept: a generator of rubbish agrees with anyone who refuses.
 ACCEPTED = 20.0
 TARGETS = {"CPU": Target("CPU", None, "2.47"), "HTP": Target("HTP", "SM8650", "2.47")}
+#: What HTP 2.47 takes in no form, by its specs: the library reports the op and refuses every config.
+REFUSED = ("GroupQueryAttention", "ImageProjectionTransform", "Nv21ToRgb")
 ROOT = Path(__file__).parents[2]
 vendor = pytest.mark.vendor
 
@@ -50,6 +53,24 @@ def test_verdicts_agree(backend: str, library: None) -> None:
     rows = measure(TARGETS[backend], ops(backend), n=25, seed=1)
     assert len(rows) >= 15
     judged(rows, backend)
+
+
+@pytest.mark.parametrize("backend", TARGETS)
+def test_a_refusal_names_the_rule_and_the_nearest_variant(backend: str) -> None:
+    """All but 2%; an op that the target takes in no form has no variant."""
+    refused = without = 0
+    target = TARGETS[backend]
+    for op in ops(backend):
+        for config in configs(op, f"{backend}_{target.sdk}.0", seed=5, n=6):
+            verdict = check(config, target)
+            if verdict.verdict == "reject":
+                refused += 1
+                assert all(v.rule and v.sentence for v in verdict.violations)
+                found = nearest(config, target)
+                without += found is None and op not in REFUSED
+                assert found is None or (check(found.config, target).verdict == "accept" and found.text)
+    assert refused > 400
+    assert without <= 0.02 * refused, f"{without} of {refused}"
 
 
 @vendor

@@ -79,8 +79,13 @@ CASES: dict[str, tuple[Target, str, list[Any], dict[str, Any], Any, str | None]]
     ),
     "a type and a parameter": (HTP, "LayerNorm", [H], {"axes": u32([9])}, F, "axes [2] instead of [9], y f16 instead of f32"),
     "a type and a shape": (CPU, "Relu", [F], {}, tensor("f16", 2), "y f32 instead of f16, y of shape [2, 3, 4] instead of [2]"),
-    "the rank of an input": (HTP, "Conv2d", [F, F], {"stride": u32([1, 1]), "pad_amount": u32([[0, 0], [0, 0]])}, F, None),
-    "the number of tensors": (CPU, "Relu", [F, F], {}, F, None),
+    "the rank of an input": (
+        HTP, "Conv2d", [F, tensor("f32", 3, 3, 4, 8)], {"stride": u32([1, 1]), "pad_amount": u32([[0, 0], [0, 0]]) | {"shape": [2, 2]}},
+        tensor("f32", 1, 6, 6, 8), "x of shape [1, 8, 8, 4] instead of [2, 3, 4]",
+    ),
+    "a tensor too many": (CPU, "Relu", [F, F], {}, F, "inputs[1] omitted"),
+    "a tensor too few": (CPU, "ElementWiseAdd", [F], {}, F, "b f32 [2, 1, 4] given"),
+    "no output": (CPU, "Relu", [F], {}, None, "y f32 [2, 3, 4] given"),
     "a backend without a document": (Target("GPU"), "Relu", [X], {}, F, None),
     "nothing is wrong": (CPU, "Relu", [F], {}, F, None),
 }  # fmt: skip
@@ -89,7 +94,7 @@ CASES: dict[str, tuple[Target, str, list[Any], dict[str, Any], Any, str | None]]
 @pytest.mark.parametrize("name", CASES)
 def test_found(name: str) -> None:
     target, op, inputs, params, output, text = CASES[name]
-    assert found(target, op, inputs, params, output) == text
+    assert found(target, op, inputs, params, *([] if output is None else [output])) == text
 
 
 def test_tensors_are_named_by_their_slots() -> None:
