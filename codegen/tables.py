@@ -1,4 +1,4 @@
-"""What is declared for which backend, as tables: Markdown, CSV, and the table of ops in README.md."""
+"""What is declared for which backend, as tables: Markdown, CSV, and the counts in README.md."""
 
 from __future__ import annotations
 
@@ -31,10 +31,25 @@ def support(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def readme(catalog: Catalog) -> Iterable[Artifact]:
-    """The table of ops between the markers of README.md."""
-    yield Artifact(
-        "README.md", render("readme_ops.md.j2", **_view(catalog)), all_specs(catalog), "markdown", "ops"
-    )
+    """How many ops there are, between the markers of README.md."""
+    ops = list(catalog.ops.values())
+    counts = [
+        (
+            backend,
+            len(declared),
+            sum(len(rows) for op in declared for rows in op.backends[backend].dtypes.values()),
+        )
+        for backend in catalog.backends
+        if (declared := [op for op in ops if backend in op.backends])
+    ]
+    view = {
+        "counts": counts,
+        "ops": len(ops),
+        "targets": len({target for op in ops for target in op.torch}),
+        "kernels": sum(op.kernel is not None for op in ops),
+        "rules": sum(len(catalog.compiled(op.op).rule_ids()) for op in ops),
+    }
+    yield Artifact("README.md", render("readme_ops.md.j2", **view), all_specs(catalog), "markdown", "ops")
 
 
 def _view(catalog: Catalog) -> dict[str, object]:

@@ -103,5 +103,5 @@ TARGETS: tuple[Target, ...] = (
     Target("docs", "one page for each op", per_op=docs.pages),
     Target("docs-index", "the index of pages", whole=docs.index),
     Target("tables", "declared support: Markdown, CSV", whole=tables.support),
-    Target("readme", "the table of ops in README.md", whole=tables.readme),
+    Target("readme", "the counts in README.md", whole=tables.readme),
 )

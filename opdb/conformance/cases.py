@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from opdb.catalog import Catalog
-from opdb.codegen.rules import all_rules, rule_nodes
+from opdb.codegen.rules import all_rules, rule_nodes, sdk_range
 from opdb.compiled import CompiledOp, TypeRow, expand_row
 from opdb.conformance.damage import Damages
 from opdb.conformance.expressions import in_force
@@ -21,8 +21,9 @@ from opdb.lang.analyse import free_names
 from opdb.lang.nodes import walk
 from opdb.op_config import OpConfig, from_json, to_json
 from opdb.samples import sample_config, slot_of
+from opdb.sdk import sdk_number
 from opdb.store.records import CaseRecord
-from opdb.validate import Target, check
+from opdb.validate import NEWEST_SDK, Target, check
 
 #: The chip that is asked about where none is named.
 DEFAULT_SOCS = ("SM8650",)
@@ -102,6 +103,18 @@ def broken_rules(config: OpConfig, backend: str, soc: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(v.rule for v in verdict.violations))
 
 
+def past(compiled: CompiledOp) -> frozenset[str]:
+    """The full ids of the rules of backends that have no type row in the newest SDK: cases ask about that one."""
+    newest = sdk_number(NEWEST_SDK)
+    out: set[str] = set()
+    for backend, rows in compiled.type_rows.items():
+        ranges = [sdk_range(row) for row in rows]
+        if rows and not any(since <= newest and (not until or newest <= until) for since, until in ranges):
+            ids = (*(r.id for r in compiled.backend_rules[backend]), f"TYPES_{backend}")
+            out |= {f"{compiled.name}.{i}" for i in ids}
+    return frozenset(out)
+
+
 class _Cases:
     def __init__(self, catalog: Catalog, op: str, socs: tuple[str, ...]) -> None:
         self.catalog, self.op, self.socs = catalog, op, socs
@@ -120,6 +133,8 @@ class _Cases:
         unbound = [replace(c, backend="", soc="") for c in documented if self._is_sound(c.config)]
         search.op_rules([_base(c, c.config) for c in plain or unbound])
         for backend in self.compiled.type_rows:
+            if f"{self.op}.TYPES_{backend}" in past(self.compiled):
+                continue
             first = self._socs(backend)[0]
             group = [c for c in documented if (c.backend, c.soc, c.kind) == (backend, first, "positive")]
             search.backend_rules(backend, [_base(c, c.config) for c in group])
@@ -243,7 +258,8 @@ class _Cases:
         def holds(rule: str, config: OpConfig, backend: str, soc: str) -> bool:
             return rule in force(config, Target(backend or None, soc or None).context())
 
-        seen = {r for c in positive if c.kind == "positive" for r in force(c.config, c.target.context())}
+        good = [c for c in positive if c.kind == "positive"]
+        seen = {r for c in good for r in force(c.config, c.target.context()) - set(c.rules)}
         made: list[Broken] = []
         for rule in search.goals[::-1]:
             if rule not in seen:

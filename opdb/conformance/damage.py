@@ -177,7 +177,9 @@ class Damages:
                 (f"{tensor.name}: {list(s)}", replace(tensor, shape=s)) for s in _shapes(tensor.shape)
             ]
             if BY_SHORT[tensor.dtype].quantized:
-                changed += [(f"{tensor.name}: {_shown(q)}", replace(tensor, quant=q)) for q in _encodings(tensor)]
+                changed += [
+                    (f"{tensor.name}: {_shown(q)}", replace(tensor, quant=q)) for q in _encodings(tensor)
+                ]
             for what, t in changed:
                 yield what, replace(config, outputs=(*outputs[:i], t, *outputs[i + 1 :]))
 

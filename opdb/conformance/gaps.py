@@ -10,7 +10,7 @@ from pathlib import Path
 from opdb.catalog import Catalog
 from opdb.codegen import docs
 from opdb.compiled import CompiledOp
-from opdb.conformance.cases import read_config
+from opdb.conformance.cases import past, read_config
 from opdb.conformance.expressions import in_force
 from opdb.conformance.report.rows import Row, implications, read_rows
 from opdb.generated import validators
@@ -39,10 +39,13 @@ class Coverage:
     alone: int  # of those, cases that break nothing else
     executed: int  # results of all these cases
     implied_by: tuple[str, ...] = ()
+    past: bool = False  # of a backend that has no type row in the newest SDK: no case can keep it
 
     @property
     def empty(self) -> tuple[str, ...]:
         """The columns in which something is missing."""
+        if self.past:
+            return ()
         columns = ("stated", "in_python", "doc", "python", "c", "positive", "negative", "executed")
         out = [c for c in columns if not getattr(self, c)]
         return (*out, *(["alone"] if not self.alone and not self.implied_by else []))
@@ -138,6 +141,7 @@ def _rules(
             alone=len(tried.alone.get(rule, ())),
             executed=tried.executed[rule],
             implied_by=implied.get(rule, ()),
+            past=rule in past(compiled),
         )
 
 

@@ -85,13 +85,66 @@ def mat_mul(x: list[Any], p: Params, *_: Any) -> Tensor:
     return a @ b if len(x) < 3 or x[2] is None else a @ b + x[2]
 
 
+def conv3d(x: list[Any], p: Params, *_: Any) -> Tensor:
+    (front, back), (top, bottom), (left, right) = p["pad_amount"]
+    volume = nn.functional.pad(x[0].permute(0, 4, 1, 2, 3), (left, right, top, bottom, front, back))
+    bias = x[2] if len(x) > 2 else None
+    y = nn.functional.conv3d(
+        volume, x[1].permute(4, 3, 0, 1, 2), bias, p["stride"], 0, p.get("dilation", 1), p.get("group", 1)
+    )
+    return y.permute(0, 2, 3, 4, 1)
+
+
 def split(x: list[Any], p: Params, *_: Any) -> list[Tensor]:
     return list(torch.tensor_split(x[0], p["split_index"], p["axis"]))
 
 
-def reduce_mean(x: list[Any], p: Params, *_: Any) -> Tensor:
-    y = x[0].mean(p["axes"], keepdim=p.get("keep_dims", False))
-    return y if y.ndim else y.reshape(1)
+def reduced(by: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
+    """A reduction by one axis after the other; ``by`` keeps the axis as 1."""
+
+    def reduce(x: list[Any], p: Params, *_: Any) -> Tensor:
+        y: Tensor = x[0]
+        for axis in p["axes"]:
+            y = by(y, axis)
+        if p.get("keep_dims", False):
+            return y.to(x[0].dtype)
+        left = [d for i, d in enumerate(y.shape) if i not in p["axes"]]
+        return y.reshape(left or [1]).to(x[0].dtype)
+
+    return reduce
+
+
+def rms_norm(x: list[Any], p: Params, *_: Any) -> Tensor:
+    y = x[0] * torch.rsqrt(x[0].square().mean(p["axes"], keepdim=True) + p.get("epsilon", 1e-6))
+    gamma, beta = (*x[1:], None, None)[:2]
+    y = y if gamma is None else y * gamma
+    return y if beta is None else y + beta
+
+
+def cumulative_sum(x: list[Any], p: Params, *_: Any) -> Tensor:
+    assert not p.get("exclusive", False) and not p.get("reverse", False)
+    return torch.cumsum(x[0], p["axis"], dtype=x[0].dtype)
+
+
+def scatter_elements(x: list[Any], p: Params, *_: Any) -> Tensor:
+    assert p.get("reduction", 0) == 0
+    y, axis = x[0].clone(), p.get("axis", 0)
+    for place in np.ndindex(*x[1].shape):
+        to = list(place)
+        to[axis] = int(x[1][place])
+        y[tuple(to)] = x[2][place]
+    return y
+
+
+def im2col(x: list[Any], p: Params, *_: Any) -> Tensor:
+    """The rows of a column: channels, then the rows and the columns of the kernel."""
+    (top, bottom), (left, right) = p["pad_amount"]
+    image = nn.functional.pad(x[0].permute(0, 3, 1, 2), (left, right, top, bottom))
+    return nn.functional.unfold(image, p["kernel_size"], p.get("dilation", 1), 0, p["stride"])
+
+
+def softplus(t: Tensor, beta: float, threshold: float) -> Tensor:
+    return torch.where(t * beta > threshold, t, torch.log1p(torch.exp(beta * t)) / beta)
 
 
 # By the numbers of QnnOpDef.h.
@@ -121,11 +174,31 @@ def neuron(x: list[Any], p: Params, *_: Any) -> Tensor:
     if kind == 6:
         return torch.sigmoid(t)
     if kind == 7:
-        return torch.where(t * beta > p["threshold"], t, torch.log1p(torch.exp(beta * t)) / beta)
+        return softplus(t, beta, p["threshold"])
     assert kind == 8
     return torch.tanh(t)
 
 
+def unary(call: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    return lambda x, p, *_: call(x[0])
+
+
+UNARY: Mapping[str, Callable[..., Any]] = {
+    "ElementWiseAbs": unary(torch.abs),
+    "ElementWiseAsin": unary(torch.asin),
+    "ElementWiseAtan": unary(torch.atan),
+    "ElementWiseCeil": unary(torch.ceil),
+    "ElementWiseCos": unary(torch.cos),
+    "ElementWiseExp": unary(torch.exp),
+    "ElementWiseFloor": unary(torch.floor),
+    "ElementWiseLog": unary(torch.log),
+    "ElementWiseNeg": unary(torch.neg),
+    "ElementWiseRound": unary(torch.round),
+    "ElementWiseRsqrt": unary(torch.rsqrt),
+    "ElementWiseSign": unary(torch.sign),
+    "ElementWiseSin": unary(torch.sin),
+    "ElementWiseSquareRoot": unary(torch.sqrt),
+}
 OPS: Mapping[str, Callable[..., Any]] = {
     "Relu": lambda x, p, *_: torch.clamp(x[0], min=0),
     "ElementWiseNeuron": neuron,
@@ -139,6 +212,27 @@ OPS: Mapping[str, Callable[..., Any]] = {
     "Concat": lambda x, p, *_: torch.cat(x, p.get("axis", x[0].ndim - 1)),
     "Reshape": lambda x, p, graph, outputs: x[0].reshape(graph.tensors[outputs[0]].shape),
     "Transpose": lambda x, p, *_: x[0].permute(p["perm"]),
-    "ReduceMean": reduce_mean,
     "Split": split,
+    "Conv3d": conv3d,
+    "RmsNorm": rms_norm,
+    "CumulativeSum": cumulative_sum,
+    "ScatterElements": scatter_elements,
+    "GatherElements": lambda x, p, *_: torch.gather(x[0], p.get("axis", 0), x[1].long()),
+    "Im2Col": im2col,
+    "IsInf": lambda x, p, *_: x[0].abs() == torch.inf,
+    "IsNan": lambda x, p, *_: x[0] != x[0],
+    "LogSoftmax": lambda x, p, *_: torch.log_softmax(p.get("beta", 1.0) * x[0], p.get("axis", x[0].ndim - 1)),
+    "ExpandDims": lambda x, p, *_: x[0].unsqueeze(p["axis"]),
+    "Pack": lambda x, p, *_: torch.stack(x, p["axis"]),
+    "UnPack": lambda x, p, *_: [t.squeeze(p["axis"]) for t in x[0].split(1, p["axis"])],
+    "ReduceMax": reduced(lambda t, axis: t.amax(axis, keepdim=True)),
+    "ReduceMean": reduced(lambda t, axis: t.mean(axis, keepdim=True)),
+    "ReduceMin": reduced(lambda t, axis: t.amin(axis, keepdim=True)),
+    "ReduceProd": reduced(lambda t, axis: t.prod(axis, keepdim=True)),
+    "ReduceSum": reduced(lambda t, axis: t.sum(axis, keepdim=True)),
+    "ElementWiseAnd": lambda x, p, *_: x[0] & x[1],
+    "ElementWiseNot": lambda x, p, *_: ~x[0],
+    "ElementWiseSelect": lambda x, p, *_: torch.where(x[0], x[1], x[2]),
+    "ElementWiseSoftplus": lambda x, p, *_: softplus(x[0], p.get("beta", 1.0), p["threshold"]),
+    **UNARY,
 }
