@@ -38,7 +38,7 @@ def draft(
     like: str | None = None,
     package: str | None = None,
 ) -> Draft:
-    """The draft of ``op``: the one kept in specs/drafts, else a new one from the facts.
+    """The draft of ``op``: the one kept in specs/drafts, which may be the next version of a spec, else a new one.
 
     Targets, a similar op or a package ask for a new one.  Raises OpdbError: no facts about the op, an unknown
     ATen target, the spec exists.
@@ -46,13 +46,13 @@ def draft(
     from opdb.importers.draft import draft as write
 
     path = specs / "ops" / f"{op}.yaml"
+    kept = specs / "drafts" / path.name
+    if kept.is_file() and not torch_targets and like is None and package is None:
+        return Draft(op, path, kept.read_text(encoding="utf-8"), kept)
     if path.exists():
         raise OpdbError(
             f"{path}: the spec is there already; edit it, or delete it to have a new draft written"
         )
-    kept = specs / "drafts" / path.name
-    if kept.is_file() and not torch_targets and like is None and package is None:
-        return Draft(op, path, kept.read_text(encoding="utf-8"), kept)
     text = write(op, list(torch_targets) or None, _like(like, specs))
     if package is not None:
         text = text.replace(f"op: {op}\n", f"op: {op}\npackage: {package}\n", 1)
@@ -72,13 +72,26 @@ def _like(name: str | None, specs: Path) -> OpDef | None:
     return ops[name]
 
 
+def changes(new: Draft) -> str:
+    """What the draft changes in the spec that is there, as a unified diff; "" where there is none."""
+    if not new.path.exists():
+        return ""
+    before = new.path.read_text(encoding="utf-8").splitlines(keepends=True)
+    name = f"specs/ops/{new.path.name}"
+    return "".join(difflib.unified_diff(before, new.text.splitlines(keepends=True), name, name))
+
+
 def write(new: Draft, specs: Path) -> None:
-    """Writes the draft into the specs.  Raises SpecError if they cannot be read with it; then it is not there."""
+    """Writes the draft into the specs.  Raises SpecError if they cannot be read with it; then nothing has changed."""
+    before = new.path.read_bytes() if new.path.exists() else None
     write_atomically(new.path, new.text)
     try:
         read_catalog(specs)
     except BaseException:
-        new.path.unlink(missing_ok=True)
+        if before is None:
+            new.path.unlink(missing_ok=True)
+        else:
+            write_atomically(new.path, before)
         raise
     if new.kept is not None:
         new.kept.unlink(missing_ok=True)

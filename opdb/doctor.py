@@ -21,6 +21,7 @@ PARTS = (
         "qnn",
         "no real QNN libraries: no qnn-cpu and qnn-htp executors, no '--against vendor'",
     ),
+    ("lxml", "imports", "no 'opdb import xml' and 'opdb import docs'"),
     ("psycopg", "postgres", "no PostgreSQL database; SQLite works"),
 )
 

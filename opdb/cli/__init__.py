@@ -33,6 +33,7 @@ def _register() -> None:
         demo,
         executorch,
         generation,
+        importing,
         judging,
         libraries,
         package,
@@ -55,6 +56,7 @@ def _register() -> None:
         context,
         package,
         executorch,
+        importing,
         demo,
     ):
         module.add_to(app)

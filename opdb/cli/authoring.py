@@ -41,15 +41,13 @@ def add_op(
     root, folder = repository(), specs_folder(specs)
     new = authoring.draft(name, folder, torch or (), like, package)
     shown = new.path.relative_to(root) if new.path.is_relative_to(root) else new.path
-    print(new.text, end="")
+    print(authoring.changes(new) or new.text, end="")
     if not yes and not typer.confirm(f"\nwrite {shown}?"):
         print("nothing written")
         raise typer.Exit(1)
     authoring.write(new, folder)
     print(f"\nwrote     {shown} ({len(new.text.splitlines())} lines)")
-    open_points = [
-        line.removeprefix("# ") for line in new.text.splitlines() if line.startswith("# not expressed")
-    ]
+    open_points = [line.removeprefix("# ") for line in new.text.splitlines() if line.startswith("# not ")]
     open_points += [str(p) for p in lint(folder) if Path(p.path).stem == name]
 
     opened, catalog = synced(db, specs)

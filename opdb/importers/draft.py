@@ -14,20 +14,20 @@ from importlib.resources import files
 from typing import Any
 
 from opdb import reference, spec
-from opdb.compiled import CompiledOp, CompileError, Fault
+from opdb.compiled import CompiledOp, CompileError
 from opdb.compiler import compile_op
 from opdb.dtypes import DTYPES
 from opdb.errors import OpdbError
 from opdb.importers import aten, constraints, samples, slots, supplements, trial
 from opdb.importers.naming import names_of, snake
+from opdb.importers.settle import CONTEXT, settle
 from opdb.importers.symbolic import Condition
 from opdb.lang.printer import to_text
 from opdb.mapping import compile_mapping, unaccounted
 from opdb.model import OpDef
 
-#: The backends that a draft describes, the letter of their rules and what these may read besides.
+#: The backends that a draft describes, and the letter of their rules.
 BACKENDS = {"CPU": "P", "HTP": "H"}
-CONTEXT = {"HTP": {"arch": "u32"}}
 #: What a kernel that moves elements takes.
 WHOLE_BYTES = tuple(d.short for d in DTYPES if d.numpy is not None)
 #: How far a result may be from PyTorch's, by the class of the op's arithmetic.
@@ -43,15 +43,23 @@ TOLERANCES: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def draft(op_name: str, torch_targets: Sequence[str] | None = None, like: OpDef | None = None) -> str:
+def draft(
+    op_name: str,
+    torch_targets: Sequence[str] | None = None,
+    like: OpDef | None = None,
+    facts: reference.DocumentedOp | None = None,
+) -> str:
     """The YAML text of a spec of a documented op; comments at its end say what it does not express.
 
     ``torch_targets`` come first among the mappings; targets that are known to mean the same follow.  ``like``
     is the spec of a similar op: an op that no document knows gets its slots, parameters, rules and samples.
+    ``facts`` stand in for the bundled ones.
     Raises OpdbError for an op that is unknown and like nothing, and for an unknown ATen target.
     """
     words: list[str] = []
-    if op_name not in reference.documented_ops() and like is not None:
+    if facts is not None:
+        data = _documented(facts, words)
+    elif op_name not in reference.documented_ops() and like is not None:
         data = _alike(op_name, like, words)
     else:
         data = _documented(reference.documented_op(op_name), words)
@@ -63,6 +71,13 @@ def draft(op_name: str, torch_targets: Sequence[str] | None = None, like: OpDef 
         data["samples"] = [s for s in samples.samples(compiled.definition) if judge(s)]
     text = spec.dump(OpDef.model_validate(data))
     return text + "".join(f"# not expressed: {w}\n" for w in dict.fromkeys(words))
+
+
+def parts(op: reference.DocumentedOp) -> dict[str, Any]:
+    """The data of the spec that the facts make, without mappings, numbers and samples; it compiles."""
+    data = _documented(op, [])
+    _settle(data, [])
+    return data
 
 
 def _documented(op: reference.DocumentedOp, words: list[str]) -> dict[str, Any]:
@@ -117,14 +132,7 @@ def _numbered(letter: str, rules: Sequence[Condition]) -> dict[str, Any]:
 
 def _settle(data: dict[str, Any], words: list[str]) -> CompiledOp:
     """``data`` compiled, after taking out what the rule language refuses; rules in their final spelling."""
-    for _ in range(40):
-        try:
-            compiled = compile_op(OpDef.model_validate(data), CONTEXT)
-            break
-        except CompileError as error:
-            _take_out(data, error.faults[0], words)
-    else:
-        raise OpdbError(f"{data['op']}: the facts do not fit the spec format; write the spec by hand")
+    compiled = settle(data, words)
     data["let"] = {name: to_text(node) for name, node in compiled.lets}
     _spell(data["constraints"], {r.id: r for r in compiled.rules}, "C")
     for name, backend in data.get("backends", {}).items():
@@ -132,48 +140,6 @@ def _settle(data: dict[str, Any], words: list[str]) -> CompiledOp:
             backend["constraints"], {r.id: r for r in compiled.backend_rules[name]}, BACKENDS.get(name, "X")
         )
     return compile_op(OpDef.model_validate(data), CONTEXT)
-
-
-def _take_out(data: dict[str, Any], fault: Fault, words: list[str]) -> None:
-    """Removes the part that a fault names, and keeps what it said in words."""
-    at = fault.at
-    if at[0] == "backends" and at[2] == "constraints":
-        words.append(f"{at[1]}: {_said(data['backends'][at[1]]['constraints'].pop(at[3]))}")
-    elif at[0] == "backends":
-        data["backends"][at[1]]["dtypes"].pop(at[3])
-        words.append(f"{at[1]}: rows of {at[3]}: {fault.message}")
-    elif at[0] == "constraints":
-        words.append(_said(data["constraints"].pop(at[1])))
-    elif at[0] == "let":
-        words.append(f"{at[1]} = {data['let'].pop(at[1])}")
-    elif at[0] == "outputs":
-        old = data["outputs"][at[1]]
-        entry = dict(old) if isinstance(old, dict) else {"shape": old}
-        words.append(f"shape of {at[1]}: {entry['shape']}")
-        data["outputs"][at[1]] = {k: v for k, v in entry.items() if k not in ("count", "index")} | {
-            "shape": "any"
-        }
-    elif at[0] == "inputs":
-        old = data["inputs"][at[1]]
-        entry = dict(old) if isinstance(old, dict) else {"shape": old}
-        words.append(f"shape of {at[1]}: {entry.get('shape')}")
-        symbol = "".join(c for c in str(at[1]).title() if c.isalnum())
-        entry.pop("shape", None)
-        data["inputs"][at[1]] = entry if entry.get("optional") else entry | {"shape": [f"{symbol}..."]}
-    elif at[0] == "params":
-        old = data["params"][at[1]]
-        type_ = old["type"] if isinstance(old, dict) else old
-        words.append(f"default of {at[1]}: {type_.partition(' = ')[2]}")
-        data["params"][at[1]] = type_.partition(" = ")[0] + "?"
-    else:
-        raise OpdbError(f"{data['op']}: {'.'.join(map(str, at))}: {fault.message}")
-
-
-def _said(rule: Any) -> str:
-    if not isinstance(rule, dict):
-        return str(rule)
-    text = rule.get("require", rule.get("expect"))
-    return f"{text} when {rule['when']}" if rule.get("when") else str(text)
 
 
 def _spell(rules: dict[str, Any], compiled: dict[str, Any], letter: str) -> None:

@@ -136,7 +136,8 @@ def _output_shape(
         )
     if "shape[i]" in formulas:
         return _each(formulas["shape[i]"], names)
-    if t.facts.get("relation") == "shape(in[0]) with [axis] = sum(i, shape(in[i])[axis])":
+    summed = "shape(in[0]) with [axis] = sum(i, shape(in[i])[axis])"
+    if op.inputs and t.facts.get("relation") == summed:
         first = names.of(op.inputs[0].slot)
         return f"replace({first}[0].shape, axis, sum(x.shape[axis] for x in {first}))"
     if t.shape is not None and "..." not in t.shape and all("[" not in d or "_" in d for d in t.shape):

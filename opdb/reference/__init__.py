@@ -116,9 +116,14 @@ def documented_op(name: str) -> DocumentedOp:
     backends |= {
         b: _backend(b, name, t[name]) for b, t in _backends().items() if b != "provenance" and name in t
     }
+    return documented(name, raw, f"{origin['document']}@{origin['sdk']}#{name}", backends)
+
+
+def documented(name: str, raw: Facts, source: str, backends: Mapping[str, DocumentedBackend]) -> DocumentedOp:
+    """An op from facts in the form of the data files (qnn-2.25.0.json)."""
     return DocumentedOp(
         name,
-        f"{origin['document']}@{origin['sdk']}#{name}",
+        source,
         raw["since"],
         tuple(map(_tensor, raw.get("inputs", ()))),
         tuple(map(_param, raw.get("params", ()))),
