@@ -150,11 +150,13 @@ def view(op: CompiledOp) -> dict[str, Any]:
     backends = [_backend(op, name, texts) for name in op.definition.backends]
     infer = [_inference(i, texts) for i in op.inferences]
     used = needs(op, rule_nodes(all_rules(op)))
-    used_by_infer = needs(op, [n for i in op.inferences for n in (i.shape, *([i.count] if i.count else []))])
+    settled = len(infer) == len(op.outputs)  # else infer gives no shape at all
+    inferences = op.inferences if settled else ()
+    used_by_infer = needs(op, [n for i in inferences for n in (i.shape, *([i.count] if i.count else []))])
     texts.nodes += [renamed(node) for _, node in op.lets]
     texts.nodes += [renamed(b.value) for b in op.binds if not b.sure]
     texts.nodes += [renamed(p.default) for p in op.params if p.default is not None]
-    if len(infer) == len(op.outputs):
+    if settled:
         texts.extra |= {"inferred"} | ({"indices"} if any(i["count"] for i in infer) else set())
     checks = (
         {"Report", "Undecidable", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra

@@ -182,6 +182,18 @@ class Damages:
                 ]
             for what, t in changed:
                 yield what, replace(config, outputs=(*outputs[:i], t, *outputs[i + 1 :]))
+            if BY_SHORT[tensor.dtype].quantized:
+                yield from self._encoded_alike(config, tensor)
+
+    def _encoded_alike(self, config: OpConfig, output: TensorConfig) -> Iterator[tuple[str, OpConfig]]:
+        """Other encodings of all tensors of an output's type, as ops that only move data want them."""
+        for quant in _encodings(output):
+            try:
+                inputs = tuple(_like(t, output.dtype, quant) for t in config.inputs)
+                outputs = tuple(_like(t, output.dtype, quant) for t in config.outputs)
+            except IndexError:  # a tensor has no such axis
+                continue
+            yield f"encodings: {_shown(quant)}", replace(config, inputs=inputs, outputs=outputs)
 
     # -- parameters
 
@@ -255,13 +267,15 @@ def _resized(config: OpConfig, old: int, new: int) -> OpConfig:
 
 def _encodings(tensor: TensorConfig) -> Iterator[Quant]:
     """Symmetric and not; along each axis; of fewer bits; in blocks."""
-    plain = encoding(tensor.dtype)
+    plain, kind = encoding(tensor.dtype), BY_SHORT[tensor.dtype]
     assert plain is not None
     scale, middle = plain.scale[0], plain.offset[0]
     yield Quant("SCALE_OFFSET", (scale,), (middle,))
     yield Quant("SCALE_OFFSET", (scale,), (middle - 7,))
     yield Quant("SCALE_OFFSET", (3.5,), (middle,))
-    bits = min(4, BY_SHORT[tensor.dtype].bits)
+    yield Quant("SCALE_OFFSET", (2.0**-kind.bits,), (0,))  # [0, 1) of an unsigned type
+    yield Quant("SCALE_OFFSET", (2.0 ** (1 - kind.bits),), (middle,))  # [-1, 1)
+    bits = min(4, kind.bits)
     yield Quant("BW_SCALE_OFFSET", (scale,), (middle,), bits=bits)
     for axis, size in enumerate(tensor.shape):
         for offset in (middle, middle - 7):
@@ -269,6 +283,16 @@ def _encodings(tensor: TensorConfig) -> Iterator[Quant]:
         yield Quant("BW_AXIS_SCALE_OFFSET", (scale,) * size, (middle,) * size, axis, bits)
         yield Quant("BLOCKWISE_EXPANSION", (scale,) * size, (middle,) * size, axis)
     yield Quant("BLOCK", (scale,), (middle,), block_size=tensor.shape or (1,))
+
+
+def _like(tensor: TensorConfig, dtype: str, quant: Quant) -> TensorConfig:
+    """The tensor with this encoding, if it has the type; along an axis there is a scale for each index."""
+    if tensor.dtype != dtype or tensor.type == ABSENT:
+        return tensor
+    if quant.axis is not None:
+        n = tensor.shape[quant.axis]
+        quant = replace(quant, scale=quant.scale[:1] * n, offset=quant.offset[:1] * n)
+    return replace(tensor, quant=quant)
 
 
 def _shown(quant: Quant) -> str:

@@ -32,7 +32,7 @@ KINDS = {"encoding": "attribute", "static": "attribute", "symmetric": "attribute
 
 
 #: Damages to several things at once.
-COMMON = frozenset({"size", "rank", "types"})
+COMMON = frozenset({"size", "rank", "types", "encodings"})
 
 
 @dataclass(frozen=True)

@@ -68,13 +68,11 @@ print(sorted(set(sys.modules) & {heavy!r}), file=sys.stderr)
 
 def test_init_then_query(loaded: Run) -> None:
     rows = json.loads(loaded("query", "ops", "--json").stdout)
-    assert [r["op"] for r in rows][:2] == ["Concat", "Conv2d"]
-    assert len(rows) == len(list((ROOT / "specs" / "ops").glob("*.yaml")))
+    names = sorted(path.stem for path in (ROOT / "specs" / "ops").glob("*.yaml"))
+    assert [r["op"] for r in rows] == names
     assert {r["package"] for r in rows} == {"qti.aisw", "OpdbCustom"}
-    assert loaded("query", "ops", "--format", "csv", "--columns", "op").stdout.splitlines()[:2] == [
-        "op",
-        "Concat",
-    ]
+    csv = loaded("query", "ops", "--format", "csv", "--columns", "op").stdout
+    assert csv.splitlines() == ["op", *names]
     assert loaded("query", "ops", "--format", "md").stdout.startswith("| op | ")
     assert loaded("query", "ops", "--format", "html").stdout.startswith("<!doctype html>")
 

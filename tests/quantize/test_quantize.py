@@ -77,10 +77,15 @@ def test_types_and_encodings_on_htp() -> None:
 
 
 def test_types_and_encodings_on_cpu() -> None:
-    made = quantize(perceptron(), CALIBRATION, target=CPU)
-    assert types(made)["w"] == "uq8"  # its row has no other
-    quant = made.tensors["w"].quant
-    assert quant is not None and quant.encoding == "SCALE_OFFSET" and quant.offset == (-128,)
+    """One scale for all of a weight: of scales along an axis this library takes the first."""
+    for wanted, offset in (("sq8", 0), ("uq8", -128)):
+        made = quantize(perceptron(), CALIBRATION, target=CPU, weights=wanted)
+        assert types(made) == dict.fromkeys("xhrzsy", "uq8") | {"w": wanted, "v": wanted, "b": "sq32"}
+        quant = made.tensors["w"].quant
+        assert quant is not None and quant.encoding == "SCALE_OFFSET" and quant.offset == (offset,)
+        assert quant.scale == pytest.approx((np.abs(WEIGHT).max() / 127,), rel=1e-6)
+    before = quantize(perceptron(), CALIBRATION, target=Target("CPU", sdk="2.25"))
+    assert types(before)["w"] == "uq8"  # the documents of 2.25 have no other
 
 
 @pytest.mark.vendor
@@ -89,6 +94,7 @@ def test_types_and_encodings_on_cpu() -> None:
     ("target", "options", "bound"),
     [
         (CPU, {}, 0.03),
+        (CPU, {"weights": "uq8"}, 0.03),
         (HTP, {}, 0.03),
         (HTP, {"activations": "uq16"}, 0.01),
         (HTP, {"activations": "uq16", "weights": "sq16"}, 0.005),
