@@ -183,10 +183,9 @@ class _Compiler(ShapeRules):
                     if slot not in row:
                         self.fault(at, f"the row has no cell for '{slot}'")
                 cells = {s: tuple(row.get(s, ())) for s in self.op.slots}
+                ends = (origin.since or part.since, origin.until or part.until)
                 source = origin.source or part.source
-                rows.append(
-                    TypeRow(f"{backend}.{config}.{number}", cells, origin.since, origin.until, source)
-                )
+                rows.append(TypeRow(f"{backend}.{config}.{number}", cells, *ends, source))
         return tuple(rows)
 
     def _unchecked(

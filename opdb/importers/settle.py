@@ -10,7 +10,7 @@ from opdb.errors import OpdbError
 from opdb.model import OpDef
 
 #: What the rules of a backend may read besides the op.
-CONTEXT = {"HTP": {"arch": "u32"}}
+CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}
 
 
 def settle(data: dict[str, Any], words: list[str]) -> CompiledOp:

@@ -24,7 +24,7 @@ from opdb.lang.nodes import FLOAT, INT, INTS, Node, children
 from opdb.reference import DocumentedOp, DocumentedParam, DocumentedTensor
 
 FOLDER = Path(opdb.specs.__file__).parent
-CONTEXT = {"HTP": {"arch": "u32"}}
+CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}
 BACKENDS = ("CPU", "HTP")  # the specs have no rules of GPU, DSP, LPAI and HTA yet
 
 #: op -> fact -> why the catalogue does not have it.
@@ -41,6 +41,11 @@ NOT_FOUND: dict[str, dict[str, str]] = {
         "the op": "An op with graphs for parameters and no outputs; a definition has at least one output."
     },
     "L2Norm": {"axes: default {'fill': 0}": "The document does not say how many zeros."},
+    "MultiClassNms": {
+        "CPU: int8: in[0] uq8, in[1] uq8, out[0] uq8, out[1] uq8, in[2..m] uq8, out[2] uq8, out[3] uq8, out[4..M] uq8": (
+            "The document contradicts itself: classes are INT_32 and their number UINT_32 in the op definition."
+        ),
+    },
     "NonMaxSuppression": {
         "max_boxes_selected: clamped to num_boxes": "Tells what is done with a larger number."
     },

@@ -24,7 +24,7 @@ FOURTEEN = [
 DEFINITIONS = [
     p for kind in ("ops", "bases", "decompositions") for p in sorted((FOLDER / kind).glob("*.yaml"))
 ]
-CONTEXT = {"HTP": {"arch": "u32"}}
+CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}
 
 
 @cache
