@@ -25,22 +25,32 @@ def data_folder() -> Path:
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Writes to a temporary name beside ``path``, flushes to disk, renames.  Raises OpdbError; then nothing changed."""
     data = content.encode() if isinstance(content, str) else content
+    with written_atomically(path) as name, open(name, "wb") as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def written_atomically(path: Path) -> Iterator[str]:
+    """A temporary name beside ``path`` to write to; at the end flushed to disk and renamed, removed if anything fails.
+
+    Raises OpdbError where it cannot be written; then nothing changed.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
         raise OpdbError(f"{path}: cannot write: {error.strerror}") from None
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield name
+        os.fsync(handle)
         os.chmod(name, 0o644)
         os.replace(name, path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
         raise OpdbError(f"{path}: cannot write: {error.strerror}") from None
+    finally:
+        os.close(handle)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as js
 import os
 import sys
 from pathlib import Path
@@ -134,3 +135,44 @@ def restore(
         raise OpdbError(f"{file}: cannot read: {error}") from None
     count = store(db).restore(text.splitlines(), str(file))
     print(f"{store(db).name}: {count} records restored")
+
+
+@db_app.command()
+def datasette(
+    db: Db = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else standard output.")] = None,
+) -> None:
+    """Write Datasette's metadata: the views with their columns, for reading only."""
+    from opdb.errors import OpdbError
+    from opdb.files import write_atomically
+    from opdb.query.datasette import datasette as describe
+
+    opened = store(db)
+    if not opened.database.sqlite:
+        raise OpdbError(f"{opened.name}: Datasette reads SQLite files; name one with --db or OPDB_URL")
+    with opened.reading():  # its tables are those of this version
+        document = describe(Path(opened.name))
+    if output is None:
+        print_json(document)
+        return
+    write_atomically(output, js.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    limits = (
+        "--setting sql_time_limit_ms 20000 --setting suggest_facets off"  # some views count every measurement
+    )
+    print(f"{output}: read with: datasette --immutable {opened.name} -m {output} {limits}")
+
+
+@db_app.command()
+def views(
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else standard output.")] = None,
+) -> None:
+    """Write the SQL views and the meaning of each column, as Markdown."""
+    from opdb.files import write_atomically
+    from opdb.query.view_docs import markdown
+
+    text = "".join(f"{line}\n" for line in markdown())
+    if output is None:
+        print(text, end="")
+        return
+    write_atomically(output, text)
+    print(f"{output}: {len(text)} bytes")

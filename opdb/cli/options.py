@@ -19,6 +19,7 @@ class Format(StrEnum):
     csv = "csv"
     md = "md"
     html = "html"
+    parquet = "parquet"
 
 
 Db = Annotated[

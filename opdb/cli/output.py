@@ -1,4 +1,4 @@
-"""Rows and documents -> text on standard output."""
+"""Rows and documents -> text on standard output, or a file."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ import html
 import io
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from opdb.cli.options import Format
+from opdb.errors import OpdbError
+
+Rows = Iterable[Mapping[str, Any]]
+#: The colours of cells that begin with these words.
+_COLOURS = {"yes": "#d9f2d9", "no": "#f8d7da", "crashed": "#f1aeb5", "hung": "#f1aeb5", "declared": "#fff3cd"}
 
 
 def print_json(document: Any) -> None:
@@ -37,62 +43,137 @@ def cell(value: Any) -> str:
 
 
 def print_rows(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], format_: Format, title: str = ""
+    rows: Rows,
+    columns: Sequence[str],
+    format_: Format,
+    title: str = "",
+    output: Path | None = None,
+    types: Mapping[str, str] | None = None,
 ) -> None:
-    """Rows as a table (columns without any value are left out), CSV, Markdown, HTML or JSON."""
-    if format_ is Format.json:
-        print_json(list(rows))
-    elif format_ is Format.csv:
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([cell(row[c]) for c in columns] for row in rows)
-        print(out.getvalue(), end="")
-    elif format_ is Format.md:
-        print(_markdown(rows, columns))
-    elif format_ is Format.html:
-        print(_html(rows, columns, title))
+    """Rows as a table (columns without any value are left out), CSV, Markdown, HTML or JSON, as they come.
+
+    ``output`` is a file, which Parquet needs; ``types`` are those of its columns, text where nothing is said.
+    """
+    if format_ is Format.parquet:
+        from opdb.cli.parquet import write_parquet
+
+        if output is None:
+            raise OpdbError("--format parquet writes a file; name it with --output")
+        count = write_parquet(output, rows, columns, types or {})
+        print(f"{output}: {count} rows", file=sys.stderr)
+    elif format_ is Format.table and output is None:
+        _table(list(rows), columns)
+    elif output is None:
+        for line in _lines(rows, columns, format_, title):
+            print(line)
     else:
-        _table(rows, columns)
+        from opdb.files import written_atomically
+
+        with written_atomically(output) as name, open(name, "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in _lines(rows, columns, format_, title))
 
 
-def _markdown(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += [
-        "| " + " | ".join(cell(r[c]).replace("|", "\\|").replace("\n", " ") for c in columns) + " |"
-        for r in rows
-    ]
-    return "\n".join(lines)
+def _lines(rows: Rows, columns: Sequence[str], format_: Format, title: str) -> Iterator[str]:
+    if format_ is Format.json:
+        return _json(rows)
+    if format_ is Format.csv:
+        return _csv(rows, columns)
+    if format_ is Format.md:
+        return _markdown(rows, columns)
+    if format_ is Format.html:
+        return _html(rows, columns, title)
+    return _plain(list(rows), columns)
 
 
-def _html(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str) -> str:
-    def tr(cells: Iterable[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+def _json(rows: Rows) -> Iterator[str]:
+    """An array, as ``json.dumps(..., indent=2)`` writes it."""
+    before = "["
+    for row in rows:
+        if before != "[":
+            yield f"{before},"
+        else:
+            yield before
+        text = json.dumps(row, indent=2, ensure_ascii=False, default=str)
+        before = "\n".join(f"  {line}" for line in text.splitlines())
+    yield "[]" if before == "[" else f"{before}\n]"
 
-    head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-    rules = "td,th{border:1px solid #ccc;padding:2px 6px;text-align:left}"
-    style = f"<style>body{{font:14px sans-serif}}table{{border-collapse:collapse}}{rules}</style>"
-    body = "\n".join(tr((cell(r[c]) for c in columns), "td") for r in rows)
-    return (
-        f"{head}{style}\n<h1>{html.escape(title)}</h1>\n<table>\n{tr(columns, 'th')}\n{body}\n</table></html>"
+
+def _csv(rows: Rows, columns: Sequence[str]) -> Iterator[str]:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="")
+    for values in _chain(columns, rows):
+        out.seek(0)
+        out.truncate()
+        writer.writerow(values)
+        yield out.getvalue()
+
+
+def _chain(columns: Sequence[str], rows: Rows) -> Iterator[list[str]]:
+    yield list(columns)
+    for row in rows:
+        yield [cell(row[c]) for c in columns]
+
+
+def _markdown(rows: Rows, columns: Sequence[str]) -> Iterator[str]:
+    yield "| " + " | ".join(columns) + " |"
+    yield "|" + "---|" * len(columns)
+    for r in rows:
+        yield "| " + " | ".join(cell(r[c]).replace("|", "\\|").replace("\n", " ") for c in columns) + " |"
+
+
+def _html(rows: Rows, columns: Sequence[str], title: str) -> Iterator[str]:
+    """A page without scripts: the head and the first column stay in sight, statuses have colours."""
+    safe = html.escape(title)
+    colours = "".join(f".{word}{{background:{colour}}}" for word, colour in _COLOURS.items())
+    yield f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{safe}</title>'
+    yield (
+        "<style>body{font:14px sans-serif}table{border-collapse:collapse}"
+        "td,th{border:1px solid #ccc;padding:2px 6px;text-align:left;vertical-align:top}"
+        "thead th{position:sticky;top:0;background:#eee}td:first-child{position:sticky;left:0;background:#fff}"
+        f"{colours}</style>"
     )
+    heads = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
+    yield f"<h1>{safe}</h1>\n<table>\n<thead><tr>{heads}</tr></thead><tbody>"
+    for r in rows:
+        yield "<tr>" + "".join(_td(cell(r[c])) for c in columns) + "</tr>"
+    yield "</tbody></table></html>"
+
+
+def _td(text: str) -> str:
+    """The worst word of a cell gives its colour."""
+    words = {part.partition(":")[0] for part in text.split("; ")}
+    found = next((w for w in ("crashed", "hung", "no", "yes", "declared") if w in words), None)
+    kind = f' class="{found}"' if found else ""
+    return f"<td{kind}>{html.escape(text)}</td>"
+
+
+def _shown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str]:
+    return [c for c in columns if any(cell(r[c]) for r in rows)] or list(columns)
+
+
+def _plain(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[str]:
+    shown = _shown(rows, columns)
+    texts = [[cell(r[c]) for c in shown] for r in rows]
+    widths = [
+        max(len(c), *(min(len(t[i]), 60) for t in texts)) if texts else len(c) for i, c in enumerate(shown)
+    ]
+    for line in [list(shown), ["-" * w for w in widths], *texts]:
+        yield "  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip()
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    shown = [c for c in columns if any(cell(r[c]) for r in rows)] or list(columns)
     if not rows:
         print("no rows", file=sys.stderr)
         return
     if not sys.stdout.isatty():
-        texts = [[cell(r[c]) for c in shown] for r in rows]
-        widths = [max(len(c), *(min(len(t[i]), 60) for t in texts)) for i, c in enumerate(shown)]
-        for line in [list(shown), ["-" * w for w in widths], *texts]:
-            print("  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip())
+        for line in _plain(rows, columns):
+            print(line)
         return
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
+    shown = _shown(rows, columns)
     for column in shown:
         table.add_column(column, overflow="fold")
     for row in rows:

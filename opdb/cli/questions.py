@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from opdb.cli.options import Backend, Db, Format, Json, Op, Sdk, Soc, known_op, store
+from opdb.cli.options import Backend, Db, Format, Json, Op, Ops, Sdk, Soc, known_op, store
 from opdb.cli.output import print_json, print_rows
+from opdb.errors import OpdbError
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,44 +29,72 @@ def query(
             " coverage."
         ),
     ],
-    op: Op = None,
-    backend: Backend = None,
-    soc: Soc = None,
-    sdk: Sdk = None,
-    dtype: Annotated[str | None, typer.Option("--dtype", help="Data type, ex) uq8.")] = None,
-    torch_op: Annotated[str | None, typer.Option("--torch-op", help="ATen target, ex) aten.relu.")] = None,
+    op: Ops = None,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option("--backend", metavar="NAME", help="QNN backend, ex) HTP; may be repeated."),
+    ] = None,
+    soc: Annotated[
+        list[str] | None, typer.Option("--soc", metavar="NAME", help="SoC, ex) SM8650; may be repeated.")
+    ] = None,
+    sdk: Annotated[
+        list[str] | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, ex) 2.47; may be repeated.")
+    ] = None,
+    dtype: Annotated[
+        list[str] | None, typer.Option("--dtype", help="Data type in any slot, ex) uq8; may be repeated.")
+    ] = None,
+    torch_op: Annotated[
+        list[str] | None, typer.Option("--torch-op", help="ATen target, ex) aten.relu; may be repeated.")
+    ] = None,
     where: Annotated[
         str | None, typer.Option("--where", help="Condition over the columns, ex) \"validates <> 'yes'\".")
     ] = None,
     disagree: Annotated[
         bool, typer.Option("--disagree", help="Of evidence: where a library and our rules disagree.")
     ] = False,
+    pivot: Annotated[
+        bool, typer.Option("--pivot", help="Of support: an op to a line, a backend, SoC and SDK to a column.")
+    ] = False,
     columns: Annotated[
         str | None, typer.Option("--columns", help="Only these columns, separated by commas.")
     ] = None,
-    format_: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.table,
+    format_: Annotated[Format, typer.Option("--format", help="How to write the rows.")] = Format.table,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File; else standard output.  Parquet needs one.")
+    ] = None,
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Ask the catalogue; every question has documented columns."""
-    from opdb.errors import OpdbError
-    from opdb.query import QUESTIONS, Filters, ask
+    """Ask the catalogue; every question has documented columns (docs/sql-views.md)."""
+    from opdb.query import QUESTIONS, Filters, stream
+    from opdb.schema.views import ABOUT
 
+    asked = (op, backend, soc, sdk, dtype, torch_op)
     filters = Filters(op, backend, soc, sdk, dtype, torch_op, disagree or None)
-    rows = ask(store(db), question, filters, where)
+    rows: Iterable[dict[str, Any]] = stream(store(db), question, filters, where)
     chosen = list(QUESTIONS[question].columns)
+    types = {c.name: c.type for c in ABOUT[QUESTIONS[question].view].columns}
+    if pivot:
+        from opdb.query.pivot import pivot as turned
+
+        if question != "support":
+            raise OpdbError(f"--pivot turns 'support' into a table of ops and targets, not '{question}'")
+        rows, chosen = turned(rows, by_soc=bool(soc))
     if disagree and not json and columns is None:
         columns = "op,backend,soc,sdk,ours,validates,rules,reasons,detail,config"
     if columns:
-        wanted = [c.strip() for c in columns.split(",")]
-        unknown = [c for c in wanted if c not in chosen]
-        if unknown:
-            raise OpdbError(
-                f"--columns: '{question}' has no column '{unknown[0]}'; known: {', '.join(chosen)}"
-            )
-        chosen = wanted
-        rows = [{c: r[c] for c in chosen} for r in rows]
-    print_rows(rows, chosen, Format.json if json else format_, question)
+        chosen = _chosen(columns, chosen, question)
+        rows = ({c: row[c] for c in chosen} for row in rows)
+    title = " ".join([question, *(v for values in asked for v in values or ()), where or ""]).strip()
+    print_rows(rows, chosen, Format.json if json else format_, title, output, types)
+
+
+def _chosen(columns: str, known: Sequence[str], question: str) -> list[str]:
+    wanted = [c.strip() for c in columns.split(",")]
+    for c in wanted:
+        if c not in known:
+            raise OpdbError(f"--columns: '{question}' has no column '{c}'; known: {', '.join(known)}")
+    return wanted
 
 
 def diff(
@@ -87,7 +118,6 @@ def diff(
     db: Db = None,
 ) -> None:
     """Say what changes from A to B: ops, type rows, rules in force, measured verdicts."""
-    from opdb.errors import OpdbError
     from opdb.query.diff import COLUMNS, FAILURES, failing, side
     from opdb.query.diff import diff as compare
 
@@ -95,6 +125,8 @@ def diff(
         if what not in FAILURES:
             raise OpdbError(f"--fail-on {what}: one of {', '.join(FAILURES)}")
     sides = [side(text, backend and backend.upper(), soc and soc.upper(), sdk) for text in (a, b)]
+    if format_ is Format.parquet:
+        raise OpdbError("diff writes no Parquet; choose table, json, csv, md or html")
     rows = compare(store(db), sides[0], sides[1], op)
     print_rows(rows, COLUMNS, Format.json if json else format_, f"{sides[0]} -> {sides[1]}")
     if failing(rows, fail_on or ()):
@@ -128,7 +160,6 @@ def explain(
     db: Db = None,
 ) -> None:
     """Explain one rule: what it asks in words, why, where it comes from, what breaks it."""
-    from opdb.errors import OpdbError
 
     if functions:
         _print_functions()

@@ -8,17 +8,18 @@ Nothing here imports pydantic or the YAML library: a query reads SQL and starts 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from opdb.errors import OpdbError
 from opdb.query import definitions, measured
-from opdb.query.rows import Filters, Row, View
-from opdb.query.where import parse_where
+from opdb.query.rows import Filters, Row, View, typed
+from opdb.query.where import Condition, condition
 from opdb.schema import STATUS_COLUMNS
+from opdb.schema.views import ABOUT
 from opdb.store import Store
 
-__all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask"]
+__all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask", "stream"]
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,17 @@ class Question:
     name: str
     about: str
     columns: tuple[str, ...]
-    answer: Callable[[View], list[Row]]
+    answer: Callable[[View], Iterable[Row]]
     filters: tuple[str, ...]
+
+    @property
+    def view(self) -> str:
+        """The SQL view with the same rows."""
+        return f"v_{self.name}"
 
 
 def _question(
-    name: str, about: str, columns: str, answer: Callable[[View], list[Row]], filters: str
+    name: str, about: str, columns: str, answer: Callable[[View], Iterable[Row]], filters: str
 ) -> Question:
     return Question(name, about, tuple(columns.split()), answer, tuple(filters.split()))
 
@@ -136,25 +142,43 @@ def ask(store: Store, question: str, filters: Filters | None = None, where: str 
     Raises OpdbError for an unknown question, op, backend, SoC or dtype, a filter that the question does not
     heed, or a ``where`` that cannot be read.
     """
+    return list(stream(store, question, filters, where))
+
+
+def stream(
+    store: Store, question: str, filters: Filters | None = None, where: str | None = None
+) -> Iterator[Row]:
+    """The same rows one by one: millions of measurements need no memory.  Raises as ``ask``, at once."""
+    asked = _checked(question, filters or Filters())
+    columns = {c.name: typed(c) for c in ABOUT[asked.view].columns}
+    return _answers(store, asked, filters or Filters(), condition(where, columns) if where else None)
+
+
+def _answers(store: Store, asked: Question, filters: Filters, keep: Condition | None) -> Iterator[Row]:
+    narrowed = {} if keep is None or keep.sql is None else {asked.view: keep.sql}
+    with store.reading() as connection:
+        for row in asked.answer(View(connection, filters, narrowed)):
+            if keep is None or keep.keeps(row):
+                yield {c: row[c] for c in asked.columns}
+
+
+def _checked(question: str, filters: Filters) -> Question:
     asked = QUESTIONS.get(question)
     if asked is None:
         close = difflib.get_close_matches(question, QUESTIONS, 1)
         hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(QUESTIONS)}"
         raise OpdbError(f"no question '{question}'; {hint}")
-    filters = filters or Filters()
     for name, value in vars(filters).items():
-        if value is not None and name not in asked.filters:
+        if value not in (None, ()) and name not in asked.filters:
             known = ", ".join(f"--{f.replace('_', '-')}" for f in asked.filters)
             raise OpdbError(
                 f"'{question}' cannot be filtered by --{name.replace('_', '-')}; it takes {known}"
             )
-    keep = parse_where(where, asked.columns) if where else None
-    with store.reading() as connection:
-        rows = asked.answer(View(connection, filters))
-    return [row for row in rows if keep is None or keep(row)]
+    return asked
 
 
 def agreement_of(store: Store, runs: Collection[int]) -> list[Row]:
     """The rows of the question "agreement" for single probe runs, in their order."""
     with store.reading() as connection:
-        return measured.agreement_of_runs(View(connection, Filters()), runs)
+        found = measured.agreement_of_runs(View(connection, Filters()), runs)
+    return [{c: row[c] for c in QUESTIONS["agreement"].columns} for row in found]

@@ -120,11 +120,12 @@ class _Definitions:
         every = [r for r in type_rows(view) if s.backend in (None, r["backend"])]
         self.rows = [r for r in every if s.sdk is None or declared(r["since"], r["until"], s.sdk)]
         backends = view.parts(t.op_backend)
+        sources = {r.id: r.text for r in view.all(select(t.source))}
         for op in view.ops.values():
             for r in view.merged(op, backends, "backend_id"):
                 name = view.backends[r.backend_id].name
                 if s.backend in (None, name) and (s.sdk is None or declared(r.since, r.until, s.sdk)):
-                    self.places[op.name, name] = view.sources.get(r.source_id)
+                    self.places[op.name, name] = sources.get(r.source_id)
         for place in {(r["op"], r["backend"]) for r in every} - {(r["op"], r["backend"]) for r in self.rows}:
             self.places.pop(place, None)  # it has type rows, and none of them in this SDK
         every = rules(view)
@@ -140,7 +141,7 @@ class _Definitions:
                 if op == r["op"]:
                     e = entries.get(backend)
                     free = e is not None and (
-                        self.side.sdk is None or declared(e.since, e.until, self.side.sdk)
+                        self.side.sdk is None or declared(e["since"], e["until"], self.side.sdk)
                     )
                     out.append({**r, "backend": backend, "strength": "expect" if free else r["strength"]})
         return out
@@ -377,14 +378,20 @@ def _measured(view: View, s: Side) -> dict[_Asked, dict[str, tuple[str, str, str
         .order_by(result.c.id)
     )
     found: dict[_Asked, dict[str, tuple[str, str, str]]] = defaultdict(dict)
-    for query, op, backend, soc in (
-        (probes, probe.c.op, probe.c.backend, probe.c.soc),
-        (results, case.c.op, executor.c.backend, result.c.soc),
+    known = view.connection.execute(select(t.library.c.sdk).distinct()).scalars().all()
+    sdks = [k for k in known if s.sdk is not None and same_sdk(s.sdk, k)] + [s.sdk or ""]
+    for query, op, backend, soc, sdk in (
+        (probes, probe.c.op, probe.c.backend, probe.c.soc, probe.c.sdk),
+        (results, case.c.op, executor.c.backend, result.c.soc, t.library.c.sdk),
     ):
-        wanted = ((op, view.filters.op), (backend, s.backend), (soc, s.soc))
-        for r in view.all(query.where(*(column == value for column, value in wanted if value is not None))):
-            if s.sdk is not None and not same_sdk(s.sdk, r.sdk):
-                continue
+        wanted = [
+            column == value for column, value in ((backend, s.backend), (soc, s.soc)) if value is not None
+        ]
+        if ops := view.filters.many("op"):
+            wanted.append(op.in_(ops))
+        if s.sdk is not None:
+            wanted.append(sdk.in_(sdks))
+        for r in view.connection.execute(query.where(*wanted), execution_options={"yield_per": 5000}):
             key = (r.op, "" if s.backend else r.backend, "" if s.soc else r.soc, _canonical(r.config))
             for status in _STATUSES:
                 value = getattr(r, status, "unknown")

@@ -76,7 +76,7 @@ class Ports:
             exempt = unchecked(whole)
             for r in rules(whole):
                 free = exempt.get((r["op"], r["rule"]), {}).get(backend)
-                if free is not None and declared(free.since, free.until, sdk):
+                if free is not None and declared(free["since"], free["until"], sdk):
                     continue
                 asked = (
                     r["kind"] == "written" and r["strength"] == "require" and r["backend"] in (None, backend)

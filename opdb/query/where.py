@@ -5,14 +5,23 @@
 Comparisons = <> != < <= > >=, ``in (...)``, ``like`` (% and _, capitals do not matter), ``is null``, with
 ``and``, ``or``, ``not`` and parentheses.  Strings are in single quotes.  As in SQL, what compares with an
 absent value is neither true nor false.
+
+The text is parsed, never passed on.  What every database decides as Python does (a column that equals a value of
+its type, or is one of some, or absent) becomes an SQLAlchemy expression with bound values beside it, by which the
+database leaves out rows before Python looks at the rest.
 """
 
 from __future__ import annotations
 
 import difflib
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from sqlalchemy import ColumnElement, and_, not_, or_
+from sqlalchemy.types import BigInteger, Boolean, Double, Text
 
 from opdb.errors import OpdbError
 
@@ -20,6 +29,26 @@ Row = Mapping[str, Any]
 #: True, False, or None where an absent value leaves it open.
 Predicate = Callable[[Row], bool | None]
 Value = Callable[[Row], Any]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A test of rows; ``sql``, if any, is true of every row that passes.  ``exact``: of no other, nor open else."""
+
+    test: Predicate
+    sql: ColumnElement[bool] | None = None
+    exact: bool = False
+
+    def keeps(self, row: Row) -> bool:
+        return self.test(row) is True
+
+
+@dataclass(frozen=True)
+class _Operand:
+    value: Value
+    column: ColumnElement[Any] | None = None  # of a column that SQL knows
+    literal: Any = None
+
 
 MAX_LENGTH = 2000
 MAX_NESTING = 50
@@ -36,22 +65,31 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     ">": lambda a, b: bool(a > b),
     ">=": lambda a, b: bool(a >= b),
 }
+_SQL_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, "<>": operator.ne, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 _WORDS = ("and", "or", "not", "in", "like", "is", "null", "true", "false")
 
 
 def parse_where(text: str, columns: Sequence[str]) -> Callable[[Row], bool]:
     """A test of rows.  Raises OpdbError with the place for anything but such an expression."""
+    return condition(text, dict.fromkeys(columns)).keeps
+
+
+def condition(text: str, columns: Mapping[str, ColumnElement[Any] | None]) -> Condition:
+    """A test of rows with these columns, and what SQL can say of it.  Raises OpdbError as ``parse_where``."""
     if len(text) > MAX_LENGTH:
         raise OpdbError(f"--where: longer than {MAX_LENGTH} characters")
     parser = _Parser(text, columns)
-    predicate = parser.disjunction(0)
+    found = parser.disjunction(0)
     if parser.kind != "end":
         raise parser.error("'and', 'or' or the end")
-    return lambda row: predicate(row) is True
+    return found
 
 
 class _Parser:
-    def __init__(self, text: str, columns: Sequence[str]) -> None:
+    def __init__(self, text: str, columns: Mapping[str, ColumnElement[Any] | None]) -> None:
         self.text, self.columns = text, columns
         self.end = 0
         self.advance()
@@ -87,21 +125,21 @@ class _Parser:
         if not self.take(token):
             raise self.error(f"'{token}'")
 
-    def disjunction(self, depth: int) -> Predicate:
+    def disjunction(self, depth: int) -> Condition:
         if depth > MAX_NESTING:
             raise OpdbError(f"--where: nested deeper than {MAX_NESTING} levels")
         parts = [self.conjunction(depth)]
         while self.take("or"):
             parts.append(self.conjunction(depth))
-        return parts[0] if len(parts) == 1 else lambda row: _any([p(row) for p in parts])
+        return parts[0] if len(parts) == 1 else _either(parts)
 
-    def conjunction(self, depth: int) -> Predicate:
+    def conjunction(self, depth: int) -> Condition:
         parts = [self.negation(depth)]
         while self.take("and"):
             parts.append(self.negation(depth))
-        return parts[0] if len(parts) == 1 else lambda row: _not(_any([_not(p(row)) for p in parts]))
+        return parts[0] if len(parts) == 1 else _both(parts)
 
-    def negation(self, depth: int) -> Predicate:
+    def negation(self, depth: int) -> Condition:
         denied = False
         while self.take("not"):
             denied = not denied
@@ -110,29 +148,32 @@ class _Parser:
             self.need(")")
         else:
             inner = self.comparison()
-        return (lambda row: _not(inner(row))) if denied else inner
+        return _denied(inner) if denied else inner
 
-    def comparison(self) -> Predicate:
+    def comparison(self) -> Condition:
         left = self.operand()
         if self.take("is"):
             denied = self.take("not")
             self.need("null")
-            return lambda row: (left(row) is None) is not denied
+            sql = (
+                None if left.column is None else left.column.is_not(None) if denied else left.column.is_(None)
+            )
+            return Condition(lambda row: (left.value(row) is None) is not denied, sql, sql is not None)
         denied = self.take("not")
         if self.take("in"):
             inner = _is_in(left, self.choices())
         elif self.take("like"):
-            inner = _is_like(left, self.operand())
+            pattern = self.operand()
+            inner = Condition(lambda row: _like(left.value(row), pattern.value(row)))
         elif not denied and self.kind == "sign" and self.token in _SIGNS:
             sign = self.token
             self.advance()
-            right = self.operand()
-            return lambda row: _compare(sign, left(row), right(row))
+            return _compared(sign, left, self.operand())
         else:
             raise self.error("'in' or 'like'" if denied else "a comparison")
-        return (lambda row: _not(inner(row))) if denied else inner
+        return _denied(inner) if denied else inner
 
-    def choices(self) -> list[Value]:
+    def choices(self) -> list[_Operand]:
         self.need("(")
         out = [self.operand()]
         while self.take(","):
@@ -140,7 +181,7 @@ class _Parser:
         self.need(")")
         return out
 
-    def operand(self) -> Value:
+    def operand(self) -> _Operand:
         kind, token = self.kind, self.token
         if kind in ("word", "quoted"):
             if token not in self.columns:
@@ -148,7 +189,7 @@ class _Parser:
                 hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(self.columns)}"
                 raise OpdbError(f"--where: column {self.start + 1}: no column '{token}'; {hint}")
             self.advance()
-            return lambda row: row[token]
+            return _Operand(lambda row: row[token], self.columns[token])
         if kind == "keyword" and token in ("true", "false", "null"):
             value: Any = {"true": True, "false": False, "null": None}[token]
         elif kind == "number":
@@ -158,15 +199,59 @@ class _Parser:
         else:
             raise self.error("a column, a number or a 'text'")
         self.advance()
-        return lambda row: value
+        return _Operand(lambda row: value, literal=value)
 
 
-def _is_in(left: Value, choices: Sequence[Value]) -> Predicate:
-    return lambda row: _any([_compare("=", left(row), c(row)) for c in choices])
+def _either(parts: Sequence[Condition]) -> Condition:
+    known = [p.sql for p in parts if p.sql is not None]
+    sql = or_(*known) if len(known) == len(parts) else None
+    return Condition(lambda row: _any([p.test(row) for p in parts]), sql, all(p.exact for p in parts))
 
 
-def _is_like(left: Value, pattern: Value) -> Predicate:
-    return lambda row: _like(left(row), pattern(row))
+def _both(parts: Sequence[Condition]) -> Condition:
+    known = [p.sql for p in parts if p.sql is not None]
+    sql = and_(*known) if known else None
+    return Condition(
+        lambda row: _not(_any([_not(p.test(row)) for p in parts])), sql, all(p.exact for p in parts)
+    )
+
+
+def _denied(inner: Condition) -> Condition:
+    sql = not_(inner.sql) if inner.exact and inner.sql is not None else None
+    return Condition(lambda row: _not(inner.test(row)), sql, sql is not None)
+
+
+def _compared(sign: str, left: _Operand, right: _Operand) -> Condition:
+    sql = None
+    if left.column is not None and _same_type(left, right):
+        ordered = isinstance(left.column.type, (BigInteger, Double))  # text is sorted as the database likes
+        sql = _SQL_SIGNS[sign](left.column, right.literal) if ordered or sign in ("=", "<>", "!=") else None
+    return Condition(lambda row: _compare(sign, left.value(row), right.value(row)), sql, sql is not None)
+
+
+def _is_in(left: _Operand, choices: Sequence[_Operand]) -> Condition:
+    sql = None
+    if left.column is not None and all(_same_type(left, c) for c in choices):
+        sql = left.column.in_([c.literal for c in choices])
+    return Condition(
+        lambda row: _any([_compare("=", left.value(row), c.value(row)) for c in choices]),
+        sql,
+        sql is not None,
+    )
+
+
+def _same_type(left: _Operand, right: _Operand) -> bool:
+    """Whether these are a column and a value that every database compares with it as Python does."""
+    value = right.literal
+    if left.column is None or right.column is not None or value is None:
+        return False
+    kind = left.column.type
+    if isinstance(kind, Text):
+        return isinstance(value, str) and "\0" not in value and value.isprintable()
+    if isinstance(kind, Boolean):
+        return isinstance(value, bool)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
+    return isinstance(kind, (BigInteger, Double)) and number
 
 
 def _not(value: bool | None) -> bool | None:

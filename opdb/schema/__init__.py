@@ -67,7 +67,7 @@ from opdb.schema.history import (
 )
 
 #: The Alembic revision that makes these tables (tests/migrations checks it).
-REVISION = "0004"
+REVISION = "0005"
 
 __all__ = [
     "BINDING_KINDS",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Table, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, UniqueConstraint
 
 from opdb.schema.columns import history, maybe, of, one_of, position, text, to
 
@@ -72,7 +72,11 @@ def _run(name: str, *parts: Any, last: tuple[Any, ...] = ()) -> Table:
 #: What we say to a config; '' where we were not asked.
 OURS = ("", "accept", "reject", "unknown")
 #: One sweep over one op; ``catalog_hash`` is that of the op, ``note`` says what else its configs depend on.
-probe_run = _run("probe_run", to("library"), last=(text("op", ""), text("soc", "")))
+probe_run = _run(
+    "probe_run",
+    to("library"),
+    last=(text("op", ""), text("soc", ""), Index("ix_probe_run_sweeps", "op", "library_id", "soc")),
+)
 probe_result = history(
     "probe_result",
     of("probe_run"),
@@ -92,6 +96,19 @@ probe_result = history(
     text("rules", ""),  # the ids that we reported, between blanks
     text("reasons", ""),  # JSON: what the log says, typed
     UniqueConstraint("probe_run_id", "position"),
+    # What the questions count, without reading configs and logs: support, agreement.
+    Index(
+        "ix_probe_result_statuses",
+        "op",
+        "backend",
+        "sdk",
+        "soc",
+        "type_row",
+        "validates",
+        "finalizes",
+        "executes",
+    ),
+    Index("ix_probe_result_verdicts", "probe_run_id", "ours", "validates"),
 )
 
 # -- conformance

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, MetaData, text
 from opdb import migrate
 from opdb.errors import OpdbError
 from opdb.schema import DEFINITIONS, HISTORY, REVISION, metadata
+from opdb.schema.views import drop_views
 from opdb.store.connect import Database
 
 
@@ -57,6 +58,7 @@ def test_the_migrations_make_the_schema(tmp_db_url: str) -> None:
     migrated = tables(tmp_db_url)
     assert migrated.pop("alembic_version")
     with Database(tmp_db_url).transaction(write=True) as connection:
+        drop_views(connection)
         metadata.drop_all(connection)
         metadata.create_all(connection)
     created = tables(tmp_db_url)

@@ -6,15 +6,20 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import inspect, text
 
 from opdb import migrate
 from opdb.errors import OpdbError
 from opdb.query import QUESTIONS, Filters, ask
-from opdb.query.where import parse_where
+from opdb.query.pivot import pivot
+from opdb.query.rows import View, typed
+from opdb.query.where import condition, parse_where
+from opdb.schema.views import ABOUT
 from opdb.store import (
     CaseRecord,
     ExecutorRecord,
@@ -43,7 +48,10 @@ def case(name: str, kind: str, row: str, soc: str = "", rules: tuple[str, ...] =
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """The mini catalogue and one run: Relu and LayerNorm on two SoCs and on the CPU."""
-    url = str(tmp_path_factory.mktemp("query") / "opdb.db")
+    return filled(str(tmp_path_factory.mktemp("query") / "opdb.db"))
+
+
+def filled(url: str) -> Store:
     migrate.upgrade(url)
     store = Store(url)
     store.sync(MINI)
@@ -376,3 +384,110 @@ def test_any_text_can_be_asked_for(value: str) -> None:
     quoted = value.replace("'", "''")
     if len(quoted) < 1900:
         assert where(f"op = '{quoted}'")({**ROW, "op": value}) is True
+
+
+# -- views
+
+SOME: dict[str, Any] = {
+    "op": ("Relu", "LayerNorm"), "backend": "HTP", "soc": "SM8650", "sdk": ["2.47", "2.30"], "dtype": "uq8",
+    "torch_op": "aten._add_relu", "disagree": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_view_has_the_rows_of_its_question(store: Store, question: str) -> None:
+    columns = QUESTIONS[question].columns
+    listed = ", ".join(f'"{c}"' for c in columns)
+    with store.reading() as connection:
+        rows = connection.execute(text(f"SELECT {listed} FROM {QUESTIONS[question].view}")).all()
+    booleans = {c.name for c in ABOUT[QUESTIONS[question].view].columns if c.type == "boolean"}
+    found = [
+        {c: bool(v) if c in booleans and v is not None else v for c, v in zip(columns, r, strict=True)}
+        for r in rows
+    ]
+    assert sorted(map(repr, found)) == sorted(map(repr, ask(store, question)))
+
+
+def test_every_database_answers_alike(store: Store, tmp_db_url: str) -> None:
+    other = filled(tmp_db_url)
+    for question in QUESTIONS:
+        for filters in (
+            Filters(),
+            *(Filters(**{f: v}) for f, v in SOME.items() if f in QUESTIONS[question].filters),
+        ):
+            mine, theirs = ([{k: v for k, v in r.items() if k not in ("run", "started")} for r in ask(s, question, filters)]
+                            for s in (store, other))  # fmt: skip
+            assert mine == theirs, (question, filters)
+    for question, where in (
+        ("evidence", "disagrees = true and code is null"),
+        ("support", "measurements > 1"),
+    ):
+        assert len(ask(store, question, where=where)) == len(ask(other, question, where=where)) > 0
+
+
+def test_every_column_of_every_view_is_documented(store: Store) -> None:
+    with store.reading() as connection:
+        found = {v: [c["name"] for c in inspect(connection).get_columns(v)] for v in ABOUT}
+        assert set(inspect(connection).get_view_names()) == set(ABOUT)
+    assert found == {name: [c.name for c in view.columns] for name, view in ABOUT.items()}
+    for view in ABOUT.values():
+        assert set(view.facets) <= {c.name for c in view.columns}
+
+
+def test_filters_take_several_values(store: Store) -> None:
+    some = ask(store, "types", Filters(op=("Relu", "Concat"), backend=["HTP"], dtype=("f16", "uq8")))
+    assert {r["op"] for r in some} == {"Relu", "Concat"} and {r["backend"] for r in some} == {"HTP"}
+    assert all(" f16" in r["cells"] or " uq8" in r["cells"] for r in some)
+    chips = ask(store, "support", Filters(op="Relu", soc=["SM8650", "SM8750"]))
+    assert {r["soc"] for r in chips} == {"SM8650", "SM8750"}
+    with pytest.raises(OpdbError, match="no op 'Rel' in the catalogue"):
+        ask(store, "support", Filters(op=["Relu", "Rel"]))
+
+
+@pytest.mark.parametrize(
+    ("question", "where"),
+    [
+        ("evidence", "validates = 'no' and not (backend = 'CPU' or code is null)"),
+        ("evidence", "code in (3110, 6999) or soc = 'SM8550'"),
+        ("evidence", "not (ours in ('accept', 'reject')) and log like '%LARGE%'"),
+        ("evidence", "disagrees = true and latest = true"),
+        ("evidence", "not (soc is null) and kind <> 'probe' or op = 'Relu' and ours is not null"),
+        ("evidence", "emulated <> false and code < 7e3 and op > 'M'"),
+        ("support", "measurements > 0 and validates <> 'yes'"),
+        ("agreement", "percent > 99"),
+        ("quirks", "not quirk like 'breaks%' and emulated = true"),
+        ("types", "backend = 'HTP' and since is not null"),
+        ("params", "optional = true"),
+        ("coverage", "positive = 0 and implied_by is null"),
+    ],
+)
+def test_where_in_sql_and_in_python_keep_the_same_rows(store: Store, question: str, where: str) -> None:
+    """The database narrows; Python alone, on all rows of the view, must come to the same."""
+    view = QUESTIONS[question].view
+    columns = {c.name: typed(c) for c in ABOUT[view].columns}
+    keep = condition(where, columns)
+    with store.reading() as connection:
+        every = View(connection, Filters()).read(view)
+        narrowed = View(connection, Filters(), {view: keep.sql}).read(view) if keep.sql is not None else every
+    kept = [row for row in every if keep.keeps(row)]
+    assert [row for row in narrowed if keep.keeps(row)] == kept
+    if keep.exact:
+        assert narrowed == kept
+    assert len(ask(store, question, where=where)) == len(kept) < len(every)
+
+
+def test_disagreements_are_rows_of_the_view(store: Store) -> None:
+    listed = ask(store, "evidence", Filters(disagree=True))
+    assert listed and listed == ask(store, "evidence", where="disagrees = true and latest = true")
+
+
+def test_pivot(store: Store) -> None:
+    rows, columns = pivot(ask(store, "support", Filters(soc=["SM8650", "SM8750"])), by_soc=True)
+    assert columns == ["op", "HTP:SM8650@2.47.0", "HTP:SM8750@2.47.0"]
+    relu = next(r for r in rows if r["op"] == "Relu")
+    assert relu["HTP:SM8650@2.47.0"].startswith("yes: FP16; declared: ")
+    assert "no: INT8" in relu["HTP:SM8750@2.47.0"]
+    merged, columns = pivot(ask(store, "support"), by_soc=False)
+    assert columns == ["op", "CPU@2.47.0", "HTP@2.47.0"] and len(merged) == 4
+    norm = next(r for r in merged if r["op"] == "LayerNorm")
+    assert norm["HTP@2.47.0"].startswith("crashed: FP16") and norm["CPU@2.47.0"] == "declared: fp32 int8"

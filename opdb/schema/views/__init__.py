@@ -1,0 +1,69 @@
+"""The questions as SQL views: what they are called, what their columns mean, and how they are made.
+
+A view holds no data, so it is never migrated: an upgrade drops all views, migrates the tables and makes the views
+of this version (``migrations/env.py``).  Names begin with ``v_``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+
+from sqlalchemy import Connection, TextClause, bindparam, inspect, text
+
+from opdb.schema.views import definitions, measured
+from opdb.schema.views.columns import ABOUT, ViewAbout, ViewColumn
+from opdb.schema.views.sql import VALUES, Dialect
+
+__all__ = ["ABOUT", "NARROWED", "ViewAbout", "ViewColumn", "create_views", "drop_views", "select_of"]
+
+_SELECTS: dict[str, Callable[[Dialect], str]] = {
+    "v_backends": definitions.backends,
+    "v_socs": definitions.socs,
+    "v_op_torch": definitions.op_torch,
+    "v_unchecked": definitions.unchecked,
+    "v_rules": definitions.rules,
+    "v_ops": definitions.ops,
+    "v_params": definitions.params,
+    "v_types": definitions.types,
+    "v_torch": definitions.torch,
+    "v_results": measured.results,
+    "v_sweeps": measured.sweeps,
+    "v_agreement": measured.agreement,
+    "v_support": measured.support,
+    "v_evidence": measured.evidence,
+    "v_quirks": measured.quirks,
+    "v_coverage": measured.coverage,
+}
+
+#: Views that can be narrowed from inside, by op, backend, soc and sdk.
+NARROWED = ("v_support", "v_agreement", "v_quirks")
+
+
+def select_of(view: str, postgres: bool = False, narrowed: Collection[str] = ()) -> TextClause:
+    """The SELECT of a view; ``narrowed`` are columns that must have one of the values bound under their names.
+
+    Only ``NARROWED`` views heed that: their rows are counted from many, and a condition outside comes too late.
+    """
+    made = _text(_SELECTS[view](Dialect(postgres, tuple(narrowed))).strip())
+    return made.bindparams(*(bindparam(name, expanding=True) for name in narrowed))
+
+
+def _text(sql: str) -> TextClause:
+    """SQL in which a colon is a colon."""
+    return text(re.sub(r":(?=\w)", r"\\:", sql).replace(VALUES, ":"))
+
+
+def drop_views(connection: Connection) -> None:
+    """Drops every view whose name begins with v_; the last one made is dropped first."""
+    found = {v for v in inspect(connection).get_view_names() if v.startswith("v_")}
+    known = [v for v in reversed(_SELECTS) if v in found]
+    for name in [*sorted(found - _SELECTS.keys()), *known]:
+        connection.execute(text(f'DROP VIEW "{name}"'))
+
+
+def create_views(connection: Connection) -> None:
+    """Makes the views; the tables must be those of this version."""
+    postgres = connection.dialect.name == "postgresql"
+    for name in _SELECTS:
+        connection.execute(_text(f"CREATE VIEW {name} AS {_SELECTS[name](Dialect(postgres))}"))

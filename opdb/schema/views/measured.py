@@ -1,0 +1,248 @@
+"""The SQL of the views of what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from opdb.schema.history import STATUS_COLUMNS
+from opdb.schema.views.sql import Dialect
+
+#: From the worst: one crash among many successes is what a user must know.
+WORST = ("crashed", "hung", "no", "yes", "not-applicable", "unknown")
+_UNKNOWN = len(WORST) - 1
+_MEASURED = STATUS_COLUMNS[1:]
+_KEY = ("op", "type_row", "backend", "soc", "sdk")
+
+
+def _latest(run: str) -> str:
+    """Whether a sweep has the configs and rules of the last one over its op, library and SoC with answers."""
+    return f"""COALESCE({run}.catalog_hash || ' ' || {run}.note = (
+         SELECT n.catalog_hash || ' ' || n.note FROM probe_run AS n
+         WHERE n.op = {run}.op AND n.library_id = {run}.library_id AND n.soc = {run}.soc AND n.op <> ''
+           AND EXISTS (SELECT 1 FROM probe_result AS y WHERE y.probe_run_id = n.id)
+         ORDER BY n.id DESC LIMIT 1), {run}.id < 0)"""
+
+
+def results(d: Dialect) -> str:
+    """The last result of each conformance case, executor and SoC."""
+    return f"""
+SELECT r.id, k.name AS "case", k.kind, k.op, k.type_row, NULLIF(k.backend, '') AS case_backend,
+       NULLIF(e.backend, '') AS backend, r.soc, COALESCE(l.sdk, k.sdk) AS sdk, e.name AS executor,
+       e.version AS executor_version, {", ".join(f"r.{c}" for c in STATUS_COLUMNS)}, r.rules, r.code, r.code_name,
+       r.log, l.package, l.version AS package_version, l.emulated, u.uid AS run, u.started
+FROM result AS r
+JOIN conformance_case AS k ON k.id = r.conformance_case_id
+JOIN executor AS e ON e.id = r.executor_id
+JOIN run AS u ON u.id = r.run_id
+LEFT JOIN library AS l ON l.id = e.library_id
+WHERE r.id IN (
+  SELECT MAX(x.id) FROM result AS x JOIN conformance_case AS y ON y.id = x.conformance_case_id
+  GROUP BY y.name, x.executor_id, x.soc)"""
+
+
+def sweeps(d: Dialect) -> str:
+    """Probe runs over one op that have answers, with what was answered."""
+
+    def count(ours: str, said: str) -> str:
+        chosen = f"x.ours IN ({ours}) AND x.validates IN ({said})"
+        return f"COALESCE(SUM(CASE WHEN {chosen} THEN 1 ELSE 0 END), 0)"
+
+    every = "'accept', 'reject', 'unknown'"
+    counts = {
+        "n": count(every, "'yes', 'no'"),
+        "both_accept": count("'accept'", "'yes'"),
+        "both_reject": count("'reject'", "'no'"),
+        "we_accept_it_rejects": count("'accept'", "'no'"),
+        "we_reject_it_accepts": count("'reject'", "'yes'"),
+        "undecided": count("'unknown'", "'yes', 'no'"),
+        "crashed": count(every, "'crashed', 'hung'"),
+    }
+    sums = ",\n       ".join(f"{sql} AS {name}" for name, sql in counts.items())
+    head = "p.id, p.uid, p.started, p.op, l.backend, p.soc, l.sdk, p.library_id, l.package, l.version"
+    return f"""
+SELECT p.id, p.uid AS run, p.started, p.op, l.backend, NULLIF(p.soc, '') AS soc, l.sdk,
+       {_latest("p")} AS latest, p.library_id, l.package, l.version AS package_version,
+       {sums}
+FROM probe_run AS p
+JOIN library AS l ON l.id = p.library_id
+JOIN probe_result AS x ON x.probe_run_id = p.id
+WHERE p.op <> ''{d.only("p", backend="l.backend", sdk="l.sdk")}
+GROUP BY {head}"""
+
+
+def agreement(d: Dialect) -> str:
+    counts = ("n", "both_accept", "both_reject", "we_accept_it_rejects", "we_reject_it_accepts", "undecided", "crashed")  # fmt: skip
+    sums = ", ".join(f"CAST(SUM(s.{c}) AS INTEGER) AS {c}" for c in counts)
+    percent = "ROUND(CAST(100.0 * (g.both_accept + g.both_reject) / NULLIF(g.n, 0) AS NUMERIC), 2)"
+    return f"""
+SELECT g.op, g.backend, g.soc, g.sdk, {", ".join(f"g.{c}" for c in counts)},
+       CAST({percent} AS DOUBLE PRECISION) AS percent, g.package, g.package_version
+FROM (
+  SELECT s.op, s.backend, s.soc, s.sdk, s.package, s.package_version, {sums}
+  FROM ({sweeps(d)}) AS s WHERE s.latest
+  GROUP BY s.op, s.library_id, s.backend, s.soc, s.sdk, s.package, s.package_version) AS g"""
+
+
+def evidence(d: Dialect) -> str:
+    names = ("finalizes", "executes")
+    disagrees = (
+        "(p.ours = 'accept' AND p.validates IN ('no', 'crashed', 'hung')"
+        " OR p.ours = 'reject' AND p.validates = 'yes'"
+        " OR p.ours = 'unknown' AND p.validates IN ('yes', 'no', 'crashed', 'hung'))"
+    )
+    return f"""
+SELECT 'probe' AS kind, p.id, u.uid AS run, u.started, p.op, NULLIF(p.type_row, '') AS type_row,
+       NULLIF(p.backend, '') AS backend, NULLIF(p.soc, '') AS soc, NULLIF(p.sdk, '') AS sdk,
+       CAST(NULL AS TEXT) AS declared, p.validates, {", ".join(f"p.{n}" for n in names)},
+       CAST(NULL AS TEXT) AS matches, NULLIF(p.ours, '') AS ours, NULLIF(p.rules, '') AS rules,
+       NULLIF(p.reasons, '') AS reasons, p.code, NULLIF(p.code_name, '') AS code_name, NULLIF(p.log, '') AS log,
+       CAST(NULL AS DOUBLE PRECISION) AS error_max, CAST(NULL AS DOUBLE PRECISION) AS ulp, p.seconds,
+       NULLIF(p.detail, '') AS detail, l.package, l.version AS package_version, l.emulated, p.config,
+       CAST(NULL AS TEXT) AS "case", CAST(NULL AS TEXT) AS case_kind, CAST(NULL AS TEXT) AS executor,
+       CAST(NULL AS TEXT) AS executor_version, {disagrees} AS disagrees, {_latest("u")} AS latest
+FROM probe_result AS p
+JOIN probe_run AS u ON u.id = p.probe_run_id
+JOIN library AS l ON l.id = u.library_id
+UNION ALL
+SELECT 'conformance', r.id, u.uid, u.started, k.op, NULLIF(k.type_row, ''),
+       COALESCE(NULLIF(e.backend, ''), NULLIF(k.backend, '')), NULLIF(r.soc, ''),
+       NULLIF(COALESCE(l.sdk, k.sdk), ''), {", ".join(f"r.{c}" for c in STATUS_COLUMNS)}, NULL, NULLIF(r.rules, ''),
+       NULL, r.code, NULLIF(r.code_name, ''), NULLIF(r.log, ''), r.error_max, r.ulp, r.seconds, NULLIF(r.detail, ''),
+       l.package, l.version, l.emulated, k.config, k.name, k.kind, e.name, e.version, NULL, NULL
+FROM result AS r
+JOIN conformance_case AS k ON k.id = r.conformance_case_id
+JOIN executor AS e ON e.id = r.executor_id
+JOIN run AS u ON u.id = r.run_id
+LEFT JOIN library AS l ON l.id = e.library_id"""
+
+
+def _rank(status: str) -> str:
+    return f"CASE {status} " + " ".join(f"WHEN '{s}' THEN {i}" for i, s in enumerate(WORST)) + " END"
+
+
+def _status(rank: str) -> str:
+    return f"CASE {rank} " + " ".join(f"WHEN {i} THEN '{s}'" for i, s in enumerate(WORST)) + " END"
+
+
+def support(d: Dialect) -> str:
+    """Every documented type row on every SoC and measured SDK of its backend, and what else was measured."""
+    ranks = ", ".join(f"MIN(m.{c}) AS {c}" for c in _MEASURED)
+    unknown = ", ".join(f"{_UNKNOWN} AS {c}" for c in _MEASURED)
+    asked = ", ".join(_rank(f"p.{c}") for c in _MEASURED[:3])
+    ran = ", ".join(_rank(f"r.{c}") for c in _MEASURED)
+    sdk = "COALESCE(s.sdk, t.source_version, t.since, '')"
+    narrow = tuple(n for n in d.narrowed if n in ("op", "backend"))
+    number, since, until = d.version("g.sdk"), d.version("t.since"), d.version("t.until")
+    inside = (
+        f"t.op IS NOT NULL AND (t.since IS NULL OR {number} >= {since})"
+        f" AND (t.until IS NULL OR {number} <= {until} OR g.sdk LIKE t.until || '.%')"
+    )
+    return f"""
+WITH documented AS (
+  SELECT t.* FROM v_types AS t WHERE t.place > 0{replace(d, narrowed=narrow).only("t")}),
+measured_sdk AS (
+  SELECT l.backend, l.sdk FROM library AS l
+  UNION
+  SELECT e.backend, k.sdk FROM result AS r
+  JOIN conformance_case AS k ON k.id = r.conformance_case_id
+  JOIN executor AS e ON e.id = r.executor_id
+  WHERE e.library_id IS NULL AND e.backend <> ''),
+place AS (
+  SELECT b.name AS backend, s.chip AS soc FROM backend AS b JOIN soc AS s ON b.context LIKE '%"arch"%'
+  UNION ALL
+  SELECT b.name, '' FROM backend AS b WHERE COALESCE(b.context, '') NOT LIKE '%"arch"%')
+SELECT g.op, NULLIF(g.type_row, '') AS type_row, t.cells, g.backend, NULLIF(g.soc, '') AS soc, g.sdk,
+       CASE WHEN {inside} THEN 'yes' ELSE 'no' END AS declared,
+       {", ".join(f"{_status(f'g.{c}')} AS {c}" for c in _MEASURED)},
+       g.measurements, t.source, t.place, {number} AS sdk_number
+FROM (
+  SELECT m.op, m.type_row, m.backend, m.soc, m.sdk, {ranks}, CAST(SUM(m.n) AS INTEGER) AS measurements
+  FROM (
+    SELECT t.op, t.type_row, t.backend, p.soc, {sdk} AS sdk, {unknown}, 0 AS n
+    FROM documented AS t
+    JOIN place AS p ON p.backend = t.backend
+    LEFT JOIN measured_sdk AS s ON s.backend = t.backend
+    WHERE t.place > 0{d.only("t", soc="p.soc", sdk=sdk)}
+    UNION ALL
+    SELECT p.op, p.type_row, p.backend, p.soc, p.sdk, {asked}, {_UNKNOWN}, 1
+    FROM probe_result AS p WHERE p.type_row <> ''{d.only("p")}
+    UNION ALL
+    SELECT r.op, r.type_row, r.backend, r.soc, r.sdk, {ran}, 1
+    FROM v_results AS r WHERE r.kind = 'positive' AND r.type_row <> '' AND r.backend IS NOT NULL{d.only("r")}) AS m
+  GROUP BY m.op, m.type_row, m.backend, m.soc, m.sdk) AS g
+LEFT JOIN documented AS t ON t.op = g.op AND t.type_row = g.type_row"""
+
+
+def quirks(d: Dialect) -> str:
+    stages = list(enumerate(pairwise(STATUS_COLUMNS)))
+    steps = " UNION ALL ".join(f"SELECT {i} AS step" for i, _ in stages)
+    had = "CASE n.step " + " ".join(f"WHEN {i} THEN s.{a}" for i, (a, _) in stages) + " END"
+    got = "CASE n.step " + " ".join(f"WHEN {i} THEN s.{b}" for i, (_, b) in stages) + " END"
+    what = "CASE q.step " + " ".join(
+        f"WHEN {i} THEN '{a} ' || q.had || ', {b} ' || q.got" for i, (a, b) in stages
+    )
+    reached = {x: f"CASE q.step {' '.join(f'WHEN {i} THEN {x}.{b}' for i, (_, b) in stages if x == 'r' or i < 3)} END"
+               for x in "rp"}  # fmt: skip
+
+    def behind(x: str) -> str:
+        same = " AND ".join(f"{x}.{c} = COALESCE(q.{c}, '')" for c in _KEY)
+        return f"{same} AND {reached[x]} = q.got"
+
+    rules = d.joined(
+        "x.rule", ", ", "case_rule AS x JOIN conformance_case AS k ON k.id = x.conformance_case_id"
+        " WHERE k.name = r.\"case\"", "x.conformance_case_id, x.position",
+    )  # fmt: skip
+    columns = "emulated, package, package_version"
+    return f"""
+WITH odd AS (
+  SELECT q.*, {what} END AS quirk,
+    (SELECT MIN(r.id) FROM v_results AS r WHERE r.kind = 'positive' AND {behind("r")}) AS result_id,
+    (SELECT COUNT(*) FROM v_results AS r WHERE r.kind = 'positive' AND {behind("r")}) AS results,
+    (SELECT MIN(p.id) FROM probe_result AS p WHERE {behind("p")}) AS probe_id,
+    (SELECT COUNT(*) FROM probe_result AS p WHERE {behind("p")}) AS probes
+  FROM (SELECT s.op, s.type_row, s.cells, s.backend, s.soc, s.sdk, s.place, s.sdk_number, n.step, {had} AS had,
+               {got} AS got
+        FROM ({support(d)}) AS s CROSS JOIN ({steps}) AS n) AS q
+  WHERE q.got IN ('crashed', 'hung') OR (q.had = 'yes' AND q.got = 'no') OR (q.had = 'no' AND q.got = 'yes'))
+SELECT o.op, o.type_row, o.cells, o.backend, o.soc, o.sdk, o.quirk,
+       COALESCE(r.emulated, l.emulated) AS emulated, COALESCE(r.package, l.package) AS package,
+       COALESCE(r.package_version, l.version) AS package_version, r."case",
+       CASE WHEN r.id IS NULL THEN p.code ELSE r.code END AS code,
+       NULLIF(CASE WHEN r.id IS NULL THEN p.code_name ELSE r.code_name END, '') AS code_name,
+       NULLIF(CASE WHEN r.id IS NULL THEN p.log ELSE r.log END, '') AS log, COALESCE(r.run, u.uid) AS run,
+       o.results + o.probes AS measurements, 0 AS lax, o.place, o.sdk_number, o.step
+FROM odd AS o
+LEFT JOIN v_results AS r ON r.id = o.result_id
+LEFT JOIN probe_result AS p ON p.id = o.probe_id
+LEFT JOIN probe_run AS u ON u.id = p.probe_run_id
+LEFT JOIN library AS l ON l.id = u.library_id
+UNION ALL
+SELECT r.op, NULLIF(r.type_row, ''), t.cells, r.backend, NULLIF(r.soc, ''), NULLIF(r.sdk, ''),
+       'breaks ' || COALESCE({rules}, 'a rule') || ', validates yes', {", ".join(f"r.{c}" for c in columns.split(", "))},
+       r."case", r.code, NULLIF(r.code_name, ''), NULLIF(r.log, ''), r.run, 1, 1, t.place,
+       CAST(r.id AS INTEGER), 0
+FROM v_results AS r LEFT JOIN v_types AS t ON t.op = r.op AND t.type_row = r.type_row
+WHERE r.kind = 'negative' AND r.validates = 'yes' AND r.backend IS NOT NULL"""
+
+
+def coverage(d: Dialect) -> str:
+    reported = "replace(' ' || r.rules || ' ', ' ' || u.rule || ' ', '') <> ' ' || r.rules || ' '"
+    good = "r.kind = 'positive' AND (u.backend IS NULL OR r.case_backend = u.backend)"
+    implied = d.joined("i.implied_by", ", ", "implication AS i WHERE i.rule = g.rule", "i.id")
+    return f"""
+SELECT g.op, g.rule, g.backend, 1 AS stated, g.python, g.c, g.positive, g.negative, g.executed,
+       {implied} AS implied_by, g.place
+FROM (
+  SELECT u.op, u.rule, u.backend, u.place,
+         COUNT(CASE WHEN r.executor = 'python' AND {reported} THEN 1 END) AS python,
+         COUNT(CASE WHEN r.executor = 'c' AND {reported} THEN 1 END) AS c,
+         COUNT(DISTINCT CASE WHEN {good} THEN r."case" END) AS positive,
+         COUNT(DISTINCT e."case") AS negative,
+         COUNT(CASE WHEN {good} OR e."case" IS NOT NULL THEN 1 END) AS executed
+  FROM v_rules AS u
+  LEFT JOIN v_results AS r ON r.op = u.op
+  LEFT JOIN (SELECT DISTINCT k.name AS "case", x.rule FROM case_rule AS x
+             JOIN conformance_case AS k ON k.id = x.conformance_case_id) AS e
+    ON e."case" = r."case" AND e.rule = u.rule
+  GROUP BY u.op, u.rule, u.backend, u.place) AS g"""

@@ -1,0 +1,124 @@
+"""opdb query and opdb db datasette: files, formats, several values, and what Datasette makes of the metadata."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opdb.query.view_docs import markdown
+from opdb.schema.views import ABOUT
+
+Run = Callable[..., Any]
+ROOT = Path(__file__).parents[2]
+
+
+def test_support_for_a_mix_in_every_format(loaded: Run, tmp_path: Path) -> None:
+    asked = ("query", "support", "--op", "Relu", "--op", "LayerNorm", "--backend", "HTP", "--soc", "SM8650", "--soc",
+             "SM8750", "--dtype", "uq8", "--torch-op", "aten.relu", "--torch-op", "aten.layer_norm")  # fmt: skip
+    rows = json.loads(loaded(*asked, "--json").stdout)
+    assert {(r["op"], r["soc"]) for r in rows} == {
+        (o, s) for o in ("Relu", "LayerNorm") for s in ("SM8650", "SM8750")
+    }
+    assert all(r["backend"] == "HTP" and "uq8" in r["cells"] for r in rows)
+    for name in ("csv", "md", "html", "json", "table"):
+        file = tmp_path / f"support.{name}"
+        done = loaded(*asked, "--format", name, "--output", str(file))
+        assert (done.returncode, done.stdout) == (0, "")
+        assert file.read_text(encoding="utf-8") == loaded(*asked, "--format", name).stdout
+    with (tmp_path / "support.csv").open(encoding="utf-8", newline="") as lines:
+        assert [
+            {k: v or None for k, v in r.items() if k != "measurements"} for r in csv.DictReader(lines)
+        ] == [{k: v for k, v in r.items() if k != "measurements"} for r in rows]
+    assert json.loads((tmp_path / "support.json").read_text(encoding="utf-8")) == rows
+    assert (tmp_path / "support.md").read_text(encoding="utf-8").count("\n") == len(rows) + 2
+    assert (tmp_path / "support.html").read_text(encoding="utf-8").count("<tr><td") == len(rows)
+
+
+def test_pivot_has_an_op_to_a_line(loaded: Run) -> None:
+    rows = json.loads(
+        loaded("query", "support", "--backend", "CPU", "--op", "Relu", "--pivot", "--json").stdout
+    )
+    (row,) = rows
+    assert next(iter(row)) == "op" and all(c.startswith("CPU") for c in list(row)[1:])
+    assert any("fp32" in str(v) and str(v).startswith("declared: ") for v in list(row.values())[1:])
+    page = loaded("query", "support", "--op", "Relu", "--pivot", "--format", "html").stdout
+    assert '<td class="declared">declared: fp32' in page
+    done = loaded("query", "ops", "--pivot")
+    assert done.returncode == 2 and "--pivot turns 'support'" in done.stderr
+
+
+def test_parquet(loaded: Run, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    file = tmp_path / "params.parquet"
+    done = loaded("query", "params", "--format", "parquet", "--output", str(file))
+    assert done.returncode == 0, done.stderr
+    table = parquet.read_table(file)
+    assert table.to_pylist() == json.loads(loaded("query", "params", "--json").stdout)
+    assert (
+        str(table.schema.field("optional").type) == "bool" and str(table.schema.field("op").type) == "string"
+    )
+    empty = tmp_path / "empty.parquet"
+    assert loaded("query", "evidence", "--format", "parquet", "--output", str(empty)).returncode == 0
+    assert (parquet.read_table(empty).num_rows, parquet.read_table(empty).num_columns) == (0, 31)
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_parquet_says_what_is_missing(loaded: Run, tmp_path: Path) -> None:
+    done = loaded("query", "ops", "--format", "parquet")
+    assert done.returncode == 2 and "name it with --output" in done.stderr
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "pyarrow.py").write_text("raise ModuleNotFoundError('pyarrow', name='pyarrow')\n")
+    file = tmp_path / "ops.parquet"
+    done = loaded("query", "ops", "--format", "parquet", "--output", str(file),
+                  env={"PYTHONPATH": str(tmp_path / "hidden")})  # fmt: skip
+    assert done.returncode == 2 and "pip install 'opdb[parquet]'" in done.stderr
+    assert not file.exists()
+
+
+def test_a_file_that_cannot_be_written_is_one_error(loaded: Run, tmp_path: Path) -> None:
+    (tmp_path / "folder").write_text("")
+    done = loaded("query", "ops", "--format", "csv", "--output", str(tmp_path / "folder" / "ops.csv"))
+    assert done.returncode == 2 and "cannot write" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_an_error_in_the_middle_leaves_the_file_alone(loaded: Run, tmp_path: Path) -> None:
+    file = tmp_path / "ops.csv"
+    file.write_text("before")
+    done = loaded("query", "ops", "--where", "rules > ", "--format", "csv", "--output", str(file))
+    assert done.returncode == 2 and file.read_text() == "before"
+
+
+def test_the_page_of_the_views_is_that_of_the_code() -> None:
+    page = (ROOT / "docs" / "sql-views.md").read_text(encoding="utf-8")
+    assert page.splitlines() == list(markdown()), (
+        "make it again with: opdb db views --output docs/sql-views.md"
+    )
+
+
+def test_datasette_shows_the_views_and_nothing_else(loaded: Run, tmp_path: Path) -> None:
+    app = pytest.importorskip("datasette.app")
+    file = tmp_path / "metadata.json"
+    assert loaded("db", "datasette", "--output", str(file)).returncode == 0
+    metadata = json.loads(file.read_text(encoding="utf-8"))
+    serving = app.Datasette(immutables=[str(tmp_path / "cli.db")], metadata=metadata,
+                            settings={"sql_time_limit_ms": 60_000, "suggest_facets": False})  # fmt: skip
+
+    async def ask() -> None:
+        about = (await serving.client.get("/cli.json")).json()
+        assert {v["name"] for v in about["views"]} == set(ABOUT)
+        assert [t["name"] for t in about["tables"] if not t["hidden"]] == []
+        rows = (await serving.client.get("/cli/v_rules.json?op=Relu&_shape=array&_size=max")).json()
+        listed = json.loads(loaded("query", "rules", "--op", "Relu", "--json").stdout)
+        assert [{k: v for k, v in r.items() if k != "place"} for r in rows] == listed
+        page = (await serving.client.get("/cli/v_params?_size=1")).text
+        for part in (ABOUT["v_params"].about, "<dt>default</dt>", 'id="facet-dtype"'):
+            assert part in page
+        assert (await serving.client.get("/cli.json?sql=select+1")).status_code == 403
+
+    asyncio.run(ask())
