@@ -120,6 +120,7 @@ class Block:
             "rank": f"(int64_t){base}->rank",
             "shape": f"opdb_shape({base})",
             "static": f"{base}->is_static",
+            "sparse": f"{base}->is_sparse",
             "axis": f"(int64_t){base}->axis",
             "scale": f"opdb_scale({base})",
             "offset": f"opdb_offset({base})",

@@ -84,6 +84,7 @@ class _Op:
             "rank": f"{slot}->rank",
             "shape": f"opdb_shape({slot})",
             "static": f"{slot}->is_static",
+            "sparse": f"{slot}->is_sparse",
             "scale": f"opdb_scale({slot})",
             "offset": f"opdb_offset({slot})",
         }.get(atom.value, f"{slot}->{atom.value}")

@@ -131,6 +131,18 @@ class CompiledOp:
         return tuple(s for s in self.slots if not s.output)
 
     @property
+    def sparse(self) -> frozenset[str]:
+        """The slots that a rule of the op wants sparse whatever else holds: ``require: y.sparse``."""
+        wanted = [r.require for r in self.rules if r.when is None and not r.expected]
+        return frozenset(n.args[0].value for n in wanted if n.kind == "attr" and n.value == "sparse")
+
+    @property
+    def reads_sparse(self) -> bool:
+        """Whether a rule asks if a tensor is sparse."""
+        rules = (*self.rules, *(r for rules in self.backend_rules.values() for r in rules))
+        return any(".sparse" in r.text for r in rules)
+
+    @property
     def outputs(self) -> tuple[Slot, ...]:
         return tuple(s for s in self.slots if s.output)
 

@@ -91,8 +91,6 @@ class _Compiler(ShapeRules):
                     name, Name(TENSORS if d.variadic else TENSOR, None, d.optional and not d.variadic), at
                 )
                 slots.append(Slot(name, d, output, position))
-        if not self.op.outputs:
-            self.fault(("outputs",), "an op has at least one output")
         return tuple(slots)
 
     def _params(self) -> list[tuple[str, ParamDef, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.op_config import OpConfig, ParamConfig, Quant, Sparse, TensorConfig
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,11 @@ class GraphTensor:
     type: str = "NATIVE"
     data: Any = None  # STATIC only
     quant: Quant | None = None
+    sparse: Sparse | None = None  # CPU and HTP 2.47 have sparse tensors inside a graph only, as NATIVE
 
     def config(self, slot: str) -> TensorConfig:
         """This tensor as the tensor of ``slot`` in an op config."""
-        return TensorConfig(slot, self.dtype, self.shape, self.type, self.data, self.quant)
+        return TensorConfig(slot, self.dtype, self.shape, self.type, self.data, self.quant, self.sparse)
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,12 @@ def single(config: OpConfig, inputs: Sequence[Any]) -> QnnGraph:
         names.append(None if tensor.type == "NULL" else f"{i}")
         if tensor.type != "NULL":
             kind = "STATIC" if tensor.type == "STATIC" else "APP_WRITE"
-            made = GraphTensor(f"{i}", tensor.dtype, tensor.shape, kind, None, tensor.quant)
+            made = GraphTensor(f"{i}", tensor.dtype, tensor.shape, kind, None, tensor.quant, tensor.sparse)
             graph.tensors[f"{i}"] = replace(made, data=array) if kind == "STATIC" else made
     outputs = tuple(f"y{i}" for i in range(len(config.outputs)))
     for name, tensor in zip(outputs, config.outputs, strict=True):
-        graph.tensors[name] = GraphTensor(name, tensor.dtype, tensor.shape, "APP_READ", None, tensor.quant)
+        graph.tensors[name] = GraphTensor(
+            name, tensor.dtype, tensor.shape, "APP_READ", None, tensor.quant, tensor.sparse
+        )
     graph.ops.append(GraphOp("op", config.op, tuple(names), config.params, outputs, config.package))
     return graph

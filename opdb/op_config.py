@@ -88,6 +88,18 @@ class Quant:
 
 
 @dataclass(frozen=True)
+class Sparse:
+    """``Qnn_SparseParams_t`` in the layout HYBRID_COO, the only one that QNN has.
+
+    ``specified`` elements of the first ``dimensions`` dimensions have a value: a number, or a block of the other
+    dimensions.
+    """
+
+    specified: int  # 1 or more
+    dimensions: int  # 1 to the rank of the tensor
+
+
+@dataclass(frozen=True)
 class TensorConfig:
     """One input or output tensor.  ``shape`` in elements; ``data`` a nested list or a numpy array."""
 
@@ -97,6 +109,7 @@ class TensorConfig:
     type: str = "NATIVE"  # one of TENSOR_TYPES
     data: Any = None
     quant: Quant | None = None
+    sparse: Sparse | None = None  # None: dense
 
     @property
     def rank(self) -> int:
@@ -183,19 +196,21 @@ def _tensors(raw: Any, where: str) -> tuple[TensorConfig, ...]:
 
 
 def _tensor(raw: Any, where: str) -> TensorConfig:
-    fields = {"name", "dtype", "shape", "type", "data", "quant"}
+    fields = {"name", "dtype", "shape", "type", "data", "quant", "sparse"}
     kind = raw.get("type", "NATIVE") if isinstance(raw, Mapping) else "NATIVE"
     _object(raw, where, fields, set() if kind == "NULL" else {"dtype", "shape"})
     if kind not in TENSOR_TYPES:
         raise ConfigError(f"{where}.type: {kind!r} is not a tensor type; one of {', '.join(TENSOR_TYPES)}")
-    quant = raw.get("quant")
+    quant, sparse = raw.get("quant"), raw.get("sparse")
+    shape = _shape(raw.get("shape", []), f"{where}.shape")
     return TensorConfig(
         name=str(raw.get("name", "")),
         dtype=_dtype(raw.get("dtype", "FLOAT_32"), f"{where}.dtype").short,
-        shape=_shape(raw.get("shape", []), f"{where}.shape"),
+        shape=shape,
         type=kind,
         data=raw.get("data"),
         quant=None if quant is None else _quant(quant, f"{where}.quant"),
+        sparse=None if sparse is None else _sparse(sparse, shape, f"{where}.sparse"),
     )
 
 
@@ -215,6 +230,25 @@ def _shape(raw: Any, where: str) -> tuple[int, ...]:
         if type(d) is not int or not 0 <= d <= MAX_DIM:
             raise ConfigError(f"{where}[{i}]: a dimension is an integer from 0 to {MAX_DIM}, got {d!r}")
     return tuple(raw)
+
+
+def _sparse(raw: Any, shape: tuple[int, ...], where: str) -> Sparse:
+    fields = {"specified", "dimensions"}
+    _object(raw, where, fields, fields)
+    made = Sparse(*(_integer(raw, key, MAX_DIM, where) for key in ("specified", "dimensions")))
+    check_sparse(made, len(shape), where)
+    return made
+
+
+def check_sparse(sparse: Sparse, rank: int, where: str) -> None:
+    """Raises ConfigError for what no library takes as a tensor: "not well formed" (CPU and HTP 2.47)."""
+    if sparse.specified < 1:
+        raise ConfigError(f"{where}.specified: a sparse tensor has 1 specified element or more")
+    if not 1 <= sparse.dimensions <= rank:
+        raise ConfigError(
+            f"{where}.dimensions: of a tensor of rank {rank}, 1 to {rank} dimensions can be sparse,"
+            f" not {sparse.dimensions}"
+        )
 
 
 def _quant(raw: Any, where: str) -> Quant:
@@ -334,6 +368,8 @@ def tensor_json(t: TensorConfig) -> dict[str, Any]:
         out["data"] = t.data.tolist() if hasattr(t.data, "tolist") else t.data
     if t.quant is not None:
         out["quant"] = quant_json(t.quant)
+    if t.sparse is not None:
+        out["sparse"] = dict(vars(t.sparse))
     return out
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from opdb.compiled import CompiledOp, Param, Slot
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
-from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig, centred
+from opdb.op_config import OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centred
 from opdb.runtime.checks import Undecidable
 from opdb.validate import infer
 
@@ -49,7 +49,17 @@ def sample_config(
     made = with_outputs(replace(config, outputs=tuple(outputs)), compiled, dtypes, infer)
     if made is None:
         raise OpdbError(f"specs/ops/{compiled.name}.yaml: samples[{sample}]: its outputs cannot be inferred")
-    return encoded(compiled, made)
+    return encoded(compiled, with_sparse(compiled, made))
+
+
+def with_sparse(compiled: CompiledOp, config: OpConfig) -> OpConfig:
+    """``config`` with one specified element in each tensor that the op wants sparse."""
+
+    def fitting(t: TensorConfig) -> TensorConfig:
+        return replace(t, sparse=Sparse(1, t.rank)) if slot_of(t) in compiled.sparse and t.rank else t
+
+    inputs = tuple(fitting(t) for t in config.inputs)
+    return replace(config, inputs=inputs, outputs=tuple(fitting(t) for t in config.outputs))
 
 
 def weights(compiled: CompiledOp) -> frozenset[str]:

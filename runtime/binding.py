@@ -80,6 +80,7 @@ class Tensor:
         "rank",
         "scale",
         "shape",
+        "sparse",
         "static",
         "symmetric",
     )
@@ -90,6 +91,7 @@ class Tensor:
         self.rank = len(self.shape)
         self.dtype = config.dtype
         self.static = config.type == "STATIC"
+        self.sparse = config.sparse is not None
         self.encoding = quant.encoding if quant else "NONE"
         self.symmetric = quant.symmetric(config.dtype) if quant else True
         self.axis = -1 if quant is None or quant.axis is None else quant.axis

@@ -53,6 +53,10 @@ class TensorRef:
         return len(self.shape)
 
     @property
+    def sparse(self) -> bool:
+        return False
+
+    @property
     def encoding(self) -> str:
         return self.quant.encoding if self.quant else "NONE"
 

@@ -62,6 +62,7 @@ class _Arena:
         out.symmetric = quant.symmetric(config.dtype) if quant else True
         out.axis = -1 if quant is None or quant.axis is None else quant.axis
         out.is_static = config.type == "STATIC"
+        out.is_sparse = config.sparse is not None
         out.quant = self.quant(quant) if quant else ffi.NULL
         if array is not None:
             self.keep.append(array)

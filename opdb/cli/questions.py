@@ -25,8 +25,8 @@ def query(
     question: Annotated[
         str,
         typer.Argument(
-            help="ops, params, types, torch, rules, backends, socs, support, quirks, evidence, agreement or"
-            " coverage."
+            help="ops, params, types, torch, rules, backends, socs, support, quirks, evidence, agreement,"
+            " census or coverage."
         ),
     ],
     op: Ops = None,

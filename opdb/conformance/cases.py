@@ -240,7 +240,7 @@ class _Cases:
     def _on_attributes(self) -> frozenset[str]:
         """The rules that read an encoding or where data is."""
         rules = [r for rules in self.compiled.backend_rules.values() for r in rules]
-        words = (".static", ".symmetric", ".encoding", ".axis")
+        words = (".static", ".sparse", ".symmetric", ".encoding", ".axis")
         return frozenset(r.id for r in rules if any(w in r.text for w in words))
 
     def _rejected(

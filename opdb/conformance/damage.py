@@ -11,7 +11,7 @@ from typing import Any
 
 from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
-from opdb.op_config import MAX_DIM, MAX_RANK, OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.op_config import MAX_DIM, MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
 from opdb.samples import ABSENT, encoding, slot_of, with_outputs
 
 #: Types that no row of any op has: they break rules on types alone.
@@ -60,6 +60,12 @@ class Damages:
                 continue
             other = "NATIVE" if tensor.type == "STATIC" else "STATIC"
             yield f"{tensor.name} is {other}", _input(config, i, replace(tensor, type=other))
+            if self.compiled.reads_sparse and tensor.rank:
+                turned = None if tensor.sparse else Sparse(1, tensor.rank)
+                yield (
+                    f"{tensor.name} turns sparse or dense",
+                    _input(config, i, replace(tensor, sparse=turned)),
+                )
             if BY_SHORT[tensor.dtype].quantized:
                 for quant in _encodings(tensor):
                     yield f"{tensor.name}: {_shown(quant)}", _input(config, i, replace(tensor, quant=quant))

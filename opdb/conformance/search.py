@@ -27,8 +27,8 @@ WHOLE, BASES = 4, 48
 #: and those that are still accepted.
 NEAR, ROUNDS, GOOD = 12, 3, 32
 #: What a damage changes, by the attribute of a tensor that a rule reads.
-KINDS = {"encoding": "attribute", "static": "attribute", "symmetric": "attribute", "axis": "attribute",
-         "dtype": "dtype", "shape": "shape", "rank": "shape"}  # fmt: skip
+KINDS = {"encoding": "attribute", "static": "attribute", "sparse": "attribute", "symmetric": "attribute",
+         "axis": "attribute", "dtype": "dtype", "shape": "shape", "rank": "shape"}  # fmt: skip
 
 
 #: Damages to several things at once.

@@ -11,6 +11,7 @@ from opdb.compiled import CompiledOp
 from opdb.model import ParamDef
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.runtime.checks import Undecidable
+from opdb.samples import with_sparse
 
 
 def valid(op: CompiledOp) -> Callable[[Mapping[str, Any]], bool]:
@@ -50,7 +51,7 @@ def config_of(op: CompiledOp, sample: Mapping[str, Any], outputs: Mapping[str, A
             tensors += [TensorConfig(slot.name, dtype, tuple(s)) for s in each]
         groups.append(tuple(tensors))
     given = [_param(name, d, sample[name]) for name, d in op.definition.params.items() if name in sample]
-    return OpConfig(op.name, groups[0], tuple(given), groups[1])
+    return with_sparse(op, OpConfig(op.name, groups[0], tuple(given), groups[1]))
 
 
 def _param(name: str, d: ParamDef, value: Any) -> ParamConfig:

@@ -59,6 +59,9 @@ def _tensors(
             before = None if a.quant is None else quant_json(a.quant)
             after = None if b.quant is None else quant_json(b.quant)
             yield Change(f"{where}.quant", name, before, after, f"{name} {_encoding(before, after)}")
+        if a.sparse != b.sparse:
+            pair = (a.sparse and dict(vars(a.sparse)), b.sparse and dict(vars(b.sparse)))
+            yield Change(f"{where}.sparse", name, *pair, f"{name} {'sparse' if b.sparse else 'dense'}")
     for name, i in places.items():
         text = f"{name} {new[i].dtype} {shown(list(new[i].shape))} given"
         yield Change(f"{group}[{i}]", name, None, tensor_json(new[i]), text)

@@ -11,7 +11,7 @@ from typing import Any
 from opdb.nearest.encodings import encodings, reencoded
 from opdb.nearest.rows import retyped
 from opdb.nearest.values import Between, fitting
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.op_config import OpConfig, ParamConfig, Sparse, TensorConfig
 from opdb.runtime.binding import Context, Signature, slot_names
 from opdb.runtime.checks import Undecidable, Violation
 
@@ -51,6 +51,8 @@ def moves(module: Any, context: Context, config: OpConfig, broken: Sequence[Viol
             yield from _sorted(level, blamed)
         return
     others = [*site.shapes(), *site.encodings(), *site.constness(), *site.params(None)]
+    if any("sparse" in v.message for v in broken):
+        others += site.sparseness()
     for entries, level in enumerate(site.levels(), 1):
         yield from _sorted([*(m for m in others if m.entries == entries), *level], blamed)
         others = [m for m in others if m.entries > entries]
@@ -128,6 +130,14 @@ class _Site:
             if i < len(self.config.inputs):
                 kind = "NATIVE" if self.tensors[i].type == "STATIC" else "STATIC"
                 yield self.tensor_move({i: replace(self.tensors[i], type=kind)}, STATIC, (0,))
+
+    def sparseness(self) -> Iterator[Move]:
+        """A dense tensor turns sparse, with one specified element, or a sparse one dense."""
+        for i in self.present():
+            t = self.tensors[i]
+            if t.shape:
+                turned = None if t.sparse else Sparse(1, t.rank)
+                yield self.tensor_move({i: replace(t, sparse=turned)}, STATIC, (0,))
 
     def params(self, only: set[str] | None) -> Iterator[Move]:
         """Other values of each parameter, or of those in ``only``."""

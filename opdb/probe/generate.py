@@ -20,7 +20,7 @@ from opdb.samples import sample_config, slot_of
 from opdb.validate import Target, Verdict, judge
 
 #: To be raised with every change of what is generated: evidence of another generator is of other configs.
-GENERATOR = 1
+GENERATOR = 2
 #: The number of changes of config i is CHANGES[i % 4]: every fourth config is good by the spec.
 CHANGES = (0, 1, 1, 2)
 #: How often a base is tried to be mended by other encodings and places of data, and a good config varied.
@@ -62,14 +62,18 @@ class Generator:
     def config(self, index: int) -> Made:
         """Config ``index``."""
         rng = self._rng(str(index))
+        number, varied = CHANGES[index % len(CHANGES)], True
         base = rng.choice(self.bases)
+        if number == 0:  # all bases in turn, at first as they are
+            turn, place = divmod(index // len(CHANGES), len(self.bases))
+            base, varied = self.bases[place], turn > 0
         config = base.config
-        for _ in range(rng.randrange(STEPS + 1) if base.good else 0):
+        for _ in range(rng.randrange(STEPS + 1) if varied and base.good else 0):
             step = self.mutator.gently(config, rng)
             if step is not None and self._accepted(step[1]):
                 config = step[1]
         changes: list[str] = []
-        for _ in range(CHANGES[index % len(CHANGES)]):
+        for _ in range(number):
             drawn = (self.mutator.roughly(config, rng) for _ in range(TRIES))
             change = next(filter(None, drawn), None)
             if change is not None:
@@ -109,7 +113,11 @@ class Generator:
         plain = TypeRow("", {s.name: tuple(s.definition.dtype) or ("f32",) for s in compiled.slots})
         for row in rows or (plain,):
             for sample in range(len(compiled.definition.samples)):
-                yield self._base(row, sample, rng)
+                base = self._base(row, sample, rng)
+                yield base
+                if self.mutator.spare:  # the same without the outputs that may be left out
+                    config = replace(base.config, outputs=base.config.outputs[: self.mutator.needed])
+                    yield replace(base, config=config, good=base.good and self._accepted(config))
 
     def _base(self, row: TypeRow, sample: int, rng: random.Random) -> _Base:
         compiled = self.validator.compiled

@@ -13,7 +13,7 @@ from typing import Any
 
 from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
-from opdb.op_config import MAX_RANK, OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.op_config import MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
 from opdb.samples import ABSENT, Infer, encoding, slot_of, weights, with_outputs
 
 #: Types that are tried in every slot, besides those of its rows.
@@ -45,6 +45,11 @@ class Mutator:
             self._unknown: 1, self._encoding: 3, self._static: 2, self._input: 1, self._omit: 2, self._drop: 2,
             self._add: 2, self._swap: 1,
         }  # fmt: skip
+        self.needed = sum(not s.optional for s in compiled.outputs)
+        #: Outputs that may be left out are the last ones, and each is one tensor.
+        self.spare = len(compiled.outputs) > self.needed and not any(s.variadic for s in compiled.outputs)
+        if compiled.reads_sparse:
+            self.rough = {**self.rough, self._sparse: 4}
 
     def gently(self, config: OpConfig, rng: Rng) -> Change | None:
         """A change after which the outputs follow from the inputs again; None where it does not apply."""
@@ -65,6 +70,7 @@ class Mutator:
             return None
         what, made = change
         made = self._followed(made) if follow else made
+        made = _mapped(made, _sparse_within) if self.compiled.reads_sparse else made
         tensors = (*made.inputs, *made.outputs)
         if any(len(t.shape) > MAX_RANK or math.prod(t.shape) > MOST for t in tensors):
             return None
@@ -78,6 +84,8 @@ class Mutator:
             made = with_outputs(config, self.compiled, dtypes, self.infer)
         except (OverflowError, ValueError):
             return config
+        if made is not None and self.spare:
+            made = replace(made, outputs=made.outputs[: max(self.needed, len(config.outputs))])
         return config if made is None else made
 
     # -- tensors
@@ -177,6 +185,17 @@ class Mutator:
         i = rng.choice(some)
         kind = "NATIVE" if config.inputs[i].type == "STATIC" else "STATIC"
         return f"{config.inputs[i].name} is {kind}", _with(config, i, replace(config.inputs[i], type=kind))
+
+    def _sparse(self, config: OpConfig, rng: Rng) -> Change | None:
+        """A sparse tensor becomes dense, a dense one sparse."""
+        tensors = _tensors(config)
+        some = [i for i, t in enumerate(tensors) if t.rank and t.type != ABSENT]
+        if not some:
+            return None
+        i = rng.choice(some)
+        old = tensors[i]
+        made = None if old.sparse else Sparse(rng.choice((1, 2, 5)), rng.randrange(old.rank) + 1)
+        return f"{old.name} is {'sparse' if made else 'dense'}", _with(config, i, replace(old, sparse=made))
 
     # -- what is given
 
@@ -336,6 +355,13 @@ def reshaped(tensor: TensorConfig, shape: tuple[int, ...]) -> TensorConfig:
         n = shape[quant.axis]
         quant = replace(quant, scale=quant.scale[:1] * n, offset=quant.offset[:1] * n)
     return replace(tensor, shape=shape, quant=quant, data=None)
+
+
+def _sparse_within(tensor: TensorConfig) -> TensorConfig:
+    """The tensor with no more sparse dimensions than it has dimensions: others are no tensors."""
+    if tensor.sparse is None or tensor.sparse.dimensions <= tensor.rank:
+        return tensor
+    return replace(tensor, sparse=Sparse(tensor.sparse.specified, tensor.rank) if tensor.rank else None)
 
 
 def _tensors(config: OpConfig) -> tuple[TensorConfig, ...]:

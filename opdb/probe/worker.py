@@ -46,6 +46,11 @@ def main() -> None:
             except MemoryError:  # the limit of "open"; it may hit us before the library
                 os.write(2, b"out of memory\n")
                 os._exit(1)
+            except (
+                SystemError
+            ) as error:  # Python's own data is damaged: the library wrote outside its buffers
+                os.write(2, f"memory was overwritten: {error}\n".encode())
+                os.abort()
             except Exception:
                 connection.send(("fault", traceback.format_exc()))
     except (EOFError, OSError):

@@ -126,6 +126,14 @@ QUESTIONS: dict[str, Question] = {
             "op backend soc sdk",
         ),
         _question(
+            "census",
+            "how far each op comes in a library, by the last sweeps of 'opdb probe': validates, finalizes, executes",
+            "op backend soc sdk asked validates finalizes executes furthest stopped code code_name config"
+            " package package_version",
+            measured.census,
+            "op backend soc sdk",
+        ),
+        _question(
             "coverage",
             "for each rule: where it is, and which cases tried it",
             "op rule backend stated python c positive negative executed implied_by",

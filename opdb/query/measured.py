@@ -61,6 +61,12 @@ def agreement(view: View) -> list[Row]:
     return sorted(rows, key=lambda r: (r["op"], r["backend"], r["soc"] or "", version(r["sdk"])))
 
 
+def census(view: View) -> list[Row]:
+    """For each op and library: how many configs it took, the furthest stage, a config that came there, what stopped it."""
+    rows = view.read("v_census", *_asked(view))
+    return sorted(rows, key=lambda r: (r["op"], r["backend"], r["soc"] or "", version(r["sdk"])))
+
+
 def agreement_of_runs(view: View, runs: Collection[int]) -> list[Row]:
     """The same for single probe runs, in their order."""
     found = {r["id"]: r for r in view.read("v_sweeps", column("id").in_(list(runs)))}

@@ -10,7 +10,7 @@ import numpy as np
 
 from opdb.dtypes import BY_SHORT
 from opdb.graph import GraphTensor
-from opdb.op_config import ENCODINGS, ConfigError, OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.op_config import ENCODINGS, ConfigError, OpConfig, ParamConfig, Quant, TensorConfig, check_sparse
 from opdb.runtime.qnn.native import NULL, Arena, CData, lib
 
 MAX_BYTES = 2**32 - 1  # Qnn_ClientBuffer_t.dataSize is 32 bits
@@ -72,7 +72,10 @@ def _bf16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def fill_tensor(out: CData, arena: Arena, name: str, tensor: TensorConfig | GraphTensor, where: str) -> None:
-    """Writes a tensor into ``out`` (a Qnn_Tensor_t), version 1; a static one with its data."""
+    """Writes a tensor into ``out`` (a Qnn_Tensor_t); a static one with its data.
+
+    It has version 1, a sparse one version 2, in which what version 1 has stands at the same places.
+    """
     out.version = lib.QNN_TENSOR_VERSION_1
     v = out.u.v1
     v.name = arena.text(name)
@@ -82,6 +85,14 @@ def fill_tensor(out: CData, arena: Arena, name: str, tensor: TensorConfig | Grap
     v.rank = len(tensor.shape)
     v.dimensions = arena.new("uint32_t[]", list(tensor.shape)) if tensor.shape else NULL
     fill_quant(v.quantizeParams, arena, tensor.quant, tensor.shape, where)
+    if tensor.sparse is not None:
+        check_sparse(tensor.sparse, len(tensor.shape), f"{where}.sparse")
+        out.version = lib.QNN_TENSOR_VERSION_2
+        v.dataFormat = lib.QNN_TENSOR_DATA_FORMAT_SPARSE
+        params = out.u.v2.sparseParams
+        params.type = lib.QNN_SPARSE_LAYOUT_HYBRID_COO
+        params.u.hybridCoo.numSpecifiedElements = tensor.sparse.specified
+        params.u.hybridCoo.numSparseDimensions = tensor.sparse.dimensions
     if tensor.type == "STATIC":
         set_data(out, arena, array(tensor.data, tensor.dtype, tensor.shape, where))
 

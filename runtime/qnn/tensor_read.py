@@ -9,7 +9,7 @@ from typing import Any
 from opdb.dtypes import DTYPES
 from opdb.errors import OpdbError
 from opdb.graph import GraphTensor
-from opdb.op_config import MAX_RANK, Blocks, Quant, Vectors
+from opdb.op_config import MAX_RANK, Blocks, Quant, Sparse, Vectors
 from opdb.runtime.qnn import native
 from opdb.runtime.qnn.native import NULL, CData, lib
 
@@ -44,7 +44,8 @@ def read_tensor(struct: CData) -> tuple[GraphTensor, int]:
         raise OpdbError(f"the tensor {name!r} has the rank {v.rank} and no or too many dimensions")
     shape = tuple(_items(v.dimensions, v.rank))
     quant = _quant(v.quantizeParams, shape, name)
-    return GraphTensor(name, _DTYPES[v.dataType], shape, _TYPES[v.type], None, quant), v.id
+    sparse = read_sparse(struct)
+    return GraphTensor(name, _DTYPES[v.dataType], shape, _TYPES[v.type], None, quant, sparse), v.id
 
 
 def read_dynamic(struct: CData) -> tuple[bool, ...]:
@@ -52,6 +53,18 @@ def read_dynamic(struct: CData) -> tuple[bool, ...]:
     if struct.version != lib.QNN_TENSOR_VERSION_2 or struct.u.v2.isDynamicDimensions == NULL:
         return ()
     return tuple(bool(flag) for flag in struct.u.v2.isDynamicDimensions[0 : struct.u.v2.rank])
+
+
+def read_sparse(struct: CData) -> Sparse | None:
+    """How a ``Qnn_Tensor_t`` is sparse; None: dense.  Raises OpdbError for another layout than HYBRID_COO."""
+    if struct.u.v1.dataFormat != lib.QNN_TENSOR_DATA_FORMAT_SPARSE:
+        return None
+    params = struct.u.v2.sparseParams
+    if struct.version != lib.QNN_TENSOR_VERSION_2 or params.type != lib.QNN_SPARSE_LAYOUT_HYBRID_COO:
+        raise OpdbError(
+            f"the sparse tensor {native.text(struct.u.v1.name)!r} has a layout that opdb does not know"
+        )
+    return Sparse(params.u.hybridCoo.numSpecifiedElements, params.u.hybridCoo.numSparseDimensions)
 
 
 def _quant(params: CData, shape: tuple[int, ...], name: str) -> Quant | None:

@@ -67,7 +67,7 @@ class Tensor(ctypes.Structure):
     _fields_ = (
         ("rank", ctypes.c_uint32), ("dims", ctypes.POINTER(ctypes.c_int64)), ("dtype", ctypes.c_int),
         ("encoding", ctypes.c_int), ("symmetric", ctypes.c_bool), ("is_static", ctypes.c_bool),
-        ("axis", ctypes.c_int32), ("data", ctypes.c_void_p), ("quant", ctypes.POINTER(Quant)),
+        ("is_sparse", ctypes.c_bool), ("axis", ctypes.c_int32), ("data", ctypes.c_void_p), ("quant", ctypes.POINTER(Quant)),
     )  # fmt: skip
 
 
@@ -120,7 +120,9 @@ def tensor(array: np.ndarray, dtype: str | None = None) -> Tensor:
     assert array.flags.c_contiguous
     short = dtype or NUMPY_TO_DTYPE[array.dtype]
     code = BY_SHORT[short].code
-    return Tensor(array.ndim, int64s(array.shape), code, 0x7FFFFFFF, True, False, -1, array.ctypes.data)
+    return Tensor(
+        array.ndim, int64s(array.shape), code, 0x7FFFFFFF, True, False, False, -1, array.ctypes.data
+    )
 
 
 def tensors(items: Sequence[Tensor]) -> Tensors:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -252,3 +254,21 @@ def _alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_damaged_memory_is_a_crash() -> None:
+    """CPython raises SystemError where its own data is damaged: what the library wrote outside its buffers."""
+    code = (
+        "import sys\n"
+        "from opdb.probe import worker\n"
+        "def damaged(*_): raise SystemError('Negative size passed to PyBytes_FromStringAndSize')\n"
+        "worker.Server.answer = damaged\n"
+        "worker.main()\n"
+    )
+    ours, theirs = socket.socketpair()
+    with theirs:
+        command = [sys.executable, "-c", code, str(theirs.fileno())]
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE)
+    Connection(ours.detach()).send(("validate",))
+    _, printed = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGABRT and b"memory was overwritten: Negative size" in printed

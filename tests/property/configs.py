@@ -10,7 +10,7 @@ from typing import Any
 from opdb.compiled import CompiledOp, Param, Slot
 from opdb.dtypes import BY_SHORT, DTYPES
 from opdb.generated import validators
-from opdb.op_config import ENCODINGS, MAX_DIM, OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.op_config import ENCODINGS, MAX_DIM, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
 from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
 
@@ -47,7 +47,21 @@ class Maker:
             inputs.pop()
         params = [self.param(p, sample[p.name]) for p in self.op.params if p.name in sample]
         config = OpConfig(self.op.name, tuple(inputs), tuple(params))
-        return replace(config, outputs=self.outputs(config, sample, row))
+        made = replace(config, outputs=self.outputs(config, sample, row))
+        return self.sparse(made) if self.op.reads_sparse else made
+
+    def sparse(self, config: OpConfig) -> OpConfig:
+        """The tensors that have to be sparse are, and by chance others."""
+
+        def fitting(t: TensorConfig, slot: Slot) -> TensorConfig:
+            wanted = slot.name in self.op.sparse or self.rng.random() < 0.2
+            return replace(t, sparse=Sparse(1, t.rank)) if wanted and t.rank else t
+
+        inputs, outputs = (
+            tuple(map(fitting, tensors, slots)) for tensors, slots in
+            ((config.inputs, self.op.inputs), (config.outputs, self.op.outputs))
+        )  # fmt: skip
+        return replace(config, inputs=inputs, outputs=outputs)
 
     def row(self) -> dict[str, str]:
         """One combination of dtypes, of a documented row in most cases."""

@@ -233,7 +233,15 @@ def _c_tensor(t: TensorConfig) -> c.Tensor:
     number = ENCODING_NUMBERS[t.quant.encoding if t.quant else None]
     dims = c.int64s(view.shape)
     tensor = c.Tensor(
-        view.rank, dims, BY_SHORT[t.dtype].code, number, view.symmetric, view.static, view.axis, None
+        view.rank,
+        dims,
+        BY_SHORT[t.dtype].code,
+        number,
+        view.symmetric,
+        view.static,
+        view.sparse,
+        view.axis,
+        None,
     )
     if t.quant is not None:
         n = len(t.quant.scale)

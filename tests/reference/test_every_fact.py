@@ -37,9 +37,6 @@ NOT_FOUND: dict[str, dict[str, str]] = {
     "GroupQueryAttention": {
         "scale: default {'expr': '1/sqrt(head_size)'}": "The rule language has no square root.",
     },
-    "If": {
-        "the op": "An op with graphs for parameters and no outputs; a definition has at least one output."
-    },
     "L2Norm": {"axes: default {'fill': 0}": "The document does not say how many zeros."},
     "MultiClassNms": {
         "CPU: int8: in[0] uq8, in[1] uq8, out[0] uq8, out[1] uq8, in[2..m] uq8, out[2] uq8, out[3] uq8, out[4..M] uq8": (

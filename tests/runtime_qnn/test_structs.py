@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.op_config import ConfigError, OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.errors import OpdbError
+from opdb.op_config import ConfigError, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
 from opdb.runtime.qnn.native import NULL, Arena, ffi, lib
 from opdb.runtime.qnn.structs import array, op_config
+from opdb.runtime.qnn.tensor_read import read_tensor
 
 torch = pytest.importorskip("torch")
 
@@ -129,3 +131,24 @@ def test_scalars_that_c_cannot_hold(dtype: str, value: Any) -> None:
     config = OpConfig("Relu", (), (ParamConfig("p", dtype, value),))
     with pytest.raises(ConfigError, match=r"^params\.p: "):
         op_config(Arena(), config)
+
+
+def test_a_sparse_tensor_has_version_2() -> None:
+    """Written and read again; a dense one beside it has version 1."""
+    arena = Arena()
+    sparse = TensorConfig("x", "f32", (2, 3, 4), sparse=Sparse(5, 2))
+    op = op_config(arena, OpConfig("SparseToDense", (sparse,), (), (TensorConfig("y", "f32", (2, 3, 4)),)))
+    x, y = op.u.v1.inputTensors[0], op.u.v1.outputTensors[0]
+    assert (x.version, y.version) == (lib.QNN_TENSOR_VERSION_2, lib.QNN_TENSOR_VERSION_1)
+    assert x.u.v2.isDynamicDimensions == NULL and not x.u.v2.isProduced
+    read, _ = read_tensor(x)
+    assert (read.shape, read.sparse) == ((2, 3, 4), Sparse(5, 2)) and read_tensor(y)[0].sparse is None
+    x.u.v2.sparseParams.type = 7
+    with pytest.raises(OpdbError, match="the sparse tensor 'x' has a layout that opdb does not know"):
+        read_tensor(x)
+
+
+def test_a_sparse_tensor_that_no_library_takes() -> None:
+    bad = TensorConfig("x", "f32", (2,), sparse=Sparse(1, 2))
+    with pytest.raises(ConfigError, match=r"inputs\[0\].sparse.dimensions: of a tensor of rank 1"):
+        op_config(Arena(), OpConfig("SparseToDense", (bad,)))

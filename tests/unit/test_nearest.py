@@ -45,6 +45,13 @@ CASES: dict[str, tuple[Target, str, list[Any], dict[str, Any], Any, str | None]]
         {"axes": u32([1])}, tensor("uq8", 2, 4),
         "x uq8 instead of sq8, x offset -125 instead of 3",
     ),
+    "sparse instead of dense": (
+        CPU, "CreateSparse", [tensor("u32", 5, 3), tensor("f32", 5)], {}, F, "y sparse",
+    ),
+    "dense instead of sparse": (
+        CPU, "SparseToDense", [tensor("f32", 2, sparse={"specified": 1, "dimensions": 1})], {},
+        tensor("f32", 2, sparse={"specified": 1, "dimensions": 1}), "y dense",
+    ),
     "an axis in range": (HTP, "Softmax", [F], {"axis": u32(7)}, F, "axis 2 instead of 7"),
     "an axis of many": (HTP, "LayerNorm", [F], {"axes": u32([0])}, F, "axes [2] instead of [0]"),
     "a permutation": (CPU, "Transpose", [F], {"perm": u32([0, 3, 1])}, tensor("f32", 2, 4, 3), "perm [0, 2, 1] instead of [0, 3, 1]"),

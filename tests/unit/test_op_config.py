@@ -21,6 +21,7 @@ from opdb.op_config import (
     OpConfig,
     ParamConfig,
     Quant,
+    Sparse,
     TensorConfig,
     Vectors,
     from_json,
@@ -186,7 +187,7 @@ REFUSALS: list[tuple[Any, str]] = [
     (changed(*X, to="x"), "inputs[0]: expected an object, got str"),
     (changed(*X, "dtype", to=None), "inputs[0]: the field 'dtype' is missing"),
     (changed(*X, "shape", to=None), "inputs[0]: the field 'shape' is missing"),
-    (changed(*X, "dims", to=[1]), "inputs[0]: unknown field 'dims'; allowed: data, dtype, name, quant, shape, type"),
+    (changed(*X, "dims", to=[1]), "inputs[0]: unknown field 'dims'; allowed: data, dtype, name, quant, shape, sparse, type"),
     (changed(*X, "type", to="CONST"),
      "inputs[0].type: 'CONST' is not a tensor type; one of APP_WRITE, APP_READ, NATIVE, STATIC, NULL"),
     (changed(*X, "dtype", to="FLOAT32"), "inputs[0].dtype: 'FLOAT32' is not a QNN data type; ex) FLOAT_32, UFIXED_POINT_8"),
@@ -269,3 +270,33 @@ def test_the_range_of_each_integer_type(dtype: str) -> None:
     for outside in (low - 1, high + 1):
         with pytest.raises(ConfigError, match=f"{outside} is not a value of {kind.qnn}"):
             read(outside)
+
+
+def sparse_config(**sparse: Any) -> dict[str, Any]:
+    return {"op": "Relu", "inputs": [{"dtype": "FLOAT_32", "shape": [2, 3], "sparse": sparse}]}
+
+
+def test_a_sparse_tensor() -> None:
+    config = from_json(sparse_config(specified=5, dimensions=2))
+    assert config.inputs[0].sparse == Sparse(5, 2)
+    assert to_json(config)["inputs"][0]["sparse"] == {"specified": 5, "dimensions": 2}
+    assert from_json(to_json(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("sparse", "message"),
+    [
+        ({"specified": 0, "dimensions": 1}, r"inputs\[0\].sparse.specified: a sparse tensor has 1"),
+        (
+            {"specified": 1, "dimensions": 0},
+            r"inputs\[0\].sparse.dimensions: of a tensor of rank 2, 1 to 2 dimensions",
+        ),
+        ({"specified": 1, "dimensions": 3}, "can be sparse, not 3"),
+        ({"specified": 1}, "the field 'dimensions' is missing"),
+        ({"specified": 1, "dimensions": 1, "layout": 0}, "unknown field 'layout'"),
+        ({"specified": True, "dimensions": 1}, "expected an integer"),
+    ],
+)
+def test_a_sparse_tensor_that_is_none(sparse: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        from_json(sparse_config(**sparse))

@@ -139,6 +139,19 @@ def test_agreement_counts_both_ways(store: Store) -> None:
     assert ask(store, "agreement", Filters(backend="CPU")) == []
 
 
+def test_census_tells_the_furthest_stage(store: Store) -> None:
+    (row,) = ask(store, "census")
+    assert (row["op"], row["asked"], row["validates"], row["finalizes"], row["executes"]) == (
+        "Relu",
+        8,
+        2,
+        0,
+        0,
+    )
+    assert (row["furthest"], row["stopped"], row["config"]) == ("validates", None, "{}")
+    assert ask(store, "census", Filters(backend="CPU")) == []
+
+
 def test_every_disagreement_is_listed(store: Store) -> None:
     """A crash on what we reject is none; neither is what the library could not be asked."""
     rows = ask(store, "evidence", Filters(disagree=True))

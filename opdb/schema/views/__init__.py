@@ -30,6 +30,7 @@ _SELECTS: dict[str, Callable[[Dialect], str]] = {
     "v_results": measured.results,
     "v_sweeps": measured.sweeps,
     "v_agreement": measured.agreement,
+    "v_census": measured.census,
     "v_support": measured.support,
     "v_evidence": measured.evidence,
     "v_quirks": measured.quirks,
@@ -37,7 +38,7 @@ _SELECTS: dict[str, Callable[[Dialect], str]] = {
 }
 
 #: Views that can be narrowed from inside, by op, backend, soc and sdk.
-NARROWED = ("v_support", "v_agreement", "v_quirks")
+NARROWED = ("v_support", "v_agreement", "v_census", "v_quirks")
 
 
 def select_of(view: str, postgres: bool = False, narrowed: Collection[str] = ()) -> TextClause:

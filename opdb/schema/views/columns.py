@@ -237,6 +237,23 @@ percent number[%] of n, those on which both say the same
 package
 package_version
 """, "backend soc sdk"),
+    _view("v_census", "How far each op comes in a library, by the last sweeps.", """
+op
+backend
+soc
+sdk
+asked integer the configs that the sweeps asked about
+validates integer how many of them the library's validator took
+finalizes integer how many it finalized in a graph of one op
+executes integer how many ran
+furthest text validates, finalizes or executes; empty: it took none
+stopped text no, crashed or hung: what the first good config said to the stage after that
+code integer QNN's error code of that config
+code_name text its name
+config text JSON: the first config that came furthest
+package
+package_version
+""", "backend soc sdk furthest"),
     _view("v_support", "The five statuses of each op, type row, backend, SoC and SDK: the worst that was measured.", """
 op
 type_row

@@ -12,6 +12,7 @@ from opdb.schema.views.sql import Dialect
 WORST = ("crashed", "hung", "no", "yes", "not-applicable", "unknown")
 _UNKNOWN = len(WORST) - 1
 _MEASURED = STATUS_COLUMNS[1:]
+_STAGES = ("validates", "finalizes", "executes")
 _KEY = ("op", "type_row", "backend", "soc", "sdk")
 
 
@@ -82,6 +83,46 @@ FROM (
   SELECT s.op, s.backend, s.soc, s.sdk, s.package, s.package_version, {sums}
   FROM ({sweeps(d)}) AS s WHERE s.latest
   GROUP BY s.op, s.library_id, s.backend, s.soc, s.sdk, s.package, s.package_version) AS g"""
+
+
+def census(d: Dialect) -> str:
+    """A config is good where it keeps the rules, in a type row; of what a rule forbids, a refusal says nothing."""
+    came = [f"SUM(CASE WHEN a.{stage} = 'yes' THEN 1 ELSE 0 END) AS {stage}" for stage in _STAGES]
+    furthest = " ".join(f"WHEN c.{stage} > 0 THEN '{stage}'" for stage in reversed(_STAGES))
+    good = " ".join(f"WHEN c.{stage} > 0 THEN a.{stage}" for stage in reversed(_STAGES))
+    stopped = " ".join(
+        f"WHEN c.{before} > 0 THEN a.{stage}" for before, stage in reversed([*pairwise(_STAGES)])
+    )
+    key = "a.op, a.library_id, a.soc"
+
+    def first(of: str, among: str) -> str:
+        rank = f"row_number() OVER (PARTITION BY {key} ORDER BY a.position, a.id)"
+        return f"""SELECT {key}, {of}, a.code, a.code_name, a.config, {rank} AS place
+  FROM answer AS a JOIN counted AS c ON c.op = a.op AND c.library_id = a.library_id AND c.soc = a.soc
+  WHERE {among}"""
+
+    ends = "('no', 'crashed', 'hung')"
+    stage = f"CASE WHEN c.executes > 0 THEN NULL {stopped} ELSE a.validates END"
+    join = "ON {0}.op = c.op AND {0}.library_id = c.library_id AND {0}.soc = c.soc AND {0}.place = 1"
+    return f"""
+WITH answer AS (
+  SELECT x.id, x.position, p.op, p.library_id, p.soc, x.type_row, x.code, x.code_name, x.config,
+         {", ".join(f"x.{stage}" for stage in _STAGES)}
+  FROM probe_run AS p JOIN probe_result AS x ON x.probe_run_id = p.id
+  WHERE p.op <> '' AND {_latest("p")}{d.only("p", backend="x.backend", sdk="x.sdk")}),
+counted AS (
+  SELECT {key}, COUNT(*) AS asked, {", ".join(came)} FROM answer AS a GROUP BY {key}),
+good AS (
+  {first("a.type_row", f"CASE {good} END = 'yes'")}),
+ended AS (
+  {first(f"{stage} AS stopped", f"a.type_row <> '' AND {stage} IN {ends}")})
+SELECT c.op, l.backend, NULLIF(c.soc, '') AS soc, l.sdk, c.asked, {", ".join(f"c.{s}" for s in _STAGES)},
+       CASE {furthest} END AS furthest, e.stopped, e.code, NULLIF(e.code_name, '') AS code_name, g.config,
+       l.package, l.version AS package_version
+FROM counted AS c
+JOIN library AS l ON l.id = c.library_id
+LEFT JOIN good AS g {join.format("g")}
+LEFT JOIN ended AS e {join.format("e")}"""
 
 
 def evidence(d: Dialect) -> str:

@@ -35,7 +35,7 @@ typedef struct {
     uint32_t bits; /* of a BW encoding, else 0 */
 } opdb_quant;
 
-/* A dense tensor.  An omitted optional tensor is a NULL pointer, never a struct. */
+/* A tensor, dense where it has data.  An omitted optional tensor is a NULL pointer, never a struct. */
 typedef struct {
     uint32_t rank;
     const int64_t *dims;
@@ -43,6 +43,7 @@ typedef struct {
     opdb_encoding encoding;
     bool symmetric; /* zero is in the middle of the stored values; true without encoding */
     bool is_static;
+    bool is_sparse;
     int32_t axis;            /* of an axis encoding, else -1 */
     void *data;              /* NULL where only the configuration is judged */
     const opdb_quant *quant; /* NULL without encoding, and where its numbers are not known */

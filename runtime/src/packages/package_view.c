@@ -150,6 +150,7 @@ static const char *read_tensor(opdb_op_view *view, size_t i, const Qnn_Tensor_t 
     out->dims = view->dims[i];
     out->dtype = (enum opdb_dtype)in->dataType;
     out->is_static = in->type == QNN_TENSOR_TYPE_STATIC;
+    out->is_sparse = in->dataFormat == QNN_TENSOR_DATA_FORMAT_SPARSE;
     read_encoding(out, &in->quantizeParams);
     view->slots[i] = out;
     return NULL;
