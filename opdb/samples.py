@@ -130,7 +130,8 @@ def with_outputs(
             if any(d < 0 for d in shape):
                 return None
             like = old[min(i, len(old) - 1)] if old else fresh
-            outputs.append(replace(like, name=name, shape=tuple(shape)))
+            same = (like.name, like.shape) == (name, tuple(shape))
+            outputs.append(like if same else replace(like, name=name, shape=tuple(shape)))
     return replace(config, outputs=tuple(outputs))
 
 

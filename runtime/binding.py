@@ -113,9 +113,13 @@ def _float32(value: float) -> float:
 def _named(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[str] | None:
     """The slot that each tensor names, ``xs`` for ``xs[1]``; None where they are taken by position."""
     names = [t.name.partition("[")[0] for t in tensors]
-    known = {s.name: s for s in slots}
-    once = all(known[n].variadic or names.count(n) == 1 for n in names if n in known)
-    return names if names and once and all(n in known for n in names) else None
+    known = {s.name: s.variadic for s in slots}
+    seen: set[str] = set()
+    for n in names:
+        if n not in known or (n in seen and not known[n]):
+            return None
+        seen.add(n)
+    return names or None
 
 
 def slot_names(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[str]:
@@ -134,12 +138,12 @@ def arrange(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[Tens
     names = _named(tensors, slots)
     if names is None:
         return [None if t.type == "NULL" else t for t in tensors]
+    given: dict[str, list[TensorConfig | None]] = {}
+    for t, n in zip(tensors, names, strict=True):
+        given.setdefault(n, []).append(None if t.type == "NULL" else t)
     out: list[TensorConfig | None] = []
     for slot in slots:
-        mine = [
-            None if t.type == "NULL" else t for t, n in zip(tensors, names, strict=True) if n == slot.name
-        ]
-        out += mine or ([] if slot.variadic else [None])
+        out += given.get(slot.name) or ([] if slot.variadic else [None])
     while out and out[-1] is None:
         out.pop()
     return out

@@ -23,7 +23,7 @@ from opdb.op_config import OpConfig, from_json, to_json
 from opdb.samples import sample_config, slot_of
 from opdb.sdk import sdk_number
 from opdb.store.records import CaseRecord
-from opdb.validate import NEWEST_SDK, Target, check
+from opdb.validate import NEWEST_SDK, Target, check, judge, validator
 
 #: The chip that is asked about where none is named.
 DEFAULT_SOCS = ("SM8650",)
@@ -99,8 +99,13 @@ def cases(catalog: Catalog, op: str, socs: tuple[str, ...] = DEFAULT_SOCS) -> Ca
 
 def broken_rules(config: OpConfig, backend: str, soc: str) -> tuple[str, ...]:
     """The full ids of the rules that a config breaks, warnings included; each once."""
-    verdict = check(config, Target(backend or None, soc or None))
+    verdict = judge(validator(config.op), config, _target(backend, soc))
     return tuple(dict.fromkeys(v.rule for v in verdict.violations))
+
+
+@lru_cache
+def _target(backend: str, soc: str) -> Target:
+    return Target(backend or None, soc or None).spelled()
 
 
 def past(compiled: CompiledOp) -> frozenset[str]:

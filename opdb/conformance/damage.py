@@ -11,6 +11,7 @@ from typing import Any
 
 from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
+from opdb.lang.analyse import free_names
 from opdb.op_config import MAX_DIM, MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
 from opdb.samples import ABSENT, encoding, slot_of, with_outputs
 
@@ -35,6 +36,7 @@ class Damages:
         self.compiled, self.socs = compiled, socs
         self.kinds = {p.name: p.definition.kind for p in compiled.params}
         self.pool = _dtype_pool(compiled)
+        self.groups = _groups(compiled)
 
     def of(self, config: OpConfig, soc: str, names: frozenset[str] | None = None) -> Iterator[Damage]:
         """Every one-step damage, in a fixed order, without repetition; with ``names`` only to these things."""
@@ -132,6 +134,8 @@ class Damages:
         """All inputs but weights with leading ones up to ``rank``; axes count from there."""
         plain = [t for t in config.inputs if t.type == "NATIVE"]
         by = max(0, rank - max((t.rank for t in plain), default=rank))
+        if by == 0:
+            return config
         inputs = tuple(replace(t, shape=(1,) * by + t.shape) if t in plain else t for t in config.inputs)
         outputs = tuple(replace(t, shape=(1,) * by + t.shape) for t in config.outputs)
         params = []
@@ -163,9 +167,27 @@ class Damages:
                         yield f"{slot.name}: {dtype} [{n}]", replace(config, inputs=(*kept, tensor))
         if not config.inputs:
             return
+        yield from self._coupled(config, given)
         first = config.inputs[0]
         extra = tuple(replace(first, name=f"extra{i}") for i in range(len(self.compiled.inputs)))
         yield "inputs too many", replace(config, inputs=config.inputs + extra)
+
+    def _coupled(self, config: OpConfig, given: Mapping[str, int]) -> Iterator[tuple[str, OpConfig]]:
+        """The omitted inputs of a rule on several of them, all at once, in the types of a row."""
+        rows = [r for rows in self.compiled.type_rows.values() for r in rows]
+        tensors = [t for t in (*config.inputs, *config.outputs) if t.type != ABSENT]
+        fits = [r for r in rows if all(t.dtype in r.cells.get(slot_of(t), ()) for t in tensors)][:1]
+        for group in self.groups:
+            missing = [n for n in group if n not in given]
+            if len(missing) < 2:
+                continue
+            dtypes = {n: (*(r.cells[n][0] for r in fits if r.cells[n]), *self.pool[n])[0] for n in missing}
+            kept = tuple(t for t in config.inputs if slot_of(t) not in missing)
+            for n in dict.fromkeys(d for t in config.outputs for d in t.shape[-1:]):
+                made = tuple(
+                    TensorConfig(m, dtypes[m], (n,), "STATIC", quant=encoding(dtypes[m])) for m in missing
+                )
+                yield f"presence of {', '.join(missing)}: [{n}]", replace(config, inputs=(*kept, *made))
 
     def _outputs(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
         outputs = config.outputs
@@ -225,6 +247,15 @@ def damaged(what: str) -> str:
     return what.split(" ")[0].rstrip(":").partition("[")[0]
 
 
+def _groups(compiled: CompiledOp) -> tuple[tuple[str, ...], ...]:
+    """The optional inputs that rules ask about together."""
+    rules = (*compiled.rules, *(r for own in compiled.backend_rules.values() for r in own))
+    optional = [s.name for s in compiled.inputs if s.optional and not s.variadic]
+    read = [{n for node in (r.require, r.when) if node is not None for n in free_names(node)} for r in rules]
+    found = [tuple(n for n in optional if n in names) for names in read]
+    return tuple(dict.fromkeys(g for g in found if len(g) > 1))
+
+
 def _dtype_pool(compiled: CompiledOp) -> Mapping[str, tuple[str, ...]]:
     """For each slot the types that rows of any backend, or its definition, give it; and foreign ones."""
     rows = [r for rows in compiled.type_rows.values() for r in rows]
@@ -264,7 +295,9 @@ def _resized(config: OpConfig, old: int, new: int) -> OpConfig:
     """Every size ``old`` becomes ``new``, in inputs and outputs."""
 
     def change(t: TensorConfig) -> TensorConfig:
-        return replace(t, shape=tuple(max(new, 0) if d == old else d for d in t.shape))
+        return (
+            replace(t, shape=tuple(max(new, 0) if d == old else d for d in t.shape)) if old in t.shape else t
+        )
 
     return replace(
         config, inputs=tuple(map(change, config.inputs)), outputs=tuple(map(change, config.outputs))

@@ -26,13 +26,18 @@ WHOLE, BASES = 4, 48
 #: How many damaged configs are damaged again, per rule: those that break few others with it (in so many rounds),
 #: and those that are still accepted.
 NEAR, ROUNDS, GOOD = 12, 3, 32
+#: Of an op with more tensors and parameters than this one config gets every damage, and less is tried.
+LARGE = 24
+#: How much is tried besides for all rules of a backend together, and in a round for each rule that is left.  A
+#: config that was judged before costs SEEN, one that has to be judged FRESH, one of a large op SLOW.
+MANY, TRIES, SEEN, FRESH, SLOW = 64_000, 16_000, 1, 4, 40
 #: What a damage changes, by the attribute of a tensor that a rule reads.
 KINDS = {"encoding": "attribute", "static": "attribute", "sparse": "attribute", "symmetric": "attribute",
          "axis": "attribute", "dtype": "dtype", "shape": "shape", "rank": "shape"}  # fmt: skip
 
 
 #: Damages to several things at once.
-COMMON = frozenset({"size", "rank", "types", "encodings"})
+COMMON = frozenset({"size", "rank", "types", "encodings", "presence"})
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,13 @@ class Base:
     traits: tuple[str, ...]
 
 
+@dataclass
+class Budget:
+    """How much may still be tried."""
+
+    left: int
+
+
 class Search:
     """The search for one op; the order of the calls and of what they are given decides the result."""
 
@@ -71,6 +83,9 @@ class Search:
         self.compiled, self.damages, self.judge, self.unchecked = compiled, damages, judge, unchecked
         rules = (*compiled.rules, *(r for own in compiled.backend_rules.values() for r in own))
         self.warnings = frozenset(f"{compiled.name}.{r.id}" for r in rules if r.expected)
+        large = len(compiled.slots) + len(compiled.params) > LARGE
+        self._cost, self._whole = (SLOW, 1) if large else (FRESH, WHOLE)
+        self._judged: dict[tuple[str, str], dict[OpConfig, tuple[str, ...]]] = {}  # by backend and SoC
         self._alone: dict[str, list[Broken]] = {}
         self._together: dict[str, dict[frozenset[str], list[Broken]]] = {}
         self.goals: list[str] = []
@@ -95,12 +110,14 @@ class Search:
         self.goals += goals
         reads = {g: self._reads(g, backend) for g in goals}
         good: dict[tuple[str, ...], Base] = {}  # damaged once and accepted
+        budget = Budget(MANY)
         for i, base in enumerate(_diverse_first(bases)[:BASES]):
             left = [g for g in goals if g not in self._alone]
-            if i >= WHOLE and not left:
+            whole = i < self._whole
+            if not whole and not (left and budget.left > 0):
                 break
-            names = None if i < WHOLE else frozenset[str]().union(*(reads[g] for g in left))
-            for broken in self._damaged(base, backend, names):
+            names = None if whole else frozenset[str]().union(*(reads[g] for g in left))
+            for broken in self._damaged(base, backend, names, None if whole else budget):
                 if not broken.rules:
                     again = Base(broken.note, broken.config, broken.soc, (broken.kind, _what(broken)))
                     good.setdefault((broken.note.rpartition("; ")[2], *base.traits[1:]), again)
@@ -112,6 +129,7 @@ class Search:
         """Damages what breaks ``goal`` with others, to mend those; and what is accepted, to break it."""
         tried: set[str] = set()
         for i in range(ROUNDS + 1):
+            budget = Budget(TRIES)
             if i == 1:
                 tries = [(b, reads[goal]) for b in self._relevant(goal, backend, reads[goal], good)]
             else:
@@ -119,10 +137,12 @@ class Search:
                 tries = [(b, reads[goal].union(*(reads.get(r, ()) for r in rules))) for b, rules in near]
             for base, names in tries:
                 tried.add(base.name)
-                for _ in self._damaged(base, backend, names):
+                for _ in self._damaged(base, backend, names, budget):
                     pass
                 if goal in self._alone:
                     return
+                if budget.left <= 0:
+                    break
 
     def _rule_nodes(self, goal: str, backend: str) -> list[Node]:
         c = self.compiled
@@ -151,16 +171,29 @@ class Search:
             str(a.value) for n in self._rule_nodes(goal, backend) for a in walk(n) if a.kind == "attr"
         }
         kinds = {KINDS.get(a, "") for a in attributes}
-        own = reads - COMMON
+        own = reads - COMMON | {"presence"}
         return sorted(good, key=lambda b: (b.traits[1] not in own, b.traits[0] not in kinds))[:GOOD]
 
-    def _damaged(self, base: Base, backend: str, names: frozenset[str] | None) -> Iterator[Broken]:
+    def _damaged(
+        self, base: Base, backend: str, names: frozenset[str] | None, budget: Budget | None
+    ) -> Iterator[Broken]:
+        """Damaged configs with the rules that they break; each is judged and kept once, whatever was damaged."""
         for damage in self.damages.of(base.config, base.soc, names):
-            rules = self.judge(damage.config, backend, damage.soc)
-            note = f"{base.name}; {damage.what}"
-            broken = Broken(damage.config, backend, damage.soc, rules, note, damage.kind)
-            self._keep(broken)
+            judged = self._judged.setdefault((backend, damage.soc), {})
+            rules = judged.get(damage.config)
+            fresh = rules is None
+            if rules is None:
+                rules = judged[damage.config] = self.judge(damage.config, backend, damage.soc)
+            broken = Broken(
+                damage.config, backend, damage.soc, rules, f"{base.name}; {damage.what}", damage.kind
+            )
+            if fresh:
+                self._keep(broken)
             yield broken
+            if budget is not None:
+                budget.left -= self._cost if fresh else SEEN
+                if budget.left <= 0:
+                    return
 
     def _keep(self, broken: Broken) -> None:
         if len(broken.rules) == 1:
@@ -190,10 +223,13 @@ class Search:
         first = self._alone.get(goal) or [b for some in self._together.get(goal, {}).values() for b in some]
         whole = [r for r in self._alone if r != goal and not r.endswith(("INPUTS", "OUTPUTS", "PARAMS"))]
         rest = [b for rule in whole for b in self._alone[rule]]
+        budget = Budget(2 * TRIES)
         for broken in (*first, *others, *rest):
+            if budget.left <= 0:
+                break
             base = Base(broken.note, broken.config, broken.soc, ())
             names = self._reads(goal, broken.backend) | {"SoC"}
-            for again in self._damaged(base, broken.backend, names):
+            for again in self._damaged(base, broken.backend, names, budget):
                 kept = self.warnings.issuperset(again.rules) and goal not in again.rules
                 if kept and good(again.config, again.backend, again.soc):
                     return again

@@ -7,12 +7,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
 
 import pytest
 
 from opdb.catalog import Catalog
+from opdb.codegen import validators as generator
 from opdb.conformance.cases import CaseSet, broken_rules, cases, past, read_config
-from opdb.conformance.expressions import in_force
+from opdb.conformance.executors.validators import CExecutor, PythonExecutor
+from opdb.conformance.expressions import in_force, reader
+from opdb.conformance.judge import Seen, outcome
+from opdb.generated import validators
+from opdb.model import OpDef
 from opdb.runtime import native
 from opdb.validate import check
 
@@ -105,3 +112,48 @@ def test_the_same_cases_every_time(hash_seed: str, catalog: Catalog) -> None:
     env = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     assert done.stdout.strip() == _digest(catalog, "LayerNorm")
+
+
+def test_what_a_backend_does_not_check_has_both_cases(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A negative one of the op definition, and one that the backend takes, which is validated and not computed."""
+    spec = catalog.own["Transpose"].model_dump(mode="json")
+    spec["backends"]["HTP"]["unchecked"] = {"SHAPE_y": "probe HTP 2.47.0"}
+    changed = replace(catalog, own={**catalog.own, "Transpose": OpDef.model_validate(spec)})
+    (artifact,) = generator.python(changed, "Transpose")
+    module, known = ModuleType("transpose"), validators.module
+    exec(compile(artifact.text, artifact.path, "exec"), module.__dict__)
+    monkeypatch.setattr(validators, "module", lambda op: module if op == "Transpose" else known(op))
+    made = [c for c in cases(changed, "Transpose").cases if c.rules == ("Transpose.SHAPE_y",)]
+    assert [c.id for c in made if c.kind == "positive"] == ["Transpose-SHAPE_y-unchecked-HTP-SM8650"]
+    (taken,) = [c for c in made if c.kind == "positive"]
+    assert (taken.backend, taken.type_row, taken.settled, taken.runs) == ("HTP", "", False, False)
+    assert {c.backend for c in made if c.kind == "negative"} == {""}
+    assert check(taken.config, taken.target).verdict == "accept"
+    assert check(taken.config).verdict == "reject"
+    said = PythonExecutor().answer(taken, [])
+    assert (said.kind, said.rules, said.computed) == ("ok", taken.rules, False)
+    assert CExecutor().answer(replace(taken, backend="", soc=""), []).kind == "violation"
+    seen = Seen(
+        taken.id,
+        "positive",
+        "qnn-htp",
+        "yes",
+        "unknown",
+        "unknown",
+        "unknown",
+        frozenset(),
+        frozenset(taken.rules),
+    )
+    assert outcome(seen) == ("pass", "")
+    assert outcome(replace(seen, validates="no"))[0] == "finding"
+
+
+def test_names_that_generated_code_uses_itself(catalog: Catalog) -> None:
+    """Gather's `indices` is one; expressions read the tensor all the same."""
+    compiled = catalog.compiled("Gather")
+    rule = next(r for r in compiled.rules if "indices" in r.text)
+    read = reader(compiled, {"it": rule.require})
+    case = next(c for c in cases(catalog, "Gather").cases if c.kind == "positive")
+    assert read(case.config, case.target.context()) == {"it": True}
