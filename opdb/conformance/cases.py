@@ -265,7 +265,8 @@ class _Cases:
 
         good = [c for c in positive if c.kind == "positive"]
         seen = {r for c in good for r in force(c.config, c.target.context()) - set(c.rules)}
-        made: list[Broken] = []
+        # Samples that a backend refuses: another SoC may take them.
+        made = [Broken(c.config, c.backend, c.soc, c.rules, c.id) for c in positive if c.kind != "positive"]
         for rule in search.goals[::-1]:
             if rule not in seen:
                 found = search.mended(rule, partial(holds, rule), made)

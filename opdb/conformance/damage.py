@@ -192,7 +192,14 @@ class Damages:
     def _outputs(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
         outputs = config.outputs
         if not outputs:
+            like = config.inputs[:1] or (TensorConfig("extra", "f32", (1,)),)
+            yield "an output too many", replace(config, outputs=(replace(like[0], name="extra"),))
             return
+        if self.compiled.reads_sparse:
+            for i, t in enumerate(outputs):
+                turned = replace(t, sparse=None if t.sparse else Sparse(1, t.rank))
+                made = (*outputs[:i], turned, *outputs[i + 1 :])
+                yield f"{t.name} turns sparse or dense", replace(config, outputs=made)
         yield "no outputs", replace(config, outputs=())
         yield "an output too many", replace(config, outputs=(*outputs, replace(outputs[0], name="extra")))
         if len(outputs) > 1:
@@ -222,6 +229,8 @@ class Damages:
             except IndexError:  # a tensor has no such axis
                 continue
             yield f"encodings: {_shown(quant)}", replace(config, inputs=inputs, outputs=outputs)
+            if len(outputs) > 1:
+                yield f"encodings: {_shown(quant)} of outputs", replace(config, outputs=outputs)
 
     # -- parameters
 

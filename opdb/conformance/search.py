@@ -222,9 +222,12 @@ class Search:
         """An accepted config that is ``good``, one step from one that breaks ``goal``, or another rule, or ``others``."""
         first = self._alone.get(goal) or [b for some in self._together.get(goal, {}).values() for b in some]
         whole = [r for r in self._alone if r != goal and not r.endswith(("INPUTS", "OUTPUTS", "PARAMS"))]
+        read = self._reads(goal, "")
+        whole.sort(key=lambda r: -len(read & self._reads(r, "")))
         rest = [b for rule in whole for b in self._alone[rule]]
         budget = Budget(2 * TRIES)
-        for broken in (*first, *others, *rest):
+        mine = [b for b in others if goal in b.rules]
+        for broken in (*mine, *first, *others, *rest):
             if budget.left <= 0:
                 break
             base = Base(broken.note, broken.config, broken.soc, ())
