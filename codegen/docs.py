@@ -19,6 +19,7 @@ SIGNATURE = {
     "INPUTS": "the inputs must be those of the table: none missing but optional ones, none besides",
     "PARAMS": "the parameters must be those of the table, each with its data type and shape",
     "OUTPUTS": "the outputs must be those of the table",
+    "UNKNOWN_PARAMS": "every parameter must be one of the table",
 }
 
 
@@ -134,16 +135,20 @@ def _rule(op: CompiledOp, rule: CompiledRule) -> RuleDoc:
         rule.why or "",
         rule.source or "",
         rule.expected,
-        tuple(
-            (unchecked_where(name, entry.since, entry.until), entry.source, entry.why or "")
-            for name, entry in op.unchecked(rule.id).items()
-        ),
+        _unchecked(op, rule.id),
+    )
+
+
+def _unchecked(op: CompiledOp, rule: str) -> tuple[tuple[str, str, str], ...]:
+    return tuple(
+        (unchecked_where(name, entry.since, entry.until), entry.source, entry.why or "")
+        for name, entry in op.unchecked(rule).items()
     )
 
 
 def _groups(op: CompiledOp) -> list[tuple[str, str, list[RuleDoc]]]:
     """(heading, source, rules): the op definition, then each backend."""
-    own = [RuleDoc(ident, sentence) for ident, sentence in SIGNATURE.items()]
+    own = [RuleDoc(ident, text, unchecked=_unchecked(op, ident)) for ident, text in SIGNATURE.items()]
     own += [_rule(op, r) for r in (*op.ranks, *op.rules)]
     groups = [("Op definition", op.definition.source or "", own)]
     for name, backend in op.definition.backends.items():

@@ -138,10 +138,13 @@ def warned(op: CompiledOp, rule: CompiledRule, target: str, backend: str, both: 
     ``target`` is the text before a field of the target, ``backend`` that of a comparison with a backend ({}),
     ``both`` and ``either`` the words of the language for and, or.
     """
-    if rule.expected:
-        return "always"
+    return "always" if rule.expected else unchecked(op, rule.id, target, backend, both, either)
+
+
+def unchecked(op: CompiledOp, ident: str, target: str, backend: str, both: str, either: str) -> str:
+    """The condition under which the target does not check the rule ``ident``, in the words of ``warned``."""
     cases = []
-    for name, entry in op.unchecked(rule.id).items():
+    for name, entry in op.unchecked(ident).items():
         since, until = sdk_range(entry)
         parts = [backend.format(name)]
         parts += [f"{target}sdk >= {since}"] if since else []

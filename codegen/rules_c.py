@@ -18,6 +18,7 @@ from opdb.codegen.rules import (
     rule_view,
     sdk_range,
     snake,
+    unchecked,
     warned,
 )
 from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
@@ -27,6 +28,8 @@ from opdb.lang.nodes import BOOL, ENCODING, FLOAT, INT, INTS, ROWS, TENSOR, TENS
 from opdb.lang.printer import to_text
 from opdb.model import CONTEXT
 
+#: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
+WORDS = ("target->", "target->backend == OPDB_BACKEND_{}", "&&", "||")
 GOT = {INT: "int", FLOAT: "real", BOOL: "bool", INTS: "ints", ROWS: "rows"}
 
 
@@ -145,7 +148,7 @@ class _Op:
         view = rule_view(self.op, rule)
         holds = self.emit(view.condition)
         witness = self.witness(view.witness) if view.witness is not None else None
-        when = warned(self.op, rule, "target->", "target->backend == OPDB_BACKEND_{}", "&&", "||")
+        when = warned(self.op, rule, *WORDS)
         return {
             "id": f"{self.op.name}.{rule.id}",
             "sentence": view.sentence,
@@ -305,6 +308,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "ranks": [texts.rule(r) for r in op.ranks],
         "unpack": texts.unpack(used),
         "steps": texts.prepare(used),
+        "unknown_expected": unchecked(op, "UNKNOWN_PARAMS", *WORDS),
         "rules": rules,
         "backends": backends,
         "infer": {

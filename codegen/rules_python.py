@@ -18,6 +18,7 @@ from opdb.codegen.rules import (
     rule_nodes,
     rule_view,
     sdk_range,
+    unchecked,
     warned,
 )
 from opdb.compiled import Bind, CompiledOp, CompiledRule, Inference, Param, Slot
@@ -25,6 +26,9 @@ from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
 from opdb.lang.printer import to_text
 from opdb.model import CONTEXT
+
+#: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
+WORDS = ("context.", 'context.backend == "{}"', "and", "or")
 
 
 def backend_names(catalog: Catalog) -> list[str]:
@@ -125,7 +129,7 @@ class _Op:
 
     def rule(self, rule: CompiledRule) -> dict[str, Any]:
         view = rule_view(self.op, rule)
-        when = warned(self.op, rule, "context.", 'context.backend == "{}"', "and", "or")
+        when = warned(self.op, rule, *WORDS)
         return {
             "id": python_string(rule.id),
             "sentence": python_string(view.sentence),
@@ -167,6 +171,9 @@ def view(op: CompiledOp) -> dict[str, Any]:
         checks.add("default")
     names = [*(s.name for s in op.inputs), *(p.name for p in op.params), *(s.name for s in op.outputs)]
     binding = ["ANY", "Context", *(["Param"] if op.params else []), "Signature", "Slot", "bind"]
+    binding += (
+        ["check_types", "check_unknown", "rows"] if any(b["rows"] for b in backends) else ["check_unknown"]
+    )
     return {
         "op": op.name,
         "summary": op.definition.summary or "",
@@ -183,13 +190,14 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "ranks": ranks,
         "open_ranks": any(r["expected"] for r in ranks),
         "validate": _preamble(op, used, texts),
+        "unknown_expected": unchecked(op, "UNKNOWN_PARAMS", *WORDS),
         "rules": rules,
         "backends": backends,
         "backend_names": [python_string(b["name"]) for b in backends],
         "infer": {"outputs": infer, "preamble": _preamble(op, used_by_infer, texts)},
         "uninferable": [s.name for s in op.outputs if s.name not in {i.output for i in op.inferences}],
         "checks": sorted(checks, key=lambda n: (n[0].islower(), n)),
-        "binding": binding + (["check_types", "rows"] if any(b["rows"] for b in backends) else []),
+        "binding": binding,
     }
 
 

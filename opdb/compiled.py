@@ -1,7 +1,7 @@
 """An op after type-checking: bindings, named expressions, every rule, shape inference, rows of types.
 
 Rule ids are permanent because they are made of names: ``RANK_x``, ``SHAPE_gamma``, ``COUNT_ys``, ``DTYPE_shape``,
-``STATIC_w`` are derived from the slots; ``C1``, ``H2`` are written in the spec; ``INPUTS``, ``OUTPUTS``, ``PARAMS`` and
+``STATIC_w`` are derived from the slots; ``C1``, ``H2`` are written in the spec; those of ``SIGNATURE`` and
 ``TYPES_<backend>`` are the same for every op.  ``opdb.compiler`` makes a ``CompiledOp``.
 """
 
@@ -14,6 +14,11 @@ from itertools import product
 from opdb.lang.nodes import Node, Scope
 from opdb.model import OpDef, ParamDef, TensorDef, Unchecked
 from opdb.quant_rules import QuantRules
+
+#: The rules without which nothing can be bound, then the one about what has no place in the definition.
+BOUND, UNKNOWN = ("INPUTS", "PARAMS", "OUTPUTS"), "UNKNOWN_PARAMS"
+#: Judged by the binding, the same for every op: opdb/runtime/binding.py and binding.c.
+SIGNATURE = (*BOUND, UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,7 @@ class CompiledOp:
         own = [r.id for r in (*self.ranks, *self.rules)]
         backend = [i for b in self.definition.backends for i in
                    (*(r.id for r in self.backend_rules[b]), *([f"TYPES_{b}"] if self.type_rows[b] else []))]  # fmt: skip
-        return ("INPUTS", "PARAMS", "OUTPUTS", *own, *backend)
+        return (*SIGNATURE, *own, *backend)
 
     def unchecked(self, rule: str) -> Mapping[str, Unchecked]:
         """The backends that do not check a rule of the op, which is a warning there; {} for most rules."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from opdb import quant_rules
-from opdb.compiled import CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
+from opdb.compiled import BOUND, UNKNOWN, CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
@@ -18,10 +18,6 @@ from opdb.shape_rules import KNOWN, ShapeRules, is_shape
 
 RANGES = {"u8": (0, 255), "u16": (0, 65535), "u32": (0, 2**32 - 1), "i8": (-128, 127), "i16": (-32768, 32767),
           "i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1), "u64": (0, 2**63 - 1)}  # fmt: skip
-
-
-#: The rules that every op has; they are no expressions.
-SIGNATURE = ("INPUTS", "PARAMS", "OUTPUTS")
 
 
 def compile_op(op: OpDef, context: Mapping[str, Mapping[str, str]] | None = None) -> CompiledOp:
@@ -91,6 +87,8 @@ class _Compiler(ShapeRules):
                     name, Name(TENSORS if d.variadic else TENSOR, None, d.optional and not d.variadic), at
                 )
                 slots.append(Slot(name, d, output, position))
+        if not self.op.outputs and not any(p.base == "str" for p in self.op.params.values()):
+            self.fault(("outputs",), "an op has at least one output, or a str parameter that names a graph")
         return tuple(slots)
 
     def _params(self) -> list[tuple[str, ParamDef, str]]:
@@ -191,7 +189,7 @@ class _Compiler(ShapeRules):
     ) -> None:
         """Faults of the rules that backends are said not to check."""
         known = {i: rule.expect is not None for i, rule in self.op.constraints.items()}
-        known |= {r.id: r.expected for r in own}
+        known |= {r.id: r.expected for r in own} | {UNKNOWN: False}
         theirs = {r.id: name for name, rules in of_backends.items() for r in rules}
         theirs |= {f"TYPES_{name}": name for name in self.op.backends}
         for name, backend in self.op.backends.items():
@@ -202,7 +200,7 @@ class _Compiler(ShapeRules):
                         "delete that instead" if theirs[ident] == name else "only rules of the op stand here"
                     )
                     self.fault((*at, "__key__"), f"'{ident}' is a rule of {theirs[ident]}; {cure}")
-                elif ident in SIGNATURE:
+                elif ident in BOUND:
                     self.fault((*at, "__key__"), f"without {ident} no rule can be judged, so it is required")
                 elif known.get(ident):
                     self.fault((*at, "__key__"), f"'{ident}' is a warning for every backend; delete it here")

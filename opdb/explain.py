@@ -15,6 +15,7 @@ from opdb.model import unchecked_where
 STRUCTURE = {
     "INPUTS": "number and presence of the inputs must be those of the definition",
     "PARAMS": "presence, data type, shape and enum values of the parameters must be those of the definition",
+    "UNKNOWN_PARAMS": "every parameter must be one of the definition",
     "OUTPUTS": "number and presence of the outputs must be those of the definition",
 }
 
@@ -54,7 +55,8 @@ def explain(catalog: Catalog, rule_id: str) -> dict[str, Any]:
         params = [f"{p.name}: {p.definition.type}" for p in op.params]
         return facts | {
             "asks": STRUCTURE[rule],
-            "definition": params if rule == "PARAMS" else slots,
+            "unchecked": _unchecked(op, rule),
+            "definition": params if "PARAMS" in rule else slots,
             "source": op.definition.source,
         }
     backend = rule.removeprefix("TYPES_")
@@ -77,11 +79,7 @@ def _of_rule(op: CompiledOp, rule: CompiledRule) -> dict[str, Any]:
     return {
         "asks": view.sentence,
         "strength": "expected (a warning)" if rule.expected else "required",
-        "unchecked": [
-            f"{unchecked_where(name, e.since, e.until)}{f': {e.why}' if e.why else ''} ({e.source})"
-            for name, e in op.unchecked(rule.id).items()
-        ]
-        or None,
+        "unchecked": _unchecked(op, rule.id),
         "when": to_text(rule.when) if rule.when is not None else None,
         "expression": to_text(rule.require),
         "why": rule.why,
@@ -90,3 +88,10 @@ def _of_rule(op: CompiledOp, rule: CompiledRule) -> dict[str, Any]:
         "reads": [to_text(a) for a in view.atoms],
         "source": rule.source or (backend.source if backend else None) or definition.source,
     }
+
+
+def _unchecked(op: CompiledOp, rule: str) -> list[str] | None:
+    """Who does not check a rule of the op, why, and the source."""
+    entries = op.unchecked(rule).items()
+    return [f"{unchecked_where(name, e.since, e.until)}{f': {e.why}' if e.why else ''} ({e.source})"
+            for name, e in entries] or None  # fmt: skip

@@ -1,7 +1,7 @@
 """From an op config to the named, typed arguments that generated validators work on.
 
 Slots are bound by position, in QNN's order; where every tensor carries the name of a slot, by name.
-The C side (runtime/src/binding.c) judges the same three rules: INPUTS, PARAMS and OUTPUTS.
+The C side (runtime/src/binding.c) judges the same four rules: INPUTS, PARAMS, OUTPUTS and UNKNOWN_PARAMS.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from opdb.runtime.checks import Report
 NUMBER = "the number of {}s must be that of the definition"
 GIVEN = "every required {} must be given"
 ENOUGH = "a variadic slot must have at least its smallest number of tensors"
-KNOWN = "every parameter must be one of the definition, given once"
+ONCE = "every parameter must be given once"
+KNOWN = "every parameter must be one of the definition"
 DTYPE = "every parameter must have the data type of the definition"
 SHAPE = "every parameter must have the shape of the definition"
 FLOAT32 = struct.Struct("<f")
@@ -162,6 +163,16 @@ def bind(config: OpConfig, signature: Signature, report: Report, outputs: bool =
     return None if report.violations else values
 
 
+def check_unknown(config: OpConfig, signature: Signature, report: Report, *, expected: bool = False) -> None:
+    """Judges UNKNOWN_PARAMS, which does not stand in the way of binding; ``expected``: the backend ignores them."""
+    known = {s.name for s in signature.params}
+    for p in config.params:
+        if p.name not in known:
+            report.add(
+                "UNKNOWN_PARAMS", KNOWN, f"{p.name} = unknown", expected=expected, path=f"params.{p.name}"
+            )
+
+
 def _bind_slots(
     tensors: list[TensorConfig | None], slots: Sequence[Slot], what: str, report: Report
 ) -> list[Any]:
@@ -195,9 +206,8 @@ def _bind_params(params: Sequence[ParamConfig], slots: Sequence[Param], report: 
     given: dict[str, ParamConfig] = {}
     known = {s.name for s in slots}
     for p in params:
-        if p.name not in known or p.name in given:
-            problem = "given twice" if p.name in given else "unknown"
-            report.add("PARAMS", KNOWN, f"{p.name} = {problem}", path=f"params.{p.name}")
+        if p.name in known and p.name in given:
+            report.add("PARAMS", ONCE, f"{p.name} = given twice", path=f"params.{p.name}")
         given.setdefault(p.name, p)
     return [_bind_param(given.get(slot.name), slot, report) for slot in slots]
 

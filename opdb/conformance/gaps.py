@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opdb.catalog import Catalog
 from opdb.codegen import docs
-from opdb.compiled import CompiledOp
+from opdb.compiled import SIGNATURE, CompiledOp
 from opdb.conformance.cases import past, read_config
 from opdb.conformance.expressions import in_force
 from opdb.conformance.report.rows import Row, implications, read_rows
@@ -17,9 +17,6 @@ from opdb.generated import validators
 from opdb.runtime.binding import Context
 from opdb.store import Store
 from opdb.validate import Target
-
-#: Judged by the binding, the same for every op: opdb/runtime/binding.py and binding.c.
-SIGNATURE = ("INPUTS", "PARAMS", "OUTPUTS")
 
 
 @dataclass(frozen=True)

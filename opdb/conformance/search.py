@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from opdb.compiled import CompiledOp
+from opdb.compiled import SIGNATURE, CompiledOp
 from opdb.conformance.damage import Damages, damaged
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import Node, walk
@@ -221,7 +221,7 @@ class Search:
     ) -> Broken | None:
         """An accepted config that is ``good``, one step from one that breaks ``goal``, or another rule, or ``others``."""
         first = self._alone.get(goal) or [b for some in self._together.get(goal, {}).values() for b in some]
-        whole = [r for r in self._alone if r != goal and not r.endswith(("INPUTS", "OUTPUTS", "PARAMS"))]
+        whole = [r for r in self._alone if r != goal and not r.endswith(SIGNATURE)]
         read = self._reads(goal, "")
         whole.sort(key=lambda r: -len(read & self._reads(r, "")))
         rest = [b for rule in whole for b in self._alone[rule]]

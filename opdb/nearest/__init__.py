@@ -98,7 +98,9 @@ class _Search:
             if self.tried > SINGLES:
                 break
         # What no change mends alone, two will not; but where types or parameters are wrong, only those were changed.
-        partial = wrong & {f"{config.op}.{r}" for r in ("PARAMS", f"TYPES_{self.context.backend}")}
+        partial = wrong & {
+            f"{config.op}.{r}" for r in ("PARAMS", "UNKNOWN_PARAMS", f"TYPES_{self.context.backend}")
+        }
         return self.pair(helpful) if partial or mended == wrong else None
 
     def pair(self, helpful: list[tuple[Move, tuple[Violation, ...]]]) -> OpConfig | None:

@@ -43,7 +43,7 @@ def moves(module: Any, context: Context, config: OpConfig, broken: Sequence[Viol
     if rules & {"INPUTS", "OUTPUTS"} or any(r.startswith("RANK_") for r in rules):
         return  # the number of tensors, the rank of an input
     site = _Site(module, context, config)
-    if "PARAMS" in rules:
+    if rules & {"PARAMS", "UNKNOWN_PARAMS"}:
         yield from _sorted(site.params(blamed), blamed)
         return
     if f"TYPES_{context.backend}" in rules:

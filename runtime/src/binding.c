@@ -143,18 +143,31 @@ static void check_param(const opdb_param *param, const opdb_param_slot *slot, co
             slot->name, param->ints[0]);
 }
 
+static bool is_param(const opdb_signature *signature, const char *name) {
+    for (size_t i = 0; i < signature->num_params; ++i)
+        if (strcmp(signature->params[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+void opdb_check_unknown(const opdb_signature *signature, const opdb_op *op, const char *rule, bool expected,
+                        opdb_report *report) {
+    for (size_t i = 0; i < op->num_params; ++i)
+        if (!is_param(signature, op->params[i].name))
+            opdb_got_name(opdb_broken(report, rule, "every parameter must be one of the definition", false,
+                                      expected),
+                          op->params[i].name, "unknown");
+}
+
 static void check_params(const opdb_signature *signature, const opdb_op *op, opdb_report *report) {
     for (size_t i = 0; i < op->num_params; ++i) {
-        bool known = false, twice = false;
-        for (size_t k = 0; k < signature->num_params; ++k)
-            known = known || strcmp(signature->params[k].name, op->params[i].name) == 0;
+        bool twice = false;
         for (size_t k = 0; k < i; ++k)
             twice = twice || strcmp(op->params[k].name, op->params[i].name) == 0;
-        if (!known || twice)
-            opdb_got_name(opdb_broken(report, signature->params_rule,
-                                      "every parameter must be one of the definition, given once", false,
-                                      false),
-                          op->params[i].name, twice ? "given twice" : "unknown");
+        if (twice && is_param(signature, op->params[i].name))
+            opdb_got_name(opdb_broken(report, signature->params_rule, "every parameter must be given once",
+                                      false, false),
+                          op->params[i].name, "given twice");
     }
     for (size_t k = 0; k < signature->num_params; ++k)
         check_param(opdb_find_param(op, signature->params[k].name), &signature->params[k],

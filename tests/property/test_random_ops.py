@@ -48,7 +48,12 @@ OPEN: dict[str, Any] = {
                 "SHAPE_y": {"source": PROBE, "until": "2.30"},
             },
         },
-        "CPU": {"unchecked": {"SHAPE_y": {"source": "probe CPU 2.47.0", "since": "2.30", "until": "2.50"}}},
+        "CPU": {
+            "unchecked": {
+                "UNKNOWN_PARAMS": {"source": PROBE, "since": "2.30"},
+                "SHAPE_y": {"source": "probe CPU 2.47.0", "since": "2.30", "until": "2.50"},
+            }
+        },
     },
     "samples": [
         {"x": [2, 3], "w": [4, 3], "b": [4]},
@@ -111,13 +116,13 @@ def test_rules_that_a_backend_does_not_check(catalog: Catalog, tmp_path: Path) -
     assert warned == {
         ("None", 0): {"C3"},
         ("CPU", 2025): {"C3"},
-        ("CPU", 2047): {"C3", "SHAPE_y"},
+        ("CPU", 2047): {"C3", "SHAPE_y", "UNKNOWN_PARAMS"},
         ("HTP", 2025): always | {"SHAPE_y"},
         ("HTP", 2047): always | {"RANK_w"},
     }
-    everywhere = {"INPUTS", "PARAMS", "OUTPUTS", "C1"}
+    everywhere = {"INPUTS", "PARAMS", "OUTPUTS", "UNKNOWN_PARAMS", "C1"}
     own_rules = everywhere | (always - {"C3"}) | {"RANK_w", "SHAPE_y"}
     assert required[("None", 0)] == required[("CPU", 2025)] == own_rules
-    assert required[("CPU", 2047)] == own_rules - {"SHAPE_y"}
+    assert required[("CPU", 2047)] == own_rules - {"SHAPE_y", "UNKNOWN_PARAMS"}
     assert required[("HTP", 2025)] == everywhere | {"H1", "H2", "H3", "RANK_w"}
     assert required[("HTP", 2047)] == everywhere | {"H1", "H3", "SHAPE_y"}

@@ -119,6 +119,6 @@ def test_a_fault_of_a_base_is_in_the_file_of_the_base(tmp_path: Path) -> None:
     (tmp_path / "ops/Own.yaml").write_text("op: Own\nextends: family\noutputs:\n  y: [T...]\n")
     assert [str(p) for p in problems_of(tmp_path)] == [
         "bases/family.yaml:5:7: tensor has no attribute 'rnk'; did you mean 'rank'?: x.rnk > 0",
-        "bases/family.yaml:9:7: no rule 'C2' of the op; known: C1",
+        "bases/family.yaml:9:7: no rule 'C2' of the op; known: C1, UNKNOWN_PARAMS",
         "ops/Own.yaml:4:6: the shape symbol 'T' is not bound by any input",
     ]

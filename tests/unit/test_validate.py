@@ -192,7 +192,6 @@ def test_variadic_tensors_by_name() -> None:
     ((ParamConfig("axes", "i32", (2,), (1,)),), "axes = i32", "params.axes"),
     ((ParamConfig("axes", "u32", 2),), "axes.shape = []", "params.axes"),
     ((ParamConfig("axes", "u32", (2, 1), (1, 2)),), "axes.shape = [1, 2]", "params.axes"),
-    ((ParamConfig("axes", "u32", (2,), (1,)), ParamConfig("axis", "u32", 2)), "axis = unknown", "params.axis"),
     ((ParamConfig("axes", "u32", (2,), (1,)),) * 2, "axes = given twice", "params.axes"),
     ((ParamConfig("axes", "u32", (2,), (1,)), ParamConfig("epsilon", "f64", 0.1)), "epsilon = f64", "params.epsilon"),
 ])  # fmt: skip
@@ -200,6 +199,21 @@ def test_parameters_that_are_not_those_of_the_definition(
     params: tuple[ParamConfig, ...], got: str, path: str
 ) -> None:
     assert rules(replace(layer_norm([2]), params=params)) == [("PARAMS", got, path)]
+
+
+def test_unknown_parameters_do_not_hide_other_rules() -> None:
+    params = (
+        ParamConfig("axes", "u32", (7,), (1,)),
+        ParamConfig("axis", "u32", 2),
+        ParamConfig("axis", "f32", 1.0),
+    )
+    found = rules(replace(layer_norm([2]), params=params))
+    assert found[:2] == [("UNKNOWN_PARAMS", "axis = unknown", "params.axis")] * 2
+    assert "C3" in {rule for rule, _, _ in found}
+    assert [r for r, _, _ in rules(replace(layer_norm([2]), params=params[1:2]))] == [
+        "PARAMS",
+        "UNKNOWN_PARAMS",
+    ]
 
 
 def test_enum_values_and_numbers_of_tensors() -> None:
