@@ -14,7 +14,7 @@ from typing import Any
 from opdb.codegen import emit_english, emit_python
 from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops, spec_path
 from opdb.codegen.environment import python_string, render
-from opdb.codegen.rules import snake
+from opdb.codegen.rules import module
 from opdb.compiled import CompiledOp, Param
 from opdb.errors import OpdbError
 from opdb.lang.analyse import atoms, free_names
@@ -67,7 +67,7 @@ def python(catalog: Catalog, name: str) -> Iterable[Artifact]:
     if forms:
         view = module_view(name, catalog.ops[name].summary or "", forms)
         yield Artifact(
-            f"{FOLDER}/{snake(name)}.py", render("builders.py.j2", **view), (spec_path(name),), "python"
+            f"{FOLDER}/{module(name)}.py", render("builders.py.j2", **view), (spec_path(name),), "python"
         )
 
 
@@ -77,16 +77,16 @@ def python_registry(catalog: Catalog) -> Iterable[Artifact]:
     targets: dict[str, list[tuple[str, tuple[str, ...], str, str]]] = {}
     for name in sorted_ops(catalog):
         for target in catalog.ops[name].torch:
-            targets.setdefault(target, []).append((name, (name,), snake(name), function_name(target)))
+            targets.setdefault(target, []).append((name, (name,), module(name), function_name(target)))
     inputs = all_specs(catalog)
     for name in sorted(catalog.decompositions):
         forms = decompositions(catalog, name, schemas)
         used = tuple(dict.fromkeys(s.op.name for f in forms for s in f.steps))
         path = (f"specs/decompositions/{name}.yaml", *map(spec_path, used))
         view = module_view(name, catalog.decompositions[name].summary, forms)
-        yield Artifact(f"{FOLDER}/{snake(name)}.py", render("builders.py.j2", **view), path, "python")
+        yield Artifact(f"{FOLDER}/{module(name)}.py", render("builders.py.j2", **view), path, "python")
         for form in forms:
-            targets.setdefault(form.target, []).append((name, used, snake(name), function_name(form.target)))
+            targets.setdefault(form.target, []).append((name, used, module(name), function_name(form.target)))
         inputs += path[:1]
     text = render("builders_init.py.j2", targets={t: targets[t] for t in sorted(targets)})
     yield Artifact(f"{FOLDER}/__init__.py", text, inputs, "python")

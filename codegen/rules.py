@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,12 @@ def snake(name: str) -> str:
     for i, c in enumerate(name):
         out += ("_" if c.isupper() and i and (not name[i - 1].isupper()) else "") + c.lower()
     return out
+
+
+def module(name: str) -> str:
+    """The name of an op's Python modules: ``snake``, and If -> if_."""
+    made = snake(name)
+    return f"{made}_" if keyword.iskeyword(made) else made
 
 
 @dataclass(frozen=True)

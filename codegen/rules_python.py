@@ -160,7 +160,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
     texts.nodes += [renamed(node) for _, node in op.lets]
     texts.nodes += [renamed(b.value) for b in op.binds if not b.sure]
     texts.nodes += [renamed(p.default) for p in op.params if p.default is not None]
-    if settled:
+    if settled and infer:
         texts.extra |= {"inferred"} | ({"indices"} if any(i["count"] for i in infer) else set())
     checks = (
         {"Report", "Undecidable", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from opdb.codegen import rules_c, rules_python
 from opdb.codegen.artifact import Artifact, Catalog, sorted_ops, spec_path
 from opdb.codegen.environment import render
-from opdb.codegen.rules import snake
+from opdb.codegen.rules import module, snake
 
 
 def python(catalog: Catalog, name: str) -> Iterable[Artifact]:
     op = catalog.compiled(name)
     text = render("validator.py.j2", **rules_python.view(op))
-    yield Artifact(f"generated/python/validators/{snake(name)}.py", text, (spec_path(name),), "python")
+    yield Artifact(f"generated/python/validators/{module(name)}.py", text, (spec_path(name),), "python")
 
 
 def python_registry(catalog: Catalog) -> Iterable[Artifact]:
-    ops = [(name, snake(name)) for name in sorted_ops(catalog)]
+    ops = [(name, module(name)) for name in sorted_ops(catalog)]
     inputs = tuple(spec_path(name) for name, _ in ops)
     text = render("validators_init.py.j2", ops=ops, backends=rules_python.backend_names(catalog))
     yield Artifact("generated/python/validators/__init__.py", text, inputs, "python")

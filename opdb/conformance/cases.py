@@ -311,7 +311,7 @@ def _chips(catalog: Catalog, compiled: CompiledOp) -> tuple[str, ...]:
     nodes = [n for r in all_rules(compiled) for top in rule_nodes([r]) for n in walk(top)]
     about = [n for n in nodes if n.kind in ("compare", "in") and "soc_model" in free_names(n)]
     numbers = {n.value for top in about for n in walk(top) if n.kind == "const"}
-    by_number = {s.soc_model: s.chip for s in reversed(known) if s.soc_model in numbers}
+    by_number = {m: s.chip for s in reversed(known) if (m := s.soc_model) is not None and m in numbers}
     versions = [by_arch[a] for a in sorted(a for a in by_arch if a is not None)]
     return tuple(dict.fromkeys([*versions, *(by_number[n] for n in sorted(by_number))]))
 

@@ -60,8 +60,8 @@ def _tensors(
             after = None if b.quant is None else quant_json(b.quant)
             yield Change(f"{where}.quant", name, before, after, f"{name} {_encoding(before, after)}")
         if a.sparse != b.sparse:
-            pair = (a.sparse and dict(vars(a.sparse)), b.sparse and dict(vars(b.sparse)))
-            yield Change(f"{where}.sparse", name, *pair, f"{name} {'sparse' if b.sparse else 'dense'}")
+            was, now = (None if s is None else dict(vars(s)) for s in (a.sparse, b.sparse))
+            yield Change(f"{where}.sparse", name, was, now, f"{name} {'sparse' if b.sparse else 'dense'}")
     for name, i in places.items():
         text = f"{name} {new[i].dtype} {shown(list(new[i].shape))} given"
         yield Change(f"{group}[{i}]", name, None, tensor_json(new[i]), text)

@@ -154,9 +154,9 @@ void opdb_check_unknown(const opdb_signature *signature, const opdb_op *op, cons
                         opdb_report *report) {
     for (size_t i = 0; i < op->num_params; ++i)
         if (!is_param(signature, op->params[i].name))
-            opdb_got_name(opdb_broken(report, rule, "every parameter must be one of the definition", false,
-                                      expected),
-                          op->params[i].name, "unknown");
+            opdb_got_name(
+                opdb_broken(report, rule, "every parameter must be one of the definition", false, expected),
+                op->params[i].name, "unknown");
 }
 
 static void check_params(const opdb_signature *signature, const opdb_op *op, opdb_report *report) {

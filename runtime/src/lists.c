@@ -3,7 +3,8 @@
 
 #include "opdb/checked.h"
 
-const opdb_tensor opdb_no_tensor = {0, NULL, OPDB_F32, OPDB_ENCODING_NONE, true, false, false, -1, NULL, NULL};
+const opdb_tensor opdb_no_tensor = {0,  NULL, OPDB_F32, OPDB_ENCODING_NONE, true, false, false,
+                                    -1, NULL, NULL};
 
 bool opdb_same(opdb_ints a, opdb_ints b) {
     if (a.n != b.n)
