@@ -148,7 +148,7 @@ def _unchecked(op: CompiledOp, rule: str) -> tuple[tuple[str, str, str], ...]:
 
 def _groups(op: CompiledOp) -> list[tuple[str, str, list[RuleDoc]]]:
     """(heading, source, rules): the op definition, then each backend."""
-    own = [RuleDoc(ident, text, unchecked=_unchecked(op, ident)) for ident, text in SIGNATURE.items()]
+    own = [RuleDoc(i, SIGNATURE[i], unchecked=_unchecked(op, i)) for i in op.signature]
     own += [_rule(op, r) for r in (*op.ranks, *op.rules)]
     groups = [("Op definition", op.definition.source or "", own)]
     for name, backend in op.definition.backends.items():

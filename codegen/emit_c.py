@@ -13,13 +13,26 @@ from opdb.codegen.names import local
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import free_names
 from opdb.lang.functions import FUNCTIONS
-from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, TENSOR, TENSORS, Loop, Name, Node, is_enum
+from opdb.lang.nodes import (
+    BOOL,
+    FLOAT,
+    INT,
+    INTS,
+    ROWS,
+    TENSOR,
+    TENSOR_TYPE,
+    TENSORS,
+    Loop,
+    Name,
+    Node,
+    is_enum,
+)
 from opdb.lang.printer import ADD, AND, ATOM, IF, MULTIPLY, NEGATE, OR
 
 Names = Mapping[str, Name]
 TYPES = {BOOL: "bool", INT: "int64_t", FLOAT: "double", INTS: "opdb_ints", ROWS: "opdb_rows",
          TENSOR: "const opdb_tensor *", TENSORS: "opdb_tensors", "dtype": "enum opdb_dtype",
-         "encoding": "opdb_encoding"}  # fmt: skip
+         "encoding": "opdb_encoding", TENSOR_TYPE: "enum opdb_tensor_type"}  # fmt: skip
 CHECKED = {
     "+": "opdb_add",
     "-": "opdb_sub",
@@ -95,6 +108,8 @@ class Block:
             return BY_SHORT[node.value].enumerator, ATOM
         if node.type == "encoding":
             return f"OPDB_ENCODING_{node.value}", ATOM
+        if node.type == TENSOR_TYPE:
+            return f"OPDB_TENSOR_{node.value}", ATOM
         if node.type == BOOL:
             return str(node.value).lower(), ATOM
         if is_enum(node.type):
@@ -116,14 +131,16 @@ class Block:
 
     def _attr(self, node: Node) -> tuple[str, int]:
         base = self.expression(node.args[0], ATOM)
+        if node.value == "static":
+            return f"{base}->type == OPDB_TENSOR_STATIC", COMPARE_UP
         text = {
             "rank": f"(int64_t){base}->rank",
             "shape": f"opdb_shape({base})",
-            "static": f"{base}->is_static",
             "sparse": f"{base}->is_sparse",
             "axis": f"(int64_t){base}->axis",
             "scale": f"opdb_scale({base})",
             "offset": f"opdb_offset({base})",
+            "values": f"opdb_values({base}, &ok)",
         }.get(node.value, f"{base}->{node.value}")
         return text, NEGATE if text.startswith("(") else ATOM
 

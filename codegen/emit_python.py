@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from opdb.codegen.environment import python_string
 from opdb.lang.functions import FUNCTIONS
-from opdb.lang.nodes import FLOAT, STR, Loop, Name, Node, is_enum, walk
+from opdb.lang.nodes import DTYPE, ENCODING, FLOAT, STR, TENSOR_TYPE, Loop, Name, Node, is_enum, walk
 from opdb.lang.printer import ADD, AND, ATOM, IF, OR, STRENGTH, strength
 
 CHECKED = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "floormod", "/": "divide"}
@@ -73,7 +73,7 @@ def _compares_lists(node: Node) -> bool:
 
 
 def constant(node: Node) -> str:
-    if node.type in ("dtype", "encoding"):
+    if node.type in (DTYPE, ENCODING, TENSOR_TYPE):
         return f'"{node.value}"'
     if node.type == STR:
         return python_string(node.value)

@@ -24,7 +24,20 @@ from opdb.codegen.rules import (
 from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import atoms, free_names
-from opdb.lang.nodes import BOOL, ENCODING, FLOAT, INT, INTS, ROWS, TENSOR, TENSORS, Name, Node, is_enum
+from opdb.lang.nodes import (
+    BOOL,
+    ENCODING,
+    FLOAT,
+    INT,
+    INTS,
+    ROWS,
+    TENSOR,
+    TENSOR_TYPE,
+    TENSORS,
+    Name,
+    Node,
+    is_enum,
+)
 from opdb.lang.printer import to_text
 from opdb.model import CONTEXT
 
@@ -86,13 +99,17 @@ class _Op:
         value = {
             "rank": f"{slot}->rank",
             "shape": f"opdb_shape({slot})",
-            "static": f"{slot}->is_static",
+            "static": f"{slot}->type == OPDB_TENSOR_STATIC",
             "sparse": f"{slot}->is_sparse",
             "scale": f"opdb_scale({slot})",
             "offset": f"opdb_offset({slot})",
         }.get(atom.value, f"{slot}->{atom.value}")
         if atom.value == "dtype":
             return f"opdb_got_name(v, {label}, opdb_dtype_name({value}));"
+        if atom.value == "values":
+            return f"opdb_got_values(v, {label}, {slot});"
+        if atom.type == TENSOR_TYPE:
+            return f"opdb_got_name(v, {label}, opdb_tensor_type_name({value}));"
         if atom.type == ENCODING:
             return f"opdb_got_name(v, {label}, opdb_encoding_name({value}));"
         return f"opdb_got_{GOT[atom.type]}(v, {label}, {value});"

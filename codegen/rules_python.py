@@ -93,7 +93,8 @@ class _Op:
         known = self.names.get(name)
         if atom.kind == "attr":
             given = f"{name} and " if known is not None and known.optional else ""
-            return f"({label}, {given}{name}.{atom.value})"
+            value = {"values": "known_values"}.get(atom.value, atom.value)
+            return f"({label}, {given}{name}.{value})"
         if atom.value in self.enums:
             return f"({label}, {atom.value.upper()}.get({name}))"
         shown = ".shown()" if known is not None and known.let else ""

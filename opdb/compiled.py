@@ -151,12 +151,17 @@ class CompiledOp:
     def outputs(self) -> tuple[Slot, ...]:
         return tuple(s for s in self.slots if s.output)
 
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """The rules of ``SIGNATURE`` that the op has: without parameters none can be missing or wrong."""
+        return tuple(i for i in SIGNATURE if i != "PARAMS" or self.params)
+
     def rule_ids(self) -> tuple[str, ...]:
         """Every id a verdict on this op can carry, in the order of checking."""
         own = [r.id for r in (*self.ranks, *self.rules)]
         backend = [i for b in self.definition.backends for i in
                    (*(r.id for r in self.backend_rules[b]), *([f"TYPES_{b}"] if self.type_rows[b] else []))]  # fmt: skip
-        return (*SIGNATURE, *own, *backend)
+        return (*self.signature, *own, *backend)
 
     def unchecked(self, rule: str) -> Mapping[str, Unchecked]:
         """The backends that do not check a rule of the op, which is a warning there; {} for most rules."""

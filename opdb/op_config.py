@@ -2,11 +2,13 @@
 
 The JSON form is the contract of ``opdb validate`` (docs/architecture.md, "Op configs").  Names of
 tensors are the slot names of the spec; the order is QNN's.  An omitted optional tensor in the middle
-has type NULL.  Data of static tensors may be left out: it then means "any data" (zeros are passed on).
+has type NULL.  A STATIC tensor without data holds zeros.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +21,13 @@ from opdb.errors import OpdbError
 MAX_DIM = 2**31 - 1
 #: The largest rank that opdb handles; QNN backends stop at 8 or less (probe: HTP and CPU 2.47).
 MAX_RANK = 16
+#: Short names of integer types, and what rules can read of them.
+INTEGER, INT64 = re.compile("[iu](8|16|32|64)"), (-(2**63), 2**63 - 1)
 #: The real numbers that ``centred`` spans: 256 or 65536 steps over [-4, 4).
 SPAN = 8.0
+
+#: The largest number of values of a STATIC tensor that rules read.
+MAX_VALUES = 4096
 
 TENSOR_TYPES = ("APP_WRITE", "APP_READ", "NATIVE", "STATIC", "NULL")
 ENCODINGS = (
@@ -114,6 +121,26 @@ class TensorConfig:
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+    def values(self) -> list[int] | None:
+        """The data of a STATIC tensor of integers, row-major; zeros where it has none.
+
+        None for any other tensor, for more than MAX_VALUES values, and for data that do not fill the shape.
+        """
+        count = math.prod(self.shape)
+        if self.type != "STATIC" or not INTEGER.fullmatch(self.dtype) or count > MAX_VALUES:
+            return None
+        if self.data is None:
+            return [0] * count
+        found = _flat(self.data)
+        fits = len(found) == count and all(type(v) is int and INT64[0] <= v <= INT64[1] for v in found)
+        return found if fits else None
+
+
+def _flat(data: Any) -> list[Any]:
+    """The values of a nested list or an array, row-major."""
+    data = data.tolist() if hasattr(data, "tolist") else data
+    return [v for d in data for v in _flat(d)] if isinstance(data, (list, tuple)) else [data]
 
 
 @dataclass(frozen=True)

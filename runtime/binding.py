@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
-from opdb.runtime.checks import Report
+from opdb.runtime.checks import Report, given
 
 NUMBER = "the number of {}s must be that of the definition"
 GIVEN = "every required {} must be given"
@@ -73,6 +73,7 @@ class Tensor:
     """A tensor as rules read it."""
 
     __slots__ = (
+        "_config",
         "axis",
         "dtype",
         "encoding",
@@ -84,6 +85,7 @@ class Tensor:
         "sparse",
         "static",
         "symmetric",
+        "type",
     )
 
     def __init__(self, config: TensorConfig) -> None:
@@ -91,6 +93,8 @@ class Tensor:
         self.shape = list(config.shape)
         self.rank = len(self.shape)
         self.dtype = config.dtype
+        self._config = config
+        self.type = config.type
         self.static = config.type == "STATIC"
         self.sparse = config.sparse is not None
         self.encoding = quant.encoding if quant else "NONE"
@@ -101,6 +105,16 @@ class Tensor:
         self.quant = (self.encoding, self.axis, (quant.bits or 0) if quant else 0, scales, offsets)
         self.scale = scales[0] if scales else 0.0
         self.offset = offsets[0] if offsets else 0
+
+    @property
+    def known_values(self) -> list[int] | None:
+        """The data of a STATIC tensor of integers, row-major; None where rules cannot read it."""
+        return self._config.values()
+
+    @property
+    def values(self) -> list[int]:
+        """``known_values``; raises Undecidable where there are none."""
+        return given(self.known_values)
 
 
 def _float32(value: float) -> float:

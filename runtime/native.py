@@ -29,6 +29,10 @@ STATUS = {lib.OPDB_OK: "ok", lib.OPDB_INVALID: "invalid", lib.OPDB_UNSUPPORTED: 
 ENCODINGS = {None: lib.OPDB_ENCODING_NONE, "SCALE_OFFSET": 0, "AXIS_SCALE_OFFSET": 1, "BW_SCALE_OFFSET": 2,
              "BW_AXIS_SCALE_OFFSET": 3, "BLOCK": 4, "BLOCKWISE_EXPANSION": 5, "VECTOR": 6}  # fmt: skip
 
+TENSOR_TYPES = {
+    name: getattr(lib, f"OPDB_TENSOR_{name}") for name in ("APP_WRITE", "APP_READ", "NATIVE", "STATIC")
+}
+
 
 class KernelError(OpdbError):
     """A kernel did not run: ``status`` says why, ``violations`` which rules were broken."""
@@ -61,8 +65,11 @@ class _Arena:
         out.encoding = ENCODINGS[quant.encoding if quant else None]
         out.symmetric = quant.symmetric(config.dtype) if quant else True
         out.axis = -1 if quant is None or quant.axis is None else quant.axis
-        out.is_static = config.type == "STATIC"
         out.is_sparse = config.sparse is not None
+        out.type = TENSOR_TYPES[config.type]
+        values = config.values()
+        if values is not None:
+            out.values = self.new("opdb_ints *", (len(values), self.new("int64_t[]", values or [0])))
         out.quant = self.quant(quant) if quant else ffi.NULL
         if array is not None:
             self.keep.append(array)

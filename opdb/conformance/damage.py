@@ -5,14 +5,17 @@ The outputs follow by inference where they can, so that a change breaks as few r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from opdb.codegen.rules import all_rules, rule_nodes
 from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import free_names
-from opdb.op_config import MAX_DIM, MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
+from opdb.lang.nodes import walk
+from opdb.op_config import INTEGER, MAX_DIM, MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
 from opdb.samples import ABSENT, encoding, slot_of, with_outputs
 
 #: Types that no row of any op has: they break rules on types alone.
@@ -37,6 +40,8 @@ class Damages:
         self.kinds = {p.name: p.definition.kind for p in compiled.params}
         self.pool = _dtype_pool(compiled)
         self.groups = _groups(compiled)
+        parts = [n for top in rule_nodes(all_rules(compiled)) for n in walk(top)]
+        self.read = {n.value for n in parts if n.kind == "attr"}
 
     def of(self, config: OpConfig, soc: str, names: frozenset[str] | None = None) -> Iterator[Damage]:
         """Every one-step damage, in a fixed order, without repetition; with ``names`` only to these things."""
@@ -60,8 +65,12 @@ class Damages:
         for i, tensor in enumerate(config.inputs):
             if tensor.type == ABSENT:
                 continue
-            other = "NATIVE" if tensor.type == "STATIC" else "STATIC"
-            yield f"{tensor.name} is {other}", _input(config, i, replace(tensor, type=other))
+            for other in ("NATIVE", "STATIC", *(["APP_WRITE"] if "type" in self.read else [])):
+                if other != tensor.type:
+                    yield f"{tensor.name} is {other}", _input(config, i, replace(tensor, type=other))
+            for data in _data(tensor) if "values" in self.read else ():
+                held = replace(tensor, type="STATIC", data=data)
+                yield f"{tensor.name} holds {_short(data)}", _input(config, i, held)
             if self.compiled.reads_sparse and tensor.rank:
                 turned = None if tensor.sparse else Sparse(1, tensor.rank)
                 yield (
@@ -215,6 +224,8 @@ class Damages:
                 changed += [
                     (f"{tensor.name}: {_shown(q)}", replace(tensor, quant=q)) for q in _encodings(tensor)
                 ]
+            if "type" in self.read:
+                changed += [(f"{tensor.name} is APP_WRITE", replace(tensor, type="APP_WRITE"))]
             for what, t in changed:
                 yield what, replace(config, outputs=(*outputs[:i], t, *outputs[i + 1 :]))
             if BY_SHORT[tensor.dtype].quantized:
@@ -311,6 +322,17 @@ def _resized(config: OpConfig, old: int, new: int) -> OpConfig:
     return replace(
         config, inputs=tuple(map(change, config.inputs)), outputs=tuple(map(change, config.outputs))
     )
+
+
+def _data(tensor: TensorConfig) -> Iterator[tuple[int, ...]]:
+    """Values that an integer tensor may hold: ascending, one below zero, one that is large."""
+    count = math.prod(tensor.shape)
+    if INTEGER.fullmatch(tensor.dtype) and 0 < count <= 64:
+        ascending = tuple(range(count))
+        yield ascending
+        yield (*ascending[:-1], 99)
+        if tensor.dtype.startswith("i"):
+            yield (*ascending[:-1], -1)
 
 
 def _encodings(tensor: TensorConfig) -> Iterator[Quant]:

@@ -11,7 +11,7 @@ from typing import Any
 from opdb.codegen.emit_python import expression
 from opdb.codegen.names import local, renamed
 from opdb.codegen.rules_python import bound
-from opdb.compiled import SIGNATURE, CompiledOp, CompiledRule
+from opdb.compiled import CompiledOp, CompiledRule
 from opdb.generated import validators
 from opdb.lang.nodes import INT, Name, Node
 from opdb.model import CONTEXT
@@ -80,6 +80,6 @@ def in_force(compiled: CompiledOp) -> InForce:
         backend = context.backend or ""
         own = [r.id for b, r in rules if b in (None, backend) and (r.when is None or holds[r.id])]
         types = [f"TYPES_{backend}"] if compiled.type_rows.get(backend) else []
-        return frozenset(f"{compiled.name}.{i}" for i in (*SIGNATURE, *own, *types))
+        return frozenset(f"{compiled.name}.{i}" for i in (*compiled.signature, *own, *types))
 
     return found

@@ -32,8 +32,8 @@ LARGE = 24
 #: config that was judged before costs SEEN, one that has to be judged FRESH, one of a large op SLOW.
 MANY, TRIES, SEEN, FRESH, SLOW = 64_000, 16_000, 1, 4, 40
 #: What a damage changes, by the attribute of a tensor that a rule reads.
-KINDS = {"encoding": "attribute", "static": "attribute", "sparse": "attribute", "symmetric": "attribute",
-         "axis": "attribute", "dtype": "dtype", "shape": "shape", "rank": "shape"}  # fmt: skip
+KINDS = {"encoding": "attribute", "static": "attribute", "type": "attribute", "values": "attribute", "sparse": "attribute",
+         "symmetric": "attribute", "axis": "attribute", "dtype": "dtype", "shape": "shape", "rank": "shape"}  # fmt: skip
 
 
 #: Damages to several things at once.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS
+from opdb.lang.nodes import BOOL, FLOAT, INT, INT64, INTS, ROWS, STR, TENSOR, TENSORS
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,16 @@ ATTRIBUTES: dict[str, tuple[str, tuple[int, int] | None, str]] = {
     "encoding": ("encoding", None, "the encoding of {0}"),
     "symmetric": (BOOL, None, "{0} symmetric"),
     "static": (BOOL, None, "{0} static"),
+    "type": ("tensor type", None, "the type of {0}"),
     "sparse": (BOOL, None, "{0} sparse"),
     "axis": (INT, (-1, 2**31 - 1), "the quantisation axis of {0}"),
     "scale": (FLOAT, None, "the scale of {0}"),  # the first one; 0 without encoding
     "offset": (INT, (-(2**31), 2**31 - 1), "the offset of {0}"),  # likewise
+    "values": (INTS, INT64, "the values of {0}"),  # of a STATIC tensor of integers; undecidable for others
 }
+
+#: Where the data of a tensor comes from; an omitted tensor (NULL) is absent.
+TENSOR_TYPES = ("APP_WRITE", "APP_READ", "NATIVE", "STATIC")
 
 ENCODING_NAMES = (
     "NONE", "SCALE_OFFSET", "AXIS_SCALE_OFFSET", "BW_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET", "BLOCK",

@@ -8,6 +8,7 @@ from typing import Any
 
 # The types.  An enum parameter has the type "enum:<parameter>".
 BOOL, INT, FLOAT, STR, DTYPE, ENCODING = "bool", "int", "float", "str", "dtype", "encoding"
+TENSOR_TYPE = "tensor type"
 TENSOR, TENSORS, INTS, ROWS = "tensor", "tensors", "ints", "rows"
 
 INT64 = (-(2**63), 2**63 - 1)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from opdb.dtypes import BY_SHORT
-from opdb.lang.functions import ATTRIBUTES, ENCODING_NAMES, FUNCTIONS, Function
+from opdb.lang.functions import ATTRIBUTES, ENCODING_NAMES, FUNCTIONS, TENSOR_TYPES, Function
 from opdb.lang.nodes import (
     BOOL,
     DTYPE,
@@ -25,6 +25,7 @@ from opdb.lang.nodes import (
     ROWS,
     STR,
     TENSOR,
+    TENSOR_TYPE,
     TENSORS,
     Loop,
     Name,
@@ -203,9 +204,12 @@ class _Checker:
             return Node("const", DTYPE, value=n.id, column=n.col_offset)
         if n.id in ENCODING_NAMES:
             return Node("const", ENCODING, value=n.id, column=n.col_offset)
+        if n.id in TENSOR_TYPES:
+            return Node("const", TENSOR_TYPE, value=n.id, column=n.col_offset)
         if n.id in ("true", "false"):
             return Node("const", BOOL, value=n.id == "true", column=n.col_offset)
-        known_names = [*self.loops, *self.scope.names, *self.scope.enums, *BY_SHORT, *ENCODING_NAMES]
+        words = (*BY_SHORT, *ENCODING_NAMES, *TENSOR_TYPES)
+        known_names = [*self.loops, *self.scope.names, *self.scope.enums, *words]
         self.fail(f"unknown name '{n.id}'" + _hint(n.id, known_names), n)
 
     def _attribute(self, n: ast.Attribute) -> Node:
@@ -305,7 +309,7 @@ class _Checker:
         negated = isinstance(n.ops[0], ast.NotIn)
         if isinstance(right, (ast.Tuple, ast.Set)):
             left = self.visit(n.left)
-            if left.type not in (INT, DTYPE, ENCODING, STR) and not is_enum(left.type):
+            if left.type not in (INT, DTYPE, ENCODING, TENSOR_TYPE, STR) and not is_enum(left.type):
                 self.fail(f"{left.type} cannot be looked up with 'in'", n)
             if not right.elts:
                 self.fail("'in' needs at least one choice", right)

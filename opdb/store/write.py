@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, func, insert, select
 
 from opdb import schema as t
 from opdb.catalog import Backend, Soc
-from opdb.compiled import SIGNATURE, CompiledOp, CompiledRule
+from opdb.compiled import CompiledOp, CompiledRule
 from opdb.lang.printer import to_text
 from opdb.model import BaseDef, Body, Configuration, Decomposition, OpDef, Rule, Step, TensorDef, TorchMapping
 
@@ -277,7 +277,7 @@ class Rows:
                 source_id=None,
             )
 
-        for position, name in enumerate(SIGNATURE):
+        for position, name in enumerate(compiled.signature):
             rule(position, "signature", name)
         for position, each in enumerate(compiled.ranks):
             rule(position, "rank", each.id, of=each)

@@ -35,6 +35,16 @@ const char *opdb_encoding_name(opdb_encoding encoding) {
     return (size_t)encoding < sizeof NAMES / sizeof NAMES[0] ? NAMES[encoding] : "?";
 }
 
+const char *opdb_tensor_type_name(enum opdb_tensor_type type) {
+    static const char *const NAMES[] = {"APP_WRITE", "APP_READ", "APP_READWRITE", "NATIVE", "STATIC"};
+    return (size_t)type < sizeof NAMES / sizeof NAMES[0] ? NAMES[type] : "?";
+}
+
+void opdb_got_values(opdb_violation *v, const char *name, const opdb_tensor *tensor) {
+    if (tensor->values != NULL)
+        opdb_got_ints(v, name, *tensor->values);
+}
+
 const opdb_tensor *opdb_slot_tensor(const opdb_tensor *const *tensors, size_t count, size_t i) {
     return i < count ? tensors[i] : NULL;
 }

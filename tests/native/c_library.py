@@ -63,16 +63,21 @@ class Quant(ctypes.Structure):
     )  # fmt: skip
 
 
+class Ints(ctypes.Structure):
+    _fields_ = (("n", ctypes.c_int64), ("v", ctypes.POINTER(ctypes.c_int64)))
+
+
+#: Qnn_TensorType_t.
+NATIVE = 3
+
+
 class Tensor(ctypes.Structure):
     _fields_ = (
         ("rank", ctypes.c_uint32), ("dims", ctypes.POINTER(ctypes.c_int64)), ("dtype", ctypes.c_int),
-        ("encoding", ctypes.c_int), ("symmetric", ctypes.c_bool), ("is_static", ctypes.c_bool),
+        ("encoding", ctypes.c_int), ("symmetric", ctypes.c_bool), ("type", ctypes.c_int),
         ("is_sparse", ctypes.c_bool), ("axis", ctypes.c_int32), ("data", ctypes.c_void_p), ("quant", ctypes.POINTER(Quant)),
+        ("values", ctypes.POINTER(Ints)),
     )  # fmt: skip
-
-
-class Ints(ctypes.Structure):
-    _fields_ = (("n", ctypes.c_int64), ("v", ctypes.POINTER(ctypes.c_int64)))
 
 
 class List(ctypes.Structure):
@@ -121,7 +126,7 @@ def tensor(array: np.ndarray, dtype: str | None = None) -> Tensor:
     short = dtype or NUMPY_TO_DTYPE[array.dtype]
     code = BY_SHORT[short].code
     return Tensor(
-        array.ndim, int64s(array.shape), code, 0x7FFFFFFF, True, False, False, -1, array.ctypes.data
+        array.ndim, int64s(array.shape), code, 0x7FFFFFFF, True, NATIVE, False, -1, array.ctypes.data
     )
 
 

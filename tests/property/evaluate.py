@@ -20,12 +20,14 @@ from expressions import DTYPES, ENCODINGS, ENUMS, SCOPE
 from opdb.codegen import emit_c, emit_python
 from opdb.codegen.emit_c import Block
 from opdb.dtypes import BY_SHORT
-from opdb.lang.nodes import BOOL, DTYPE, ENCODING, FLOAT, INT, INTS, Node, is_enum
+from opdb.lang.functions import TENSOR_TYPES
+from opdb.lang.nodes import BOOL, DTYPE, ENCODING, FLOAT, INT, INTS, TENSOR_TYPE, Node, is_enum
 from opdb.lang.parse import parse
 from opdb.op_config import Quant, TensorConfig
 from opdb.runtime import checks
 from opdb.runtime.binding import Tensor
 from opdb.runtime.native import ENCODINGS as ENCODING_NUMBERS
+from opdb.runtime.native import TENSOR_TYPES as TYPE_NUMBERS
 
 UNDECIDABLE = "undecidable"
 LETS = {"t": INT, "h": FLOAT, "c": BOOL, "bounds": INTS}
@@ -97,7 +99,10 @@ def _tensor(rng: random.Random) -> TensorConfig:
     quant = None
     if rng.random() < 0.5:
         quant = Quant(rng.choice(ENCODINGS[1:]), (1.0,), (rng.choice((0, 3)),), rng.choice((None, 0, 2)))
-    return TensorConfig("", rng.choice(DTYPES), shape, rng.choice(("STATIC", "NATIVE")), None, quant)
+    dtype, kind, data = rng.choice(DTYPES), rng.choice(("STATIC", *TENSOR_TYPES)), None
+    if math.prod(shape) < 100 and rng.random() < 0.8:
+        data = [rng.choice((-(2**63), -1, 0, 1, 2, 5, 2**63 - 1)) for _ in range(math.prod(shape))]
+    return TensorConfig("", dtype, shape, kind, data, quant)
 
 
 # -- Python
@@ -238,7 +243,7 @@ def _c_tensor(t: TensorConfig) -> c.Tensor:
         BY_SHORT[t.dtype].code,
         number,
         view.symmetric,
-        view.static,
+        TYPE_NUMBERS[view.type],
         view.sparse,
         view.axis,
         None,
@@ -250,6 +255,8 @@ def _c_tensor(t: TensorConfig) -> c.Tensor:
             n, (ctypes.c_float * n)(*t.quant.scale), (ctypes.c_int32 * n)(*offsets), t.quant.bits or 0
         )
         tensor.quant = ctypes.pointer(numbers)
+    if view.known_values is not None:
+        tensor.values = ctypes.pointer(c.ints(view.known_values))
     return tensor
 
 
@@ -272,6 +279,8 @@ def plain(case: Case, value: Any) -> Any:
         return value
     if case.type == DTYPE:
         return BY_SHORT[value].code
+    if case.type == TENSOR_TYPE:
+        return TYPE_NUMBERS[value]
     if case.type == ENCODING:
         return ENCODING_NUMBERS[None if value == "NONE" else value]
     if case.type == INTS:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
+from opdb.lang.functions import TENSOR_TYPES
 from opdb.lang.nodes import (
     BOOL,
     DTYPE,
@@ -22,6 +23,7 @@ from opdb.lang.nodes import (
     INTS,
     ROWS,
     TENSOR,
+    TENSOR_TYPE,
     TENSORS,
     Name,
     Scope,
@@ -58,7 +60,7 @@ SCOPE = Scope(
     },
     {name: ("mode", number) for name, number in ENUMS.items()},
 )
-TYPES = (BOOL, INT, FLOAT, INTS, DTYPE, ENCODING, ENUM)
+TYPES = (BOOL, INT, FLOAT, INTS, DTYPE, ENCODING, TENSOR_TYPE, ENUM)
 
 
 class Source(Protocol):
@@ -99,8 +101,13 @@ def texts(draw: Callable[..., Any], types: Sequence[str] = TYPES, depth: int = 4
 
 EDGES = (0, 1, 2, 3, 5, 63, 64, 65, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1)
 FLOATS = ("0.0", "0.5", "1.0", "2.5", "1e-05", "1e300", "1e-300", "3.0000000000000004")
-DTYPES = ("f32", "f16", "uq8", "sq8", "i32", "bool8")
+DTYPES = ("f32", "f16", "uq8", "sq8", "i32", "u8", "bool8")
 ENCODINGS = ("NONE", "SCALE_OFFSET", "AXIS_SCALE_OFFSET")
+
+
+def _method(type_: str) -> str:
+    """What the methods for a type end with; ex) enum."""
+    return type_.partition(":")[0].replace(" ", "_")
 
 
 class Writer:
@@ -118,10 +125,10 @@ class Writer:
 
     def _leaves(self, type_: str) -> list[Callable[[int], str]]:
         loops = [lambda _, v=v: v for v, t in self.loops if t == type_]
-        return [*getattr(self, "_leaf_" + type_.partition(":")[0])(), *loops, *loops]
+        return [*getattr(self, "_leaf_" + _method(type_))(), *loops, *loops]
 
     def _forms(self, type_: str) -> list[Callable[[int], str]]:
-        inner = getattr(self, "_form_" + type_.partition(":")[0])()
+        inner = getattr(self, "_form_" + _method(type_))()
         return [*self._leaves(type_)[:3], *inner, lambda d: self._if(type_, d)]
 
     def pick(self, *items: str) -> Callable[[int], str]:
@@ -226,7 +233,7 @@ class Writer:
         return text
 
     def _equal(self, d: int) -> str:
-        type_ = self.source.choice((INTS, DTYPE, ENCODING, ENUM, BOOL))
+        type_ = self.source.choice((INTS, DTYPE, ENCODING, TENSOR_TYPE, ENUM, BOOL))
         op = self.source.choice(("==", "!="))
         return f"({self.write(type_, d)}) {op} ({self.write(type_, d)})"
 
@@ -235,7 +242,7 @@ class Writer:
         return word.join(f"({self.write(BOOL, d)})" for _ in range(self.source.integer(2, 3)))
 
     def _member(self, d: int) -> str:
-        type_ = self.source.choice((INT, DTYPE, ENCODING, ENUM))
+        type_ = self.source.choice((INT, DTYPE, ENCODING, TENSOR_TYPE, ENUM))
         choices = ", ".join(self.write(type_, d - 1) for _ in range(self.source.integer(1, 3)))
         return f"({self.write(type_, d)}) {self.source.choice(('in', 'not in'))} ({choices},)"
 
@@ -244,7 +251,7 @@ class Writer:
     def _leaf_ints(self) -> list[Callable[[int], str]]:
         return [
             self.pick("S", "L", "axes", "bounds"),
-            self.pick("x.shape", "w.shape", "R[0]", "R[-1]", "R[1]"),
+            self.pick("x.shape", "w.shape", "x.values", "w.values", "R[0]", "R[-1]", "R[1]"),
             self.pick("[]", "[1]", "[2, 3]", "[-1, 0, 1]"),
         ]
 
@@ -253,7 +260,7 @@ class Writer:
         return [
             lambda d: "[" + ", ".join(w(INT, d) for _ in range(self.source.integer(0, 3))) + "]",
             self._slice,
-            lambda d: f"{self.atom(TENSOR, d)}.shape",
+            lambda d: f"{self.atom(TENSOR, d)}.{self.source.choice(('shape', 'values'))}",
             lambda d: f"R[{w(INT, d)}]",
             lambda d: f"{self.source.choice(('gather', 'cat', 'broadcast'))}({w(INTS, d)}, {w(INTS, d)})",
             lambda d: f"replace({w(INTS, d)}, {w(INT, d)}, {w(INT, d)})",
@@ -310,6 +317,12 @@ class Writer:
 
     def _form_encoding(self) -> list[Callable[[int], str]]:
         return [lambda d: f"{self.atom(TENSOR, d)}.encoding"]
+
+    def _leaf_tensor_type(self) -> list[Callable[[int], str]]:
+        return [self.pick(*TENSOR_TYPES), self.pick("x.type", "w.type")]
+
+    def _form_tensor_type(self) -> list[Callable[[int], str]]:
+        return [lambda d: f"{self.atom(TENSOR, d)}.type"]
 
     def _leaf_enum(self) -> list[Callable[[int], str]]:
         return [self.pick(*ENUMS), self.pick("mode")]

@@ -165,10 +165,7 @@ def test_every_disagreement_is_listed(store: Store) -> None:
 def test_what_is_inherited_is_told(store: Store) -> None:
     relu = {r["rule"]: r for r in ask(store, "rules", Filters(op="Relu"))}
     assert list(relu) == [
-        *(
-            f"Relu.{r}"
-            for r in ("INPUTS", "PARAMS", "OUTPUTS", "UNKNOWN_PARAMS", "SHAPE_y", "C1", "C2", "C3")
-        ),
+        *(f"Relu.{r}" for r in ("INPUTS", "OUTPUTS", "UNKNOWN_PARAMS", "SHAPE_y", "C1", "C2", "C3")),
         *("Relu.TYPES_CPU", "Relu.H1", "Relu.TYPES_HTP"),
     ]
     assert relu["Relu.C1"]["inherited"] == "elementwise_unary" and relu["Relu.C3"]["inherited"] is None

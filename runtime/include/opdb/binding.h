@@ -136,8 +136,12 @@ void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const 
 bool opdb_dtype_in(enum opdb_dtype dtype, const enum opdb_dtype *allowed, size_t count);
 void opdb_add_shape(opdb_shapes *shapes, opdb_ints shape, bool *ok);
 
-const char *opdb_dtype_name(enum opdb_dtype dtype);     /* ex) "uq8"; "?" for no dtype of the table */
-const char *opdb_encoding_name(opdb_encoding encoding); /* ex) "SCALE_OFFSET" */
+const char *opdb_dtype_name(enum opdb_dtype dtype);            /* ex) "uq8"; "?" for no dtype of the table */
+const char *opdb_encoding_name(opdb_encoding encoding);        /* ex) "SCALE_OFFSET" */
+const char *opdb_tensor_type_name(enum opdb_tensor_type type); /* ex) "STATIC" */
+
+/* Appends the values of a tensor, where they are known. */
+void opdb_got_values(opdb_violation *v, const char *name, const opdb_tensor *tensor);
 
 #ifdef __cplusplus
 }

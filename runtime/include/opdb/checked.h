@@ -109,6 +109,13 @@ static inline opdb_ints opdb_shape(const opdb_tensor *t) {
     return s;
 }
 
+/* The values of a tensor; undecidable where they are not known. */
+static inline opdb_ints opdb_values(const opdb_tensor *t, bool *ok) {
+    const opdb_ints none = {0, NULL};
+    *ok &= t->values != NULL;
+    return t->values != NULL ? *t->values : none;
+}
+
 /* The shape of a tensor that may have been left out. */
 static inline opdb_ints opdb_shape_of(const opdb_tensor *t, bool *ok) {
     if (t != NULL)

@@ -35,6 +35,21 @@ typedef struct {
     uint32_t bits; /* of a BW encoding, else 0 */
 } opdb_quant;
 
+/* Qnn_TensorType_t. */
+enum opdb_tensor_type {
+    OPDB_TENSOR_APP_WRITE = 0,
+    OPDB_TENSOR_APP_READ = 1,
+    OPDB_TENSOR_APP_READWRITE = 2,
+    OPDB_TENSOR_NATIVE = 3,
+    OPDB_TENSOR_STATIC = 4
+};
+
+/* A list in somebody's memory. */
+typedef struct {
+    int64_t n;
+    const int64_t *v;
+} opdb_ints;
+
 /* A tensor, dense where it has data.  An omitted optional tensor is a NULL pointer, never a struct. */
 typedef struct {
     uint32_t rank;
@@ -42,18 +57,15 @@ typedef struct {
     enum opdb_dtype dtype;
     opdb_encoding encoding;
     bool symmetric; /* zero is in the middle of the stored values; true without encoding */
-    bool is_static;
+    enum opdb_tensor_type type;
     bool is_sparse;
     int32_t axis;            /* of an axis encoding, else -1 */
     void *data;              /* NULL where only the configuration is judged */
     const opdb_quant *quant; /* NULL without encoding, and where its numbers are not known */
+    const opdb_ints *values; /* of a STATIC tensor of integers, row-major; NULL where they are not known */
 } opdb_tensor;
 
-/* Lists.  opdb_ints looks at somebody's memory, opdb_list holds a computed list by value. */
-typedef struct {
-    int64_t n;
-    const int64_t *v;
-} opdb_ints;
+/* A computed list, by value. */
 typedef struct {
     int64_t n;
     int64_t v[OPDB_MAX_LIST];

@@ -149,7 +149,7 @@ static const char *read_tensor(opdb_op_view *view, size_t i, const Qnn_Tensor_t 
     out->rank = in->rank;
     out->dims = view->dims[i];
     out->dtype = (enum opdb_dtype)in->dataType;
-    out->is_static = in->type == QNN_TENSOR_TYPE_STATIC;
+    out->type = (enum opdb_tensor_type)in->type;
     out->is_sparse = in->dataFormat == QNN_TENSOR_DATA_FORMAT_SPARSE;
     read_encoding(out, &in->quantizeParams);
     view->slots[i] = out;
@@ -233,7 +233,7 @@ static bool view_node_tensor(opdb_node *state, size_t i, const QnnCpuOpPackage_T
     state->tensors[i] = in;
     out->dims = state->view.dims[i];
     out->dtype = node_dtype(in);
-    out->is_static = in->data != NULL;
+    out->type = in->data != NULL ? OPDB_TENSOR_STATIC : OPDB_TENSOR_NATIVE;
     read_encoding(out, &in->quantizeParams);
     return refresh(&state->view, i, in);
 }
