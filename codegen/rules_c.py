@@ -99,8 +99,8 @@ class _Op:
         value = {
             "rank": f"{slot}->rank",
             "shape": f"opdb_shape({slot})",
-            "static": f"{slot}->type == OPDB_TENSOR_STATIC",
             "sparse": f"{slot}->is_sparse",
+            "static": f"{slot}->type == OPDB_TENSOR_STATIC",
             "scale": f"opdb_scale({slot})",
             "offset": f"opdb_offset({slot})",
         }.get(atom.value, f"{slot}->{atom.value}")

@@ -189,7 +189,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "arguments": [local(n) for n in names],
         "samples": [repr(dict(s)) for s in op.definition.samples],
         "ranks": ranks,
-        "open_ranks": any(r["expected"] for r in ranks),
+        "open_ranks": any(r["expected"] for r in ranks) or bool(unchecked(op, "UNKNOWN_PARAMS", *WORDS)),
         "validate": _preamble(op, used, texts),
         "unknown_expected": unchecked(op, "UNKNOWN_PARAMS", *WORDS),
         "rules": rules,

@@ -125,10 +125,11 @@ class TensorConfig:
     def values(self) -> list[int] | None:
         """The data of a STATIC tensor of integers, row-major; zeros where it has none.
 
-        None for any other tensor, for more than MAX_VALUES values, and for data that do not fill the shape.
+        None for any other tensor, a sparse one, for more than MAX_VALUES values, and for data that do not fill the shape.
         """
         count = math.prod(self.shape)
-        if self.type != "STATIC" or not INTEGER.fullmatch(self.dtype) or count > MAX_VALUES:
+        readable = self.type == "STATIC" and self.sparse is None and INTEGER.fullmatch(self.dtype)
+        if not readable or count > MAX_VALUES:
             return None
         if self.data is None:
             return [0] * count

@@ -65,8 +65,7 @@ class _Arena:
         out.encoding = ENCODINGS[quant.encoding if quant else None]
         out.symmetric = quant.symmetric(config.dtype) if quant else True
         out.axis = -1 if quant is None or quant.axis is None else quant.axis
-        out.is_sparse = config.sparse is not None
-        out.type = TENSOR_TYPES[config.type]
+        out.type, out.is_sparse = TENSOR_TYPES[config.type], config.sparse is not None
         values = config.values()
         if values is not None:
             out.values = self.new("opdb_ints *", (len(values), self.new("int64_t[]", values or [0])))

@@ -15,7 +15,16 @@ from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import walk
-from opdb.op_config import INTEGER, MAX_DIM, MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
+from opdb.op_config import (
+    INTEGER,
+    MAX_DIM,
+    MAX_RANK,
+    OpConfig,
+    ParamConfig,
+    Quant,
+    Sparse,
+    TensorConfig,
+)
 from opdb.samples import ABSENT, encoding, slot_of, with_outputs
 
 #: Types that no row of any op has: they break rules on types alone.
@@ -259,7 +268,7 @@ class Damages:
                 made = _param(param, value)
                 yield f"{param.name} = {_short(value)}", replace(config, params=(*rest, made))
         unknown = ParamConfig("no_such_parameter", "u32", 0)
-        yield "an unknown parameter", replace(config, params=(*config.params, unknown))
+        yield "unknown parameter", replace(config, params=(*config.params, unknown))
 
 
 def damaged(what: str) -> str:

@@ -32,8 +32,9 @@ LARGE = 24
 #: config that was judged before costs SEEN, one that has to be judged FRESH, one of a large op SLOW.
 MANY, TRIES, SEEN, FRESH, SLOW = 64_000, 16_000, 1, 4, 40
 #: What a damage changes, by the attribute of a tensor that a rule reads.
-KINDS = {"encoding": "attribute", "static": "attribute", "type": "attribute", "values": "attribute", "sparse": "attribute",
-         "symmetric": "attribute", "axis": "attribute", "dtype": "dtype", "shape": "shape", "rank": "shape"}  # fmt: skip
+KINDS = {"encoding": "attribute", "static": "attribute", "sparse": "attribute", "type": "attribute",
+         "values": "attribute", "symmetric": "attribute", "axis": "attribute", "dtype": "dtype", "shape": "shape",
+         "rank": "shape"}  # fmt: skip
 
 
 #: Damages to several things at once.
@@ -150,11 +151,11 @@ class Search:
         return [n for r in own if f"{c.name}.{r.id}" == goal for n in (r.require, r.when) if n is not None]
 
     def _reads(self, goal: str, backend: str) -> frozenset[str]:
-        """The tensors and parameters that a rule reads, and "SoC"; all for a rule without an expression."""
+        """The tensors and parameters that a rule reads, and "SoC"; all, and unknown ones, without an expression."""
         c = self.compiled
         nodes = self._rule_nodes(goal, backend)
         if not nodes:
-            return frozenset({*(s.name for s in c.slots), *(p.name for p in c.params)})
+            return frozenset({*(s.name for s in c.slots), *(p.name for p in c.params), "unknown"})
         inside = dict(c.lets) | {b.symbol: b.value for b in c.binds}
         names: set[str] = set()
         queue = [n for node in nodes for n in free_names(node)]

@@ -100,8 +100,8 @@ ATTRIBUTES: dict[str, tuple[str, tuple[int, int] | None, str]] = {
     "encoding": ("encoding", None, "the encoding of {0}"),
     "symmetric": (BOOL, None, "{0} symmetric"),
     "static": (BOOL, None, "{0} static"),
-    "type": ("tensor type", None, "the type of {0}"),
     "sparse": (BOOL, None, "{0} sparse"),
+    "type": ("tensor type", None, "the type of {0}"),
     "axis": (INT, (-1, 2**31 - 1), "the quantisation axis of {0}"),
     "scale": (FLOAT, None, "the scale of {0}"),  # the first one; 0 without encoding
     "offset": (INT, (-(2**31), 2**31 - 1), "the offset of {0}"),  # likewise
