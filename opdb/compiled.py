@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 
 from opdb.lang.nodes import Node, Scope
 from opdb.model import OpDef, ParamDef, TensorDef, Unchecked
@@ -173,3 +174,22 @@ def expand_row(row: TypeRow) -> list[dict[str, str]]:
     """The single combinations of a row whose cells hold lists."""
     slots = list(row.cells)
     return [dict(zip(slots, combo, strict=True)) for combo in product(*row.cells.values())]
+
+
+def some_of_row(row: TypeRow, most: int = 512) -> list[dict[str, str]]:
+    """All combinations of a row of up to ``most``; of a larger one those that show each type in each cell.
+
+    These are one combination per type with that type wherever the cells have it, and the first of them with
+    one cell changed.
+    """
+    if prod(map(len, row.cells.values())) <= most:
+        return expand_row(row)
+    every = dict.fromkeys(d for cell in row.cells.values() for d in cell)
+    out = [{s: d if d in cell else cell[0] for s, cell in row.cells.items()} for d in every]
+    out += [{**out[0], s: d} for s, cell in row.cells.items() for d in cell]
+    return [dict(c) for c in dict.fromkeys(tuple(c.items()) for c in out)]
+
+
+def overlap(a: TypeRow, b: TypeRow) -> bool:
+    """Whether some combination stands in both rows."""
+    return all(set(cell) & set(b.cells[slot]) for slot, cell in a.cells.items())

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from opdb.catalog import Catalog
-from opdb.compiled import CompileError, Fault, expand_row
+from opdb.compiled import CompileError, Fault, TypeRow, overlap
 from opdb.errors import OpdbError, Problem
 from opdb.mapping import compile_decomposition, compile_mapping, unaccounted
 from opdb.reference import aten_schema
@@ -64,16 +64,15 @@ def _op_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
     for backend, part in op.backends.items():
         if part.source is None:
             yield Fault(("backends", backend), "the facts of a backend need their 'source'")
-        seen: dict[tuple[object, ...], str] = {}
+        seen: dict[str, list[TypeRow]] = {}
         for row in compiled.type_rows[backend]:
             config, _, number = row.id.removeprefix(f"{backend}.").rpartition(".")
-            for combination in expand_row(row):
-                key = (config, *combination.items())  # documents repeat rows in another configuration
-                if key in seen:
-                    at = ("backends", backend, "dtypes", config, int(number) - 1)
-                    yield Fault(at, f"the row repeats a combination of {seen[key]}")
-                    break
-                seen[key] = row.id
+            earlier = seen.setdefault(config, [])  # documents repeat rows in another configuration
+            same = next((r for r in earlier if overlap(r, row)), None)
+            if same is not None:
+                at = ("backends", backend, "dtypes", config, int(number) - 1)
+                yield Fault(at, f"the row repeats a combination of {same.id}")
+            earlier.append(row)
 
 
 def _decomposition_faults(catalog: Catalog, name: str) -> Iterator[Fault]:

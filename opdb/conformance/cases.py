@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 
 from opdb.catalog import Catalog
 from opdb.codegen.rules import all_rules, rule_nodes, sdk_range
-from opdb.compiled import CompiledOp, TypeRow, expand_row
+from opdb.compiled import CompiledOp, TypeRow, some_of_row
 from opdb.conformance.damage import Damages
 from opdb.conformance.expressions import in_force
 from opdb.conformance.search import Base, Broken, Search
@@ -21,10 +21,14 @@ from opdb.lang.analyse import free_names
 from opdb.lang.nodes import walk
 from opdb.op_config import OpConfig, from_json, to_json
 from opdb.samples import sample_config, slot_of
+from opdb.schema import ASKED_BACKENDS
 from opdb.sdk import sdk_number
 from opdb.store.records import CaseRecord
 from opdb.validate import NEWEST_SDK, Target, check, judge, validator
 
+#: Rows of types of up to so many combinations are cases in all of them where a library runs the cases, and where
+#: they compare our validators only; a larger row is shown type by type.
+WHOLE_ROW, FEW = 512, 4
 #: The chip that is asked about where none is named.
 DEFAULT_SOCS = ("SM8650",)
 
@@ -186,19 +190,23 @@ class _Cases:
     def _documented(self, backend: str, soc: str) -> Iterator[Case]:
         """Each sample in each type row, in the first combination that is accepted; then the other combinations."""
         for row in self.compiled.type_rows[backend]:
-            combos = sorted(expand_row(row), key=self._plainness)
+            most = WHOLE_ROW if backend in ASKED_BACKENDS else FEW
+            combos = sorted(some_of_row(row, most), key=self._plainness)
             used = set()
             for sample in self.samples:
-                tried = (self._case(backend, soc, row, sample, i, c) for i, c in enumerate(combos))
-                best = next((c for c in tried if c.kind == "positive"), None)
-                best = best or self._rejected(backend, soc, row, sample, combos)
+                tried: list[Case] = []
+                for i, combo in enumerate(combos):
+                    tried.append(self._case(backend, soc, row, sample, i, combo))
+                    if tried[-1].kind == "positive":
+                        break
+                best = tried[-1] if tried[-1].kind == "positive" else self._rejected(tried)
                 if best is not None:
                     used.add(_dtypes(best.config))
                     yield replace(best, id=f"{self.op}-sample{sample}-{row.id}{_dash(soc)}")
             for i, combo in enumerate(combos):
-                tried = (self._case(backend, soc, row, s, i, combo) for s in self.samples)
+                again = (self._case(backend, soc, row, s, i, combo) for s in self.samples)
                 fresh = next(
-                    (c for c in tried if c.kind == "positive" and _dtypes(c.config) not in used), None
+                    (c for c in again if c.kind == "positive" and _dtypes(c.config) not in used), None
                 )
                 if fresh is not None:
                     used.add(_dtypes(fresh.config))
@@ -248,13 +256,9 @@ class _Cases:
         words = (".static", ".sparse", ".symmetric", ".encoding", ".axis")
         return frozenset(r.id for r in rules if any(w in r.text for w in words))
 
-    def _rejected(
-        self, backend: str, soc: str, row: TypeRow, sample: int, combos: list[dict[str, str]]
-    ) -> Case | None:
+    def _rejected(self, tried: list[Case]) -> Case | None:
         """A sample that the op takes and the backend does not: the combination that breaks the fewest rules."""
-        made = [self._case(backend, soc, row, sample, i, c) for i, c in enumerate(combos)]
-        sound = [c for c in made if self._is_sound(c.config)]
-        return min(sound, key=lambda c: len(c.rules), default=None)
+        return min((c for c in tried if self._is_sound(c.config)), key=lambda c: len(c.rules), default=None)
 
     def _kept(self, search: Search, positive: list[Case]) -> Iterator[Case]:
         """For each rule whose guard no accepted config fulfils yet: one that does."""

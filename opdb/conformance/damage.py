@@ -388,6 +388,8 @@ def _values(param: Param, given: ParamConfig | None, config: OpConfig) -> Iterat
     elif d.dims:
         if given is not None and given.shape is not None:
             yield from _lists(given, len(d.dims))
+        elif given is None and len(d.dims) == 1 and d.base.startswith(("u", "i")):
+            yield [0] * (d.dims[0] or 1)
     elif d.base == "bool8":
         yield from (True, False)
     elif d.base.startswith(("f", "bf")):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -19,15 +19,16 @@ from opdb.compiler import compile_op
 from opdb.dtypes import DTYPES
 from opdb.errors import OpdbError
 from opdb.importers import aten, constraints, samples, slots, supplements, trial
-from opdb.importers.naming import names_of, snake
+from opdb.importers.naming import Names, names_of, snake
 from opdb.importers.settle import CONTEXT, settle
 from opdb.importers.symbolic import Condition
 from opdb.lang.printer import to_text
 from opdb.mapping import compile_mapping, unaccounted
 from opdb.model import OpDef
 
-#: The backends that a draft describes, and the letter of their rules.
-BACKENDS = {"CPU": "P", "HTP": "H"}
+#: The backends that a draft describes, and the letter of their rules; as in specs/backends.yaml, which a draft
+#: does not read.
+BACKENDS = {"CPU": "P", "HTP": "H", "GPU": "G", "DSP": "D", "HTA": "A", "LPAI": "L"}
 #: What a kernel that moves elements takes.
 WHOLE_BYTES = tuple(d.short for d in DTYPES if d.numpy is not None)
 #: How far a result may be from PyTorch's, by the class of the op's arithmetic.
@@ -102,19 +103,27 @@ def _documented(op: reference.DocumentedOp, words: list[str]) -> dict[str, Any]:
         "constraints": _numbered("C", rules),
     }
     data["backends"] = {}
-    for name, letter in BACKENDS.items():
+    for name in BACKENDS:
         if name in op.backends:
-            found = supplements.of_backend(op, op.backends[name], names, {**ins, **outs})
-            rows = {
-                c: [{s: list(cell) for s, cell in row.items()} for row in group]
-                for c, group in found.rows.items()
-            }
-            entry = {"source": found.source, "constraints": _numbered(letter, found.rules), "dtypes": rows}
-            if found.origins:
-                entry["configurations"] = found.origins
-            data["backends"][name] = entry
-            words += [f"{name}: {w}" for w in found.words]
+            data["backends"][name], rest = backend_section(op, name, names, {**ins, **outs})
+            words += rest
     return data
+
+
+def backend_section(
+    op: reference.DocumentedOp, backend: str, names: Names, shapes: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """What a spec says of one backend, as YAML data that may not compile yet, and what no rule expresses.
+
+    ``shapes``: the entries of the spec's inputs and outputs by name.
+    """
+    found = supplements.of_backend(op, op.backends[backend], names, dict(shapes))
+    rows = {c: [{s: list(cell) for s, cell in row.items()} for row in g] for c, g in found.rows.items()}
+    rules = _numbered(BACKENDS[backend], found.rules)
+    entry = {"source": found.source, "constraints": rules, "dtypes": rows}
+    if found.origins:
+        entry["configurations"] = found.origins
+    return entry, [f"{backend}: {w}" for w in found.words]
 
 
 def _alike(op_name: str, like: OpDef, words: list[str]) -> dict[str, Any]:
@@ -136,10 +145,21 @@ def _settle(data: dict[str, Any], words: list[str]) -> CompiledOp:
     data["let"] = {name: to_text(node) for name, node in compiled.lets}
     _spell(data["constraints"], {r.id: r for r in compiled.rules}, "C")
     for name, backend in data.get("backends", {}).items():
+        _leave_out_stated(backend["constraints"], name, compiled)
         _spell(
             backend["constraints"], {r.id: r for r in compiled.backend_rules[name]}, BACKENDS.get(name, "X")
         )
     return compile_op(OpDef.model_validate(data), CONTEXT)
+
+
+def _leave_out_stated(rules: dict[str, Any], backend: str, compiled: CompiledOp) -> None:
+    """Takes out the rules of a backend that the op definition, or an earlier one, states in the same words."""
+    seen = {(r.when and to_text(r.when), to_text(r.require)) for r in compiled.rules}
+    for rule in compiled.backend_rules[backend]:
+        text = (rule.when and to_text(rule.when), to_text(rule.require))
+        if text in seen:
+            del rules[rule.id]
+        seen.add(text)
 
 
 def _spell(rules: dict[str, Any], compiled: dict[str, Any], letter: str) -> None:

@@ -6,28 +6,43 @@ picks types that occur nowhere else; one that the type rows or the shapes imply 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
-from opdb.importers import observed
+from opdb.importers import observed, phrases
 from opdb.importers.naming import Names
 from opdb.importers.rows import Row, compact
 from opdb.importers.symbolic import Condition, expression, translate
-from opdb.reference import DocumentedBackend, DocumentedOp, observed_dtypes, observed_source
+from opdb.reference import (
+    DocumentedBackend,
+    DocumentedOp,
+    DocumentedParam,
+    observed_dtypes,
+    observed_source,
+)
 
 CHAIN = "The result of a chain of ops on static tensors is accepted as well."
 DIRECT = (
-    "only_value",
     "value_allowed",
     "value_relation",
     "value_cmp",
     "value_range",
     "unique",
     "dim_relation",
+    "broadcast",
     "rank_same",
+    "shape_same",
+    "dtype_same",
 )
+#: Kinds about a slot that its shape in the spec states where it follows from other slots or parameters.
+OF_SHAPES = ("broadcast", "dim_relation", "rank_relation", "shape_same")
+#: The operations of a class that a document names.
+CLASSES = {
+    "comparison": ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"),
+    "logical": ("AND", "NOT", "OR", "XOR"),
+}
 #: Kinds that ask for nothing that an op config can show.
 SILENT = ("dynamic_dims_unsupported", "updateable_quant", "ignored_if")
 
@@ -45,7 +60,7 @@ def of_backend(
     op: DocumentedOp, backend: DocumentedBackend, names: Names, shapes: dict[str, Any]
 ) -> Supplement:
     """``shapes``: the entries of the spec's inputs and outputs by name."""
-    rows, missing = _rows(op, backend, names)
+    rows, missing, words = _rows(op, backend, names)
     source = backend.source
     if missing and not any(s.slot in cells for _, cells in backend.rows for s in (*op.inputs, *op.outputs)):
         uniform = observed_dtypes(op.name) if backend.name == "CPU" else ()
@@ -54,7 +69,7 @@ def of_backend(
             rows, missing, source = {"observed": every}, [], observed_source(backend.name)
     reader = _Reader(op, backend, names, shapes, {} if missing else rows)
     reader.read()
-    words = [*reader.words, *(f"types of {m}" for m in missing)]
+    words += [*reader.words, *(f"types of {m}" for m in missing)]
     compacted = {config: compact(group) for config, group in rows.items()} if not missing else {}
     origins: dict[str, dict[str, str]] = {}
     if backend.name == "HTP" and not missing:
@@ -64,19 +79,54 @@ def of_backend(
 
 def _rows(
     op: DocumentedOp, backend: DocumentedBackend, names: Names
-) -> tuple[dict[str, list[Row]], list[str]]:
-    """The rows by configuration with a cell for every slot, and the slots whose cells the document lacks."""
+) -> tuple[dict[str, list[Row]], list[str], list[str]]:
+    """The rows by configuration with a cell for every slot, the slots whose cells nothing tells, and words.
+
+    A slot that a table leaves out takes the types of its definition, or of the first slot beside it: what
+    the document says of the tensors that it goes with.
+    """
     out: dict[str, list[Row]] = {}
     missing: dict[str, None] = {}
+    words: dict[str, None] = {}
     for config, cells in backend.rows:
         row: Row = {}
-        for t in (*op.inputs, *op.outputs):
-            cell = tuple(d for d in cells.get(t.slot, t.dtypes) if d in BY_SHORT)
-            if not cell:
-                missing.setdefault(t.slot)
-            row[names.of(t.slot)] = cell
+        for group in (op.inputs, op.outputs):
+            given = {t.slot: tuple(d for d in cells.get(t.slot, t.dtypes) if d in BY_SHORT) for t in group}
+            first = next((c for t in group if t.slot in cells and (c := given[t.slot])), ())
+            first = first or (next(iter(row.values()), ()) if group is op.outputs else ())
+            for t in group:
+                cell = given[t.slot]
+                if not cell and first and t.slot not in cells and backend.name not in ("CPU", "HTP"):
+                    cell = first
+                    if not _never(backend, t.slot):
+                        as_ = ", ".join(first)
+                        words.setdefault(
+                            f"{names.of(t.slot)}: the table leaves out its types; {as_} stand for them"
+                        )
+                if not cell:
+                    missing.setdefault(t.slot)
+                row[names.of(t.slot)] = cell
         out.setdefault(config, []).append(row)
-    return out, list(missing)
+        words |= dict.fromkeys(_beside_tensors(op, cells))
+    return out, list(missing), list(words)
+
+
+def _never(backend: DocumentedBackend, slot: str) -> bool:
+    """Whether the backend takes no tensor in the slot."""
+    facts = backend.slots.get(slot, {}).get("constraints", ())
+    return any(f["kind"] in ("slot_unsupported", "only_default") for f in facts)
+
+
+def _beside_tensors(op: DocumentedOp, cells: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """What a table says of slots that the op does not have, and of types of parameters that it has otherwise."""
+    slots = {t.slot for t in (*op.inputs, *op.outputs)}
+    of_params = {p.name: (p.dtype,) for p in op.params}
+    rest = [(s, c) for s, c in cells.items() if s not in slots and s in of_params and c != of_params[s]]
+    unknown = [(s, c) for s, c in cells.items() if s not in slots and s not in of_params]
+    return [
+        *(f"{name} has one of the types {', '.join(cell)}" for name, cell in rest if len(cell) > 1),
+        *(f"{slot} ({', '.join(cell)}): the op definition has no such slot" for slot, cell in unknown),
+    ]
 
 
 @dataclass
@@ -92,6 +142,7 @@ class _Reader:
         self.words: list[str] = []
         self.optional = {self.names.of(t.slot) for t in self.op.inputs if not t.mandatory}
         self.main = self.names.of(self.op.inputs[0].slot) if self.op.inputs else ""
+        self.first = f"{self.main}[0]" if self.main in self.names.variadic else self.main
         self.limits: dict[str, list[str]] = {}  # slot -> keys of its rank rules
 
     def read(self) -> None:
@@ -114,9 +165,21 @@ class _Reader:
         if method is not None:
             found = method(fact, own, configs)
         elif kind in DIRECT and (own in self.names.params or kind not in ("value_range", "unique")):
-            found = [translate(fact["expr"], self.names, own)]
+            found = self._direct(kind, fact, own)
         guarded = [self._guarded(rule, own, configs) for rule in found or ()]
         return None if found is None or None in guarded else [g for g in guarded if g is not None]
+
+    def _direct(self, kind: str, fact: Any, own: str) -> list[Condition] | None:
+        """The fact's own text; [] where the slot's shape follows from others and so states it."""
+        entry = self.shapes.get(own)
+        shape = entry.get("shape") if isinstance(entry, dict) else entry
+        if kind in OF_SHAPES and isinstance(shape, str) and shape != "any":
+            return []
+        if fact.get("required"):
+            return None
+        if fact["expr"].startswith("for d != channel: shape(in[i])[d] == shape(in[0])[d]"):
+            return []  # what every definition of such an op states
+        return [translate(phrases.plain(fact["expr"], self.names, own, self.first), self.names, own)]
 
     def _guarded(self, rule: Condition, own: str, configs: tuple[str, ...]) -> Condition | None:
         """The rule under its configurations; None where data types do not tell them apart."""
@@ -167,13 +230,13 @@ class _Reader:
             return _is_in(f"{own}.dtype", wide) if wide else None
         for word in ("dtype", "encoding"):
             if text.startswith(f"{word} "):
-                return f"{own}.{text}"
+                return f"{own}[0].{text}" if own in self.names.variadic else f"{own}.{text}"
         return expression(text, self.names, own)
 
     # -- kinds
 
     def _rank(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition]:
-        if self._implied_rank(fact, own, configs):
+        if self._implied_rank(fact, own, configs) or (own in self.names.params and "of" not in fact):
             return []
         self.limits.setdefault(own, []).append(
             str((fact.get("min"), fact.get("max"), fact.get("when"), configs))
@@ -228,6 +291,8 @@ class _Reader:
 
     def _quant_encoding(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
         when = self._when(fact.get("when"), own, configs)
+        if fact.get("not_encodings"):
+            return [Condition(_is_in(f"{own}.encoding", fact["not_encodings"], "not in"), fact["expr"], when)]
         if not fact.get("encodings"):
             return None
         return [Condition(_is_in(f"{own}.encoding", fact["encodings"]), fact["expr"], when)]
@@ -276,39 +341,77 @@ class _Reader:
 
     def _only_default(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
         p = next((p for p in self.op.params if p.name == own), None)
+        if p is None and own in self.optional and not self._in_table(own):
+            return [Condition(f"not present({own})", fact["expr"])]
         if p is None:
             return None
-        if not fact["expr"].endswith("default"):
-            rule = translate(fact["expr"], self.names, own)
-            if p.dtype == "bool8":  # a flag is not compared with a number
-                return [replace(rule, require=own if fact.get("value") else f"not {own}")]
-            return [rule]
-        if p.enum or isinstance(p.default, (bool, list, dict)) or p.default is None:
-            return [Condition(f"not present({own})", fact["expr"])] if not p.mandatory else None
-        return [
-            Condition(f"{own} == {float(p.default) if p.dtype.startswith('f') else p.default}", fact["expr"])
-        ]
+        if fact["expr"].endswith("default"):
+            if p.default is None or isinstance(p.default, (list, dict)):
+                return [Condition(f"not present({own})", fact["expr"])] if not p.mandatory else None
+            return [Condition(_equals(p, p.default), fact["expr"])]
+        if "value" in fact and not isinstance(fact["value"], str):
+            return [replace(translate(fact["expr"], self.names, own), require=_equals(p, fact["value"]))]
+        return [translate(fact["expr"], self.names, own)]
+
+    def _only_value(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
+        p = next((p for p in self.op.params if p.name == own), None)
+        if p is not None and isinstance(fact.get("value"), bool):
+            return self._only_default(fact, own, configs)
+        return self._direct("only_value", fact, own)
+
+    def _value_denied(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
+        """Nothing where the document also says which values are allowed."""
+        others = self.backend.slots.get(own, {}).get("constraints", ())
+        allowed = any(f["kind"] == "value_allowed" and f["config"] in configs for f in others)
+        return [] if allowed else self._direct("value_denied", fact, own)
+
+    def _in_table(self, own: str) -> bool:
+        """Whether the document gives a slot types."""
+        return any(self.names.of(slot) == own for _, cells in self.backend.rows for slot in cells)
 
     def _slot_unsupported(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
-        return [Condition(f"not present({own})", fact["expr"])] if own in self.optional else None
+        known = own in self.optional or any(p.name == own and not p.mandatory for p in self.op.params)
+        return [Condition(f"not present({own})", fact["expr"])] if known else None
 
     def _dtype_by_operation(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
         """One rule for the operations that take the same types, as far as the rows narrow them at all."""
+        if fact.get("only") and "=>" in fact["expr"]:
+            return [translate(fact["expr"], self.names, own)]
         if not fact.get("table"):
             return None
         rows = self._types(own, configs)
         groups: dict[tuple[str, ...], list[str]] = {}
-        for operation, types in fact["table"].items():
-            groups.setdefault(tuple(d for d in rows if d in types), []).append(operation)
+        for word, types in fact["table"].items():
+            groups.setdefault(tuple(d for d in rows if d in types), []).extend(self._operations(word, fact))
         out = []
         for kept, operations in groups.items():
             if kept and set(kept) != set(rows):
                 out.append(
-                    Condition(_is_in(f"{own}.dtype", kept), fact["expr"], _is_in(fact["by"], operations))
+                    Condition(_is_in(f"{own}.dtype", kept), fact["expr"], _is_in("operation", operations))
                 )
             elif not kept and own == self.main:
-                out.append(Condition(_is_in(fact["by"], operations, "not in"), fact["expr"]))
+                out.append(Condition(_is_in("operation", operations, "not in"), fact["expr"]))
         return out
+
+    def _operations(self, word: str, fact: Any) -> list[str]:
+        """The values of ``operation`` that a table's line is for: its name, or all of a class."""
+        if fact["by"] != "operation_class":
+            return [word]
+        every = next((list(p.enum) for p in self.op.params if p.name == "operation"), [])
+        classed = {o for group in CLASSES.values() for o in group}
+        return [o for o in every if (o in CLASSES[word] if word in CLASSES else o not in classed)]
+
+    def _size(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
+        """A length that the parameter's type states; ex) u32[2]."""
+        p = next((p for p in self.op.params if p.name == own), None)
+        return [] if p is not None and p.shape is not None and p.shape[0].isdigit() else None
+
+    def _dtype_in(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
+        """Types of a parameter: the spec has one."""
+        return [] if own in self.names.params and len(fact["dtypes"]) == 1 else None
+
+    def _rank_relation(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
+        return self._direct("rank_relation", fact, own)
 
 
 def _merged(entries: Sequence[Any]) -> list[tuple[Any, tuple[str, ...]]]:
@@ -318,6 +421,15 @@ def _merged(entries: Sequence[Any]) -> list[tuple[Any, tuple[str, ...]]]:
         key = str({k: v for k, v in entry.items() if k != "config"})
         found.setdefault(key, (entry, []))[1].append(entry["config"])
     return [(fact, tuple(dict.fromkeys(configs))) for fact, configs in found.values()]
+
+
+def _equals(p: DocumentedParam, value: Any) -> str:
+    """The parameter compared with a literal of its type; ex) rounding_mode == FLOOR, not keep_dims."""
+    if p.dtype == "bool8":  # a flag is not compared with a number
+        return p.name if value else f"not {p.name}"
+    if p.enum:
+        return f"{p.name} == {next(name for name, number in p.enum.items() if number == value)}"
+    return f"{p.name} == {float(value) if p.dtype.startswith('f') else int(value)}"
 
 
 def _bits(dtype: str) -> int:

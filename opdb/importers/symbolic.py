@@ -48,8 +48,7 @@ def translate(text: str, names: Names, own: str) -> Condition:
 def expression(text: str, names: Names, own: str) -> str:
     """``text`` in the spelling of the rule language."""
     text = re.sub(r"\bself\b", own, text)
-    text = re.sub(r"not in \{([^}]*)\}", _choices("not in"), text)
-    text = re.sub(r"in \{([^}]*)\}", _choices("in"), text)
+    text = re.sub(r"(not )?in \{([^}]*)\}", _choices, text)
     text = re.sub(r"elements of (\w+) are unique", r"unique(\1)", text)
     text = re.sub(r"(\w+)\[i\+1\] > \1\[i\]", r"increasing(\1)", text)
     text = re.sub(rf"shape\(({SLOT})\)\[([a-z_]+)\]", lambda m: _dim(m, names), text)
@@ -76,12 +75,15 @@ def formula(text: str, names: Names) -> str:
     return text.replace("/", " // ")
 
 
-def _choices(word: str) -> str:
-    return rf"{word} (\1)"
+def _choices(match: re.Match[str]) -> str:
+    """A comparison with one choice, a membership in several."""
+    if "," not in match[2]:
+        return f"{'!=' if match[1] else '=='} {match[2]}"
+    return f"{match[1] or ''}in ({match[2]})"
 
 
 def _size(what: str, names: Names) -> str:
-    if what in names.slots:
+    if what in names.slots or what in names.slots.values():
         return f"prod({names.of(what)}.shape)"
     return f"len({what})"
 

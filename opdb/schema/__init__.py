@@ -50,6 +50,7 @@ from opdb.schema.definitions import (
     unchecked,
 )
 from opdb.schema.history import (
+    ASKED_BACKENDS,
     HISTORY,
     STATUS_COLUMNS,
     STATUSES,
@@ -70,6 +71,7 @@ from opdb.schema.history import (
 REVISION = "0005"
 
 __all__ = [
+    "ASKED_BACKENDS",
     "BINDING_KINDS",
     "DEFINITIONS",
     "HISTORY",

@@ -18,6 +18,8 @@ from opdb.runtime.checks import Undecidable
 CPU = (Context("CPU", 0, 2025), Context("CPU", 0, 2047))
 HTP = (Context("HTP", 68, 2025, 39), Context("HTP", 73, 2025, 43), Context("HTP", 75, 2047, 57))
 CONTEXTS = (Context(), *CPU, *HTP)
+#: Backends of which there are documents only.
+OTHERS = tuple(Context(b, 0, 2025) for b in ("GPU", "DSP", "HTA", "LPAI"))
 ABSENT = TensorConfig("", "f32", (), "NULL")
 Infer = Callable[[OpConfig], dict[str, Any]]
 

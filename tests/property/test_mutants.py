@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from configs import CONTEXTS, Maker
+from configs import CONTEXTS, OTHERS, Maker
 from test_inference import flat
 
 from opdb.catalog import Catalog
@@ -27,7 +27,7 @@ from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
 
 CONFIGS = 500
-TARGETS = (*CONTEXTS, Context("HTP", 79, 2025), Context("HTP", 81, 2025))
+TARGETS = (*CONTEXTS, *OTHERS, Context("HTP", 79, 2025), Context("HTP", 81, 2025))
 FLIPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 Data = dict[str, Any]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from configs import CONTEXTS, Maker
+from configs import CONTEXTS, OTHERS, Maker
 from evaluate import Case, build, disagreements
 from expressions import SCOPE, TYPES, batch
 from isolated import isolated
@@ -28,7 +28,7 @@ from opdb.runtime.binding import Context
 from opdb.runtime.checks import Violation
 
 EXPRESSIONS, ARGUMENTS = 210, 150
-CONFIGS = 400  # for each op, each in all contexts
+CONFIGS = 400  # for each op, each in all contexts, and in one of each other backend that has a document of it
 MAX_GOT = 383  # bytes of `got` that C keeps (OPDB_MAX_GOT)
 
 #: Expressions that once disagreed or were undefined in C, and edges of the arithmetic.
@@ -110,7 +110,8 @@ def judge(catalog: Catalog, name: str, module: Any) -> tuple[list[str], Counter[
     verdicts: Counter[str] = Counter()
     rules: Counter[str] = Counter()
     drawn = Maker(op, random.Random(f"python = C {name}")).stream(CONFIGS)
-    asked = [(config, context) for config in drawn for context in CONTEXTS]
+    contexts = (*CONTEXTS, *(c for c in OTHERS if c.backend in op.definition.backends))
+    asked = [(config, context) for config in drawn for context in contexts]
     asked += [(case.config, case.target.context()) for case in derived.cases(catalog, name).cases]
     for config, context in asked:
         want = python.validate(config, context)

@@ -25,19 +25,45 @@ from opdb.reference import DocumentedOp, DocumentedParam, DocumentedTensor
 
 FOLDER = Path(opdb.specs.__file__).parent
 CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}
-BACKENDS = ("CPU", "HTP")  # the specs have no rules of GPU, DSP, LPAI and HTA yet
+BACKENDS = ("CPU", "HTP", "GPU", "DSP", "HTA", "LPAI")
 
+PADDING = "count_pad_for_edges == 0 => not (padding type VALID with explicit padding)"
 #: op -> fact -> why the catalogue does not have it.
 NOT_FOUND: dict[str, dict[str, str]] = {
     "BoxWithNmsLimit": {
         "sigma: nms_kernel_method == GAUSSIAN": "The parameter must be given with every method; others do not read it.",
     },
+    "ElementWiseBinary": {
+        **dict.fromkeys(
+            (
+                "GPU: All: in[0]: dtype == uq4 => static(self)",
+                "GPU: All: in[1]: dtype == uq4 => static(self)",
+            ),
+            "The definition of the op gives all tensors one type, and no output of GPU has this one.",
+        ),
+        "LPAI: All: in[0]: rank(self) <= 4": "The rank of a is at most that of y, which has the rule.",
+    },
     "ExpandDims": {"axis: mandatory = True": "Newer SDKs have axes, which stands in its place."},
+    "ExtractPatches": {"DSP: in[1]: the slot": "The definition of the op has one input."},
     "FullyConnected": {"in[0]: rank(self) >= 2": "The document contradicts itself, see C1."},
+    "Gather": dict.fromkeys(
+        ("DSP: in[2]: the slot", "DSP: in[3]: the slot"), "The definition of the op has two inputs."
+    ),
     "GroupQueryAttention": {
         "scale: default {'expr': '1/sqrt(head_size)'}": "The rule language has no square root.",
     },
+    "ElementWisePower": {
+        "DSP: All: in[0]: rank(self) <= 4": "The rank of base is at most that of y, which has the rule."
+    },
+    "ImageProjectionTransform": dict.fromkeys(
+        (f"DSP: All: in[0] {x}, in[1] {t}, out[0] {y}" for x, t, y in product(("uq8", "sq8"), repeat=3)),
+        "The definition of the op gives in[1] FLOAT_32: no config is accepted.",
+    ),
     "L2Norm": {"axes: default {'fill': 0}": "The document does not say how many zeros."},
+    "Lstm": dict.fromkeys(
+        ("GPU: All: in[24]: self == default", "DSP: All: in[24]: self == default"),
+        "The values of a tensor are known when the op runs.",
+    ),
     "MultiClassNms": {
         "CPU: int8: in[0] uq8, in[1] uq8, out[0] uq8, out[1] uq8, in[2..m] uq8, out[2] uq8, out[3] uq8, out[4..M] uq8": (
             "The document contradicts itself: classes are INT_32 and their number UINT_32 in the op definition."
@@ -50,12 +76,22 @@ NOT_FOUND: dict[str, dict[str, str]] = {
         (
             "HTP: INT16: pad_constant_value: quant(self) == quant(in[0]); stored as INT_32",
             "HTP: INT8: pad_constant_value: quant(self) == quant(in[0]); stored as INT_32",
+            "DSP: All: pad_constant_value: dtype in {u8, i32} => quant(self) == quant(in[0]); interpreted as dtype(in[0])",
         ),
         "A parameter of an op config has one type and no encoding.",
     ),
-    "Prelu": {
-        "HTP: All: in[1]: rank(self) <= 4": "The rank of alpha is at most that of x, which has the rule."
+    **{
+        op: {
+            f"{b}: All: count_pad_for_edges: {PADDING}": "No document says what padding of type VALID is."
+            for b in on
+        }
+        for op, on in (("PoolAvg2d", ("DSP", "HTA", "LPAI")), ("PoolAvg3d", ("DSP",)))
     },
+    "Prelu": {
+        f"{b}: All: in[1]: rank(self) <= 4": "The rank of alpha is at most that of x, which has the rule."
+        for b in ("HTP", "LPAI")
+    },
+    "Resize": {"LPAI: All: out[0]: rank(self) <= 4": "The rank of y is that of x, which has the rule."},
     "ScatterElements": {
         "HTP: FP16: reduction: reduction == NONE => indices in in[1] unique": "The values are known when the op runs.",
     },
@@ -99,10 +135,12 @@ NO_RULES = {
     "dynamic_dims": "an op config has no dynamic dimensions",
     "dynamic_dims_allowed": "an op config has no dynamic dimensions",
     "dynamic_dims_unsupported": "an op config has no dynamic dimensions",
+    "dtype_in": "a parameter has one type in a spec, which the definition gives",
     "ignored_if": "tells what is ignored",
     "index_in_range": "values of a tensor, known when the op runs",
     "out_of_range": "what becomes of values, known when the op runs",
     "quant_bitwidth": "the bits of an encoding have no attribute in the rule language",
+    "quant_definition": "an op config does not tell an encoding that is undefined from one that is missing",
     "quant_source": "tells what is ignored",
     "tensor_type": "an op config does not tell inputs of the graph from its tensors",
     "updateable_quant": "allows something",
@@ -120,6 +158,7 @@ ABOUT_PARAMS = frozenset(
         "size",
         "valid_if",
         "value_allowed",
+        "value_denied",
     }
 )
 
@@ -290,8 +329,13 @@ class Comparison:
         for config, cells in documented.rows:
             for row in self.not_allowed(cells, rows):
                 yield f"{config}: {', '.join(f'{s} {d}' for s, d in row.items())}"
+        for slot in dict.fromkeys(s for _, cells in documented.rows for s in cells if s not in self.params):
+            if self.column(slot) is None:
+                yield f"{slot}: the slot"
         rules = self.rules.own + self.rules.backends.get(backend, [])
         for subject, groups in documented.slots.items():
+            if subject not in self.params and self.column(subject) is None:
+                continue
             for group, entries in groups.items():
                 for c in entries:
                     if group != "dtypes" and not self.read(subject, {"kind": group, **c}, rules):
@@ -302,10 +346,15 @@ class Comparison:
     ) -> Iterator[dict[str, str]]:
         """The combinations of a documented row that no row of the spec allows; some cells say "backend"."""
         named = {
-            self.column(s): [d for d in cell if d != "backend"]
+            column: [d for d in cell if d != "backend"]
             for s, cell in cells.items()
-            if s not in self.params
+            if s not in self.params and (column := self.column(s))
         }
+        if any(
+            all(set(cell) <= set(r.cells[x.name]) for s, cell in named.items() for x in self.slots[s])
+            for r in rows
+        ):
+            return  # one row has them all; some tables multiply out to millions
         for combo in product(*(cell for cell in named.values() if cell)):
             row = dict(zip((s for s, cell in named.items() if cell), combo, strict=True))
             if not any(
@@ -313,9 +362,9 @@ class Comparison:
             ):
                 yield row
 
-    def column(self, slot: str) -> str:
-        """The documented slot of a column; in[1] is the first of in[1..m]."""
-        return next(s for s in self.slots if s == slot or s.startswith(f"{slot[:-1]}.."))
+    def column(self, slot: str) -> str | None:
+        """The documented slot of a column; in[1] is the first of in[1..m], None is one that no op definition has."""
+        return next((s for s in self.slots if s == slot or s.startswith(f"{slot[:-1]}..")), None)
 
     def subjects(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
         for t in (*self.facts.inputs, *self.facts.outputs):
@@ -355,6 +404,8 @@ class Comparison:
 
     def limits(self, param: Param, c: Mapping[str, Any], rules: list[frozenset[Reading]]) -> bool:
         """Whether ``rules`` limit a parameter as ``c`` does: by the function, and by the numbers or their neighbours."""
+        if c["kind"] == "size" and "max" in c and all(n is not None for n in param.definition.dims):
+            return len(param.definition.dims) == 1 and param.definition.dims[0] <= c["max"]
         wanted = PARAM_KINDS.get(c["kind"])
         if wanted is not None:
             return any(self.some(rules, (param.name, w)) for w in wanted)

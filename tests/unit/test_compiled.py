@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opdb.catalog import Catalog
-from opdb.compiled import CompiledOp, CompileError, TypeRow, expand_row
+from opdb.compiled import CompiledOp, CompileError, TypeRow, expand_row, overlap, some_of_row
 from opdb.compiler import compile_op
 from opdb.lang.nodes import Node
 from opdb.lang.printer import to_text
@@ -151,7 +151,7 @@ def test_every_id_is_given_once_and_in_order(catalog: Catalog) -> None:
 def test_ids_of_layer_norm(catalog: Catalog) -> None:
     assert catalog.compiled("LayerNorm").rule_ids() == (
         "INPUTS", "PARAMS", "OUTPUTS", "UNKNOWN_PARAMS", "SHAPE_gamma", "SHAPE_beta", "SHAPE_y", "C1", "C2", "C3", "C4", "C5",
-        "TYPES_CPU", "H1", "H2", "H3", "H4", "H5", "H6", "TYPES_HTP",
+        "TYPES_CPU", "H1", "H2", "H3", "H4", "H5", "H6", "TYPES_HTP", "G1", "TYPES_GPU", "D1", "D2", "TYPES_DSP",
     )  # fmt: skip
 
 
@@ -162,6 +162,27 @@ def test_rows_of_types(catalog: Catalog) -> None:
         {"x": "f16", "y": "f16"},
         {"x": "f32", "y": "f16"},
     ]
+
+
+def test_some_of_a_large_row_shows_each_type_in_each_cell() -> None:
+    row = TypeRow("r", {f"x{i}": ("f16", "f32") for i in range(30)} | {"y": ("bool8",)})
+    some = some_of_row(row)
+    assert len(some) == 32 == len({tuple(c.items()) for c in some})
+    assert [{c[s] for c in some} for s in row.cells] == [set(cell) for cell in row.cells.values()]
+    assert {c["x0"] for c in some if len(set(c.values())) == 2} == {"f16", "f32"}, (
+        "one type in all of its cells"
+    )
+    small = TypeRow("r", {"x": ("f16", "f32"), "y": ("f16",)})
+    assert some_of_row(small) == expand_row(small) and len(some_of_row(small, 1)) == 2
+
+
+def test_rows_overlap_in_a_combination_of_both() -> None:
+    one, two = (
+        TypeRow("r", {"x": ("f16", "f32"), "y": ("f16",)}),
+        TypeRow("s", {"x": ("f32",), "y": ("f16",)}),
+    )
+    assert overlap(one, two) and overlap(two, one)
+    assert not overlap(one, TypeRow("t", {"x": ("f32",), "y": ("f32",)}))
 
 
 def test_every_rule_prints_as_it_is_written(catalog: Catalog) -> None:

@@ -226,3 +226,56 @@ def test_enum_values_and_numbers_of_tensors() -> None:
         ("INPUTS", "x = omitted", "inputs.x"),
         ("OUTPUTS", "y = omitted", "outputs.y"),
     ]
+
+
+def test_ignored_parameters_hide_nothing() -> None:
+    """CPU 2.47 ignores what PoolMax3d does not have; everything else is judged all the same."""
+    x, y = TensorConfig("", "f32", (1, 4, 4, 4, 8)), TensorConfig("", "f32", (1, 3, 3, 3, 8))
+    params = (
+        ParamConfig("filter_size", "u32", (2, 2, 2), (3,)),
+        ParamConfig("stride", "u32", (1, 1, 1), (3,)),
+        ParamConfig("pad_amount", "u32", (0,) * 6, (3, 2)),
+    )
+    config = OpConfig("PoolMax3d", (x,), (*params, ParamConfig("axis", "i32", 1)), (y,))
+    for outputs, verdict in (((y,), "accept"), ((replace(y, shape=(1, 2, 3, 3, 8)),), "reject")):
+        judged = check(replace(config, outputs=outputs), Target("CPU"))
+        assert judged.verdict == verdict
+        assert [v.expected for v in judged.violations if v.rule == "PoolMax3d.UNKNOWN_PARAMS"] == [True]
+    assert "UNKNOWN_PARAMS" in {rule for rule, _, _ in rules(config)}
+
+
+@pytest.mark.parametrize(("data", "verdict"), [
+    (None, "reject"),  # zeros
+    ([3, 1, 2, 0], "accept"),
+    ([[3], [1], [2], [0]], "accept"),
+    ([0, 4, 4, -1], "accept"),  # what is outside is ignored
+    ([0, 1, 1, 2], "reject"),
+    ([0, 1, 2], "unknown"),  # not as many values as the shape says
+    ([0.0, 1.0, 2.0, 3.0], "unknown"),
+])  # fmt: skip
+def test_values_of_static_tensors(data: Any, verdict: str) -> None:
+    x, indices = TensorConfig("", "f32", (4, 8)), TensorConfig("", "i32", (4,), "STATIC", data)
+    config = OpConfig("BatchPermutation", (x, indices), (), (x,))
+    assert check(config, Target("CPU")).verdict == verdict
+    context = Target("CPU").context()
+    assert [v.got for v in native.validate(config, context)] == [
+        v.got for v in check(config, Target("CPU")).violations
+    ]
+    many = TensorConfig("", "i32", (5000,), "STATIC")
+    large = OpConfig(
+        "BatchPermutation", (replace(x, shape=(5000, 8)), many), (), (replace(x, shape=(5000, 8)),)
+    )
+    assert check(large, Target("CPU")).verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"), [("NATIVE", "reject"), ("STATIC", "reject"), ("APP_WRITE", "accept")]
+)
+def test_types_of_tensors(kind: str, verdict: str) -> None:
+    x, y = TensorConfig("", "f32", (2, 3), kind), TensorConfig("", "f16", (2, 3))
+    config = OpConfig("Convert", (x,), (ParamConfig("dynamic_input_data", "bool8", True),), (y,))
+    found = native.validate(config, Target("HTP", "SM8650").context())
+    assert check(config, Target("HTP", "SM8650")).verdict == verdict
+    assert [v.got for v in found] == (
+        [] if verdict == "accept" else [f"dynamic_input_data = true, x.type = {kind}"]
+    )
