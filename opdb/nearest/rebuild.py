@@ -28,7 +28,8 @@ def rebuilt(module: Any, context: Context, config: OpConfig) -> OpConfig | None:
     """The accepted config with the fewest changes that the samples lead to; None if the target takes no sample."""
     builder = _Builder(module, context, config)
     found = [made for sample in module.SAMPLES if (made := builder.from_sample(sample)) is not None]
-    return min(found, key=lambda made: len(changes(config, made, module.SIGNATURE)), default=None)
+    best = min(found, key=lambda made: len(changes(config, made, module.SIGNATURE)), default=None)
+    return None if best is None else _as_given(best, config)
 
 
 class _Builder:
@@ -212,6 +213,20 @@ def _by_name(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> dict[str
     named = zip(slot_names(tensors, slots), tensors, strict=True)
     known = {s.name for s in slots}
     return {n: t for n, t in named if n.partition("[")[0] in known and t.type != ABSENT}
+
+
+def _as_given(made: OpConfig, config: OpConfig) -> OpConfig:
+    """Omitted tensors as the config has them, and no names where it has tensors without: they go by position."""
+
+    def group(now: Sequence[TensorConfig], was: Sequence[TensorConfig]) -> tuple[TensorConfig, ...]:
+        if was and all(t.name for t in was):
+            return tuple(now)
+        kept = [was[i] if i < len(was) and t.type == was[i].type == ABSENT else t for i, t in enumerate(now)]
+        rest = was[len(now) :]
+        kept += rest if all(t.type == ABSENT for t in rest) else ()
+        return tuple(t if t in was else replace(t, name="") for t in kept)
+
+    return replace(made, inputs=group(made.inputs, config.inputs), outputs=group(made.outputs, config.outputs))
 
 
 def _listed(tensors: Tensors) -> tuple[TensorConfig, ...]:

@@ -116,7 +116,7 @@ class Maker:
         try:
             shapes = self.infer(config)
         except Undecidable:
-            shapes = {s.name: sample.get(s.name, [1]) for s in self.op.outputs}
+            shapes = {s.name: sample.get(s.name, [[1]] if s.variadic else [1]) for s in self.op.outputs}
         out = []
         for slot in self.op.outputs:
             if slot.optional and self.rng.random() < 0.3:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from opdb.store import read_catalog
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "native")]
 SPECS = Path(__file__).parents[2] / "specs"
+#: Slow tests ask each op in `make sweep`, and in `make test` those with a C kernel and every eighth of the others.
+EVERY = 8
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +29,21 @@ def native_module(tmp_path_factory: pytest.TempPathFactory) -> Any:
     import sanitized
 
     return sanitized.build(tmp_path_factory.mktemp("undefined"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test marked ``slow_by_op`` is part of the sweep for most ops."""
+    seen: dict[str, int] = {}
+    for item in items:
+        if item.get_closest_marker("slow_by_op") is not None:
+            name = next(iter(item.callspec.params.values()))  # type: ignore[attr-defined]
+            place = seen[item.originalname] = seen.get(item.originalname, -1) + 1  # type: ignore[attr-defined]
+            kernel = has_kernel(name)
+            if place % EVERY and not kernel:
+                item.add_marker(pytest.mark.sweep)
+
+
+@cache
+def has_kernel(op: str) -> bool:
+    return "\nkernel:" in (SPECS / "ops" / f"{op}.yaml").read_text(encoding="utf-8")

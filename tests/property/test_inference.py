@@ -59,6 +59,7 @@ def others(tensor: TensorConfig, rng: random.Random) -> list[tuple[int, ...]]:
     return [o for o in dict.fromkeys(out) if o != shape]
 
 
+@pytest.mark.slow_by_op
 @pytest.mark.parametrize("name", INFERABLE)
 def test_an_inferred_shape_is_right_and_every_other_is_wrong(catalog: Catalog, name: str) -> None:
     rng = random.Random(f"inference {name}")
@@ -78,6 +79,7 @@ def test_an_inferred_shape_is_right_and_every_other_is_wrong(catalog: Catalog, n
     assert changes >= 500
 
 
+@pytest.mark.slow_by_op
 @pytest.mark.parametrize("name", list(validators.MODULES))
 def test_damaged_inputs_are_inferred_and_judged_alike(catalog: Catalog, name: str) -> None:
     """Where a shape can be inferred from broken inputs, an output of that shape breaks no shape rule either."""
@@ -96,6 +98,7 @@ def test_damaged_inputs_are_inferred_and_judged_alike(catalog: Catalog, name: st
     assert judged == 0 if name in GIVEN else judged > COUNT // 4
 
 
+@pytest.mark.slow_by_op
 @pytest.mark.parametrize("name", list(validators.MODULES))
 def test_python_infers_what_c_infers(catalog: Catalog, native_module: Any, name: str) -> None:
     def compare() -> tuple[list[str], Counter[str]]:

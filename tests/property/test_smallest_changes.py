@@ -28,6 +28,7 @@ from opdb.validate import Target, check
 
 TARGETS = (Target(), Target("CPU"), Target("HTP", "SM8650", "2.47"), Target("HTP", "SM8350", "2.47"))
 OPS = sorted(validators.MODULES)
+WHOLE = re.compile(r"(inputs|outputs)\[\d+\]")
 
 
 def accepted(config: OpConfig, target: Target) -> bool:
@@ -97,6 +98,7 @@ def entries(variant: Variant) -> int:
     return len({re.sub(r"\.(?:dtype|shape|type|quant|value|data)$", "", c.path) for c in variant.changes})
 
 
+@pytest.mark.slow_by_op
 @pytest.mark.parametrize("op", OPS)
 def test_what_it_returns_is_accepted(catalog: Catalog, op: str) -> None:
     compiled = catalog.compiled(op)
@@ -118,12 +120,18 @@ def is_accepted(config: OpConfig, target: Target) -> None:
     assert accepted(variant.config, target)
     assert variant.changes
     assert nearest(config, target) == variant
-    if len({p.name for p in config.params}) == len(config.params):
+    whole = [c for c in variant.changes if WHOLE.fullmatch(c.path)]
+    for change in whole:  # a tensor more, with its place in the variant, or one less, with its place before
+        group, place = re.findall(r"\w+", change.path)
+        of = config if change.after is None else variant.config
+        assert to_json(of)[group][int(place)] == (change.before or change.after)
+    if len({p.name for p in config.params}) == len(config.params) and not whole:
         made = from_json(applied(config, variant))
         assert replace(made, params=()) == replace(variant.config, params=())
         assert {p.name: p for p in made.params} == {p.name: p for p in variant.config.params}
 
 
+@pytest.mark.slow_by_op
 @pytest.mark.parametrize("op", OPS)
 def test_no_single_change_is_smaller(catalog: Catalog, op: str) -> None:
     compiled = catalog.compiled(op)
@@ -156,6 +164,7 @@ SCALARS = {
 }
 
 
+@pytest.mark.slow_by_op
 @pytest.mark.parametrize("op", SCALARS)
 def test_no_integer_is_closer(catalog: Catalog, op: str) -> None:
     """Of a scalar that alone is wrong, the nearest value that is right."""
