@@ -149,11 +149,12 @@ class _Cases:
             search.backend_rules(backend, [_base(c, c.config) for c in group])
         kept = list(self._kept(search, [*plain, *documented]))
         negative = [*self._negative(search), *self._open(search, documented)]
+        shown = {c.rules[0] for c in documented if len(c.rules) == 1}  # a sample that a backend refuses
         return CaseSet(
             self.op,
             (*plain, *documented, *kept, *negative),
-            tuple(Implication(*i) for i in search.implications()),
-            search.unbroken(),
+            tuple(Implication(*i) for i in search.implications() if i[0] not in shown),
+            tuple(r for r in search.unbroken() if r not in shown),
         )
 
     def _socs(self, backend: str) -> tuple[str, ...]:
@@ -245,6 +246,10 @@ class _Cases:
         once = list(self.damages.attributes(case.config))
         for _, config in once:
             yield self._judged(replace(case, config=config))
+        first, *rest = case.config.inputs or (None,)
+        held = tuple(replace(t, type="STATIC") if t.type == "NATIVE" else t for t in rest)
+        if first is not None:  # as in a model whose weights are inputs of the op
+            yield self._judged(replace(case, config=replace(case.config, inputs=(first, *held))))
         for _, config in once:
             for _, again in self.damages.attributes(config):
                 yield self._judged(replace(case, config=again))
@@ -271,9 +276,10 @@ class _Cases:
         seen = {r for c in good for r in force(c.config, c.target.context()) - set(c.rules)}
         # Samples that a backend refuses: another SoC may take them.
         made = [Broken(c.config, c.backend, c.soc, c.rules, c.id) for c in positive if c.kind != "positive"]
+        owner = {f"{self.op}.{r.id}": b for b, rules in self.compiled.backend_rules.items() for r in rules}
         for rule in search.goals[::-1]:
             if rule not in seen:
-                found = search.mended(rule, partial(holds, rule), made)
+                found = search.mended(rule, partial(holds, rule), made, owner.get(rule))
                 if found is not None:
                     made.append(found)
                     ident = f"{self.op}-{rule.partition('.')[2]}-kept{_dash(found.soc)}"

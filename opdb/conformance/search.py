@@ -218,9 +218,16 @@ class Search:
         return [(Base(b.note, b.config, b.soc, ()), rules) for b, rules in turns]
 
     def mended(
-        self, goal: str, good: Callable[[OpConfig, str, str], bool], others: Sequence[Broken] = ()
+        self,
+        goal: str,
+        good: Callable[[OpConfig, str, str], bool],
+        others: Sequence[Broken] = (),
+        backend: str | None = None,
     ) -> Broken | None:
-        """An accepted config that is ``good``, one step from one that breaks ``goal``, or another rule, or ``others``."""
+        """An accepted config that is ``good``, one step from one that breaks ``goal``, or another rule, or ``others``.
+
+        ``backend``: the one whose rule ``goal`` is; configs for others are passed by.
+        """
         first = self._alone.get(goal) or [b for some in self._together.get(goal, {}).values() for b in some]
         whole = [r for r in self._alone if r != goal and not r.endswith(SIGNATURE)]
         read = self._reads(goal, "")
@@ -231,6 +238,8 @@ class Search:
         for broken in (*mine, *first, *others, *rest):
             if budget.left <= 0:
                 break
+            if backend not in (None, broken.backend):
+                continue
             base = Base(broken.note, broken.config, broken.soc, ())
             names = self._reads(goal, broken.backend) | {"SoC"}
             for again in self._damaged(base, broken.backend, names, budget):

@@ -273,6 +273,9 @@ class _Reader:
         return of_main and (no_larger or parts or joined)
 
     def _static(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition]:
+        typed = (fact.get("when") or "").removeprefix("dtype == ")
+        if typed in BY_SHORT and typed not in self._types(own, configs):
+            return []  # no row has such a type
         chain = bool(fact.get("or_static_chain"))
         when = self._when(fact.get("when"), own, configs)
         return [Condition(f"{own}.static", fact["expr"], when, chain, CHAIN if chain else None)]

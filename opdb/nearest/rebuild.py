@@ -226,7 +226,9 @@ def _as_given(made: OpConfig, config: OpConfig) -> OpConfig:
         kept += rest if all(t.type == ABSENT for t in rest) else ()
         return tuple(t if t in was else replace(t, name="") for t in kept)
 
-    return replace(made, inputs=group(made.inputs, config.inputs), outputs=group(made.outputs, config.outputs))
+    return replace(
+        made, inputs=group(made.inputs, config.inputs), outputs=group(made.outputs, config.outputs)
+    )
 
 
 def _listed(tensors: Tensors) -> tuple[TensorConfig, ...]:

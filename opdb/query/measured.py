@@ -99,12 +99,13 @@ def _unmeasured(view: View) -> Iterator[Row]:
             there = measured.get(r["backend"]) or {r["source_version"] or r["since"] or ""}
             if any(same_sdk(sdk, s) for s in there):
                 continue
+            nothing = "unknown" if r["backend"] in t.ASKED_BACKENDS else "not-applicable"
             chips: Sequence[str | None] = (socs or view.chips) if view.per_soc(r["backend"]) else [None]
             for soc in chips if not socs or chips != [None] else ():
                 inside = declared(r["since"], r["until"], sdk)
                 yield {
                     **{k: r[k] for k in ("op", "type_row", "cells", "backend")}, "soc": soc, "sdk": sdk,
-                    **dict.fromkeys(t.STATUS_COLUMNS, "unknown"), "declared": "yes" if inside else "no",
+                    **dict.fromkeys(t.STATUS_COLUMNS, nothing), "declared": "yes" if inside else "no",
                     "measurements": 0, "source": r["source"], "place": r["place"], "sdk_number": None,
                 }  # fmt: skip
 

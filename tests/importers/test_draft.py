@@ -48,6 +48,7 @@ def documented(op: OpDef) -> dict[str, Any]:
     data = op.model_dump(mode="json")
     for backend in data["backends"].values():
         measured = backend.pop("configurations", {})
+        backend["unchecked"] = {}
         backend["dtypes"] = {c: rows for c, rows in backend["dtypes"].items() if c not in measured}
         backend["constraints"] = _documented_rules(backend.get("constraints", {}))
     data["constraints"] = _documented_rules(data.get("constraints", {}))

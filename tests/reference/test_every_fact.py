@@ -46,9 +46,18 @@ NOT_FOUND: dict[str, dict[str, str]] = {
     "ExpandDims": {"axis: mandatory = True": "Newer SDKs have axes, which stands in its place."},
     "ExtractPatches": {"DSP: in[1]: the slot": "The definition of the op has one input."},
     "FullyConnected": {"in[0]: rank(self) >= 2": "The document contradicts itself, see C1."},
-    "Gather": dict.fromkeys(
-        ("DSP: in[2]: the slot", "DSP: in[3]: the slot"), "The definition of the op has two inputs."
-    ),
+    "Gather": {
+        **dict.fromkeys(
+            ("DSP: in[2]: the slot", "DSP: in[3]: the slot"), "The definition of the op has two inputs."
+        ),
+        **dict.fromkeys(
+            (
+                "GPU: All: in[0]: dtype == uq4 => static(self)",
+                "GPU: All: in[1]: dtype == uq4 => static(self)",
+            ),
+            "No row of GPU has this type.",
+        ),
+    },
     "GroupQueryAttention": {
         "scale: default {'expr': '1/sqrt(head_size)'}": "The rule language has no square root.",
     },

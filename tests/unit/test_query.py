@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -245,6 +246,21 @@ def test_support_of_another_sdk_is_unknown(store: Store) -> None:
     assert (
         statuses(store, op="Concat", soc="SM8650", sdk="2.47")[0] == "HTP.FP16.1 SM8650 2.47.0 no" + unknown
     )
+
+
+def test_what_no_library_answers_is_not_applicable(tmp_path: Path) -> None:
+    """GPU, DSP, HTA and LPAI are declared only, in the SDK of the document and in others that are asked about."""
+    shutil.copytree(MINI, tmp_path / "specs")
+    file = tmp_path / "specs" / "ops" / "Relu.yaml"
+    section = "  DSP: {source: DspOpDefSupplement.html@2.25.0#Relu, dtypes: {All: [{x: uq8, y: uq8}]}}\n"
+    file.write_text(file.read_text().replace("backends:\n", f"backends:\n{section}"))
+    migrate.upgrade(url := f"sqlite:///{tmp_path / 'opdb.db'}")
+    made = Store(url)
+    made.sync(tmp_path / "specs")
+    nothing = " yes" + " not-applicable" * 4
+    assert statuses(made, op="Relu", backend="DSP") == ["DSP.All.1 - 2.25.0" + nothing]
+    assert statuses(made, op="Relu", backend="DSP", sdk="2.47") == ["DSP.All.1 - 2.47" + nothing]
+    assert not any("not-applicable" in row for row in statuses(made, op="Relu", backend="CPU"))
 
 
 def test_quirks(store: Store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from opdb.schema.history import STATUS_COLUMNS
+from opdb.schema.history import ASKED_BACKENDS, STATUS_COLUMNS
 from opdb.schema.views.sql import Dialect
 
 #: From the worst: one crash among many successes is what a user must know.
@@ -169,7 +169,9 @@ def _status(rank: str) -> str:
 def support(d: Dialect) -> str:
     """Every documented type row on every SoC and measured SDK of its backend, and what else was measured."""
     ranks = ", ".join(f"MIN(m.{c}) AS {c}" for c in _MEASURED)
-    unknown = ", ".join(f"{_UNKNOWN} AS {c}" for c in _MEASURED)
+    able = ", ".join(f"'{b}'" for b in ASKED_BACKENDS)
+    nothing = f"CASE WHEN t.backend IN ({able}) THEN {_UNKNOWN} ELSE {WORST.index('not-applicable')} END"
+    unknown = ", ".join(f"{nothing} AS {c}" for c in _MEASURED)
     asked = ", ".join(_rank(f"p.{c}") for c in _MEASURED[:3])
     ran = ", ".join(_rank(f"r.{c}") for c in _MEASURED)
     sdk = "COALESCE(s.sdk, t.source_version, t.since, '')"
