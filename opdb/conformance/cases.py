@@ -72,8 +72,10 @@ class Case:
 
 
 def read_config(text: str) -> OpConfig:
-    """The op config of a stored case."""
-    return replace(from_json(json.loads(text)), id=None)
+    """The op config of a stored case; data as the cases have them, which are compared and looked up."""
+    config = replace(from_json(json.loads(text)), id=None)
+    held = tuple(t if t.data is None else replace(t, data=tuple(t.data)) for t in config.inputs)
+    return replace(config, inputs=held)
 
 
 @dataclass(frozen=True)

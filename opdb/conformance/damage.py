@@ -334,10 +334,11 @@ def _resized(config: OpConfig, old: int, new: int) -> OpConfig:
 
 
 def _data(tensor: TensorConfig) -> Iterator[tuple[int, ...]]:
-    """Values that an integer tensor may hold: ascending, one below zero, one that is large."""
+    """Values that an integer tensor may hold: zeros, ascending, one below zero, one that is large."""
     count = math.prod(tensor.shape)
     if INTEGER.fullmatch(tensor.dtype) and 0 < count <= 64:
         ascending = tuple(range(count))
+        yield (0,) * count
         yield ascending
         yield (*ascending[:-1], 99)
         if tensor.dtype.startswith("i"):
