@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from pydantic import ValidationError
@@ -24,7 +25,10 @@ from opdb.importers.pages.facts import Facts, facts
 from opdb.importers.pages.read import MASTER, PageOp, Pages
 from opdb.importers.rows import compact
 from opdb.model import OpDef, resolve
-from opdb.reference import DocumentedOp
+from opdb.reference import DocumentedBackend, DocumentedOp
+
+#: Rows of types that stand for more combinations than this are not multiplied out.
+MANY = 1 << 14
 
 COLUMNS = ("op", "part", "change", "before", "now", "place")
 Row = dict[str, Any]
@@ -228,6 +232,12 @@ class _Version:
         for backend, entry in new.backends.items():
             if backend not in self.whole.get("backends", {}) or backend not in old.backends:
                 continue
+            if entry.rows == old.backends[backend].rows:
+                continue
+            if max(_largest(entry), _largest(old.backends[backend])) > MANY:
+                said = "rows that multiply out to too many combinations to be compared; compare them by hand"
+                self.report.add(self.name, f"{backend}.dtypes", "kept", now=said)
+                continue
             now, before = (_table(parts(op), backend) for op in (new, old))
             mine = _table(self.whole, backend)
             known = {combination for table in mine.values() for combination in table}
@@ -259,6 +269,11 @@ class _Version:
         held = self.change(("backends", backend), value, f"{backend}.{name}")
         self.report.rows = kept
         self.report.add(self.name, f"{backend}.{name}", "added" if held else "kept", now=_said(rows))
+
+
+def _largest(backend: DocumentedBackend) -> int:
+    """How many combinations of types the largest row of a backend stands for."""
+    return max((prod(len(types) or 1 for types in cells.values()) for _, cells in backend.rows), default=0)
 
 
 def _table(data: Mapping[str, Any], backend: str) -> dict[str, list[frozenset[tuple[str, str]]]]:
