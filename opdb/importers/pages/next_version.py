@@ -155,6 +155,8 @@ class _Version:
         for backend, entry in new["backends"].items():
             before = old.get("backends", {}).get(backend)
             if backend not in self.whole.get("backends", {}):
+                if before is not None:
+                    continue  # what the spec leaves out, of facts that did not change
                 self.change(("backends", backend), _lean(entry), f"backend {backend}")
             elif before is not None:
                 at = ("backends", backend, "constraints")
