@@ -62,6 +62,7 @@ class Damages:
                 if names is not None and damaged(what) not in names:
                     continue
                 changed = self._completed(changed) if kind in ("dtype", "shape", "param") else changed
+                changed = _sayable(changed) if self.compiled.reads_sparse else changed
                 if changed not in seen:
                     seen.add(changed)
                     yield Damage(what, changed, soc, kind)
@@ -331,6 +332,16 @@ def _resized(config: OpConfig, old: int, new: int) -> OpConfig:
     return replace(
         config, inputs=tuple(map(change, config.inputs)), outputs=tuple(map(change, config.outputs))
     )
+
+
+def _sayable(config: OpConfig) -> OpConfig:
+    """The config with dense tensors where fewer dimensions are left than are sparse: an op config cannot say that."""
+
+    def said(t: TensorConfig) -> TensorConfig:
+        fits = t.sparse is None or (t.type != ABSENT and 1 <= t.sparse.dimensions <= t.rank)
+        return t if fits else replace(t, sparse=None)
+
+    return replace(config, inputs=tuple(map(said, config.inputs)), outputs=tuple(map(said, config.outputs)))
 
 
 def _data(tensor: TensorConfig) -> Iterator[tuple[int, ...]]:
