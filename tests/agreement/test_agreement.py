@@ -25,7 +25,7 @@ FLOOR_OF_AN_OP = 95.0
 ACCEPTED = 20.0
 TARGETS = {"CPU": Target("CPU", None, "2.47"), "HTP": Target("HTP", "SM8650", "2.47")}
 #: What HTP 2.47 takes in no form, by its specs: the library reports the op and refuses every config.
-REFUSED = ("GroupQueryAttention", "ImageProjectionTransform", "Nv21ToRgb")
+REFUSED = ("ArgbToRgb", "GroupQueryAttention", "HeatMapMaxKeyPoint", "ImageProjectionTransform", "Nv21ToRgb")
 ROOT = Path(__file__).parents[2]
 vendor = pytest.mark.vendor
 

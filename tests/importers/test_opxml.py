@@ -95,7 +95,7 @@ def model(draft: XmlDraft) -> OpDef:
 
 def test_every_spec_comes_back_as_it_went(catalog: Catalog, tmp_path: Path) -> None:
     """All ops in one collection: the file holds what was written, and the drafts of it make the same file."""
-    ops = list(catalog.ops.values())
+    ops = [op for op in catalog.ops.values() if op.outputs]  # If has none, which an XML cannot say
     assert len(ops) >= 161
     out = collection(ops, "Everything")
     back = through_a_file(out, tmp_path)

@@ -57,7 +57,11 @@ def test_added_changed_and_removed_files(store: Store, specs: Path) -> None:
     [
         ("bases/elementwise_unary.yaml", "C1: x.rank >= 1", "C1: x.rank >= 2"),
         ("backends.yaml", "LPAI: {id: 12, letter: L}", "LPAI: {id: 12, letter: Z}"),
-        ("backends.yaml", "context: {arch: u32}", "context: {arch: u32, vtcm: u32}"),
+        (
+            "backends.yaml",
+            "context: {arch: u32, soc_model: u32}",
+            "context: {arch: u32, soc_model: u32, vtcm: u32}",
+        ),
         ("socs.yaml", "vtcm_mb: 8", "vtcm_mb: 9"),
         ("retired.yaml", "OldRelu", "OlderRelu"),
         ("decompositions/add_relu.yaml", "alpha == 1.0", "alpha == 2.0"),

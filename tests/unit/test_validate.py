@@ -80,10 +80,10 @@ def test_what_cannot_be_evaluated_is_unknown() -> None:
 
 
 def test_a_backend_without_a_document_is_unknown() -> None:
-    verdict = check(layer_norm([2]), Target("gpu"))
+    verdict = check(layer_norm([2]), Target("hta"))
     assert verdict.verdict == "unknown"
-    assert [v.rule for v in verdict.violations] == ["LayerNorm.TYPES_GPU"]
-    assert verdict.json()["backend"] == "GPU"
+    assert [v.rule for v in verdict.violations] == ["LayerNorm.TYPES_HTA"]
+    assert verdict.json()["backend"] == "HTA"
 
 
 def test_the_soc_decides() -> None:
