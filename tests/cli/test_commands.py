@@ -18,7 +18,8 @@ COMMANDS = (
     "conformance run", "conformance report", "probe", "executorch env", "executorch table", "libraries install", "libraries list",
     "context show", "context check", "demo",
     "package qnn",
-    "db upgrade", "db check", "db dump", "db restore",
+    "import xml", "import header", "import docs", "export xml",
+    "db upgrade", "db check", "db dump", "db restore", "db datasette", "db views",
 )  # fmt: skip
 
 
