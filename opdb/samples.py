@@ -15,7 +15,6 @@ from opdb.runtime.checks import Undecidable
 from opdb.validate import infer
 
 ABSENT = "NULL"
-encoding = centred
 #: Outputs that are known to lie in [0, 1], as a calibration would find: op -> values of `operation` (None: any).
 UNIT: dict[str, tuple[int, ...] | None] = {
     "Softmax": None,
@@ -137,14 +136,14 @@ def with_outputs(
 
 def encoded(compiled: CompiledOp, config: OpConfig) -> OpConfig:
     """``config`` with an encoding on each tensor of a quantised type, and on no other."""
-    first = {slot_of(t): encoding(t.dtype) for t in (*config.inputs, *config.outputs)}
+    first = {slot_of(t): centred(t.dtype) for t in (*config.inputs, *config.outputs)}
 
     def fitting(t: TensorConfig) -> TensorConfig:
         if not BY_SHORT[t.dtype].quantized or t.type == ABSENT:
             return replace(t, quant=None)
         rule = compiled.definition.quant.get(slot_of(t))
         scale = _product(rule, first) if t.dtype == "sq32" and isinstance(rule, dict) else None
-        return replace(t, quant=encoding(t.dtype, scale))
+        return replace(t, quant=centred(t.dtype, scale))
 
     outputs = [unit(t) if _in_unit(config) else fitting(t) for t in config.outputs]
     return replace(config, inputs=tuple(fitting(t) for t in config.inputs), outputs=tuple(outputs))

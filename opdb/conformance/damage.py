@@ -24,8 +24,9 @@ from opdb.op_config import (
     Quant,
     Sparse,
     TensorConfig,
+    centred,
 )
-from opdb.samples import ABSENT, encoding, slot_of, with_outputs
+from opdb.samples import ABSENT, slot_of, with_outputs
 
 #: Types that no row of any op has: they break rules on types alone.
 FOREIGN = ("f64", "i64", "bf16")
@@ -181,7 +182,7 @@ class Damages:
             if slot.optional and slot.name not in given:
                 for dtype in self.pool[slot.name]:
                     for n in dict.fromkeys(d for t in config.outputs for d in (*t.shape[-1:], t.rank)):
-                        tensor = TensorConfig(slot.name, dtype, (n,), "STATIC", quant=encoding(dtype))
+                        tensor = TensorConfig(slot.name, dtype, (n,), "STATIC", quant=centred(dtype))
                         kept = tuple(t for t in config.inputs if slot_of(t) != slot.name)
                         yield f"{slot.name}: {dtype} [{n}]", replace(config, inputs=(*kept, tensor))
         if not config.inputs:
@@ -204,7 +205,7 @@ class Damages:
             kept = tuple(t for t in config.inputs if slot_of(t) not in missing)
             for n in dict.fromkeys(d for t in config.outputs for d in t.shape[-1:]):
                 made = tuple(
-                    TensorConfig(m, dtypes[m], (n,), "STATIC", quant=encoding(dtypes[m])) for m in missing
+                    TensorConfig(m, dtypes[m], (n,), "STATIC", quant=centred(dtypes[m])) for m in missing
                 )
                 yield f"presence of {', '.join(missing)}: [{n}]", replace(config, inputs=(*kept, *made))
 
@@ -303,7 +304,7 @@ def _input(config: OpConfig, i: int, tensor: TensorConfig) -> OpConfig:
 
 def _typed(tensor: TensorConfig, dtype: str) -> TensorConfig:
     """The tensor in another type; an encoding other than the usual one stays."""
-    old, new = tensor.quant, encoding(dtype)
+    old, new = tensor.quant, centred(dtype)
     unusual = old is not None and new is not None and old.encoding != "SCALE_OFFSET"
     return replace(tensor, dtype=dtype, quant=old if unusual else new)
 
@@ -358,7 +359,7 @@ def _data(tensor: TensorConfig) -> Iterator[tuple[int, ...]]:
 
 def _encodings(tensor: TensorConfig) -> Iterator[Quant]:
     """Symmetric and not; along each axis; of fewer bits; in blocks."""
-    plain, kind = encoding(tensor.dtype), BY_SHORT[tensor.dtype]
+    plain, kind = centred(tensor.dtype), BY_SHORT[tensor.dtype]
     assert plain is not None
     scale, middle = plain.scale[0], plain.offset[0]
     yield Quant("SCALE_OFFSET", (scale,), (middle,))

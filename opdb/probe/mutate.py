@@ -13,8 +13,8 @@ from typing import Any
 
 from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
-from opdb.op_config import MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
-from opdb.samples import ABSENT, Infer, encoding, slot_of, weights, with_outputs
+from opdb.op_config import MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centred
+from opdb.samples import ABSENT, Infer, slot_of, weights, with_outputs
 
 #: Types that are tried in every slot, besides those of its rows.
 USUAL = ("f32", "f16", "uq8", "sq8", "uq16", "sq16", "sq32", "u8", "i8", "u32", "i32", "i64", "bool8")
@@ -209,7 +209,7 @@ class Mutator:
         like = rng.choice(config.inputs)
         shape = like.shape[rng.randrange(like.rank) :][:1] if like.rank and rng.random() < 0.7 else like.shape
         dtype = rng.choice(self.rows.get(slot.name) or USUAL)
-        made = TensorConfig(slot.name, dtype, shape, "STATIC", quant=encoding(dtype))
+        made = TensorConfig(slot.name, dtype, shape, "STATIC", quant=centred(dtype))
         order = {s.name: i for i, s in enumerate(self.compiled.inputs)}
         if any(s.variadic for s in self.compiled.inputs):
             return None  # positions are not slots
@@ -343,7 +343,7 @@ class Mutator:
 
 def retyped(tensor: TensorConfig, dtype: str) -> TensorConfig:
     """The tensor in another type, with its usual encoding; one of another form stays on a quantised type."""
-    old, new = tensor.quant, encoding(dtype)
+    old, new = tensor.quant, centred(dtype)
     keep = old is not None and new is not None and old.encoding != "SCALE_OFFSET"
     return replace(tensor, dtype=dtype, quant=old if keep else new, data=None)
 
@@ -396,7 +396,7 @@ def _near(size: int, rng: Rng) -> int:
 
 
 def _drawn_encoding(t: TensorConfig, rng: Rng) -> Quant | None:
-    usual = encoding(t.dtype)
+    usual = centred(t.dtype)
     assert usual is not None
     scale, middle = usual.scale[0], usual.offset[0]
     offset = rng.choice((middle, middle, middle - 7, 0, -1))

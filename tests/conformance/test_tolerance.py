@@ -7,14 +7,13 @@ import pytest
 
 from opdb.conformance import data
 from opdb.conformance.tolerance import Bounds, compare
-from opdb.op_config import OpConfig, Quant, TensorConfig
-from opdb.samples import encoding
+from opdb.op_config import OpConfig, Quant, TensorConfig, centred
 
 ONE = np.float32(1.0)
 
 
 def config(dtype: str, n: int = 1, quant: Quant | None = None) -> OpConfig:
-    return OpConfig("Relu", outputs=(TensorConfig("y", dtype, (n,), quant=quant or encoding(dtype)),))
+    return OpConfig("Relu", outputs=(TensorConfig("y", dtype, (n,), quant=quant or centred(dtype)),))
 
 
 @pytest.mark.parametrize(("ulps", "matches"), [(0, True), (3, True), (4, True), (5, False)])
@@ -82,7 +81,7 @@ def test_moved_data_is_equal_to_the_bit() -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i8", "u32", "bool8", "uq8", "sq8", "uq16", "sq32"])
 def test_data_is_that_of_the_id(dtype: str) -> None:
-    tensor = TensorConfig("x", dtype, (3, 5), quant=encoding(dtype))
+    tensor = TensorConfig("x", dtype, (3, 5), quant=centred(dtype))
     made = OpConfig("Relu", (tensor,))
     first, again, other = (data.inputs(i, made)[0] for i in ("a", "a", "b"))
     assert first is not None and again is not None and other is not None
