@@ -102,6 +102,15 @@ def slot_of(tensor: TensorConfig) -> str:
     return tensor.name.partition("[")[0]
 
 
+def resized(tensor: TensorConfig, shape: tuple[int, ...]) -> TensorConfig:
+    """The tensor in another shape; scales along an axis follow its size."""
+    quant = tensor.quant
+    if quant is not None and quant.axis is not None and quant.axis < len(shape) and quant.scale:
+        n = shape[quant.axis]
+        quant = replace(quant, scale=quant.scale[:1] * n, offset=quant.offset[:1] * n)
+    return replace(tensor, shape=shape, quant=quant)
+
+
 def with_outputs(
     config: OpConfig, compiled: CompiledOp, dtypes: Mapping[str, str], infer: Infer = infer
 ) -> OpConfig | None:

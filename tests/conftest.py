@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 import opdb
+from opdb.catalog import Catalog
+from opdb.conformance.cases import CaseSet, cases
+from opdb.store import read_catalog
+
+SPECS = Path(__file__).parent.parent / "specs"
+#: The files with tests for each op that read its derived cases.
+DERIVED = (
+    "tests/conformance/test_cases.py",
+    "tests/conformance/test_numbers.py",
+    "tests/conformance/test_vendor.py",
+    "tests/property/test_mutants.py",
+    "tests/property/test_python_equals_c.py",
+)
 
 #: `make sanitize` names the tree that must be under test; another opdb would make its pass worthless.
 EXPECTED_TREE = os.environ.get("OPDB_EXPECT_TREE")
@@ -31,11 +46,43 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The folders native and executorch carry the marker of their name."""
+    """The folders native and executorch carry the marker of their name; tests of one op's cases are together."""
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         if folder in ("native", "executorch"):
             item.add_marker(folder)
+    items.sort(key=lambda item: derived_op(item.nodeid))
+
+
+def derived_op(nodeid: str) -> str:
+    """The op whose derived cases a test reads, or ''."""
+    path, _, test = nodeid.partition("::")
+    name = test.partition("[")[2].removesuffix("]").rpartition("-")[2]
+    return name if path in DERIVED and (SPECS / "ops" / f"{name}.yaml").is_file() else ""
+
+
+class ByOp(LoadFileScheduling):  # type: ignore[misc]
+    """Sends a file's tests to one process, and so the tests of an op's derived cases, whatever their files."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return derived_op(nodeid) or str(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByOp:
+    """With `-n`: the cases of an op take seconds to derive, so one process reads them for all tests."""
+    return ByOp(config, log)
+
+
+@pytest.fixture(scope="session")
+def catalog() -> Catalog:
+    """The catalogue of the repository's specs."""
+    return read_catalog(SPECS)
+
+
+@pytest.fixture(scope="session")
+def case_set(catalog: Catalog) -> Callable[[str], CaseSet]:
+    """The cases of an op; worked out once in a process."""
+    return lambda op: cases(catalog, op)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

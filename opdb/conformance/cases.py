@@ -17,6 +17,7 @@ from opdb.compiled import CompiledOp, TypeRow, some_of_row
 from opdb.conformance.damage import Damages
 from opdb.conformance.expressions import in_force
 from opdb.conformance.search import Base, Broken, Search
+from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import walk
 from opdb.op_config import OpConfig, from_json, to_json
@@ -53,8 +54,14 @@ class Case:
 
     @property
     def runs(self) -> bool:
-        """Whether the config is computed, and not only validated."""
-        return self.kind == "positive" and self.settled
+        """Whether the config is computed, and not only validated: the library's layout of values of less than
+        a byte is stated nowhere."""
+        return self.kind == "positive" and self.settled and not self.packed
+
+    @property
+    def packed(self) -> bool:
+        """Whether a tensor's values are smaller than a byte, ex) UFIXED_POINT_4."""
+        return any(BY_SHORT[t.dtype].numpy is None for t in (*self.config.inputs, *self.config.outputs))
 
     @property
     def op(self) -> str:

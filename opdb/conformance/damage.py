@@ -26,7 +26,7 @@ from opdb.op_config import (
     TensorConfig,
     centred,
 )
-from opdb.samples import ABSENT, slot_of, with_outputs
+from opdb.samples import ABSENT, resized, slot_of, with_outputs
 
 #: Types that no row of any op has: they break rules on types alone.
 FOREIGN = ("f64", "i64", "bf16")
@@ -244,12 +244,13 @@ class Damages:
 
     def _encoded_alike(self, config: OpConfig, output: TensorConfig) -> Iterator[tuple[str, OpConfig]]:
         """Other encodings of all tensors of an output's type, as ops that only move data want them."""
+        tensors = (*config.inputs, *config.outputs)
+        rank = min(t.rank for t in tensors if t.dtype == output.dtype and t.type != ABSENT)
         for quant in _encodings(output):
-            try:
-                inputs = tuple(_like(t, output.dtype, quant) for t in config.inputs)
-                outputs = tuple(_like(t, output.dtype, quant) for t in config.outputs)
-            except IndexError:  # a tensor has no such axis
+            if quant.axis is not None and quant.axis >= rank:
                 continue
+            inputs = tuple(_like(t, output.dtype, quant) for t in config.inputs)
+            outputs = tuple(_like(t, output.dtype, quant) for t in config.outputs)
             yield f"encodings: {_shown(quant)}", replace(config, inputs=inputs, outputs=outputs)
             if len(outputs) > 1:
                 yield f"encodings: {_shown(quant)} of outputs", replace(config, outputs=outputs)
@@ -326,9 +327,7 @@ def _resized(config: OpConfig, old: int, new: int) -> OpConfig:
     """Every size ``old`` becomes ``new``, in inputs and outputs."""
 
     def change(t: TensorConfig) -> TensorConfig:
-        return (
-            replace(t, shape=tuple(max(new, 0) if d == old else d for d in t.shape)) if old in t.shape else t
-        )
+        return resized(t, tuple(max(new, 0) if d == old else d for d in t.shape)) if old in t.shape else t
 
     return replace(
         config, inputs=tuple(map(change, config.inputs)), outputs=tuple(map(change, config.outputs))
@@ -381,10 +380,7 @@ def _like(tensor: TensorConfig, dtype: str, quant: Quant) -> TensorConfig:
     """The tensor with this encoding, if it has the type; along an axis there is a scale for each index."""
     if tensor.dtype != dtype or tensor.type == ABSENT:
         return tensor
-    if quant.axis is not None:
-        n = tensor.shape[quant.axis]
-        quant = replace(quant, scale=quant.scale[:1] * n, offset=quant.offset[:1] * n)
-    return replace(tensor, quant=quant)
+    return resized(replace(tensor, quant=quant), tensor.shape)
 
 
 def _shown(quant: Quant) -> str:

@@ -22,6 +22,11 @@ Array = np.ndarray[Any, Any]
 SPREAD, MOST = 1.25, 3.9
 #: ElementWiseBinary.operation (QnnOpDef.h): whose results jump.
 QUOTIENTS, COMPARISONS, DIVIDE, POWER = (4, 5, 12), (3, 6, 7, 8, 9, 14), 2, 16
+#: Inputs that hold places in another tensor: they are 0, which is one of every tensor.
+PLACES = ("batch_idx", "batch_splits", "indices", "position_ids", "seqlens_k")
+#: Ops of numbers above zero, and of numbers in [-1, 1].
+ABOVE_ZERO = ("ElementWiseLog", "ElementWiseRsqrt", "ElementWiseSquareRoot")
+WITHIN_ONE = ("ElementWiseAsin",)
 
 
 def seed(case: str) -> int:
@@ -47,6 +52,12 @@ def inputs(case: str, config: OpConfig, half: bool = False) -> list[Array | None
 
 
 def _domain(config: OpConfig, slot: str) -> Callable[[Array], Array]:
+    if slot in PLACES:
+        return np.zeros_like
+    if config.op in ABOVE_ZERO:
+        return lambda v: np.abs(v) + 0.1
+    if config.op in WITHIN_ONE:
+        return lambda v: v / MOST
     operation = next((p.value for p in config.params if p.name == "operation"), None)
     if config.op != "ElementWiseBinary":
         return lambda v: v

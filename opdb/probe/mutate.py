@@ -14,7 +14,7 @@ from typing import Any
 from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
 from opdb.op_config import MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centred
-from opdb.samples import ABSENT, Infer, slot_of, weights, with_outputs
+from opdb.samples import ABSENT, Infer, resized, slot_of, weights, with_outputs
 
 #: Types that are tried in every slot, besides those of its rows.
 USUAL = ("f32", "f16", "uq8", "sq8", "uq16", "sq16", "sq32", "u8", "i8", "u32", "i32", "i64", "bool8")
@@ -349,12 +349,8 @@ def retyped(tensor: TensorConfig, dtype: str) -> TensorConfig:
 
 
 def reshaped(tensor: TensorConfig, shape: tuple[int, ...]) -> TensorConfig:
-    """The tensor in another shape; scales along an axis follow its size."""
-    quant = tensor.quant
-    if quant is not None and quant.axis is not None and quant.axis < len(shape) and quant.scale:
-        n = shape[quant.axis]
-        quant = replace(quant, scale=quant.scale[:1] * n, offset=quant.offset[:1] * n)
-    return replace(tensor, shape=shape, quant=quant, data=None)
+    """The tensor in another shape, without the data that it held."""
+    return replace(resized(tensor, shape), data=None)
 
 
 def _sparse_within(tensor: TensorConfig) -> TensorConfig:

@@ -83,7 +83,7 @@ def test_every_sample_and_type_row_is_a_case(op: str, catalog: Catalog, case_set
             if f"{op}-sample{s}-{r.id}{chip}" not in ids
         ]
         # A sample that the op itself refuses in every combination of a row is no case of it.
-        assert len(missing) < len(rows) * len(compiled.definition.samples) / 2, missing
+        assert len(missing) <= len(rows) * len(compiled.definition.samples) / 2, missing
 
 
 def test_a_soc_of_its_own_has_cases_of_its_own(catalog: Catalog) -> None:

@@ -35,6 +35,7 @@ def computed(catalog: Catalog, made: CaseSet) -> list[tuple[Case, ResultRecord]]
 
 
 def test_kernels_equal_pytorch_on_every_sample(op: str, catalog: Catalog, case_set: Cases) -> None:
+    """Each sample, and each value of an enum, is compared with PyTorch in one case at least."""
     results = computed(catalog, case_set(op))
     if catalog.ops[op].kernel is None:
         assert not results
@@ -43,6 +44,9 @@ def test_kernels_equal_pytorch_on_every_sample(op: str, catalog: Catalog, case_s
     assert not wrong, "\n".join(wrong)
     matched = {c.id.split("-")[1] for c, r in results if r.matches == "yes"}
     assert {f"sample{i}" for i in range(len(catalog.ops[op].samples))} <= matched
+    for name, param in catalog.ops[op].params.items():
+        given = {p.value for c, r in results if r.matches == "yes" for p in c.config.params if p.name == name}
+        assert given == set(param.enum.values()) or not param.enum, name
 
 
 class Perturbed(CExecutor):
@@ -97,19 +101,3 @@ def test_a_validator_that_misses_or_invents_a_rule_is_seen(catalog: Catalog, cas
     assert outcome(seen(missed)) == ("fail", "missed LayerNorm.C3")
     invented = ask(catalog, replace(good, config=bad.config), PythonExecutor())
     assert outcome(seen(invented)) == ("fail", "unexpected LayerNorm.C3")
-
-
-def test_every_operation_of_an_enum_has_an_oracle(catalog: Catalog, case_set: Cases) -> None:
-    """Each is a sample, and one of its cases is compared with PyTorch."""
-    for op in catalog.ops:
-        for name, param in catalog.ops[op].params.items():
-            if param.enum:
-                results = computed(catalog, case_set(op))
-                found = {
-                    p.value
-                    for c, r in results
-                    if r.matches == "yes"
-                    for p in c.config.params
-                    if p.name == name
-                }
-                assert found == set(param.enum.values()), op

@@ -101,11 +101,6 @@ WITHOUT(logTerminate)
 
 
 @pytest.fixture(scope="session")
-def catalog() -> Catalog:
-    return read_catalog(Path(opdb.specs.__file__).parent)
-
-
-@pytest.fixture(scope="session")
 def custom(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
     """The package of specs/ops/DequantizeAdd.yaml, built."""
     made = package.write(catalog, ["DequantizeAdd"], tmp_path_factory.mktemp("custom"))

@@ -1,4 +1,4 @@
-"""The helpers beside this file, the C helpers of tests/native, and the catalogue of the repository's specs."""
+"""The helpers beside this file, and the C helpers of tests/native."""
 
 from __future__ import annotations
 
@@ -9,18 +9,10 @@ from typing import Any
 
 import pytest
 
-from opdb.catalog import Catalog
-from opdb.store import read_catalog
-
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "native")]
 SPECS = Path(__file__).parents[2] / "specs"
 #: Slow tests ask each op in `make sweep`, and in `make test` those with a C kernel and every eighth of the others.
 EVERY = 8
-
-
-@pytest.fixture(scope="session")
-def catalog() -> Catalog:
-    return read_catalog(SPECS)
 
 
 @pytest.fixture(scope="session")

@@ -13,14 +13,8 @@ from opdb.compiler import compile_op
 from opdb.lang.nodes import Node
 from opdb.lang.printer import to_text
 from opdb.model import OpDef
-from opdb.store import read_catalog
 
 SPECS = Path(__file__).parents[2] / "specs"
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return read_catalog(SPECS)
 
 
 def made(**parts: Any) -> CompiledOp:
