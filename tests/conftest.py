@@ -57,8 +57,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def derived_op(nodeid: str) -> str:
     """The op whose derived cases a test reads, or ''."""
     path, _, test = nodeid.partition("::")
-    name = test.partition("[")[2].removesuffix("]").rpartition("-")[2]
-    return name if path in DERIVED and (SPECS / "ops" / f"{name}.yaml").is_file() else ""
+    if path not in DERIVED:
+        return ""
+    given = test.partition("[")[2].removesuffix("]").split("-")  # ex) Relu, qnn-htp
+    return next((name for name in given if (SPECS / "ops" / f"{name}.yaml").is_file()), "")
 
 
 class ByOp(LoadFileScheduling):  # type: ignore[misc]

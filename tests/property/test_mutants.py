@@ -27,7 +27,7 @@ from opdb.op_config import OpConfig
 from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
 
-CONFIGS = 200
+CONFIGS = 500
 #: Of each Hexagon version a chip; number 88 is the one with BF16.
 NEWER = (Context("HTP", 79, 2025), Context("HTP", 81, 2025), Context("HTP", 81, 2047, 88))
 TARGETS = (*CONTEXTS, *OTHERS, *NEWER)
