@@ -111,6 +111,14 @@ def resized(tensor: TensorConfig, shape: tuple[int, ...]) -> TensorConfig:
     return replace(tensor, shape=shape, quant=quant)
 
 
+def sparse_within(tensor: TensorConfig) -> TensorConfig:
+    """The tensor with no more sparse dimensions than it has dimensions: an op config cannot say others."""
+    if tensor.sparse is None or (tensor.type != ABSENT and tensor.sparse.dimensions <= tensor.rank):
+        return tensor
+    keeps = tensor.type != ABSENT and tensor.rank > 0
+    return replace(tensor, sparse=Sparse(tensor.sparse.specified, tensor.rank) if keeps else None)
+
+
 def with_outputs(
     config: OpConfig, compiled: CompiledOp, dtypes: Mapping[str, str], infer: Infer = infer
 ) -> OpConfig | None:

@@ -26,7 +26,7 @@ from opdb.op_config import (
     TensorConfig,
     centred,
 )
-from opdb.samples import ABSENT, resized, slot_of, with_outputs
+from opdb.samples import ABSENT, resized, slot_of, sparse_within, with_outputs
 
 #: Types that no row of any op has: they break rules on types alone.
 FOREIGN = ("f64", "i64", "bf16")
@@ -335,13 +335,8 @@ def _resized(config: OpConfig, old: int, new: int) -> OpConfig:
 
 
 def _sayable(config: OpConfig) -> OpConfig:
-    """The config with dense tensors where fewer dimensions are left than are sparse: an op config cannot say that."""
-
-    def said(t: TensorConfig) -> TensorConfig:
-        fits = t.sparse is None or (t.type != ABSENT and 1 <= t.sparse.dimensions <= t.rank)
-        return t if fits else replace(t, sparse=None)
-
-    return replace(config, inputs=tuple(map(said, config.inputs)), outputs=tuple(map(said, config.outputs)))
+    inputs, outputs = (tuple(map(sparse_within, group)) for group in (config.inputs, config.outputs))
+    return replace(config, inputs=inputs, outputs=outputs)
 
 
 def _data(tensor: TensorConfig) -> Iterator[tuple[int, ...]]:

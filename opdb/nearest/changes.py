@@ -42,6 +42,8 @@ def _tensors(
     for i, (name, a) in enumerate(zip(slot_names(old, slots), old, strict=True)):
         where = f"{group}[{i}]"
         if a.type == "NULL":
+            if i >= len(new) and i >= len(slots):
+                yield Change(where, name, tensor_json(a), None, f"{where} left out")
             continue
         if name not in places:
             yield Change(where, name, tensor_json(a), None, f"{name or where} omitted")

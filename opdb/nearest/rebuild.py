@@ -14,7 +14,7 @@ from typing import Any
 from opdb.nearest.changes import changes
 from opdb.nearest.rows import far
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig, centred
-from opdb.runtime.binding import Context, Param, Slot, slot_names
+from opdb.runtime.binding import Context, Param, Signature, Slot, slot_names
 from opdb.runtime.checks import Undecidable
 
 #: How many type rows are tried with one sample.
@@ -29,7 +29,7 @@ def rebuilt(module: Any, context: Context, config: OpConfig) -> OpConfig | None:
     builder = _Builder(module, context, config)
     found = [made for sample in module.SAMPLES if (made := builder.from_sample(sample)) is not None]
     best = min(found, key=lambda made: len(changes(config, made, module.SIGNATURE)), default=None)
-    return None if best is None else _as_given(best, config)
+    return None if best is None else _as_given(best, config, module.SIGNATURE)
 
 
 class _Builder:
@@ -215,19 +215,23 @@ def _by_name(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> dict[str
     return {n: t for n, t in named if n.partition("[")[0] in known and t.type != ABSENT}
 
 
-def _as_given(made: OpConfig, config: OpConfig) -> OpConfig:
+def _as_given(made: OpConfig, config: OpConfig, signature: Signature) -> OpConfig:
     """Omitted tensors as the config has them, and no names where it has tensors without: they go by position."""
 
-    def group(now: Sequence[TensorConfig], was: Sequence[TensorConfig]) -> tuple[TensorConfig, ...]:
+    def group(
+        now: Sequence[TensorConfig], was: Sequence[TensorConfig], slots: Sequence[Slot]
+    ) -> tuple[TensorConfig, ...]:
         if was and all(t.name for t in was):
             return tuple(now)
         kept = [was[i] if i < len(was) and t.type == was[i].type == ABSENT else t for i, t in enumerate(now)]
-        rest = was[len(now) :]
+        rest = was[len(now) : None if any(s.variadic for s in slots) else len(slots)]
         kept += rest if all(t.type == ABSENT for t in rest) else ()
         return tuple(t if t in was else replace(t, name="") for t in kept)
 
     return replace(
-        made, inputs=group(made.inputs, config.inputs), outputs=group(made.outputs, config.outputs)
+        made,
+        inputs=group(made.inputs, config.inputs, signature.inputs),
+        outputs=group(made.outputs, config.outputs, signature.outputs),
     )
 
 

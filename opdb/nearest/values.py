@@ -149,7 +149,7 @@ def _tensor(was: ParamConfig, shapes: Shapes, floats: Sequence[float]) -> Iterat
     assert was.shape is not None
     old = tuple(was.value)
     integer = was.dtype not in FLOATS and was.dtype not in ("bool8", "str")
-    for numbers in ({i for i, v in enumerate(old) if v == n} for n in dict.fromkeys(old)):
+    for numbers in ({i for i, v in enumerate(old) if v is n or v == n} for n in dict.fromkeys(old)):
         v = old[min(numbers)]
         if integer:
             choices: Sequence[Any] = [n for n in _integers(v, was.dtype, shapes) if _small(n, v, shapes)]
@@ -158,7 +158,8 @@ def _tensor(was: ParamConfig, shapes: Shapes, floats: Sequence[float]) -> Iterat
         for places in [numbers] if len(numbers) == 1 else [{i} for i in sorted(numbers)] + [numbers]:
             for n in choices:
                 make = _replacing(was, places)
-                near = (float(len(places)), abs(n - v) * len(places))
+                apart = abs(n - v) if n - v == n - v else math.inf  # from NaN
+                near = (float(len(places)), apart * len(places))
                 yield Value(make(n), near, (v, n, make) if integer else None)
     if integer and len(was.shape) == 1:
         seen = {old}

@@ -14,7 +14,7 @@ from typing import Any
 from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
 from opdb.op_config import MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centred
-from opdb.samples import ABSENT, Infer, resized, slot_of, weights, with_outputs
+from opdb.samples import ABSENT, Infer, resized, slot_of, sparse_within, weights, with_outputs
 
 #: Types that are tried in every slot, besides those of its rows.
 USUAL = ("f32", "f16", "uq8", "sq8", "uq16", "sq16", "sq32", "u8", "i8", "u32", "i32", "i64", "bool8")
@@ -70,7 +70,7 @@ class Mutator:
             return None
         what, made = change
         made = self._followed(made) if follow else made
-        made = _mapped(made, _sparse_within) if self.compiled.reads_sparse else made
+        made = _mapped(made, sparse_within) if self.compiled.reads_sparse else made
         tensors = (*made.inputs, *made.outputs)
         if any(len(t.shape) > MAX_RANK or math.prod(t.shape) > MOST for t in tensors):
             return None
@@ -351,13 +351,6 @@ def retyped(tensor: TensorConfig, dtype: str) -> TensorConfig:
 def reshaped(tensor: TensorConfig, shape: tuple[int, ...]) -> TensorConfig:
     """The tensor in another shape, without the data that it held."""
     return replace(resized(tensor, shape), data=None)
-
-
-def _sparse_within(tensor: TensorConfig) -> TensorConfig:
-    """The tensor with no more sparse dimensions than it has dimensions: others are no tensors."""
-    if tensor.sparse is None or tensor.sparse.dimensions <= tensor.rank:
-        return tensor
-    return replace(tensor, sparse=Sparse(tensor.sparse.specified, tensor.rank) if tensor.rank else None)
 
 
 def _tensors(config: OpConfig) -> tuple[TensorConfig, ...]:

@@ -13,6 +13,7 @@ from opdb.generated import validators
 from opdb.op_config import ENCODINGS, MAX_DIM, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
 from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
+from opdb.samples import sparse_within
 
 #: What the op definition asks, and two backends on three Hexagon versions.
 CPU = (Context("CPU", 0, 2025), Context("CPU", 0, 2047))
@@ -187,7 +188,9 @@ class Maker:
             + [self._slots_damage, self._raised]
             + [self._param_damage] * (3 if self.op.params else 0)
         )
-        return self.rng.choice(forms)(config)
+        made = self.rng.choice(forms)(config)
+        inputs, outputs = (tuple(map(sparse_within, group)) for group in (made.inputs, made.outputs))
+        return replace(made, inputs=inputs, outputs=outputs) if self.op.reads_sparse else made
 
     def _raised(self, config: OpConfig) -> OpConfig:
         """All tensors with leading dimensions of 1: what limits ranks is broken alone."""

@@ -60,13 +60,16 @@ def applied(config: OpConfig, variant: Variant) -> Any:
 
 
 def singles(config: OpConfig) -> Iterator[OpConfig]:
-    """Configs with one data type, one parameter or the output shapes changed."""
+    """Configs with one data type, one parameter or the output shapes changed.
+
+    A type that is quantised has an encoding: none is proposed that a backend would take without.
+    """
     for group in ("inputs", "outputs"):
         tensors = getattr(config, group)
         for i, t in enumerate(tensors):
             if t.type != "NULL":
                 for dtype in DTYPES:
-                    for quant in {t.quant, None}:
+                    for quant in {t.quant} if dtype.quantized else {t.quant, None}:
                         new = replace(t, dtype=dtype.short, quant=quant)
                         yield replace(config, **{group: (*tensors[:i], new, *tensors[i + 1 :])})
     for i, p in enumerate(config.params):
