@@ -63,7 +63,11 @@ class Judge:
         """The result of one case on one executor."""
         executor, inputs = lane.executor, self.inputs(case)
         started = time.perf_counter()
-        answer = executor.answer(case, inputs)
+        try:
+            answer = executor.answer(case, inputs)
+        except Exception as error:
+            error.add_note(f"{lane.name} was asked about the case {case.id}")
+            raise
         seconds = time.perf_counter() - started
         compared: Comparison | None = None
         reason = "not run: values of less than a byte" if case.packed else ""

@@ -39,6 +39,8 @@ STALL_SECONDS = 30
 TAIL_BYTES = 4096
 #: Seconds between two reports about the same stage.
 TICK_SECONDS = 1.0
+#: Requests that need nothing of earlier ones: another child can answer them.
+WHOLE = ("supported_operations", "validate", "run", "compile")
 FIRST_STAGES = {"run": "validate", "compile": "validate"}
 #: Takes the stage that a child is in, the graph ("": all), and for how many seconds it has been: at its begin (0.0) and
 #: every TICK_SECONDS.  It is called while the worker is locked.
@@ -220,18 +222,33 @@ class VendorWorker:
         self.close()
 
     def _request(self, *request: Any, progress: Progress | None = None) -> Any:
+        """The answer of the child; of a fresh one, where one that was used before crashes or its Python fails.
+
+        A library that writes outside its buffers damages what shows only at a later request.
+        """
         with self._lock:
-            child = self._start()
+            again = self._child is not None and request[0] in WHOLE
             try:
-                answer = child.ask(request, self.timeout, progress)
-            except OpdbError:
-                raise
-            except BaseException:
-                self._drop()  # an answer may still be on its way
-                raise
-            if isinstance(answer, _Lost):
-                self._drop()
-            return answer
+                answer = self._asked(request, progress)
+            except _Fault:
+                if not again:
+                    raise
+                return self._asked(request, progress)
+            crashed = isinstance(answer, _Lost) and answer.verdict == "crashed"
+            return self._asked(request, progress) if again and crashed else answer
+
+    def _asked(self, request: tuple[Any, ...], progress: Progress | None) -> Any:
+        child = self._start()
+        try:
+            answer = child.ask(request, self.timeout, progress)
+        except OpdbError:
+            raise
+        except BaseException:
+            self._drop()  # an answer may still be on its way
+            raise
+        if isinstance(answer, _Lost):
+            self._drop()
+        return answer
 
     def _start(self) -> _Child:
         if self._closed:
@@ -256,6 +273,10 @@ class VendorWorker:
         if self._child is not None:
             self._child.end()
             self._child = None
+
+
+class _Fault(RuntimeError):
+    """The child's own Python failed."""
 
 
 class _Lost:
@@ -320,7 +341,7 @@ class _Child:
             elif kind == "error":
                 raise OpdbError(values[0])
             elif kind == "fault":
-                raise RuntimeError(f"a fault of opdb in the child process:\n{values[0]}")
+                raise _Fault(f"a fault of opdb in the child process:\n{values[0]}")
             elif kind == "gone":
                 return self._crash(place)
             elif kind == "stalled" or time.monotonic() >= deadline:

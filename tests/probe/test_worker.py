@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from opdb.errors import MissingExtra, OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.probe import client
 from opdb.probe.client import VendorWorker
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.libraries import Libraries, installed
@@ -272,3 +274,26 @@ def test_damaged_memory_is_a_crash() -> None:
     Connection(ours.detach()).send(("validate",))
     _, printed = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGABRT and b"memory was overwritten: Negative size" in printed
+
+
+def test_a_fault_after_other_requests_is_asked_again_of_a_fresh_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Memory that an earlier request damaged says nothing of this one; a fault of a fresh child is ours."""
+    asked = client._Child.ask
+    faults = [client._Fault("array() takes -1 positional arguments")]
+
+    def ask(self: client._Child, request: tuple[Any, ...], *more: Any) -> Any:
+        if request[0] == "validate" and faults:
+            raise faults.pop()
+        return asked(self, request, *more)
+
+    with VendorWorker("CPU") as worker:
+        first = worker.supported_operations(), worker.pid
+        monkeypatch.setattr(client._Child, "ask", ask)
+        assert worker.validate(relu_config()).verdict == "accept"
+        assert worker.pid != first[1]
+    with VendorWorker("CPU") as worker:
+        faults.append(client._Fault("array() takes -1 positional arguments"))
+        with pytest.raises(RuntimeError, match="takes -1"):
+            worker.validate(relu_config())
