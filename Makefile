@@ -100,7 +100,7 @@ sanitize: setup
 		--build-base build/sanitize --build-lib $(SANITIZED)
 	@echo "sanitize: pytest -m native"
 	@PYTHONPATH=$(SANITIZED) LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so)" ASAN_OPTIONS=$(ASAN) \
-		OPDB_EXPECT_TREE=$(SANITIZED) PYTHONMALLOC=malloc sh -c '$(BIN)/pytest -q -m "native and not sweep" $(TESTS) && \
+		OPDB_EXPECT_TREE=$(SANITIZED) PYTHONMALLOC=malloc sh -c '$(BIN)/pytest -q -n 2 --dist loadfile -m "native and not sweep" $(TESTS) && \
 		$(BIN)/pytest -q -m "not native and not sweep" $(NOT_SANITIZED) tests/runtime_qnn tests/quantize'
 
 conformance: setup

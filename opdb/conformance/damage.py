@@ -124,7 +124,7 @@ class Damages:
         for i, tensor in enumerate(config.inputs):
             if tensor.type != ABSENT:
                 for shape in _shapes(tensor.shape):
-                    yield f"{tensor.name}: {list(shape)}", _input(config, i, replace(tensor, shape=shape))
+                    yield f"{tensor.name}: {list(shape)}", _input(config, i, resized(tensor, shape))
         sizes = dict.fromkeys(d for t in config.inputs for d in t.shape)
         for old in sizes:
             for new in (old - 1, old + 1, 2 * old):

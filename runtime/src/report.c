@@ -21,6 +21,13 @@ opdb_violation *opdb_broken(opdb_report *report, const char *rule, const char *s
     return v;
 }
 
+bool opdb_is_broken(const opdb_report *report) {
+    for (size_t i = 0; i < report->n; i++)
+        if (!report->v[i].expected)
+            return true;
+    return report->dropped > 0;
+}
+
 /* Appends; what does not fit is cut and the end becomes "...", where later appends stop too. */
 static void append(opdb_violation *v, const char *text) {
     const size_t room = OPDB_MAX_GOT - 1;

@@ -14,6 +14,9 @@ extern "C" {
 opdb_violation *opdb_broken(opdb_report *report, const char *rule, const char *sentence, bool undecidable,
                             bool expected);
 
+/* Whether a violation is more than a warning; those that were dropped count. */
+bool opdb_is_broken(const opdb_report *report);
+
 /* Append one value.  `v` may be NULL: nothing happens. */
 void opdb_got_int(opdb_violation *v, const char *name, int64_t value);
 void opdb_got_ints(opdb_violation *v, const char *name, opdb_ints value); /* [1, 2] */

@@ -43,13 +43,6 @@ static void complain_of(const opdb_report *report) {
     }
 }
 
-static bool is_broken(const opdb_report *report) {
-    for (size_t i = 0; i < report->n; i++)
-        if (!report->v[i].expected)
-            return true;
-    return report->dropped > 0;
-}
-
 /* -- the functions of the interface */
 
 static const opdb_package_op *find(const char *type) {
@@ -118,7 +111,7 @@ static Qnn_ErrorHandle_t validate_op(Qnn_OpConfig_t config) {
     else
         op->validate(&view.op, &CPU, &report);
     complain_of(&report);
-    const bool refused = why != NULL || is_broken(&report) || !can_run(op, &view);
+    const bool refused = why != NULL || opdb_is_broken(&report) || !can_run(op, &view);
     opdb_op_view_free(&view);
     return refused ? REFUSED : SUCCESS;
 }
