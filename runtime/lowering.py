@@ -109,6 +109,13 @@ def zeros(shape: Sequence[int], like: TensorRef) -> TensorRef:
     return full(shape, 0.0, like)
 
 
+def columns(*lists: Sequence[int]) -> list[list[int]]:
+    """The rows of a table whose columns are ``lists``; ex) columns([1, 2], [3, 4]) = [[1, 3], [2, 4]]."""
+    if len({len(column) for column in lists}) != 1:
+        raise Rejection(f"columns of {', '.join(str(len(c)) for c in lists)} values are no table")
+    return [list(row) for row in zip(*lists, strict=True)]
+
+
 def is_float(t: TensorRef) -> bool:
     """Whether ``t`` holds floating-point numbers (not quantized ones)."""
     return t.dtype in ("f16", "f32", "f64", "bf16")

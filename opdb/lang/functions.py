@@ -86,6 +86,7 @@ FUNCTIONS: dict[str, Function] = {
         Function("ones", (_LIST,), TENSOR, "ones", "", "ones in the shape {0}", (), torch=True),
         Function("zeros", (_LIST,), TENSOR, "zeros", "", "zeros in the shape {0}", (), torch=True),
         Function("full", (_LIST, (FLOAT,)), TENSOR, "full", "", "{1} in the shape {0}", (), torch=True),
+        Function("columns", (_LIST, _LIST, _LIST), ROWS, "columns", "", "the rows whose columns are the arguments", (), torch=True, optional=1),
         Function("is_float", (_T,), BOOL, "is_float", "", "", (), torch=True,
                  predicate=("have a floating-point type", "not have a floating-point type")),
         Function("lower_case", ((STR,),), STR, "lower_case", "", "{0} in lower case", (), torch=True),

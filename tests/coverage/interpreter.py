@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from movement import MOVEMENT
 from torch import Tensor, nn
 
 from opdb.graph import QnnGraph
@@ -18,6 +19,7 @@ STORED = {
     "f32": torch.float32,
     "f16": torch.float16,
     "i32": torch.int32,
+    "u32": torch.uint32,
     "bool8": torch.bool,
     "u8": torch.uint8,
 }
@@ -199,6 +201,18 @@ UNARY: Mapping[str, Callable[..., Any]] = {
     "ElementWiseSin": unary(torch.sin),
     "ElementWiseSquareRoot": unary(torch.sqrt),
 }
+PAIRS = {
+    "Divide": torch.div,
+    "Equal": torch.eq,
+    "Greater": torch.gt,
+    "GreaterEqual": torch.ge,
+    "Less": torch.lt,
+    "LessEqual": torch.le,
+    "Multiply": torch.mul,
+    "NotEqual": torch.ne,
+    "Power": torch.pow,
+    "Subtract": torch.sub,
+}
 OPS: Mapping[str, Callable[..., Any]] = {
     "Relu": lambda x, p, *_: torch.clamp(x[0], min=0),
     "ElementWiseNeuron": neuron,
@@ -235,4 +249,6 @@ OPS: Mapping[str, Callable[..., Any]] = {
     "ElementWiseSelect": lambda x, p, *_: torch.where(x[0], x[1], x[2]),
     "ElementWiseSoftplus": lambda x, p, *_: softplus(x[0], p.get("beta", 1.0), p["threshold"]),
     **UNARY,
+    **MOVEMENT,
+    **{f"ElementWise{n}": lambda x, p, *_, call=call: call(x[0], x[1]) for n, call in PAIRS.items()},
 }

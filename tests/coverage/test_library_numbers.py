@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from modules import BOUNDS, CASES, Case
+from every_module import BOUNDS, CASES, Case
 
 from opdb.coverage.check import check_nodes
 from opdb.coverage.graph import build_graph

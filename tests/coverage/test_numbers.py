@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from every_module import CASES, Case
 from interpreter import run
-from modules import CASES, Case
 
 from opdb.coverage.check import check_nodes
 from opdb.coverage.graph import build_graph

@@ -191,6 +191,7 @@ def test_english() -> None:
             "ones(S)": "ones in the shape S",
             "zeros(S)": "zeros in the shape S",
             "full(S, f)": "f in the shape S",
+            "columns(S, L, S)": "the rows whose columns are the arguments",
             "is_float(x)": "x must have a floating-point type | if x has a floating-point type | if x does not have a floating-point type",
             "lower_case(s)": "s in lower case",
         }

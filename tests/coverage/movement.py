@@ -1,0 +1,107 @@
+"""For the interpreter: the ops that move, pick, pad, pool and resize, in QNN's layouts and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from opdb.graph import QnnGraph
+
+Params = dict[str, Any]
+PAD_MODES = {0: "constant", 1: "symmetric", 2: "reflect", 3: "edge"}
+
+
+def nchw(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """An op of NHWC by a function of NCHW."""
+    return lambda x, p, *_: call(x[0].permute(0, 3, 1, 2), p).permute(0, 2, 3, 1)
+
+
+def strided_slice(x: list[Any], p: Params, *_: Any) -> Tensor:
+    picked = x[0].numpy()
+    for axis, (begin, end, stride) in enumerate(p["ranges"]):
+        last = None if stride < 0 and end < 0 else end
+        picked = picked[(slice(None),) * axis + (slice(begin, last, stride),)]
+    gone = tuple(i for i in range(picked.ndim) if p.get("shrink_axes", 0) >> i & 1)
+    return torch.from_numpy(np.squeeze(picked, gone).copy())
+
+
+def gather(x: list[Any], p: Params, *_: Any) -> Tensor:
+    return torch.from_numpy(np.take(x[0].numpy(), x[1].numpy(), axis=p.get("axis", 0)))
+
+
+def top_k(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) -> list[Tensor]:
+    values, indices = torch.topk(x[0], p["k"], largest=p.get("largest", True))
+    return [
+        values,
+        indices.to(getattr(torch, "int32" if graph.tensors[outputs[1]].dtype == "i32" else "uint32")),
+    ]
+
+
+def extreme(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def run(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) -> Tensor:
+        dtype = torch.int32 if graph.tensors[outputs[0]].dtype == "i32" else torch.uint32
+        return call(x[0], p["axis"], keepdim=p.get("keep_dims", False)).to(dtype)
+
+    return run
+
+
+def pad(x: list[Any], p: Params, *_: Any) -> Tensor:
+    mode = PAD_MODES[p["scheme"]]
+    more = {"constant_values": p.get("pad_constant_value", 0.0)} if mode == "constant" else {}
+    return torch.from_numpy(np.pad(x[0].numpy(), p["pad_amount"], mode, **more))
+
+
+def padded(t: Tensor, p: Params, value: float) -> Tensor:
+    (top, bottom), (left, right) = p["pad_amount"]
+    return functional.pad(t, (left, right, top, bottom), value=value)
+
+
+def average(t: Tensor, p: Params) -> Tensor:
+    total = functional.avg_pool2d(padded(t, p, 0.0), p["filter_size"], p["stride"])
+    if p.get("count_pad_for_edges", False):
+        return total
+    return total / functional.avg_pool2d(padded(torch.ones_like(t), p, 0.0), p["filter_size"], p["stride"])
+
+
+def resize_bilinear(t: Tensor, p: Params, size: tuple[int, ...]) -> Tensor:
+    return functional.interpolate(t, size, mode="bilinear", align_corners=p.get("align_corners", False))
+
+
+def resized(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) -> Tensor:
+    assert p.get("align_corners", False) != p.get("half_pixel_centers", False)
+    size = graph.tensors[outputs[0]].shape[1:3]
+    return nchw(lambda t, p: resize_bilinear(t, p, size))(x, p)
+
+
+def depth_to_space(t: Tensor, p: Params) -> Tensor:
+    assert p["mode"] == 1 and p["block_size"][0] == p["block_size"][1]
+    return functional.pixel_shuffle(t, p["block_size"][0])
+
+
+def group_norm(x: list[Any], p: Params, *_: Any) -> Tensor:
+    return nchw(lambda t, p: functional.group_norm(t, p["group"], x[1], x[2], p["epsilon"]))(x, p)
+
+
+MOVEMENT: Mapping[str, Callable[..., Any]] = {
+    "Tile": lambda x, p, *_: x[0].repeat(p["multiples"]),
+    "StridedSlice": strided_slice,
+    "Gather": gather,
+    "TopK": top_k,
+    "Argmax": extreme(torch.argmax),
+    "Argmin": extreme(torch.argmin),
+    "Pad": pad,
+    "PoolAvg2d": nchw(average),
+    "PoolMax2d": nchw(
+        lambda t, p: functional.max_pool2d(padded(t, p, -torch.inf), p["filter_size"], p["stride"])
+    ),
+    "ResizeBilinear": resized,
+    "DepthToSpace": nchw(depth_to_space),
+    "GroupNorm": group_norm,
+    "Prelu": lambda x, p, *_: torch.where(x[0] > 0, x[0], x[0] * x[1]),
+    "ElementWiseUnary": lambda x, p, *_: {10: torch.reciprocal}[p["operation"]](x[0]),
+}
