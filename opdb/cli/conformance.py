@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -175,15 +175,17 @@ def report(
     print(f"{output}: {len(text.encode())} bytes")
 
 
-def run_and_report(opened: Store, catalog: Catalog, folder: Path, soc: str) -> tuple[Path, int]:
-    """All ops on all executors, and the page in ``folder``; its path, and how many results are wrong."""
+def run_and_report(
+    opened: Store, catalog: Catalog, folder: Path, soc: str, ops: Sequence[str]
+) -> tuple[Path, int]:
+    """``ops`` on all executors, and the page in ``folder``; its path, and how many results are wrong."""
     from opdb.conformance.report import report as write
     from opdb.conformance.run import run as run_cases
     from opdb.files import write_atomically
 
     with _progress() as progress:
         summary = run_cases(
-            catalog, opened, socs=(soc,), jobs=2, progress=progress, command="opdb conformance run"
+            catalog, opened, ops=ops, socs=(soc,), jobs=2, progress=progress, command="opdb conformance run"
         )
     _print_summary(summary)
     page = folder / "conformance.html"

@@ -39,8 +39,8 @@ STALL_SECONDS = 30
 TAIL_BYTES = 4096
 #: Seconds between two reports about the same stage.
 TICK_SECONDS = 1.0
-#: Requests that need nothing of earlier ones: another child can answer them.
-WHOLE = ("supported_operations", "validate", "run", "compile")
+#: Short requests that need nothing of earlier ones: another child can answer them.
+WHOLE = ("supported_operations", "validate", "run")
 FIRST_STAGES = {"run": "validate", "compile": "validate"}
 #: Takes the stage that a child is in, the graph ("": all), and for how many seconds it has been: at its begin (0.0) and
 #: every TICK_SECONDS.  It is called while the worker is locked.

@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import torch
-from modules import IMAGE, Case, X, aten, f
-from torch import nn
+from modules import IMAGE, TRUTH, Case, X, aten, f
+from torch import Tensor, nn
 from torch.nn import functional
 
 PICK = torch.tensor([2, 0, 2])
 ROWS = torch.tensor([[0, 3, 1], [2, 2, 0]])
 INSIDE = torch.tensor([[-0.9, -0.25, 0.0], [0.3, 0.75, 0.99]])
 ABOVE = torch.tensor([[0.3, 0.75, 1.0], [2.5, 7.0, 40.0]])
+PLACES = torch.rand(2, 3, 5, 2, generator=torch.Generator().manual_seed(3)) * 2.6 - 1.3
 SMALL = torch.tensor([[-1.5, -0.5, 0.25], [1.0, 1.4, -1.25]])
 FRACTIONS = torch.tensor([[-2.5, -0.75, 0.0], [0.5, 1.75, 3.0]])
+
+VOLUME = (2, 3, 4, 6, 5)
+
+
+class Statistics(nn.Module):
+    """A normalisation with the statistics of a training."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+        nn.init.uniform_(norm.running_mean, -1, 1)
+        nn.init.uniform_(norm.running_var, 0.05, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(x)
+        return y
+
+
+def grid(mode: int, padding: int, corners: bool) -> Case:
+    """A grid that reaches beyond the image, with every way of reading it."""
+    call = f(lambda x, places: aten.grid_sampler_2d.default(x, places, mode, padding, corners))
+    return Case(f"grid_{mode}_{padding}_{corners}", call, (IMAGE, PLACES))
 
 
 def scalar(op: str, shape: object) -> Case:
@@ -88,4 +111,83 @@ CORE_CASES = (
     Case("atanh", f(torch.atanh), (INSIDE,)),
     Case("acos", f(torch.acos), (INSIDE,), ("CPU",)),
     Case("trunc", f(torch.trunc), (FRACTIONS,)),
+    Case(
+        "upsample_by_a_factor",
+        f(lambda x: functional.interpolate(x, scale_factor=1.7, mode="bilinear")),
+        (IMAGE,),
+        (),
+    ),
+    Case("upsample_nearest", f(lambda x: functional.interpolate(x, (13, 5))), (IMAGE,)),
+    Case(
+        "upsample_nearest_by_a_factor", f(lambda x: functional.interpolate(x, scale_factor=1.7)), (IMAGE,), ()
+    ),
+    *(grid(mode, padding, corners) for mode in (0, 1) for padding in (0, 1, 2) for corners in (False, True)),
+    Case(
+        "transposed",
+        lambda: nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=(1, 0)),
+        (IMAGE,),
+    ),
+    Case(
+        "transposed_groups",
+        lambda: nn.ConvTranspose2d(4, 6, (2, 3), groups=2, bias=False),
+        (IMAGE,),
+        backends=(),
+    ),
+    Case("transposed_dilated", lambda: nn.ConvTranspose2d(4, 6, 3, dilation=2), (IMAGE,), ()),
+    Case(
+        "convolution_transposed",
+        f(lambda x, w: aten.convolution.default(x, w, None, [2, 2], [0, 1], [1, 1], True, [0, 0], 1)),
+        (IMAGE, torch.randn(4, 3, 3, 2)),
+    ),
+    Case("conv1d", lambda: nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2), ((2, 4, 11),)),
+    Case("conv1d_groups", lambda: nn.Conv1d(4, 6, 3, groups=2, bias=False), ((2, 4, 11),)),
+    Case(
+        "convolution_line",
+        f(lambda x, w: aten.convolution.default(x, w, None, [1], [1], [1], False, [0], 1)),
+        ((2, 4, 11), torch.randn(3, 4, 3)),
+    ),
+    Case("avg_pool3d", lambda: nn.AvgPool3d((2, 3, 2), 2, padding=(0, 1, 1)), (VOLUME,)),
+    Case("avg_pool3d_not_counted", lambda: nn.AvgPool3d(3, 2, padding=1, count_include_pad=False), (VOLUME,)),
+    Case("adaptive_avg_pool3d", f(lambda x: aten._adaptive_avg_pool3d.default(x, [2, 3, 1])), (VOLUME,)),
+    Case(
+        "max_pool3d",
+        f(lambda x: aten.max_pool3d_with_indices.default(x - 4, [2, 3, 2], [2, 2, 2], [0, 1, 1])[0]),
+        (VOLUME,),
+        backends=("CPU",),
+    ),
+    Case(
+        "col2im",
+        f(lambda x: aten.col2im.default(x, [5, 6], [2, 3], [1, 1], [0, 1], [1, 2])),
+        ((2, 24, 12),),
+        backends=("CPU",),
+    ),
+    Case("bits_and", f(torch.bitwise_and), TRUTH),
+    Case("bits_or", f(torch.bitwise_or), TRUTH),
+    Case("bits_xor", f(torch.bitwise_xor), TRUTH),
+    Case("bits_not", f(torch.bitwise_not), TRUTH[:1]),
+    Case("bits_of_numbers", f(torch.bitwise_and), (PICK.int(), PICK.int()), ()),
+    Case("power_of_a_number", f(lambda x: aten.pow.Scalar(2.5, x)), (SMALL,)),
+    Case("prod_of_all", f(torch.prod), (SMALL,), backends=("CPU",)),
+    Case(
+        "pad_replicate_volume",
+        f(lambda x: aten.replication_pad3d.default(x, [1, 2, 0, 1, 1, 1])),
+        (VOLUME,),
+        ("CPU",),
+    ),
+    Case("batch_norm", lambda: Statistics(nn.BatchNorm2d(4, eps=0.1)), (IMAGE,)),
+    Case("batch_norm_plain", lambda: Statistics(nn.BatchNorm1d(3, affine=False)), (X,)),
+    Case(
+        "batch_norm_core",
+        f(
+            lambda x, w, b, m, v: aten._native_batch_norm_legit_no_training.default(x, w, b, m, v, 0.1, 1e-3)[
+                0
+            ]
+        ),
+        (IMAGE, (4,), (4,), (4,), torch.rand(4) + 0.1),
+    ),
+    Case("asinh", f(torch.asinh), (FRACTIONS,)),
+    Case("acosh", f(torch.acosh), (ABOVE + 0.75,)),
+    Case("clamp_tensors", f(torch.clamp), (X, torch.tensor([-0.5, 0.0, 0.25, -1.0]), torch.tensor([0.5]))),
+    Case("argmax_of_all", f(torch.argmax), (X,)),
+    Case("argmin_of_all", f(torch.argmin), (X,)),
 )

@@ -208,10 +208,14 @@ PAIRS = {
     "GreaterEqual": torch.ge,
     "Less": torch.lt,
     "LessEqual": torch.le,
+    "Maximum": torch.maximum,
+    "Minimum": torch.minimum,
     "Multiply": torch.mul,
     "NotEqual": torch.ne,
+    "Or": torch.logical_or,
     "Power": torch.pow,
     "Subtract": torch.sub,
+    "Xor": torch.logical_xor,
 }
 OPS: Mapping[str, Callable[..., Any]] = {
     "Relu": lambda x, p, *_: torch.clamp(x[0], min=0),

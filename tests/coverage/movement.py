@@ -45,7 +45,8 @@ def top_k(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) ->
 def extreme(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def run(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) -> Tensor:
         dtype = torch.int32 if graph.tensors[outputs[0]].dtype == "i32" else torch.uint32
-        return call(x[0], p["axis"], keepdim=p.get("keep_dims", False)).to(dtype)
+        made = call(x[0], p["axis"], keepdim=p.get("keep_dims", False))
+        return made.to(dtype).reshape(graph.tensors[outputs[0]].shape)
 
     return run
 
@@ -78,6 +79,53 @@ def resized(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) 
     return nchw(lambda t, p: resize_bilinear(t, p, size))(x, p)
 
 
+def nearest(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) -> Tensor:
+    assert not p.get("align_corners", False) and not p.get("half_pixel_centers", False)
+    size = graph.tensors[outputs[0]].shape[1:3]
+    return nchw(lambda t, p: functional.interpolate(t, size))(x, p)
+
+
+def grid_sample(x: list[Any], p: Params, *_: Any) -> Tensor:
+    mode = ("bilinear", "nearest")[p.get("mode", 0)]
+    beyond = ("zeros", "border", "reflection")[p.get("padding_mode", 0)]
+    corners = p.get("align_corners", False)
+    return nchw(lambda t, p: functional.grid_sample(t, x[1], mode, beyond, corners))(x, p)
+
+
+def transpose_conv2d(x: list[Any], p: Params, *_: Any) -> Tensor:
+    """The filter is [height, width, in, out of a group]; padding cuts the full result."""
+    image, filter_, bias = (*x, None)[:3]
+    (top, bottom), (left, right) = p["pad_amount"]
+    down, across = p.get("output_padding", [0, 0])
+    weight = filter_.permute(2, 3, 0, 1)
+    full = functional.conv_transpose2d(
+        image.permute(0, 3, 1, 2), weight, None, p["stride"], groups=p.get("group", 1)
+    )
+    full = functional.pad(full, (0, across, 0, down))
+    cut = full[:, :, top : full.shape[2] - bottom, left : full.shape[3] - right].permute(0, 2, 3, 1)
+    return cut if bias is None else cut + bias
+
+
+def pool3d(call: Callable[..., Tensor], filler: float) -> Callable[..., Tensor]:
+    def run(x: list[Any], p: Params, *_: Any) -> Tensor:
+        t = x[0].permute(0, 4, 1, 2, 3)
+        sides = [n for pair in reversed(p["pad_amount"]) for n in pair]
+        made = call(functional.pad(t, sides, value=filler), p["filter_size"], p["stride"])
+        if filler == 0.0 and not p.get("count_pad_for_edges", False):
+            made = made / call(functional.pad(torch.ones_like(t), sides), p["filter_size"], p["stride"])
+        return made.permute(0, 2, 3, 4, 1)
+
+    return run
+
+
+def col2im(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) -> Tensor:
+    (top, bottom), (left, right) = p["pad_amount"]
+    assert (top, left) == (bottom, right)
+    size = graph.tensors[outputs[0]].shape[1:3]
+    made = functional.fold(x[0], size, p["kernel_size"], p.get("dilation", 1), (top, left), p["stride"])
+    return made.permute(0, 2, 3, 1)
+
+
 def depth_to_space(t: Tensor, p: Params) -> Tensor:
     assert p["mode"] == 1 and p["block_size"][0] == p["block_size"][1]
     return functional.pixel_shuffle(t, p["block_size"][0])
@@ -100,6 +148,12 @@ MOVEMENT: Mapping[str, Callable[..., Any]] = {
         lambda t, p: functional.max_pool2d(padded(t, p, -torch.inf), p["filter_size"], p["stride"])
     ),
     "ResizeBilinear": resized,
+    "ResizeNearestNeighbor": nearest,
+    "GridSample": grid_sample,
+    "TransposeConv2d": transpose_conv2d,
+    "PoolAvg3d": pool3d(functional.avg_pool3d, 0.0),
+    "PoolMax3d": pool3d(functional.max_pool3d, -torch.inf),
+    "Col2Im": col2im,
     "DepthToSpace": nchw(depth_to_space),
     "GroupNorm": group_norm,
     "Prelu": lambda x, p, *_: torch.where(x[0] > 0, x[0], x[0] * x[1]),

@@ -76,7 +76,7 @@ REJECTED = {
         "converts",
     ),
     "conv_transposed": (
-        lambda x, w: aten.convolution.default(x, w, None, [1, 1], [0, 0], [1, 1], True, [0, 0], 1),
+        lambda x, w: aten.convolution.default(x, w, None, [1, 1], [0, 0], [2, 2], True, [0, 0], 1),
         (r(1, 3, 8, 8), r(3, 4, 3, 3)),
         "Conv2d.M_aten.convolution.default",
         "got transposed = true",
@@ -87,11 +87,11 @@ REJECTED = {
         "Conv2d.M_aten.conv2d.default",
         "got input.rank = 3",
     ),
-    "convolution_1d": (
-        lambda x, w: aten.convolution.default(x, w, None, [1], [0], [1], False, [0], 1),
-        (r(1, 3, 8), r(4, 3, 3)),
+    "convolution_1d_transposed": (
+        lambda x, w: aten.convolution.default(x, w, None, [1], [0], [1], True, [0], 1),
+        (r(1, 3, 8), r(3, 4, 3)),
         "Conv2d.M_aten.convolution.default",
-        "got transposed = false, input.rank = 3",
+        "got transposed = true, input.rank = 3",
     ),
     "norm_statistics": (
         lambda x: aten.native_layer_norm.default(x, [4], None, None, 1e-3)[1],
