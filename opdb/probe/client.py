@@ -207,6 +207,11 @@ class VendorWorker:
         """The process id of the child, None while there is none."""
         return None if self._child is None else self._child.process.pid
 
+    def restart(self) -> None:
+        """Ends the child; the next request starts another."""
+        with self._lock:
+            self._drop()
+
     def close(self) -> None:
         """Ends the child; safe to repeat."""
         with self._lock:

@@ -31,6 +31,8 @@ from opdb.runtime.qnn.errors import VendorVerdict
 from opdb.store.records import ProbeRecord
 from opdb.validate import Target
 
+#: Ops that write outside their buffers: whether that crashes depends on what ran before, so each runs in a fresh child.
+OUTSIDE = {"CPU": ("Shape",)}
 STATUSES = {"accept": "yes", "reject": "no", "crashed": "crashed", "hung": "hung", "invalid": "unknown"}
 
 
@@ -81,7 +83,7 @@ class Shard:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._generators: dict[tuple[str, Target], Generator] = {}
-        self._workers: dict[Target, VendorWorker] = {}
+        self._workers: dict[tuple[Target, str], VendorWorker] = {}
 
     def answer(self, chunk: Chunk) -> list[ProbeRecord]:
         """A record for each config.  Raises OpdbError where the spec gives no config, or the library does not open."""
@@ -97,19 +99,29 @@ class Shard:
         for m, said in zip(made, verdicts, strict=True):
             every = self.settings.execute
             wanted = bool(every) and m.index % every == 0 and bool(m.type_row) and said.verdict == "accept"
-            ran = _run(worker, m.config, m.index) if wanted else None
+            ran = self._run(chunk.target, m) if wanted else None
             records.append(_record(generator, m, said, ran))
         return records
 
-    def _worker(self, target: Target) -> VendorWorker:
-        if target not in self._workers:
+    def _run(self, target: Target, made: Made) -> RunResult | str:
+        """How a graph of the op alone fares."""
+        if made.config.op not in OUTSIDE.get(target.backend or "", ()):
+            return _run(self._worker(target), made.config, made.index)
+        worker = self._worker(target, "run")
+        try:
+            return _run(worker, made.config, made.index)
+        finally:
+            worker.restart()
+
+    def _worker(self, target: Target, use: str = "") -> VendorWorker:
+        if (target, use) not in self._workers:
             s = self.settings
             assert target.backend is not None
-            self._workers[target] = VendorWorker(
+            self._workers[target, use] = VendorWorker(
                 target.backend, target.soc, libraries=s.libraries, timeout=s.timeout, log_level="warning",
                 memory=s.memory,
             )  # fmt: skip
-        return self._workers[target]
+        return self._workers[target, use]
 
     def close(self) -> None:
         for worker in self._workers.values():
