@@ -7,19 +7,21 @@ terms of opdb.runtime.lowering.  Decompositions have a module each, with a funct
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from opdb.codegen import emit_english, emit_python
 from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops, spec_path
+from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import python_string, render
 from opdb.codegen.rules import module
-from opdb.compiled import CompiledOp, Param
-from opdb.errors import OpdbError
+from opdb.compiled import CompiledOp, CompileError, Param
+from opdb.errors import OpdbError, Problem, SpecError
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.functions import FUNCTIONS
-from opdb.lang.nodes import TENSOR, TENSORS, Name, Node, is_enum, walk
+from opdb.lang.nodes import DTYPE, TENSOR, TENSORS, Name, Node, is_enum, walk
 from opdb.lang.printer import to_text
 from opdb.mapping import (
     CompiledDecomposition,
@@ -33,13 +35,18 @@ from opdb.mapping import (
     may_be_none,
     plain_type,
     results_read,
+    unaccounted,
 )
+from opdb.reference.signature import torch_schema
+from opdb.runtime import constants, lowering
 
 Form = CompiledMapping | CompiledDecomposition
 Schemas = Callable[[str], Schema]
 FOLDER = "generated/python/builders"
 #: Functions that make a tensor: their texts get the tensor whose dtype they take.
-MAKERS = ("ones", "zeros", "full")
+MAKERS = tuple(f.name for f in FUNCTIONS.values() if f.params and set(f.params[-1]) == {TENSOR, DTYPE})
+#: Functions of opdb.runtime.constants; the other ones of torch mappings are opdb.runtime.lowering's.
+CONSTANTS = frozenset(vars(constants)) - frozenset(vars(lowering))
 #: Names that a builder uses itself, besides the functions of the rule language.
 OWN_NAMES = (
     frozenset({"all", "any", "map", "node", "given", "listed", "smallest", "largest", "same"})
@@ -51,19 +58,36 @@ OWN_NAMES = (
 
 def mappings(op: CompiledOp, schemas: Schemas) -> list[CompiledMapping]:
     """The compiled mappings of an op, in the order of its spec."""
-    return [compile_mapping(op, target, m, schemas(target)) for target, m in op.definition.torch.items()]
+    with _refused(spec_path(op.name)):
+        return [
+            compile_mapping(op, target, m, torch_schema(target, m.signature) if m.signature else schemas(target))
+            for target, m in op.definition.torch.items()
+        ]
 
 
 def decompositions(catalog: Catalog, name: str, schemas: Schemas) -> list[CompiledDecomposition]:
     """One decomposition for each of its targets."""
     definition = catalog.decompositions[name]
     ops = {s.op: catalog.compiled(s.op) for s in definition.ops if s.op in catalog.ops}
-    return [compile_decomposition(definition, target, ops, schemas(target)) for target in definition.torch]
+    with _refused(f"specs/decompositions/{name}.yaml"):
+        return [compile_decomposition(definition, target, ops, schemas(target)) for target in definition.torch]
+
+
+@contextmanager
+def _refused(path: str) -> Iterator[None]:
+    """Faults of a mapping as those of its file; ``opdb lint`` knows the line of each."""
+    try:
+        yield
+    except CompileError as error:
+        raise SpecError([Problem(path, 0, 0, f"{f.message} (opdb lint)") for f in error.faults]) from None
 
 
 def python(catalog: Catalog, name: str) -> Iterable[Artifact]:
     """The module of one op; none if it has no mapping."""
-    forms = mappings(catalog.compiled(name), _reference())
+    forms = mappings(catalog.compiled(name), torch_schema)
+    open_ = [p for f in forms for p in unaccounted(f, f.schema)]
+    if open_:
+        raise SpecError([Problem(spec_path(name), 0, 0, p.message) for p in open_])
     if forms:
         view = module_view(name, catalog.ops[name].summary or "", forms)
         yield Artifact(
@@ -73,7 +97,7 @@ def python(catalog: Catalog, name: str) -> Iterable[Artifact]:
 
 def python_registry(catalog: Catalog) -> Iterable[Artifact]:
     """The registry, and the modules of the decompositions."""
-    schemas = _reference()
+    schemas: Schemas = torch_schema
     targets: dict[str, list[tuple[str, tuple[str, ...], str, str]]] = {}
     for name in sorted_ops(catalog):
         for target in catalog.ops[name].torch:
@@ -90,12 +114,6 @@ def python_registry(catalog: Catalog) -> Iterable[Artifact]:
         inputs += path[:1]
     text = render("builders_init.py.j2", targets={t: targets[t] for t in sorted(targets)})
     yield Artifact(f"{FOLDER}/__init__.py", text, inputs, "python")
-
-
-def _reference() -> Schemas:
-    from opdb.reference import aten_schema
-
-    return aten_schema
 
 
 def function_name(target: str) -> str:
@@ -122,7 +140,10 @@ def module_view(name: str, summary: str, forms: Iterable[Form]) -> dict[str, Any
         "functions": functions,
         "constants": {p: sorted(v.items(), key=lambda item: item[1]) for p, v in sorted(constants.items())},
         "checks": sorted(checks, key=str.lower),
-        "lowering": sorted(used, key=lambda n: (not n[0].isupper(), n)),  # as isort has it: classes first
+        "made": sorted(used & CONSTANTS),
+        "lowering": sorted(
+            used - CONSTANTS, key=lambda n: (not n[0].isupper(), n)
+        ),  # as isort has it: classes first
     }
 
 
@@ -177,22 +198,25 @@ class _Function:
             if n.kind == "name":
                 spelled = {"result": "node.result(0)", "results": "node.results()"}.get(n.value)
                 return replace(n, value=spelled or self.locals.get(n.value, n.value))
-            if n.kind == "call" and n.value in MAKERS and like is not None:
-                return replace(n, args=(*n.args, change(like)))
+            if n.kind == "call" and n.value in MAKERS and len(n.args) < len(FUNCTIONS[n.value].params):
+                kind = like or Node("name", TENSOR, value="result")
+                return replace(n, args=(*n.args, change(kind)))
             return n
 
         changed = _rewritten(node, change)
         self.checks |= emit_python.helpers([changed], names)
-        self.lowering |= {n.value for n in walk(changed) if n.kind == "call" and FUNCTIONS[n.value].torch}
+        called = (FUNCTIONS[n.value] for n in walk(changed) if n.kind == "call")
+        self.lowering |= {f.python for f in called if f.torch} - {"float"}
         return emit_python.expression(changed, names, at_least)
 
-    def _require(self, condition: Node, sentence: str) -> dict[str, Any]:
+    def _require(self, condition: Node, sentence: str, sure: set[str]) -> dict[str, Any]:
+        """``sure``: the optional arguments that are not None whether ``condition`` holds or not."""
         self.lowering.add("require")
         got = []
         for atom in atoms(condition):
             name = atom.args[0].value if atom.kind == "attr" else atom.value
             known = self.scope.names.get(name)
-            if known is not None and known.optional and name not in self.given and atom.kind == "attr":
+            if known is not None and known.optional and name not in sure and atom.kind == "attr":
                 continue
             got.append((python_string(to_text(atom)), self.text(atom, [name])))
         return {"holds": self.text(condition), "sentence": python_string(sentence), "got": got}
@@ -203,11 +227,11 @@ class _Function:
         if form.when is None:
             return []
         if why:
-            return [self._require(form.when, why.rstrip("."))]
+            return [self._require(form.when, why.rstrip("."), set())]
         given, self.given = self.given, set()  # narrowed condition by condition
         out = []
         for part in conjuncts(form.when):
-            out.append(self._require(part, emit_english.sentence(part)))
+            out.append(self._require(part, emit_english.sentence(part), self.given))
             self.given |= guarded(part)
         self.given = given
         return out
@@ -257,6 +281,7 @@ class _Function:
             slots.pop()
         return {
             "op": step.op.name,
+            "package": None if (package := step.op.definition.package) == PACKAGE else package,
             "inputs": {s: self._input(s, step, like) if s in step.inputs else "None" for s in slots},
             "params": [self._param(step.op.name, params[p], node) for p, node in step.params.items()],
             "outputs": {slot: self.text(node) for slot, node in step.outputs.items()},

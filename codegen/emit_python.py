@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from opdb.codegen.environment import python_string
 from opdb.lang.functions import FUNCTIONS
-from opdb.lang.nodes import DTYPE, ENCODING, FLOAT, STR, TENSOR_TYPE, Loop, Name, Node, is_enum, walk
+from opdb.lang.nodes import DTYPE, ENCODING, FLOAT, STR, TENSOR_TYPE, TENSORS, Loop, Name, Node, is_enum, walk
 from opdb.lang.printer import ADD, AND, ATOM, IF, OR, STRENGTH, strength
 
 CHECKED = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "floormod", "/": "divide"}
@@ -44,6 +44,8 @@ def helpers(nodes: list[Node], names: Names) -> set[str]:
             used.add("same")
         elif node.kind == "comp":
             used.add(COMPREHENSIONS[node.value[0]])
+            if any(loop.source.type == TENSORS for loop in node.value[1]):
+                used.add("given")
         elif node.kind == "call" and node.value != "present":
             row = FUNCTIONS[node.value]
             if not row.torch:
@@ -114,7 +116,7 @@ def _text(node: Node, names: Names) -> str:
         own = STRENGTH[node.value]
         return f"{sub(args[0], own)} {node.value} {sub(args[1], own + 1)}"
     if kind in ("and", "or"):
-        return f" {kind} ".join(sub(a, (AND if kind == "and" else OR) + 1) for a in args)
+        return f" {kind} ".join(sub(a, AND + 1) for a in args)  # `and` within `or` in brackets, too
     if kind == "compare":
         if args[0].type == "ints":
             same = f"same({sub(args[0])}, {sub(args[1])})"

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from opdb.codegen import abi, builders, constants, docs, packages, quant, tables, validators
+from opdb.codegen import abi, builders, constants, docs, packages, quant, support_tables, tables, validators
 from opdb.codegen.artifact import Artifact, Catalog, Target
 from opdb.codegen.environment import render
 
@@ -103,5 +103,11 @@ TARGETS: tuple[Target, ...] = (
     Target("docs", "one page for each op", per_op=docs.pages),
     Target("docs-index", "the index of pages", whole=docs.index),
     Target("tables", "declared support: Markdown, CSV", whole=tables.support),
+    Target(
+        "support",
+        "supported operators as ExecuTorch and ONNX Runtime print them: CSV, reStructuredText, Markdown",
+        whole=support_tables.tables,
+        reads=(FACTS / "aten-2.13.0.json",),
+    ),
     Target("readme", "the counts in README.md", whole=tables.readme),
 )

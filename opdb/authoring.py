@@ -1,7 +1,8 @@
 """``opdb add-op``: from a name to a proven op.
 
-Draft the spec from the bundled facts and ATen's schema, check it, write it, regenerate, compile, run the op's
-conformance.  A spec that cannot be read, or a step that fails before the spec is good, leaves nothing behind.
+Draft the spec from the bundled facts and the torch operators' schemas, check it, write it, regenerate, compile, run
+the op's conformance and calls of the operators.  A spec that cannot be read leaves nothing behind; one in which a
+person must still say what an argument means is written, and nothing is made of it before they have.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import difflib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,26 +38,86 @@ def draft(
     torch_targets: Sequence[str] = (),
     like: str | None = None,
     package: str | None = None,
+    *,
+    xml: Path | None = None,
+    library: str | None = None,
 ) -> Draft:
     """The draft of ``op``: the one kept in specs/drafts, which may be the next version of a spec, else a new one.
 
-    Targets, a similar op or a package ask for a new one.  Raises OpdbError: no facts about the op, an unknown
-    ATen target, the spec exists.
+    Targets, a similar op, a package or ``xml`` (an OpDef collection) ask for a new one; where the spec is there,
+    targets alone are added to it.  ``library``: the file or module that defines the targets that are not ATen's.
+    Raises OpdbError: no facts about the op, an unknown target, the spec exists.
     """
     from opdb.importers.draft import draft as write
 
     path = specs / "ops" / f"{op}.yaml"
     kept = specs / "drafts" / path.name
-    if kept.is_file() and not torch_targets and like is None and package is None:
+    new = (like, package, xml) != (None, None, None)
+    if kept.is_file() and not torch_targets and not new:
         return Draft(op, path, kept.read_text(encoding="utf-8"), kept)
+    signatures = signatures_of([t for t in torch_targets if not t.startswith("aten.")], library)
     if path.exists():
-        raise OpdbError(
-            f"{path}: the spec is there already; edit it, or delete it to have a new draft written"
+        own = read_catalog(specs).own.get(op)
+        wanted = [t for t in torch_targets if own is None or t not in own.torch]
+        if not torch_targets or (new and wanted):
+            raise OpdbError(
+                f"{path}: the spec is there already; edit it, name a target that it does not map with --torch, or "
+                "delete it to have a new draft written"
+            )
+        return Draft(
+            op, path, _with_targets(path.read_text(encoding="utf-8"), path.name, specs, wanted, signatures)
         )
-    text = write(op, list(torch_targets) or None, _like(like, specs))
-    if package is not None:
+    if xml is not None:
+        text = _from_xml(op, xml, specs)
+    else:
+        text = write(
+            op, list(torch_targets) or None, _like(like, specs), package=package, signatures=signatures
+        )
+    if package is not None and f"\npackage: {package}\n" not in text:
         text = text.replace(f"op: {op}\n", f"op: {op}\npackage: {package}\n", 1)
-    return Draft(op, path, text)
+    return Draft(op, path, _with_targets(text, path.name, specs, torch_targets, signatures))
+
+
+def signatures_of(targets: Sequence[str], library: str | None) -> dict[str, str]:
+    """What PyTorch prints for operators that are not ATen's, after ``library`` was loaded.
+
+    Raises OpdbError: PyTorch knows no such operator; MissingExtra without PyTorch.
+    """
+    if not targets:
+        return {}
+    from opdb.conformance.calls import load_library, operator
+
+    if library is not None:
+        load_library(library)
+    return {t: str(operator(t)._schema).partition("::")[2] for t in targets}
+
+
+def _with_targets(
+    text: str, name: str, specs: Path, targets: Sequence[str], signatures: Mapping[str, str]
+) -> str:
+    """``text`` with an entry for each target that it has none for, as far as names and schema settle it."""
+    from opdb.compiler import compile_op
+    from opdb.importers.mapped import draft_mapping, with_mapping
+    from opdb.model import resolve
+    from opdb.spec import load, parse_document
+
+    catalog = read_catalog(specs)
+    for target in dict.fromkeys(targets):
+        own = load(OpDef, parse_document(text, name))
+        if target not in own.torch:
+            compiled = compile_op(resolve(own, catalog.bases), catalog.context)
+            text = with_mapping(text, own, draft_mapping(compiled, target, signatures.get(target)))
+    return text
+
+
+def _from_xml(op: str, file: Path, specs: Path) -> str:
+    from opdb.importers.opxml.draft import drafts
+    from opdb.importers.opxml.read import read
+
+    found = {d.op: d.text for d in drafts(read(file), file.name, read_catalog(specs).backends)}
+    if op not in found:
+        raise OpdbError(f"{file}: no op '{op}'; it has {', '.join(found)}")
+    return found[op]
 
 
 def _like(name: str | None, specs: Path) -> OpDef | None:
@@ -97,6 +158,30 @@ def write(new: Draft, specs: Path) -> None:
         new.kept.unlink(missing_ok=True)
 
 
+def unmapped(op: str, specs: Path) -> list[str]:
+    """What the spec's mappings leave open, as ``FILE:LINE:COLUMN: what and its cure``."""
+    from opdb.lint import open_mappings
+
+    return [str(p) for p in open_mappings(specs, op)]
+
+
+def make_package(op: str, specs: Path, root: Path) -> Path | None:
+    """The op package of an op that is not QNN's own, written below build/ and compiled; None for QNN's own.
+
+    Raises OpdbError where it cannot be built, above all for an op without a kernel.
+    """
+    from opdb import package
+    from opdb.codegen.constants import PACKAGE
+    from opdb.codegen.packages import of_catalog
+
+    catalog = read_catalog(specs)
+    name = catalog.ops[op].package
+    if name == PACKAGE:
+        return None
+    made = package.write(catalog, of_catalog(catalog)[name], root / "build" / "packages" / name)
+    return package.build(made)
+
+
 def build(root: Path) -> None:
     """Compiles the generated C in the checkout.  Raises OpdbError with the compiler's first complaint."""
     command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
@@ -115,5 +200,13 @@ def build(root: Path) -> None:
 
 def prove(op: str, root: Path, arguments: Sequence[str] = ()) -> int:
     """Runs the op's conformance in a new process, which loads the code just built; its exit status."""
-    command = [sys.executable, "-m", "opdb", "conformance", "run", "--op", op, *arguments]
-    return subprocess.run(command, cwd=root, check=False).returncode
+    return _again(root, "conformance", "run", "--op", op, *arguments)
+
+
+def prove_calls(op: str, root: Path, arguments: Sequence[str] = ()) -> int:
+    """Runs calls of the torch operators that the op maps, likewise."""
+    return _again(root, "conformance", "torch", op, *arguments)
+
+
+def _again(root: Path, *arguments: str) -> int:
+    return subprocess.run([sys.executable, "-m", "opdb", *arguments], cwd=root, check=False).returncode

@@ -16,6 +16,7 @@ from opdb.compiled import CompileError, Fault, TypeRow, overlap
 from opdb.errors import OpdbError, Problem
 from opdb.mapping import compile_decomposition, compile_mapping, unaccounted
 from opdb.reference import aten_schema
+from opdb.reference.signature import torch_schema
 from opdb.spec import Document, dump, parse_document
 from opdb.store import read_catalog
 
@@ -38,6 +39,12 @@ def lint(folder: Path) -> list[Problem]:
     return sorted(set(problems))
 
 
+def open_mappings(folder: Path, op: str) -> list[Problem]:
+    """What the torch mappings of one op leave open, or have wrong."""
+    document = _document(folder, f"ops/{op}.yaml")
+    return [_problem(document, f) for f in _mapping_faults(read_catalog(folder), op)]
+
+
 def _document(folder: Path, name: str) -> Document:
     return parse_document((folder / name).read_text(encoding="utf-8"), name)
 
@@ -48,14 +55,7 @@ def _problem(document: Document, fault: Fault) -> Problem:
 
 def _op_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
     op, compiled = catalog.ops[name], catalog.compiled(name)
-    for target, mapping in op.torch.items():
-        try:
-            schema = aten_schema(target)
-            yield from unaccounted(compile_mapping(compiled, target, mapping, schema), schema)
-        except CompileError as error:
-            yield from error.faults
-        except OpdbError as error:
-            yield Fault(("torch", target), str(error))
+    yield from _mapping_faults(catalog, name)
     for what in ("summary", "source", "samples"):
         if not getattr(op, what):
             yield Fault((), f"the op has no '{what}'")
@@ -73,6 +73,18 @@ def _op_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
                 at = ("backends", backend, "dtypes", config, int(number) - 1)
                 yield Fault(at, f"the row repeats a combination of {same.id}")
             earlier.append(row)
+
+
+def _mapping_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
+    compiled = catalog.compiled(name)
+    for target, mapping in catalog.ops[name].torch.items():
+        try:
+            schema = torch_schema(target, mapping.signature)
+            yield from unaccounted(compile_mapping(compiled, target, mapping, schema), schema)
+        except CompileError as error:
+            yield from error.faults
+        except OpdbError as error:
+            yield Fault(("torch", target), str(error))
 
 
 def _decomposition_faults(catalog: Catalog, name: str) -> Iterator[Fault]:

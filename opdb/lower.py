@@ -9,11 +9,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache, lru_cache
 
 from opdb import validate
 from opdb.generated.builders import TARGETS
 from opdb.nearest import Variant, nearest
-from opdb.runtime.checks import Undecidable
+from opdb.op_config import OpConfig
+from opdb.runtime.checks import Undecidable, Violation
 from opdb.runtime.lowering import (
     Form,
     Lowered,
@@ -26,12 +28,15 @@ from opdb.runtime.lowering import (
     layout_ops,
 )
 
+REMEMBERED = 1 << 14  # verdicts of op configs
+
 
 def mapped(torch_target: str) -> bool:
     """Whether some spec maps this ATen target; ex) aten.relu.default."""
     return torch_target in TARGETS
 
 
+@cache
 def unmapped_reason(torch_target: str) -> Reason:
     """Why there is no form, with the nearest target that has one: another overload, or nearly the name."""
     packets = {t.rpartition(".")[0]: t for t in reversed(TARGETS)}
@@ -77,8 +82,8 @@ def nearest_forms(view: NodeView, target: validate.Target) -> Iterator[tuple[str
             ops = form.build(view).ops
         except (Rejection, Undecidable):
             continue
-        refused = [op for op in ops if validate.check(op.config(), target).verdict != "accept"]
-        found = [(form.name, op.op, nearest(op.config(), target)) for op in refused]
+        refused = [op for op in ops if any(not v.expected for v in violations(op.config(), target))]
+        found = [(form.name, op.op, _nearest(op.config(), target)) for op in refused]
         if all(v is not None for _, _, v in found):
             yield from ((form_name, op, v) for form_name, op, v in found if v is not None)
 
@@ -106,5 +111,16 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
 
 
 def _broken(form: str, op: LoweredOp, target: validate.Target, prefix: str) -> Iterator[Reason]:
-    for v in validate.check(op.config(), target).violations:
+    for v in violations(op.config(), target):
         yield Reason(form, v.rule, prefix + v.message, v.expected)
+
+
+@lru_cache(REMEMBERED)
+def _nearest(config: OpConfig, target: validate.Target) -> Variant | None:
+    return nearest(config, target)
+
+
+@lru_cache(REMEMBERED)
+def violations(config: OpConfig, target: validate.Target) -> tuple[Violation, ...]:
+    """What ``target`` holds against an op config without data; models repeat theirs."""
+    return validate.check(config, target).violations

@@ -20,6 +20,7 @@ from opdb.lang.nodes import (
     BOOL,
     DTYPE,
     FLOAT,
+    FLOATS,
     INT,
     INT64,
     INTS,
@@ -41,7 +42,7 @@ LET = (INT, INTS, FLOAT, BOOL)
 TYPES: Mapping[str, Name] = {
     "Tensor": Name(TENSOR), "Tensor[]": Name(TENSORS), "Tensor?[]": Name(TENSORS),
     "int": Name(INT, INT64), "SymInt": Name(INT, INT64), "int[]": Name(INTS, INT64),
-    "SymInt[]": Name(INTS, INT64), "float": Name(FLOAT), "Scalar": Name(FLOAT), "bool": Name(BOOL),
+    "SymInt[]": Name(INTS, INT64), "float": Name(FLOAT), "float[]": Name(FLOATS), "Scalar": Name(FLOAT), "bool": Name(BOOL),
     "str": Name(STR), "ScalarType": Name(DTYPE),
     "Device": Name(STR), "Layout": Name(STR), "MemoryFormat": Name(STR),
 }  # fmt: skip
@@ -198,7 +199,7 @@ def compile_decomposition(
     for name, t in definition.tensors.items():
         text = t.shape if isinstance(t.shape, str) else f"[{', '.join(t.shape)}]"
         shape = reader.parse(text, ("tensors", name, "shape"), INTS)
-        like = reader.parse(t.like, ("tensors", name, "like"), TENSOR)
+        like = reader.parse(t.like, ("tensors", name, "like"), (TENSOR, DTYPE))
         reader.add(name, Name(TENSOR), ("tensors", name))
         if shape is not None and like is not None:
             tensors.append(CompiledIntermediate(name, shape, like))

@@ -354,8 +354,9 @@ class BackendDef(Model):
 
 
 class TorchMapping(Model):
-    """One ATen target -> this op.  Right-hand sides are expressions over the ATen schema's argument names."""
+    """One torch target -> this op.  Right-hand sides are expressions over the schema's argument names."""
 
+    signature: str | None = None  # the schema of a target that is not ATen's; ex) my_relu(Tensor x) -> Tensor
     when: Expression | None = None
     why: str | None = None  # what the guard means, in words
     inputs: dict[Identifier, Expression] = {}
@@ -439,10 +440,10 @@ def resolve(own: OpDef, bases: Mapping[str, BaseDef]) -> OpDef:
 
 
 class Intermediate(Model):
-    """A tensor between two ops of a decomposition, with the dtype and encoding of ``like``."""
+    """A tensor between two ops of a decomposition, with the dtype and encoding of ``like`` (an expression), or a dtype."""
 
     shape: list[Expression] | str
-    like: Identifier
+    like: Expression
 
 
 class Step(Model):

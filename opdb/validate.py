@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from opdb.errors import OpdbError
@@ -36,6 +37,9 @@ class Target:
 
     def context(self) -> Context:
         """The values that rules read.  Raises OpdbError for an unknown backend, SoC or SDK."""
+        return _context(self)
+
+    def _read(self) -> Context:
         backend = None if self.backend is None else backend_name(self.backend)
         arch = soc_model = 0
         if self.soc is not None:
@@ -56,6 +60,11 @@ class Target:
         return " ".join(
             p for p in (self.backend or "any backend", self.soc, self.sdk and f"SDK {self.sdk}") if p
         )
+
+
+@lru_cache(256)
+def _context(target: Target) -> Context:
+    return target._read()
 
 
 def backend_name(name: str) -> str:
@@ -128,7 +137,7 @@ def validator(op: str) -> Any:
 
 def check(config: OpConfig, target: Target | None = None) -> Verdict:
     """Judges one op config.  Raises OpdbError for an unknown op, backend, SoC or SDK."""
-    return judge(validator(config.op), config, (target or Target()).spelled())
+    return judge(validator(config.op), config, _spelled(target or Target()))
 
 
 def judge(validator: Any, config: OpConfig, target: Target) -> Verdict:
@@ -140,6 +149,11 @@ def judge(validator: Any, config: OpConfig, target: Target) -> Verdict:
     broken = [v for v in violations if not v.expected]
     verdict = "accept" if not broken else "unknown" if all(v.undecidable for v in broken) else "reject"
     return Verdict(config, target, verdict, violations)
+
+
+@lru_cache(256)
+def _spelled(target: Target) -> Target:
+    return target.spelled()
 
 
 def infer(config: OpConfig) -> dict[str, list[int] | list[list[int]]]:

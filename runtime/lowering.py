@@ -6,6 +6,7 @@ A *sink* turns a ``Lowered`` into something that runs: ``opdb.coverage`` makes a
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,10 +24,24 @@ class Transform:
     """A change of a tensor before it reaches the op.
 
     ``permute``: ``values`` is the permutation.  ``reshape``: ``values`` is the new shape (same size).
+    On the way into an op only: ``tile`` repeats each dimension ``values[i]`` times, ``mod`` takes the elements
+    modulo ``values[0]`` (never negative), ``scale`` multiplies them by it.  Of a static tensor only: ``inverse_root``
+    is 1 / sqrt(element + ``values[0]``).
     """
 
     kind: str
-    values: tuple[int, ...]
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """Values that depend on the place alone: ``start`` + the sum of ``steps[i]`` * the place along dimension i.
+
+    In a tensor of bool8 an element is true where that is not negative.
+    """
+
+    steps: tuple[int, ...]
+    start: int
 
 
 @dataclass(frozen=True)
@@ -34,7 +49,8 @@ class TensorRef:
     """A tensor as a builder sees it: after its transforms.
 
     ``key`` identifies the origin for the sink (a torch node and result index); None for a tensor that
-    the builder makes (``fill`` is then the value of every element) or for an intermediate (``local``).
+    the builder makes (``fill`` is then the value of every element, ``ramp`` says what they are, or ``data``
+    holds the values, row-major) or for an intermediate (``local``).
     ``base_shape`` is the shape at the origin, before transforms.
     """
 
@@ -43,14 +59,21 @@ class TensorRef:
     static: bool = False
     key: Hashable = None
     fill: float | None = None
+    data: tuple[float, ...] | None = field(default=None, repr=False)
     local: str | None = None
     quant: Quant | None = None
     base_shape: tuple[int, ...] = ()
     transforms: tuple[Transform, ...] = ()
+    ramp: Ramp | None = None
 
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+    @property
+    def made(self) -> bool:
+        """Whether a builder says the values."""
+        return self.fill is not None or self.ramp is not None or self.data is not None
 
     @property
     def sparse(self) -> bool:
@@ -96,17 +119,102 @@ def reshape(t: TensorRef, shape: Sequence[int]) -> TensorRef:
     return replace(t, shape=tuple(shape), transforms=(*t.transforms, Transform("reshape", tuple(shape))))
 
 
-def full(shape: Sequence[int], value: float, like: TensorRef) -> TensorRef:
+def dtype_of(like: TensorRef | str) -> str:
+    """The short name of a dtype that is given by a tensor or by itself."""
+    return like if isinstance(like, str) else like.dtype
+
+
+def full(shape: Sequence[int], value: float, like: TensorRef | str) -> TensorRef:
     """A static tensor of the dtype of ``like``, every element ``value``."""
-    return TensorRef(tuple(shape), like.dtype, static=True, fill=value, base_shape=tuple(shape))
+    return TensorRef(tuple(shape), dtype_of(like), static=True, fill=value, base_shape=tuple(shape))
 
 
-def ones(shape: Sequence[int], like: TensorRef) -> TensorRef:
+def ones(shape: Sequence[int], like: TensorRef | str) -> TensorRef:
     return full(shape, 1.0, like)
 
 
-def zeros(shape: Sequence[int], like: TensorRef) -> TensorRef:
+def zeros(shape: Sequence[int], like: TensorRef | str) -> TensorRef:
     return full(shape, 0.0, like)
+
+
+def ramp(shape: Sequence[int], steps: Sequence[int], start: int) -> TensorRef:
+    """A static tensor of i32; see Ramp."""
+    return _ramp("i32", shape, steps, start)
+
+
+def ramp_mask(shape: Sequence[int], steps: Sequence[int], start: int) -> TensorRef:
+    """A static tensor of bool8, true where ``ramp`` is not negative."""
+    return _ramp("bool8", shape, steps, start)
+
+
+def _ramp(dtype: str, shape: Sequence[int], steps: Sequence[int], start: int) -> TensorRef:
+    if len(steps) != len(shape):
+        raise Rejection(f"{len(steps)} steps along the dimensions of {list(shape)}")
+    if abs(start) + sum(abs(s) * d for s, d in zip(steps, shape, strict=True)) >= 2**31:
+        raise Rejection(f"the places in a tensor of the shape {list(shape)} do not fit INT_32")
+    made = Ramp(tuple(steps), start)
+    return TensorRef(tuple(shape), dtype, static=True, base_shape=tuple(shape), ramp=made)
+
+
+def tiled(t: TensorRef, shape: Sequence[int]) -> TensorRef:
+    """``t`` repeated to ``shape``, as PyTorch broadcasts it."""
+    if t.fill is not None:
+        return full(shape, t.fill, t)
+    lifted = (*(1,) * (len(shape) - t.rank), *t.shape)
+    if len(lifted) != len(shape) or any(a not in (1, b) for a, b in zip(lifted, shape, strict=True)):
+        raise Rejection(f"a tensor of the shape {list(t.shape)} cannot be repeated to {list(shape)}")
+    multiples = tuple(1 if a == b else b for a, b in zip(lifted, shape, strict=True))
+    t = reshape(t, lifted)
+    if all(m == 1 for m in multiples):
+        return t
+    return replace(t, shape=tuple(shape), transforms=(*t.transforms, Transform("tile", multiples)))
+
+
+def wrapped(t: TensorRef, size: int) -> TensorRef:
+    """The indices ``t`` of a dimension of ``size``, negative ones counted from its end."""
+    if size < 1:
+        raise Rejection("a dimension of size 0 has no element to choose")
+    if t.fill is not None:
+        return replace(t, fill=t.fill % size)
+    return replace(t, transforms=(*t.transforms, Transform("mod", (size,))))
+
+
+def scaled(t: TensorRef, factor: int) -> TensorRef:
+    """The integers ``t`` times ``factor``."""
+    if t.fill is not None:
+        return replace(t, fill=t.fill * factor)
+    if factor == 1:
+        return t
+    return replace(t, transforms=(*t.transforms, Transform("scale", (factor,))))
+
+
+def inverse_root(t: TensorRef, more: float) -> TensorRef:
+    """1 / sqrt(t + more) of each element of a static tensor.
+
+    Worked out before the program runs: HTP 2.47 computes chains of static tensors of rank 5 wrongly.
+    """
+    if t.quant is not None or not is_float(t):
+        raise Rejection(f"the root of a tensor of the type {t.dtype} with an encoding")
+    if t.fill is not None:
+        return replace(t, fill=1.0 / math.sqrt(t.fill + more))
+    if not t.static:
+        raise Rejection("a variance that is only known when the program runs")
+    return replace(t, transforms=(*t.transforms, Transform("inverse_root", (more,))))
+
+
+def given_at(tensors: Sequence[TensorRef | None]) -> list[int]:
+    """The positions of a list with gaps at which there is a tensor."""
+    return [i for i, t in enumerate(tensors) if t is not None]
+
+
+def chosen(tensors: Sequence[TensorRef | None]) -> list[TensorRef]:
+    """A list with gaps without them."""
+    return [t for t in tensors if t is not None]
+
+
+def lifted(tensors: Sequence[TensorRef], axis: int) -> list[TensorRef]:
+    """Each of ``tensors`` with a dimension of size 1 at place ``axis``."""
+    return [reshape(t, (*t.shape[:axis], 1, *t.shape[axis:])) for t in tensors]
 
 
 def columns(*lists: Sequence[int]) -> list[list[int]]:
@@ -132,9 +240,10 @@ def _size(shape: Sequence[int]) -> int:
     return size
 
 
-def intermediate(name: str, shape: Sequence[int], like: TensorRef) -> TensorRef:
-    """A tensor between two ops of one lowering, with the dtype and encoding of ``like``."""
-    return TensorRef(tuple(shape), like.dtype, local=name, quant=like.quant, base_shape=tuple(shape))
+def intermediate(name: str, shape: Sequence[int], like: TensorRef | str) -> TensorRef:
+    """A tensor between two ops of one lowering, with the dtype and encoding of ``like``, or of this dtype."""
+    quant = None if isinstance(like, str) else like.quant
+    return TensorRef(tuple(shape), dtype_of(like), local=name, quant=quant, base_shape=tuple(shape))
 
 
 class Rejection(Exception):
@@ -148,6 +257,7 @@ class LoweredOp:
     params: tuple[ParamConfig, ...]
     outputs: tuple[TensorRef, ...]
     slots: tuple[str, ...] = ()  # slot names of inputs then outputs
+    package: str = "qti.aisw"
 
     def config(self, ident: str | None = None) -> OpConfig:
         absent = TensorConfig("", "f32", (), "NULL")
@@ -158,6 +268,7 @@ class LoweredOp:
             tuple(absent if t is None else t.config(s) for t, s in zip(self.inputs, names, strict=False)),
             self.params,
             tuple(t.config(s) for t, s in zip(self.outputs, names[n:], strict=False)),
+            package=self.package,
             id=ident,
         )
 
@@ -213,10 +324,19 @@ Inputs = Mapping[str, TensorRef | Sequence[TensorRef | None] | None]
 
 
 def lowered_op(
-    op: str, *, inputs: Inputs, outputs: Inputs, params: Sequence[ParamConfig | None] = ()
+    op: str,
+    *,
+    inputs: Inputs,
+    outputs: Inputs,
+    params: Sequence[ParamConfig | None] = (),
+    package: str = "qti.aisw",
 ) -> LoweredOp:
     """One QNN op: tensors by slot in QNN's order, a list for a variadic slot, None for what is left out."""
     ins, outs = _flat(inputs), _flat(outputs)
+    if any(
+        step.kind not in ("permute", "reshape") for _, t in outs if t is not None for step in t.transforms
+    ):
+        raise Rejection(f"an output of {op} can be permuted and reshaped only")
     while ins and ins[-1][1] is None:
         ins.pop()
     return LoweredOp(
@@ -225,12 +345,20 @@ def lowered_op(
         params=tuple(p for p in params if p is not None),
         outputs=tuple(t for _, t in outs if t is not None),
         slots=tuple(s for s, _ in (*ins, *outs)),
+        package=package,
     )
 
 
-def one_op(op: str, *, inputs: Inputs, outputs: Inputs, params: Sequence[ParamConfig | None] = ()) -> Lowered:
-    """The lowering of a node that is one QNN op; the form has the op's name."""
-    return Lowered(op, (lowered_op(op, inputs=inputs, outputs=outputs, params=params),))
+def one_op(
+    op: str,
+    *,
+    inputs: Inputs,
+    outputs: Inputs,
+    params: Sequence[ParamConfig | None] = (),
+    package: str = "qti.aisw",
+) -> Lowered:
+    """The lowering of a node that is one op; the form has the op's name."""
+    return Lowered(op, (lowered_op(op, inputs=inputs, outputs=outputs, params=params, package=package),))
 
 
 def _flat(slots: Inputs) -> list[tuple[str, TensorRef | None]]:
@@ -239,26 +367,45 @@ def _flat(slots: Inputs) -> list[tuple[str, TensorRef | None]]:
 
 
 def layout_ops(t: TensorRef, inverse: bool = False) -> list[LoweredOp]:
-    """The Transpose and Reshape ops that carry out the transforms of ``t``; with ``inverse``, undo them.
+    """The ops that carry out the transforms of ``t``; with ``inverse``, undo them (Transposes and Reshapes).
 
     Each reads the output of the one before.  Their tensors have neither origin nor name: a sink gives them.
+    A second input is a static tensor of one value.
     """
-    shapes = [t.base_shape]
+    ops, before = [], t.base_shape
     for step in t.transforms:
-        before = shapes[-1]
-        shapes.append(tuple(before[p] for p in step.values) if step.kind == "permute" else step.values)
-    ops = []
-    for step, before, after in zip(t.transforms, shapes, shapes[1:], strict=False):
-        perm = step.values
-        if inverse:
-            before, after = after, before
-            perm = tuple(sorted(range(len(perm)), key=perm.__getitem__)) if step.kind == "permute" else perm
-        a, b = (TensorRef(s, t.dtype, quant=t.quant, base_shape=s) for s in (before, after))
-        if step.kind == "permute":
-            ops.append(LoweredOp("Transpose", (a,), (tensor_param("perm", "u32", perm),), (b,)))
-        else:
-            ops.append(LoweredOp("Reshape", (a,), (), (b,)))
+        after = _after(step, before)
+        ops.append(_undone(step, before, after, t) if inverse else _done(step, before, after, t))
+        before = after
     return ops[::-1] if inverse else ops
+
+
+def _after(step: Transform, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape after ``step``."""
+    if step.kind == "permute":
+        return tuple(shape[p] for p in step.values)
+    if step.kind == "tile":
+        return tuple(d * m for d, m in zip(shape, step.values, strict=True))
+    return step.values if step.kind == "reshape" else shape
+
+
+def _done(step: Transform, before: tuple[int, ...], after: tuple[int, ...], t: TensorRef) -> LoweredOp:
+    a, b = (TensorRef(s, t.dtype, quant=t.quant, base_shape=s) for s in (before, after))
+    if step.kind == "permute":
+        return LoweredOp("Transpose", (a,), (tensor_param("perm", "u32", step.values),), (b,))
+    if step.kind == "tile":
+        return LoweredOp("Tile", (a,), (tensor_param("multiples", "u32", step.values),), (b,))
+    if step.kind == "reshape":
+        return LoweredOp("Reshape", (a,), (), (b,))
+    op = {"mod": "ElementWiseMod", "scale": "ElementWiseMultiply"}[step.kind]
+    return LoweredOp(op, (a, full((1,), step.values[0], t)), (), (b,))
+
+
+def _undone(step: Transform, before: tuple[int, ...], after: tuple[int, ...], t: TensorRef) -> LoweredOp:
+    if step.kind == "permute":
+        back = tuple(sorted(range(len(after)), key=step.values.__getitem__))
+        return _done(Transform("permute", back), after, before, t)
+    return _done(Transform("reshape", before), after, before, t)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,21 @@ import typer
 
 from opdb.cli.options import Db, Specs, synced
 
+Torch = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--torch",
+        metavar="TARGET",
+        help="Torch operator, ex) aten.relu.default, mylib.my_relu.default; may be repeated.",
+    ),
+]
+Library = Annotated[
+    str | None,
+    typer.Option(
+        "--torch-library", metavar="FILE.py|MODULE", help="What defines the operators that are not ATen's."
+    ),
+]
+
 
 def add_to(app: typer.Typer) -> None:
     app.command(name="add-op")(add_op)
@@ -16,47 +31,83 @@ def add_to(app: typer.Typer) -> None:
 
 def add_op(
     name: Annotated[str, typer.Argument(help="QNN's name of the op, ex) LayerNorm.")],
-    torch: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--torch", metavar="TARGET", help="ATen target, ex) aten.relu.default; may be repeated."
-        ),
-    ] = None,
+    torch: Torch = None,
     like: Annotated[
         str | None, typer.Option("--like", metavar="OP", help="Take what the facts do not say from this op.")
     ] = None,
+    xml: Annotated[
+        Path | None, typer.Option("--from-xml", metavar="FILE", help="An OpDef collection with the op.")
+    ] = None,
     package: Annotated[str | None, typer.Option("--package", help="Op package, if not qti.aisw.")] = None,
+    library: Library = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False,
     db: Db = None,
     specs: Specs = None,
 ) -> None:
-    """Write the spec of an op from the bundled facts, regenerate, compile, and prove it."""
+    """Write the spec of an op, or map further torch operators to it; regenerate, compile, and prove it."""
     from opdb import authoring
-    from opdb.cli.generation import recorder, repository
-    from opdb.codegen import writer
-    from opdb.codegen.targets import TARGETS
-    from opdb.lint import lint
+    from opdb.cli.generation import repository
     from opdb.settings import specs_folder
 
     root, folder = repository(), specs_folder(specs)
-    new = authoring.draft(name, folder, torch or (), like, package)
+    new = authoring.draft(name, folder, torch or (), like, package, xml=xml, library=library)
     shown = new.path.relative_to(root) if new.path.is_relative_to(root) else new.path
+    if new.path.exists() and new.kept is None and new.text == new.path.read_text(encoding="utf-8"):
+        print(f"{shown} maps {', '.join(torch or ())} already")
+    else:
+        _write(new, folder, shown, yes)
+    open_points = authoring.unmapped(name, folder)
+    if open_points:
+        _print_left(open_points)
+        print(f"say that in {shown}, then give the same command again")
+        raise typer.Exit(1)
+    if not _make_and_prove(name, folder, root, db, specs, library):
+        raise typer.Exit(1)
+
+
+def _write(new: object, folder: Path, shown: Path, yes: bool) -> None:
+    from opdb import authoring
+
+    assert isinstance(new, authoring.Draft)
     print(authoring.changes(new) or new.text, end="")
     if not yes and not typer.confirm(f"\nwrite {shown}?"):
         print("nothing written")
         raise typer.Exit(1)
     authoring.write(new, folder)
     print(f"\nwrote     {shown} ({len(new.text.splitlines())} lines)")
-    open_points = [line.removeprefix("# ") for line in new.text.splitlines() if line.startswith("# not ")]
-    open_points += [str(p) for p in lint(folder) if Path(p.path).stem == name]
+
+
+def _make_and_prove(
+    name: str, folder: Path, root: Path, db: str | None, specs: Path | None, library: str | None
+) -> bool:
+    """Whether all that was asked is as the spec and PyTorch say."""
+    from opdb import authoring
+    from opdb.cli.generation import recorder
+    from opdb.codegen import writer
+    from opdb.codegen.targets import TARGETS
+    from opdb.lint import lint
 
     opened, catalog = synced(db, specs)
     outcome = writer.generate(catalog, root, TARGETS, record=recorder(opened))
     print(f"generated {len(outcome.written)} files, {outcome.unchanged} unchanged")
+    for path in outcome.written:
+        print(f"  {path}")
     authoring.build(root)
     print("compiled  validators, shim and kernel", flush=True)
-    status = authoring.prove(name, root, ["--db", db] if db else [])
-    for point in open_points:
+    made = authoring.make_package(name, folder, root)
+    if made is not None:
+        print(f"package   {made.relative_to(root)}", flush=True)
+    where = [*(["--db", db] if db else []), *(["--specs", str(specs)] if specs else [])]
+    statuses = [authoring.prove(name, root, where)]
+    if catalog.ops[name].torch:
+        more = ["--torch-library", library] if library else []
+        statuses.append(authoring.prove_calls(name, root, [*where, *more]))
+    words = (folder / "ops" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    left = [line.removeprefix("# ") for line in words if line.startswith("# not ")]
+    _print_left(left + [str(p) for p in lint(folder) if Path(p.path).stem == name])
+    return not any(statuses)
+
+
+def _print_left(points: list[str]) -> None:
+    for point in points:
         print(f"left: {point}")
-    if status:
-        raise typer.Exit(1)

@@ -10,6 +10,7 @@ import typer
 
 from opdb.cli.options import Json, Sdk, Soc
 from opdb.cli.output import print_json
+from opdb.cli.pte import compile_to_pte, is_pte
 from opdb.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def compile_model(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The context file to write.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The context file, or the .pte, to write."),
     ] = None,
     backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="CPU or HTP.")] = "HTP",
     soc: Soc = None,
@@ -70,6 +72,12 @@ def compile_model(
             "--saver", metavar="DIR", help="Write the calls of this compilation as C into a folder."
         ),
     ] = None,
+    quantize: Annotated[
+        str | None,
+        typer.Option(
+            "--quantize", metavar="WORD", help="Of a .pte: 8a8w, 16a8w, 16a4w, 16a4w_block or 16a16w."
+        ),
+    ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
     ] = 600.0,
@@ -78,7 +86,8 @@ def compile_model(
     """Compile a model to a file that `opdb run` loads; exit 1 if the target or the library refuses it.
 
     The library works in a child process: if it crashes or hangs, that is the result.  Each op config becomes a
-    graph of its own, called by its id.
+    graph of its own, called by its id.  A .pte is made by ExecuTorch's own flow with opdb's builders, and holds what
+    QNN does not take as well; it is written, with exit 1, where nodes are left to the CPU.
     """
     from opdb.cli.progress import Stages
     from opdb.runtime.qnn.device import soc_model_of
@@ -97,6 +106,15 @@ def compile_model(
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
     if timeout <= 0:
         raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
+    if output is not None and is_pte(output):
+        if saver is not None or graph is not None or optimization is not None or dtype != "f32" or decompose:
+            raise OpdbError(
+                f"{output}: --saver, --graph, --optimization, --dtype and --decompose are not for a .pte"
+            )
+        compile_to_pte(model, output, target, quantize, timeout, json)
+        return
+    if quantize is not None:
+        raise OpdbError(f"--quantize {quantize}: for a .pte only; name the output FILE.pte")
     with Stages(quiet=json) as stages:
         if model == "-" or model.endswith((".json", ".jsonl")):
             graphs = _of_configs(model, target, graph, stages, json)

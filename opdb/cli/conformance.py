@@ -1,8 +1,9 @@
-"""conformance run, report."""
+"""conformance run, torch, report."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -136,6 +137,62 @@ def _print_summary(summary: RunSummary) -> None:
         print(f"  left     no case breaks {rule}")
     for reason in summary.missing:
         print(f"  missing  {reason}", file=sys.stderr)
+
+
+@conformance_app.command("torch")
+def torch_calls(
+    op: Annotated[str, typer.Argument(help="The op whose torch operators are called.")],
+    target: Annotated[
+        list[str] | None, typer.Option("--torch", metavar="TARGET", help="Only this one; may be repeated.")
+    ] = None,
+    library: Annotated[
+        str | None,
+        typer.Option(
+            "--torch-library", metavar="FILE.py|MODULE", help="What defines those that are not ATen's."
+        ),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every call.")] = False,
+    json: Json = False,
+    db: Db = None,
+    specs: Specs = None,
+) -> None:
+    """Call the torch operators that an op maps, lowered to QNN CPU, and compare the numbers with PyTorch's."""
+    from opdb.conformance.calls import Calls, load_library
+
+    _, catalog = synced(db, specs)
+    name = known_op(op, catalog.ops)
+    if library is not None:
+        load_library(library)
+    with Calls(catalog) as calls:
+        found = {t: list(calls.run(name, t)) for t in target or catalog.ops[name].torch}
+    wrong = False
+    for t, results in found.items():
+        counts = Counter(r.outcome for r in results)
+        wrong |= bool(counts["differs"] + counts["crashed"] + counts["hung"])
+        if json:
+            continue
+        parts = ", ".join(f"{counts[o]} {text}" for o, text in OUTCOMES.items() if counts[o])
+        print(f"  {t}: {len(results)} calls on qnn-cpu{': ' if parts else ''}{parts}")
+        for r in results:
+            if verbose or r.outcome in ("differs", "crashed", "hung"):
+                print(f"    {r.outcome:8} {r.arguments}{': ' * bool(r.text)}{r.text}")
+        if not counts["same"]:
+            why = next((r.text for r in results if r.text), "no sample's shapes suit the operator")
+            print(f"    not proven: {why}")
+    if json:
+        print_json([vars(r) for results in found.values() for r in results])
+    if wrong:
+        raise typer.Exit(1)
+
+
+#: What the outcomes of a call mean to a reader.
+OUTCOMES = {
+    "same": "as PyTorch",
+    "differs": "other than PyTorch",
+    "refused": "refused",
+    "crashed": "crashed",
+    "hung": "hung",
+}
 
 
 class ReportFormat(StrEnum):

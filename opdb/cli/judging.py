@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.options import Backend, Json, Sdk, Soc
-from opdb.cli.output import print_json, print_json_line
+from opdb.cli.output import print_json_line
 from opdb.errors import OpdbError
 
 if TYPE_CHECKING:
+    from opdb.coverage.check import Coverage
     from opdb.nearest import Variant
     from opdb.op_config import OpConfig
     from opdb.validate import Verdict
@@ -138,7 +139,10 @@ def _print_verdict(place: str, verdict: Verdict, variant: Variant | None, answer
 
 def check(
     model: Annotated[
-        str, typer.Argument(help="A .pt2 file, or module:callable that returns (module, inputs).")
+        str,
+        typer.Argument(
+            help="A .pt2 or .onnx file, or module:callable (FILE.py:callable) that returns (module, inputs)."
+        ),
     ],
     backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="QNN backend.")] = "HTP",
     soc: Soc = None,
@@ -148,42 +152,119 @@ def check(
         bool,
         typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
     ] = False,
+    executorch: Annotated[
+        bool,
+        typer.Option("--executorch", help="Judge the graph that ExecuTorch's Qualcomm partitioner sees."),
+    ] = False,
+    format_: Annotated[str, typer.Option("--format", help="table, json, md or html.")] = "table",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead.")
+    ] = None,
+    save_node: Annotated[
+        str | None,
+        typer.Option(
+            "--save-node", metavar="NODE", help="Write a model of this node alone to -o FILE.py or FILE.pt2."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Say which nodes of a PyTorch model a target takes, and why not the others; exit 1 if some are left."""
+    from opdb.cli.progress import Stages
     from opdb.coverage.check import check_program
     from opdb.coverage.load import load_program
     from opdb.validate import Target
 
+    form = _format("json" if json else format_)
     if dtype not in ("f32", "f16"):
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
     target = Target(backend.upper(), soc.upper() if soc else None, sdk)
     target.context()  # an unknown backend or SoC is said before the model is loaded
     sys.path.insert(0, "")
-    coverage = check_program(load_program(model), target, float_dtype=dtype, decompose=decompose)
-    if json:
-        print_json(coverage.to_json())
-    else:
-        print_coverage(coverage)
+    with Stages(quiet=True) as stages:
+        if executorch:
+            _no_other(dtype=dtype != "f32", decompose=decompose, save_node=save_node is not None)
+            from opdb.executorch.check import check_model
+
+            stages("ExecuTorch's export and edge passes, check")
+            coverage = check_model(model, target)
+        else:
+            stages("export")
+            program = load_program(model)
+            if save_node is not None:
+                _save_node(program, save_node, output, decompose)
+                return
+            stages("check")
+            coverage = check_program(
+                program, target, float_dtype=dtype, decompose=decompose, progress=stages.count
+            )
+    if model.endswith(".onnx"):
+        from opdb.coverage.onnx import with_names
+
+        coverage = with_names(coverage, model)
+    _report(coverage, form, model, output)
     if not coverage.complete:
         raise typer.Exit(1)
 
 
-def print_coverage(coverage: Any) -> None:
+def _no_other(**given: bool) -> None:
+    """Refuses options that say nothing about ExecuTorch's graph."""
+    for name, is_given in given.items():
+        if is_given:
+            option = name.replace("_", "-")
+            raise OpdbError(
+                f"--{option} is about the exported program, and ExecuTorch makes another of it; leave out one of "
+                f"--{option}, --executorch"
+            )
+
+
+def _save_node(program: Any, node: str, output: Path | None, decompose: bool) -> None:
+    """A file that ``opdb check`` takes."""
+    from opdb.coverage import reproduce
+    from opdb.coverage.check import read_program
+    from opdb.coverage.load import export
+    from opdb.files import write_atomically, written_atomically
+
+    if output is None or output.suffix not in (".py", ".pt2"):
+        raise OpdbError("--save-node writes a model; name the file with -o FILE.py or -o FILE.pt2")
+    read = read_program(program, decompose=decompose)
+    if output.suffix == ".py":
+        write_atomically(output, reproduce.source(read, node))
+        print(f"{output}:make")
+        return
+    import torch
+
+    made = export(*reproduce.module_and_inputs(read, node), name=node)
+    with written_atomically(output) as name, open(name, "wb") as file:
+        torch.export.save(made, file)
+    print(output)
+
+
+def _format(name: str) -> str:
+    from opdb.coverage.report import FORMATS
+
+    if name not in FORMATS:
+        raise OpdbError(f"--format {name}: one of {', '.join(FORMATS)}")
+    return name
+
+
+def _report(coverage: Coverage, format_: str, title: str, output: Path | None) -> None:
+    """To standard output, or to a file as a whole; then the summary goes to standard error."""
+    from opdb.coverage.report import lines
+    from opdb.coverage.report.plain import summary
+    from opdb.files import write_atomically
+
+    text = "".join(f"{line}\n" for line in lines(coverage, format_, title))
+    if output is None:
+        print(text, end="")
+        return
+    write_atomically(output, text)
+    for line in (*summary(coverage), f"written to {output}"):
+        print(line, file=sys.stderr)
+
+
+def print_coverage(coverage: Coverage) -> None:
     """One line for each node, and below a rejected one its reasons."""
-    width = max((len(r.node) for r in coverage.rows), default=4)
-    for r in coverage.rows:
-        taken = f"{r.form}: {' -> '.join(r.ops)}" if len(r.ops) > 1 else ", ".join(r.ops)
-        print(f"{r.verdict:10} {r.node:{width}}  {r.target}{'  ' + taken if taken else ''}")
-        if r.verdict != "supported":
-            for reason in r.reasons:
-                print(f"{'':10}   {reason['rule']}: {reason['message']}")
-            for near in r.nearest:
-                print(f"{'':10}   nearest accepted {near['op']}: {near['text']}")
-            if r.module or r.line:
-                print(f"{'':10}   at {' '.join(p for p in (r.module, r.line) if p)}")
-    counts = ", ".join(f"{coverage.count(v)} {v}" for v in ("supported", "rejected", "host"))
-    graphs = f"{coverage.partitions} graph{'s' * (coverage.partitions != 1)}"
-    print(
-        f"{len(coverage.rows)} nodes: {counts}; {graphs} on {coverage.backend} {coverage.soc or ''}".rstrip()
-    )
+    from opdb.coverage.report import table
+
+    for line in table(coverage):
+        print(line)

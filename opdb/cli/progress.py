@@ -53,6 +53,16 @@ class Stages:
             self._mention *= 2
             self._say(f"{_label(stage, graph)}: {so_far:.0f} s so far")
 
+    def count(self, done: int, total: int) -> None:
+        """Of the stage that goes on, so many of ``total`` parts are done."""
+        if self._place is None:
+            return
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[-1], description=f"{_label(*self._place)} {done} of {total}")
+        elif (so_far := time.perf_counter() - self._begun) >= self._mention:
+            self._mention *= 2
+            self._say(f"{_label(*self._place)}: {done} of {total}, {so_far:.0f} s so far")
+
     def _leave(self, *, done: bool) -> None:
         if self._place is None:
             return

@@ -15,6 +15,7 @@ import typer
 
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
+from opdb.cli.pte import is_pte, run_pte
 from opdb.errors import OpdbError
 from opdb.files import write_atomically
 
@@ -71,7 +72,8 @@ def run_file(
 ) -> None:
     """Run a compiled graph on the library that it was compiled for; exit 1 if the library fails.
 
-    The library works in a child process: if it crashes or hangs, that is the result.
+    The library works in a child process: if it crashes or hangs, that is the result.  A .pte runs on the emulation by
+    ExecuTorch's runtime; its inputs are input0, input1, ...
     """
     from opdb.cli.compile import print_failure
     from opdb.compile.feed import feed
@@ -86,6 +88,13 @@ def run_file(
         raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
     if outputs is not None and (outputs.is_file() if outputs.suffix != ".npz" else outputs.is_dir()):
         raise OpdbError(f"--outputs {outputs}: give a file that ends in .npz, or a folder")
+    if is_pte(file):
+        if graph is not None or real or profile != "off" or trace is not None:
+            raise OpdbError(
+                f"{file}: --graph, --real, --profile and --trace are for context files, not for .pte"
+            )
+        run_pte(file, inputs or [], outputs, repeat, timeout, json)
+        return
     header = context_file.read(file).header
     check_level(profile, header.backend)
     if trace is not None and profile == "off":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from opdb.coverage.partition import groups
@@ -14,16 +15,28 @@ from opdb.validate import Target
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
+    from torch.fx import Node
 
-    from opdb.coverage.nodes import Program, TorchNode
+    from opdb.coverage.nodes import Program
+    from opdb.runtime.lowering import NodeView
 
+#: Told how many nodes are done, and of how many; after so many nodes each.
+Progress = Callable[[int, int], None]
+STEP = 50
+#: Parts of the paths of files that are nobody's model.
+LIBRARIES = ("/torch/", "/executorch/exir/", "/executorch/backends/", "/torchao/", "/onnx2torch/")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s*([^\n]+)')
 #: supported: a form is accepted; rejected: all forms are refused; host: no spec maps the ATen target.
 VERDICTS = ("supported", "rejected", "host")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One node.  ``bytes``: what it reads and writes, as PyTorch holds it; None where a shape is symbolic."""
+    """One node.
+
+    ``bytes``: what it reads and writes, as PyTorch holds it.  ``flops``: see opdb.coverage.cost.  Both are None where a
+    shape is symbolic.
+    """
 
     node: str
     target: str
@@ -38,7 +51,9 @@ class Row:
     nearest: tuple[Mapping[str, Any], ...] = ()
     module: str = ""  # ex) encoder.layers.0.norm
     line: str = ""  # of the model's source; ex) model.py:12: return self.norm(x)
+    file: str = ""  # the path of that source
     bytes: int | None = None
+    flops: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,16 @@ class Coverage:
     def count(self, verdict: str) -> int:
         return sum(r.verdict == verdict for r in self.rows)
 
+    def cost(self, *verdicts: str) -> dict[str, int]:
+        """FLOPs and bytes of the nodes with these verdicts, of all without any; ``unknown``: nodes with symbolic shapes."""
+        rows = [r for r in self.rows if not verdicts or r.verdict in verdicts]
+        return {
+            "nodes": len(rows),
+            "flops": sum(r.flops or 0 for r in rows),
+            "bytes": sum(r.bytes or 0 for r in rows),
+            "unknown": sum(r.bytes is None or r.flops is None for r in rows),
+        }
+
     def to_json(self) -> dict[str, Any]:
         return {
             "backend": self.backend,
@@ -66,19 +91,27 @@ class Coverage:
             "nodes": len(self.rows),
             **{v: self.count(v) for v in VERDICTS},
             "partitions": self.partitions,
+            "cost": self.cost(),
+            "cpu": self.cost("rejected", "host"),
             "rows": [asdict(r) for r in self.rows],
         }
 
 
 def check_program(
-    exported: ExportedProgram, target: Target, *, float_dtype: str = "f32", decompose: bool = False
+    exported: ExportedProgram,
+    target: Target,
+    *,
+    float_dtype: str = "f32",
+    decompose: bool = False,
+    progress: Progress | None = None,
 ) -> Coverage:
     """The verdict of ``target`` on every node of ``exported``.
 
     ``float_dtype``: what float32 tensors become ("f32" or "f16").  ``decompose``: if a node has no form, the
-    whole program is broken down to core ATen and that is judged instead.
+    whole program is broken down to core ATen and that is judged instead.  ``progress`` is called with the nodes that
+    are done and all.
     """
-    return check_nodes(read_program(exported, float_dtype, decompose), target)
+    return check_nodes(read_program(exported, float_dtype, decompose), target, progress)
 
 
 def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose: bool = False) -> Program:
@@ -91,53 +124,79 @@ def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose:
     return program
 
 
-def check_nodes(program: Program, target: Target) -> Coverage:
+def check_nodes(program: Program, target: Target, progress: Progress | None = None) -> Coverage:
     """As ``check_program``, for a program that is read already; build_graph takes its ``lowered``."""
-    lowered = {node.name: lower(node, target) for node in program.nodes}
-    rows = tuple(_row(node, lowered[node.name], target) for node in program.nodes)
-    return Coverage(target.backend, target.soc, target.sdk, rows, partitions(program, lowered), lowered)
+    lowered, rows = {}, []
+    for done, node in enumerate(program.nodes, 1):
+        outcome = lowered[node.name] = lower(node, target)
+        near = nearest_of(node, target) if isinstance(outcome, Rejected) else ()
+        rows.append(row_of(node.node, node.target, outcome, near))
+        if progress is not None and (done % STEP == 0 or done == len(program.nodes)):
+            progress(done, len(program.nodes))
+    return Coverage(
+        target.backend, target.soc, target.sdk, tuple(rows), partitions(program, lowered), lowered
+    )
 
 
-def _row(node: TorchNode, outcome: Lowered | Rejected, target: Target) -> Row:
+def row_of(
+    node: Node,
+    target: str,
+    outcome: Lowered | Rejected,
+    near: Sequence[Mapping[str, Any]] = (),
+    ops: Sequence[str] = (),
+) -> Row:
+    """The row of a node whose ATen target is ``target``.
+
+    ``near``: see ``nearest_of``.  ``ops``: default those of ``outcome``.
+    """
+    from opdb.coverage.cost import node_cost
+
+    flops, moved = node_cost(node)
     reasons = outcome.notes if isinstance(outcome, Lowered) else outcome.reasons
     told = [{"form": r.form, "rule": r.rule, "message": r.message} for r in reasons if not r.warning]
     warned = [{"form": r.form, "rule": r.rule, "message": r.message} for r in reasons if r.warning]
-    reads, makes = node.tensors()
-    sizes = [t.nbytes if all(isinstance(d, int) for d in t.shape) else None for t in (*reads, *makes)]
     supported = isinstance(outcome, Lowered)
-    near = () if supported else nearest_forms(node, target)
     return Row(
         node.name,
-        node.target,
-        "supported" if supported else "rejected" if mapped(node.target) else "host",
+        target,
+        "supported" if supported else "rejected" if mapped(target) else "host",
         outcome.form if isinstance(outcome, Lowered) else "",
-        tuple(op.op for op in outcome.ops) if isinstance(outcome, Lowered) else (),
+        tuple(ops) or (tuple(op.op for op in outcome.ops) if isinstance(outcome, Lowered) else ()),
         tuple(told),
         tuple(warned),
-        tuple({"form": form, "op": op, "text": v.text, **v.json()} for form, op, v in near),
+        tuple(near),
         module_of(node),
-        line_of(node),
-        None if None in sizes else sum(s for s in sizes if s is not None),
+        *line_of(node),
+        moved,
+        flops,
     )
 
 
-def module_of(node: TorchNode) -> str:
+def nearest_of(view: NodeView, target: Target) -> tuple[dict[str, Any], ...]:
+    """What would make ``target`` accept a rejected node, as rows hold it."""
+    found = nearest_forms(view, target)
+    return tuple({"form": form, "op": op, "text": v.text, **v.json()} for form, op, v in found)
+
+
+def module_of(node: Node) -> str:
     """The path of the module that the node comes from; ex) encoder.layers.0.norm, "" for the model itself."""
-    stack = node.node.meta.get("nn_module_stack") or {}
+    stack = node.meta.get("nn_module_stack") or {}
     path = next((str(entry[0]) for entry in reversed(stack.values())), "")
-    return re.sub(r"^L\['self'\]\.?", "", path)
+    return path.removeprefix("L['self']").removeprefix(".")
 
 
-def line_of(node: TorchNode) -> str:
-    """The last line of the model's own source above the node: PyTorch's files are skipped."""
-    found = re.findall(
-        r'File "([^"]+)", line (\d+), in [^\n]+\n\s*([^\n]+)', node.node.meta.get("stack_trace") or ""
-    )
-    own = [f for f in found if "/torch/" not in f[0].replace("\\", "/")]
+def line_of(node: Node) -> tuple[str, str]:
+    """The last line of the model's own source above the node, and its file: the files of libraries are skipped."""
+    return _last_line(node.meta.get("stack_trace") or "")
+
+
+@lru_cache(4096)
+def _last_line(trace: str) -> tuple[str, str]:
+    own = [f for f in _FRAME.findall(trace) if not any(part in f[0].replace("\\", "/") for part in LIBRARIES)]
     if not own:
-        return ""
+        return "", ""
     path, line, text = own[-1]
-    return f"{path.rsplit('/', 1)[-1]}:{line}: {text.strip()}"
+    return f"{path.rsplit('/', 1)[-1]}:{line}: {text.strip()}", path
 
 
 def partitions(program: Program, lowered: Mapping[str, Lowered | Rejected]) -> int:

@@ -11,18 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.runtime.lowering import Lowered, LoweredOp, Rejected, TensorRef, Transform, layout_ops
+from opdb.runtime.static import made_values, transformed
 
 if TYPE_CHECKING:
     from opdb.coverage.nodes import Key, Program, TorchNode
 
 Layout = tuple[Transform, ...]
-BF16 = "bf16"
+CPU_RESHAPES = ("f32", "u32", "i32", "bool8", "u8")
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class _Sink:
         self, op: LoweredOp, inputs: tuple[str | None, ...], outputs: tuple[str, ...], origin: str
     ) -> None:
         self.graph.ops.append(
-            GraphOp(f"{origin}_{len(self.graph.ops)}", op.op, inputs, op.params, outputs, origin=origin)
+            GraphOp(f"{origin}_{len(self.graph.ops)}", op.op, inputs, op.params, outputs, op.package, origin)
         )
 
     def output(self, t: TensorRef, origin: str) -> str:
@@ -122,13 +120,13 @@ class _Sink:
 
     def read(self, t: TensorRef, origin: str) -> str:
         """The name of the tensor that holds ``t``, made if there is none yet."""
-        if t.fill is not None:
+        if t.made:
             return self._made(t, origin)
         source = self.source(t, origin)
         if (source, t.transforms) in self.held:
             return self.held[source, t.transforms]
         if t.static:
-            array = _transformed(self.program.array(source), t.transforms)
+            array = transformed(self.program.array(source), t.transforms)
             tensor = GraphTensor(_spelled(source), t.dtype, t.shape, "STATIC", array, t.quant)
             return self.add(tensor, (source, t.transforms))
         last = self._origin_layout(source)
@@ -155,26 +153,19 @@ class _Sink:
     ) -> str:
         made = op.outputs[0]
         out = self.add(GraphTensor(name, made.dtype, made.shape, "NATIVE", quant=made.quant), place)
-        self.op(op, (read,), (out,), origin)
-        self.layout_ops.append(self.graph.ops[-1].name)
+        more = tuple(self._made(x, origin) for x in op.inputs[1:] if x is not None)
+        self.op(op, (read, *more), (out,), origin)
+        if op.op in ("Transpose", "Reshape"):
+            self.layout_ops.append(self.graph.ops[-1].name)
         return out
 
     def _made(self, t: TensorRef, origin: str) -> str:
-        """A static tensor of one value; one for all readers that want the same."""
-        place = (("fill", t.dtype, t.base_shape, t.fill), t.transforms)
+        """A static tensor that a builder made; one for all readers that want the same."""
+        place = (("made", t.dtype, t.base_shape, t.fill, t.ramp, t.data), t.transforms)
         if place not in self.held:
-            dtype = BY_SHORT[t.dtype]
-            value = np.asarray(t.fill, np.float32)
-            if dtype.short == BF16:
-                array = np.full(t.base_shape, value.view(np.uint32) >> 16, np.uint16)
-            else:
-                array = np.full(t.base_shape, t.fill, np.dtype(str(dtype.numpy)))
-            self.add(
-                GraphTensor(
-                    f"{origin}_fill", t.dtype, t.shape, "STATIC", _transformed(array, t.transforms), t.quant
-                ),
-                place,
-            )
+            values = transformed(made_values(t), t.transforms)
+            name = f"{origin}_{'fill' if t.data is None else 'data'}"
+            self.add(GraphTensor(name, t.dtype, t.shape, "STATIC", values, t.quant), place)
         return self.held[place]
 
     def finish(self, outputs: Sequence[Key]) -> dict[Any, str]:
@@ -191,16 +182,20 @@ class _Sink:
             tensor = graph.tensors.pop(name)
             graph.tensors[name] = replace(tensor, type="APP_READ")
             made[key] = name
+        self._read_all()
         return made
+
+    def _read_all(self) -> None:
+        """Lets a Reshape read what no op does: QNN CPU executes no graph with such an input (2.47, by execution)."""
+        read = {name for op in self.graph.ops for name in op.inputs}
+        for t in self.graph.inputs:
+            if t.name not in read and t.dtype in CPU_RESHAPES:
+                ref = TensorRef(t.shape, t.dtype, base_shape=t.shape)
+                op = LoweredOp("Reshape", (ref,), (), (ref,))
+                self._change(op, t.name, f"{t.name}_unread", t.name, None)
 
 
 def _spelled(source: Any) -> str:
     """ex) ("split", 1) -> split_1, ("relu", 0) -> relu, ("layer_norm", "flat") -> layer_norm_flat."""
     name, part = source
     return str(name) if part == 0 else f"{name}_{part}"
-
-
-def _transformed(array: np.ndarray[Any, Any], transforms: Layout) -> np.ndarray[Any, Any]:
-    for step in transforms:
-        array = array.transpose(step.values) if step.kind == "permute" else array.reshape(step.values)
-    return np.ascontiguousarray(array)

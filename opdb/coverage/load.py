@@ -1,8 +1,9 @@
-"""Models as the command line names them: a ``.pt2`` file, or ``module:callable``."""
+"""Models as the command line names them: a ``.pt2`` or ``.onnx`` file, or ``module:callable``."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -21,17 +22,24 @@ Inputs = tuple[Any, ...]
 def load_model(spec: str) -> tuple[Module, Inputs]:
     """The module and its example inputs.
 
-    ``spec`` is a file that torch.export.save wrote, or ``module:callable`` (found on sys.path and in the
-    current folder), where the callable takes nothing and returns (torch.nn.Module, tuple of inputs).
+    ``spec`` is a file that torch.export.save wrote, an ONNX file, or ``module:callable`` (a module found on sys.path and in the
+    current folder, or the path of a .py file), where the callable takes nothing and returns (torch.nn.Module, tuple of
+    inputs).
     Raises OpdbError for anything else, MissingExtra without PyTorch.
     """
     _torch()
+    if spec.endswith(".onnx"):
+        from opdb.coverage.onnx import read_onnx
+
+        return read_onnx(spec)
     if spec.endswith(".pt2") or (":" not in spec and Path(spec).exists()):
         return _from_file(spec)
     module, colon, name = spec.rpartition(":")
+    if colon and name.isidentifier() and module.endswith(".py"):
+        return _made(_imported_file(module), module, name)
     if not colon or not name.isidentifier() or not all(p.isidentifier() for p in module.split(".")):
         raise OpdbError(
-            f"{spec}: not a model; give a .pt2 file, or module:callable that returns (module, example inputs)"
+            f"{spec}: not a model; give a .pt2 or .onnx file, or module:callable that returns (module, example inputs)"
         )
     return _from_callable(module, name)
 
@@ -87,8 +95,26 @@ def _read(path: str) -> ExportedProgram:
         raise OpdbError(f"{path}: cannot be read as an exported program: {_first_line(error)}") from error
 
 
+def _imported_file(path: str) -> Any:
+    """The module of a file.  It is in sys.modules, where PyTorch looks for the source of what it exports."""
+    if not Path(path).is_file():
+        raise OpdbError(f"{path}: no such file")
+    name = Path(path).stem
+    while name in sys.modules:  # two files may have one name, and a file that of a library
+        name += "_"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise OpdbError(f"{path}: importing it fails: {_first_line(error)}") from error
+    return module
+
+
 def _from_callable(module: str, name: str) -> tuple[Module, Inputs]:
-    torch = _torch()
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
@@ -104,10 +130,18 @@ def _from_callable(module: str, name: str) -> tuple[Module, Inputs]:
         raise OpdbError(f"{module}: {why}") from error
     except Exception as error:
         raise OpdbError(f"{module}: importing it fails: {_first_line(error)}") from error
+    return _made(found, module, name)
+
+
+def _made(found: Any, module: str, name: str) -> tuple[Module, Inputs]:
+    """What the callable ``name`` of a module makes."""
+    torch = _torch()
     make = getattr(found, name, None)
     if not callable(make):
         known = ", ".join(
-            k for k, v in vars(found).items() if callable(v) and getattr(v, "__module__", None) == module
+            k
+            for k, v in vars(found).items()
+            if callable(v) and getattr(v, "__module__", None) == found.__name__
         )
         raise OpdbError(f"{module}: no callable '{name}'" + (f"; it has {known}" if known else ""))
     try:

@@ -8,6 +8,7 @@ alone.  QNN has no 64-bit indices and no tensors of rank 0: int64 becomes i32, r
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -34,6 +35,20 @@ SAME_VALUE = frozenset({
     "aten.detach.default", "aten.detach_copy.default", "aten.lift_fresh.default",
     "aten.lift_fresh_copy.default",
 })  # fmt: skip
+#: Targets whose result is their first argument where it has its data type.
+CONVERSIONS = frozenset({
+    "aten._to_copy.default", "aten.to.device", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.other",
+    "aten.type_as.default",
+})  # fmt: skip
+#: Targets that read the shape and the data type of their first argument and no element.
+SHAPE_ONLY = frozenset({
+    "aten.copy.default", "aten.empty_like.default", "aten.fill.Scalar", "aten.fill.Tensor",
+    "aten.full_like.default", "aten.new_empty.default", "aten.new_empty_strided.default",
+    "aten.new_full.default", "aten.new_ones.default", "aten.new_zeros.default", "aten.ones_like.default",
+    "aten.zero.default", "aten.zeros_like.default",
+})  # fmt: skip
+#: Targets whose elements may be anything.
+EMPTY = re.compile(r"aten\.(new_)?empty(_|\.)")
 #: Targets that check something and compute nothing.
 NO_VALUE = frozenset({
     "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
@@ -205,7 +220,11 @@ class Program:
         self._origin[node] = (node.name, 0)
         if target in NO_VALUE:
             self.skipped[node.name] = "it checks something and computes nothing"
-        elif target in SAME_VALUE or (target == "aten.dropout.default" and node.args[2:3] != (True,)):
+        elif (
+            target in SAME_VALUE
+            or (target in CONVERSIONS and node.meta["val"].dtype == node.args[0].meta["val"].dtype)
+            or (target == "aten.dropout.default" and node.args[2:3] != (True,))
+        ):
             self._origin[node] = self.origin(node.args[0])
             self.skipped[node.name] = "its result is its input"
         elif self._fold(node):
@@ -222,20 +241,28 @@ class Program:
             or torch.Tag.nondeterministic_seeded in node.target.tags
         ):
             return False
-        if any(self.origin(n) not in self.values for n in node.all_input_nodes):
+        target, args = str(node.target), node.args
+        read: list[torch.fx.Node] = []
+        torch.fx.node.map_arg((args[1:] if target in SHAPE_ONLY else args, node.kwargs), read.append)
+        if any(self.origin(n) not in self.values for n in read):
             return False
-        _, made = TorchNode(self, node).tensors()
+        reads, made = TorchNode(self, node).tensors()
         if (
-            any(not isinstance(d, int) for t in made for d in t.shape)
+            any(not isinstance(d, int) for t in (*reads, *made) for d in t.shape)
             or sum(t.nbytes for t in made) > MAX_FOLDED
         ):
             return False
-        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: self.values[self.origin(n)])
+        args, kwargs = torch.fx.node.map_arg((args, node.kwargs), self._value)
         with torch.no_grad():
             result = node.target(*args, **kwargs)
         for i, t in enumerate(result if isinstance(result, (list, tuple)) else [result]):
-            self.values[(node.name, i)] = t
+            self.values[(node.name, i)] = torch.zeros_like(t) if EMPTY.match(target) else t
         return True
+
+    def _value(self, node: torch.fx.Node) -> torch.Tensor:
+        """The value of a tensor; zeros where it is not known and only its shape and data type are read."""
+        key, fake = self.origin(node), node.meta["val"]
+        return self.values[key] if key in self.values else torch.zeros(fake.shape, dtype=fake.dtype)
 
     def origin(self, node: torch.fx.Node) -> Key:
         return self._origin[node]

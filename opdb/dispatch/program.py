@@ -43,8 +43,8 @@ class ProgramSource:
             view.target,
             tuple(k for k in keys if k not in program.values),
             tuple((view.name, i) for i, v in enumerate(made) if isinstance(v, torch.Tensor)),
-            module_of(view),
-            line_of(view),
+            module_of(view.node),
+            line_of(view.node)[0],
         )
 
     def judge(self, node: Node, target: Target) -> Judged:

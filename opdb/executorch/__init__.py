@@ -1,0 +1,18 @@
+"""Everything that plugs into ExecuTorch's Qualcomm backend.
+
+import opdb.executorch
+
+opdb.executorch.register()      # in a process started with the environment of `opdb executorch env`
+"""
+
+from opdb.executorch.registration import (
+    Registration,
+    differences,
+    forget,
+    forms,
+    reasons,
+    register,
+    unregister,
+)
+
+__all__ = ["Registration", "differences", "forget", "forms", "reasons", "register", "unregister"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import io
 import operator
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,22 +19,33 @@ import numpy as np
 
 from opdb.errors import MissingExtra, OpdbError
 from opdb.executorch import env, process
+from opdb.graph import GraphTensor
 from opdb.runtime.lowering import Reason
 
 PRECISIONS = ("fp16", "quantized")
+#: How ExecuTorch's quantizer is asked: bits of activations, of weights; in blocks of weights.
+RECIPES = ("8a8w", "16a8w", "16a4w", "16a4w_block", "16a16w")
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """What a child process registers before it compiles; see ``opdb.executorch.register.register``.
+    """What a child process registers before it compiles; see ``opdb.executorch.registration.register``.
 
     ``lower`` names the function ("module:function"), since a child cannot be handed one.
     """
 
     lower: str
     target: Any
-    targets: tuple[str, ...]
-    whole: tuple[str, ...] = ()
+    targets: tuple[str, ...] | None = None  # all that specs map
+    whole: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """``seconds``: wall time of each run, on the emulation."""
+
+    outputs: tuple[np.ndarray[Any, Any], ...]
+    seconds: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -61,15 +73,15 @@ def compile_module(
     """
     _check_precision(precision)
     env.require_active()
-    chipset = _chipset(soc)
+    chip = chipset(soc)
     from executorch.backends.qualcomm.utils import utils as qnn
     from executorch.exir import ExecutorchBackendConfig
 
-    from opdb.executorch import register
+    from opdb.executorch import registration
 
-    register.forget()
+    registration.forget()
     options = qnn.generate_htp_compiler_spec(use_fp16=precision == "fp16")
-    specs = qnn.generate_qnn_executorch_compiler_spec(chipset, options)
+    specs = qnn.generate_qnn_executorch_compiler_spec(chip, options)
     try:
         edge = qnn.to_edge_transform_and_lower_to_qnn(module, tuple(example_inputs), specs)
     except RuntimeError as e:
@@ -85,7 +97,7 @@ def compile_module(
         delegated=delegated,
         not_delegated=rest,
         reasons=_reasons(rest),
-        forms=register.forms(),
+        forms=registration.forms(),
     )
 
 
@@ -101,19 +113,44 @@ def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:
     return outputs
 
 
+def quantize(module: Any, example_inputs: Sequence[Any], soc: str, recipe: str) -> Any:
+    """``module`` with the quantize and dequantize nodes of ExecuTorch's quantizer, calibrated on one input.
+
+    ``recipe``: one of ``RECIPES``.  Convolutions and linear layers get a scale per channel of their weights.
+    """
+    if recipe not in RECIPES:
+        raise OpdbError(f"--quantize {recipe}: one of {', '.join(RECIPES)}")
+    env.require_active()
+    import torch
+    from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
+    from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    quantizer = QnnQuantizer(backend=QnnExecuTorchBackendType.kHtpBackend, soc_model=chipset(soc))
+    quantizer.set_default_quant_config(
+        getattr(QuantDtype, f"use_{recipe}"), is_conv_per_channel=True, is_linear_per_channel=True
+    )
+    inputs = tuple(example_inputs)
+    prepared = prepare_pt2e(torch.export.export(module, inputs, strict=True).module(), quantizer)
+    prepared(*inputs)
+    return convert_pt2e(prepared)
+
+
 def compile_program(
     program: Any,
     soc: str,
     *,
     environment: env.Environment,
     precision: str = "fp16",
+    recipe: str | None = None,
     plugin: Plugin | None = None,
     timeout: float = 600.0,
     path: Sequence[str | Path] = (),
 ) -> CompiledProgram:
     """``program`` (torch.export.ExportedProgram, exported from positional inputs) compiled in a child.
 
-    ``plugin``: opdb's builders to use instead of ExecuTorch's own; None for the stock flow.
+    ``recipe``: quantize the program first (``quantize``).  ``plugin``: opdb's builders to use instead of
+    ExecuTorch's own; None for the stock flow.
     Raises OpdbError as ``compile_module`` does, and ChildError when the flow fails, crashes or hangs.
     """
     _check_precision(precision)
@@ -133,6 +170,7 @@ def compile_program(
         buffer.getvalue(),
         soc,
         precision,
+        recipe,
         plugin,
         environment=environment,
         timeout=timeout,
@@ -145,37 +183,110 @@ def run_program(
     pte: bytes, inputs: Sequence[Any], *, environment: env.Environment, timeout: float = 600.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
     """``run_pte`` in a child process; numpy arrays (or tensors) in, numpy arrays out."""
+    return execute_program(pte, inputs, environment=environment, timeout=timeout).outputs
+
+
+def execute_program(
+    pte: bytes,
+    inputs: Sequence[Any],
+    *,
+    environment: env.Environment,
+    repeat: int = 1,
+    timeout: float = 600.0,
+) -> ProgramRun:
+    """``repeat`` runs of a program in a child process, with their times."""
     arrays = tuple(np.asarray(i) for i in inputs)
-    outputs: tuple[np.ndarray[Any, Any], ...] = process.call(
-        "opdb.executorch.flow:_run_arrays", pte, arrays, environment=environment, timeout=timeout
+    run: ProgramRun = process.call(
+        "opdb.executorch.flow:_run_arrays", pte, arrays, repeat, environment=environment, timeout=timeout
     )
-    return outputs
+    return run
 
 
-def _compile_saved(saved: bytes, soc: str, precision: str, plugin: Plugin | None) -> CompiledProgram:
+def program_ends(
+    pte: bytes, *, environment: env.Environment, timeout: float = 600.0
+) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
+    """The inputs (``input0``, ...) and outputs (``output0``, ...) of a program's method ``forward``."""
+    ends: tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]] = process.call(
+        "opdb.executorch.flow:_ends", pte, environment=environment, timeout=timeout
+    )
+    return ends
+
+
+def _compile_saved(
+    saved: bytes, soc: str, precision: str, recipe: str | None, plugin: Plugin | None
+) -> CompiledProgram:
     """The child's side of ``compile_program``."""
     env.require_active()
     import torch
 
-    from opdb.executorch import register
+    from opdb.executorch import registration
 
     program = torch.export.load(io.BytesIO(saved))
     inputs = program.example_inputs[0]
+    module = program.module(check_guards=False)
+    if recipe is not None:
+        module = quantize(module, inputs, soc, recipe)
     if plugin is None:
-        return compile_module(program.module(check_guards=False), inputs, soc, precision)
-    register.register(process.resolve(plugin.lower), plugin.target, plugin.targets, whole=plugin.whole)
+        return compile_module(module, inputs, soc, precision)
+    registration.register(
+        lower=process.resolve(plugin.lower), target=plugin.target, targets=plugin.targets, whole=plugin.whole
+    )
     try:
-        return compile_module(program.module(check_guards=False), inputs, soc, precision)
+        return compile_module(module, inputs, soc, precision)
     finally:
-        register.unregister()
+        registration.unregister()
 
 
-def _run_arrays(pte: bytes, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """The child's side of ``run_program``."""
+def _run_arrays(pte: bytes, arrays: Sequence[Any], repeat: int) -> ProgramRun:
+    """The child's side of ``execute_program``."""
     env.require_active()
+    import executorch.backends.qualcomm  # noqa: F401  loads the backend's libraries
     import torch
+    from executorch.extension.pybindings import _portable_lib
 
-    return tuple(o.numpy() for o in run_pte(pte, [torch.from_numpy(a.copy()) for a in arrays]))
+    program = _portable_lib._load_for_executorch_from_buffer(pte)
+    inputs = tuple(torch.from_numpy(a.copy()) for a in arrays)
+    outputs: tuple[np.ndarray[Any, Any], ...] = ()
+    seconds = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        outputs = tuple(o.clone().numpy() for o in program.run_method("forward", inputs))
+        seconds.append(time.perf_counter() - start)
+    del program  # before the bytes, to which it holds no reference
+    return ProgramRun(outputs, tuple(seconds))
+
+
+#: ExecuTorch's ScalarType (c10's numbers) of tensors at a program's ends.
+_SCALAR_TYPES = {
+    0: "u8",
+    1: "i8",
+    2: "i16",
+    3: "i32",
+    4: "i64",
+    5: "f16",
+    6: "f32",
+    7: "f64",
+    11: "bool8",
+    27: "u16",
+}
+
+
+def _ends(pte: bytes) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
+    """The child's side of ``program_ends``."""
+    env.require_active()
+    import executorch.backends.qualcomm  # noqa: F401
+    from executorch.extension.pybindings import _portable_lib
+
+    program = _portable_lib._load_for_executorch_from_buffer(pte)
+    meta = program.method_meta("forward")
+
+    def tensor(name: str, info: Any) -> GraphTensor:
+        return GraphTensor(name, _SCALAR_TYPES[int(info.dtype())], tuple(info.sizes()) or (1,))
+
+    inputs = tuple(tensor(f"input{i}", meta.input_tensor_meta(i)) for i in range(meta.num_inputs()))
+    outputs = tuple(tensor(f"output{i}", meta.output_tensor_meta(i)) for i in range(meta.num_outputs()))
+    del program
+    return inputs, outputs
 
 
 def _check_precision(precision: str) -> None:
@@ -183,7 +294,8 @@ def _check_precision(precision: str) -> None:
         raise OpdbError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
 
 
-def _chipset(soc: str) -> Any:
+def chipset(soc: str) -> Any:
+    """ExecuTorch's member for a chip.  Raises OpdbError for a name that it does not know."""
     from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
 
     names = [c.name for c in QcomChipset if c.value]  # 0 is "unknown"
@@ -215,21 +327,21 @@ def _split(graph_module: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _kept_whole(message: str) -> str:
     """ExecuTorch keeps some operators whole for the delegate and stops when one is left out of it."""
-    from opdb.executorch import register
+    from opdb.executorch import registration
 
     node = message.partition("Node ")[2].partition(" ")[0]
     reasons = _reasons([node])[node]
     words = "; ".join(f"{r.rule}: {r.message}" for r in reasons)
-    others = sorted(set(register.reasons()) - {node})
+    others = sorted(set(registration.reasons()) - {node})
     also = f" (also rejected: {', '.join(others)})" if others else ""
     return f"{node}: not taken by QNN, and ExecuTorch cannot run it on the CPU either: {words}{also}"
 
 
 def _reasons(nodes: Collection[str]) -> dict[str, tuple[Reason, ...]]:
     """Why each node was left out: opdb's reasons, or that the vendor's validator refused."""
-    from opdb.executorch import register
+    from opdb.executorch import registration
 
-    own, forms = register.reasons(), register.forms()
+    own, forms = registration.reasons(), registration.forms()
     found = {}
     for node in nodes:
         if node in own:

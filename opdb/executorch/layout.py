@@ -24,7 +24,8 @@ _ALONG_DIMS = """
     amax amin cat cumsum flip max mean min slice slice_copy _softmax _log_softmax _safe_softmax softmax
     split_with_sizes split_with_sizes_copy sum topk
 """
-COMMUTING = frozenset(_ELEMENTWISE.split() + _ALONG_DIMS.split())
+ELEMENTWISE = frozenset(_ELEMENTWISE.split())
+COMMUTING = ELEMENTWISE | frozenset(_ALONG_DIMS.split())
 DIMS = ("dim", "dims")
 
 
@@ -32,6 +33,12 @@ def commutes(target: str) -> bool:
     """``target``: ex) aten.softmax.int."""
     namespace, _, rest = target.partition(".")
     return namespace == "aten" and rest.partition(".")[0] in COMMUTING
+
+
+def elementwise(target: str) -> bool:
+    """Whether each element of the result comes from the elements at its place; ex) aten.add.Tensor."""
+    namespace, _, rest = target.partition(".")
+    return namespace == "aten" and rest.partition(".")[0] in ELEMENTWISE
 
 
 def renumber(dims: int | Sequence[int], order: Sequence[int]) -> int | list[int]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
 from executorch.backends.qualcomm.builders.node_visitor import NodeVisitor
-from executorch.backends.qualcomm.builders.utils import get_parameter, is_mutable_buffer_input, is_parameter
+from executorch.backends.qualcomm.builders.utils import get_parameter, is_graph_output
 from executorch.backends.qualcomm.utils.constants import (
     QCOM_AXIS,
     QCOM_AXIS_ORDER,
@@ -30,17 +31,34 @@ from opdb.executorch import layout
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Rejection, TensorRef
 
+#: ATen's names of arguments that hold indices.
+INDICES = ("index", "indices")
+
+
+@cache
+def _arguments(operator: Any) -> dict[str, tuple[int, str, bool, Any]]:
+    """Each argument of an operator: its position, its type as torch spells it, whether it has a default, the default."""
+    arguments = operator._schema.arguments
+    return {a.name: (i, str(a.type), a.has_default_value(), a.default_value) for i, a in enumerate(arguments)}
+
 
 class FxNodeView:
-    """``visitor`` lends the helpers of ExecuTorch's builder interface; ``target`` is the ATen name."""
+    """``visitor`` lends the helpers of ExecuTorch's builder interface; ``target`` is the ATen name.
 
-    def __init__(self, visitor: NodeVisitor, node: torch.fx.Node, target: str) -> None:
+    ``constants``: ``constant_names`` of the visitor's program, where many nodes are viewed.
+    """
+
+    def __init__(
+        self, visitor: NodeVisitor, node: torch.fx.Node, target: str, constants: frozenset[str] | None = None
+    ) -> None:
         self.target = target
         self.name = str(node.name)
         self.node = node
         self._visitor = visitor
+        self._constants = constant_names(visitor.edge_program) if constants is None else constants
         self._sources: dict[tuple[str, int], torch.fx.Node] = {}
         self._encodings: dict[Quant, tuple[Any, dict[str, Any]]] = {}
+        self._indices: set[torch.fx.Node] = set()  # constants that are read as indices
         order = node.meta.get(QCOM_AXIS_ORDER)
         identity = order is None or list(order) == list(range(len(order)))
         #: the order in which this node's dynamic tensors are stored, or None for PyTorch's
@@ -52,19 +70,19 @@ class FxNodeView:
 
     def arg(self, name: str) -> Any:
         """The argument of this ATen schema name; see ``opdb.runtime.lowering.NodeView``."""
-        for position, schema in enumerate(self.node.target._schema.arguments):
-            if schema.name != name:
-                continue
-            if name in self.node.kwargs:
-                value = self.node.kwargs[name]
-            elif position < len(self.node.args):
-                value = self.node.args[position]
-            elif schema.has_default_value():
-                value = schema.default_value
-            else:
-                raise Rejection(f"the argument {name} of {self.target} is missing")
-            return self._argument(name, str(schema.type), value)
-        raise Rejection(f"{self.target} has no argument {name} in this version of PyTorch")
+        found = _arguments(self.node.target).get(name)
+        if found is None:
+            raise Rejection(f"{self.target} has no argument {name} in this version of PyTorch")
+        position, kind, has_default, default = found
+        if name in self.node.kwargs:
+            value = self.node.kwargs[name]
+        elif position < len(self.node.args):
+            value = self.node.args[position]
+        elif has_default:
+            value = default
+        else:
+            raise Rejection(f"the argument {name} of {self.target} is missing")
+        return self._argument(name, kind, value)
 
     def result(self, index: int) -> TensorRef:
         return self.results()[index]
@@ -81,6 +99,20 @@ class FxNodeView:
         )
 
     # -- what the sink asks -----------------------------------------------------------------------
+
+    def leaves(self, index: int) -> bool:
+        """Whether the graph returns this result."""
+        if not isinstance(self.node.meta["val"], (tuple, list)):
+            return bool(is_graph_output(self.node))
+        return any(is_graph_output(u) for u in self.node.users if u.args[1:2] == (index,))
+
+    def constant(self, source: torch.fx.Node) -> Any:
+        """The tensor of a parameter, buffer or constant; what indexes comes as int32.
+
+        ExecuTorch gives constants of int64 a float type (I64toI32), as if all took part in arithmetic.
+        """
+        tensor = get_parameter(source, self._visitor.edge_program)
+        return tensor.to(torch.int32) if source in self._indices or tensor.dtype == torch.int64 else tensor
 
     def source(self, ref: TensorRef) -> torch.fx.Node:
         """The graph node behind a ref with a key."""
@@ -149,12 +181,14 @@ class FxNodeView:
         if not isinstance(value, torch.fx.Node):
             raise Rejection(f"{name} = {value} is a number where ExecuTorch's edge graph has a tensor")
         source = self._visitor.get_node(value)
-        program = self._visitor.edge_program
-        static = is_parameter(source, program) and not is_mutable_buffer_input(source, program)
         tensor = source.meta["val"]
         if isinstance(tensor, (tuple, list)):
             raise Rejection(f"{source.name} has several results and is read as one")
-        return self._ref(source, 0, get_parameter(source, program) if static else tensor, static)
+        static = source.name in self._constants
+        if static and name in INDICES:
+            self._indices.add(source)
+            tensor = tensor.to(torch.int32)
+        return self._ref(source, 0, tensor, static)
 
     def _ref(self, source: torch.fx.Node, index: int, value: Any, static: bool) -> TensorRef:
         if any(isinstance(d, torch.SymInt) for d in value.shape):
@@ -167,12 +201,16 @@ class FxNodeView:
         )
         shape = layout.stored(shape, order)
         encoding, config = self._visitor.get_quant_encoding_conf(source, self.node)
+        if (
+            value.dtype == torch.int64
+        ):  # QNN computes with int32; the sink puts a Cast where int64 comes or goes
+            value = value.to(torch.int32)
         dtype = lookup(self._visitor.get_data_type(value, config).name)
         if dtype is None:
             raise Rejection(f"{source.name} has a data type that QNN has no tensor for ({value.dtype})")
         key = (str(source.name), index)
         self._sources[key] = source
-        quant = _quant(encoding.name, config) if config else None
+        quant = quant_of(encoding.name, config) if config else None
         if quant is not None and quant.axis is not None:  # ExecuTorch's config speaks of QNN's layout already
             axis = int(source.meta[QCOM_QUANT_ATTRS][QCOM_AXIS]) % len(shape)
             quant = replace(quant, axis=axis if order is None else order.index(axis))
@@ -181,13 +219,23 @@ class FxNodeView:
         return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape)
 
 
+def constant_names(program: torch.export.ExportedProgram) -> frozenset[str]:
+    """The placeholders that are known before the program runs: parameters, constants, and buffers that it leaves alone."""
+    signature = program.graph_signature
+    changed = set(signature.buffers_to_mutate.values())
+    buffers = {name for name, buffer in signature.inputs_to_buffers.items() if buffer not in changed}
+    return frozenset(
+        {*signature.inputs_to_parameters, *signature.inputs_to_lifted_tensor_constants, *buffers}
+    )
+
+
 def _number(name: str, value: Any) -> Any:
     if isinstance(value, (torch.fx.Node, torch.SymInt, torch.SymFloat, torch.SymBool)):
         raise Rejection(f"the argument {name} is not known before the program runs")
     return value
 
 
-def _quant(encoding: str, config: dict[str, Any]) -> Quant:
+def quant_of(encoding: str, config: dict[str, Any]) -> Quant:
     """``Qnn_QuantizeParams_t`` from ExecuTorch's config; its offsets have QNN's sign already."""
     name = encoding.removeprefix("QNN_QUANTIZATION_ENCODING_")
     bits = config.get(QCOM_BITWIDTH)

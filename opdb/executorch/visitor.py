@@ -8,15 +8,17 @@ while it builds the graph of a partition (a rejection would leave a hole: OpdbEr
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
 import numpy as np
 import torch
 from executorch.backends.qualcomm.builders.node_visitor import NodeVisitor
-from executorch.backends.qualcomm.builders.utils import get_parameter
+from executorch.backends.qualcomm.builders.utils import is_graph_input
 from executorch.backends.qualcomm.utils.constants import (
     QCOM_AXIS,
     QCOM_DATA,
@@ -30,7 +32,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.executorch import layout
-from opdb.executorch.view import FxNodeView
+from opdb.executorch.compared import Difference, compare
+from opdb.executorch.encodings import unranged
+from opdb.executorch.view import FxNodeView, constant_names
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import (
     Lowered,
@@ -43,15 +47,17 @@ from opdb.runtime.lowering import (
     Transform,
     layout_ops,
 )
+from opdb.runtime.static import made_values, transformed
 
-#: ``lower(view, target)``: the ops for a node, or why there are none.  ``target`` is passed on as given.
-Lower = Callable[[NodeView, Any], Lowered | Rejected]
+#: The ops for a node, or why there are none.
+Lower = Callable[[NodeView], Lowered | Rejected]
 #: What PyQnnManagerAdaptor passes on; it drops 64-bit and string scalars with a log line.
 SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i8": np.int8, "i16": np.int16,
            "i32": np.int32, "f32": np.float32}  # fmt: skip
 PACKAGE = "qti.aisw"
 NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
 STATIC = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_STATIC
+INT64 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_64
 PER_TENSOR = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
 UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
 
@@ -59,33 +65,52 @@ UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
 class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
     """A builder for every target in ``names``; ``register`` makes one subclass per registration.
 
-    Class attributes set there: ``lower`` and ``lower_target`` (see ``Lower``); ``names``, edge name ->
+    Class attributes set there: ``lower`` (see ``Lower``); ``names``, edge name ->
     ATen name of the spec; ``stock``, edge name -> the class replaced; ``accept`` and ``reject``, which
-    are told the outcome.
+    are told the outcome; ``compared``: if not None, the classes in ``stock`` build, and it is told what
+    opdb's would have built.
     """
 
     lower: Lower
-    lower_target: Any
     names: dict[str, str]
     stock: dict[str, type[NodeVisitor]]
     accept: Callable[[str, str], None]
     reject: Callable[[str, tuple[Reason, ...]], None]
+    compared: Callable[[Difference], None] | None
 
     def define_node(self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]) -> Any:
         """The op wrappers of ``node``, or None (with reasons recorded) when it cannot be lowered."""
         edge = node.target.__name__
         if QCOM_INSERTED_PERMUTE in node.meta:  # ExecuTorch's own: its shape is not in its meta
-            arguments = (
-                self.external_ids,
-                self.edge_program,
-                self.enable_tensor_dump,
-                self.is_qnn_partitioner,
-            )
-            return self.stock[edge](*arguments).define_node(node, nodes_to_wrappers)
+            return self._stock(edge).define_node(node, nodes_to_wrappers)
         kind = type(self)
+        if kind.compared is not None and edge in self.stock:
+            return self._compared(node, nodes_to_wrappers)
+        return self._defined(node, nodes_to_wrappers)
+
+    def _compared(self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]) -> Any:
+        """What ExecuTorch's builder makes; the difference to opdb's is noted while partitioning."""
+        stock = self._stock(node.target.__name__)
+        if type(self).compared is None or self._building():
+            return stock.define_node(node, nodes_to_wrappers)
+        answer, difference = compare(
+            node.name, self.names[node.target.__name__],
+            lambda: stock.define_node(node, nodes_to_wrappers),
+            lambda: self._defined(node, defaultdict(dict)),
+        )  # fmt: skip
+        type(self).compared(difference)  # type: ignore[misc]  # not None: see above
+        return answer
+
+    def _stock(self, edge: str) -> Any:
+        arguments = (self.external_ids, self.edge_program, self.enable_tensor_dump, self.is_qnn_partitioner)
+        return self.stock[edge](*arguments)
+
+    def _defined(self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]) -> Any:
+        kind = type(self)
+        edge = node.target.__name__
         try:
-            view = FxNodeView(self, node, self.names[edge])
-            lowered = kind.lower(view, kind.lower_target)
+            view = FxNodeView(self, node, self.names[edge], self.constants)
+            lowered = kind.lower(view)
             if isinstance(lowered, Lowered):
                 wrappers = Sink(self, view, nodes_to_wrappers).realise(lowered)
                 kind.accept(node.name, lowered.form)
@@ -100,6 +125,11 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
             raise OpdbError(f"{node.name}: accepted while partitioning, rejected while building: {words}")
         kind.reject(node.name, reasons)
         return None
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """A visitor lives as long as one partitioning, or the building of one graph."""
+        return constant_names(self.edge_program)
 
     def _building(self) -> bool:
         """True in a partition's own graph: its nodes carry the tag that the partitioner gave them."""
@@ -118,6 +148,14 @@ class Sink:
 
     def realise(self, lowered: Lowered) -> list[Any]:
         """PyQnnOpWrappers in order of execution."""
+        if any(
+            t is not None and t.quant is not None for op in lowered.ops for t in (*op.inputs, *op.outputs)
+        ):
+            between = unranged(lowered)
+            if between:
+                raise Rejection(
+                    f"{lowered.form}: {between} lies between two ops and its range is not known; quantize the parts"
+                )
         produced = {r.key for op in lowered.ops for r in op.outputs if r.key is not None}
         for index in range(len(self.view.values())):
             if self.view.result_used(index) and (self.view.name, index) not in produced:
@@ -137,19 +175,25 @@ class Sink:
                 raise Rejection(f"input {i} of {op.op} is left out, and ExecuTorch has no such tensor")
             operands.append(self.operand(ref))
         outputs = [self.output(ref) for ref in op.outputs]
-        self._wrap(name, op.op, operands, op.params, [wrapper for wrapper, _ in outputs])
+        self._wrap(name, op.op, operands, op.params, [wrapper for wrapper, _ in outputs], op.package)
         for wrapper, ref in outputs:
             if ref is not None:
                 self._store(wrapper, ref)
 
     def _wrap(
-        self, name: str, kind: str, inputs: list[Any], params: Sequence[ParamConfig], outputs: list[Any]
+        self,
+        name: str,
+        kind: str,
+        inputs: list[Any],
+        params: Sequence[ParamConfig],
+        outputs: list[Any],
+        package: str = PACKAGE,
     ) -> None:
-        wrapper = PyQnn.PyQnnOpWrapper(name, PACKAGE, kind)
+        wrapper = PyQnn.PyQnnOpWrapper(name, package, kind)
         wrapper.AddInputTensors(inputs)
         wrapper.AddOutputTensors(outputs)
         for p in params:
-            _add_param(wrapper, p)
+            add_param(wrapper, p)
         self.ops.append(wrapper)
 
     # -- tensors ---------------------------------------------------------------------------------
@@ -158,13 +202,25 @@ class Sink:
         """The wrapper of an op's input, after its transforms."""
         if ref.static:
             return self._constant(ref)
-        if ref.local is not None:
-            wrapper = self._intermediate(ref, ref.local, ref.base_shape)
-        else:
-            source = self.view.source(ref)
-            tensor = self.view.stored(source.meta["val"])
-            wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
-        return self._transformed(wrapper, ref, layout_ops(self._from_stored(ref)))
+        local = ref.local is not None
+        wrapper = (
+            self._intermediate(ref, ref.local or "", ref.base_shape) if local else self._stored_tensor(ref)
+        )
+        return self._transformed(wrapper, ref, self._layout(ref))
+
+    def _stored_tensor(self, ref: TensorRef) -> Any:
+        """The wrapper of a tensor that another node or the caller wrote; int64 arrives as int32."""
+        source = self.view.source(ref)
+        tensor = self.view.stored(source.meta["val"])
+        if tensor.dtype == torch.int64 and not is_graph_input(source, self.visitor.edge_program):
+            tensor = tensor.to(torch.int32)
+        wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
+        if PyQnn.PyQnnTensorWrapper(wrapper).GetDataType() != INT64:
+            return wrapper
+        self.made += 1
+        narrow = self._intermediate(ref, f"int32_{self.made}", tuple(tensor.shape) or (1,))
+        self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [narrow])
+        return narrow
 
     def output(self, ref: TensorRef) -> tuple[Any, TensorRef | None]:
         """The wrapper that an op writes, and ``ref`` if ops must follow to store it as the result."""
@@ -172,20 +228,37 @@ class Sink:
             return self._intermediate(ref, ref.local, ref.shape), None
         if ref.static or ref.key is None:
             raise Rejection("an output that is neither a result nor an intermediate")
-        if self._from_stored(ref).transforms:
+        if self._from_stored(ref).transforms or self._widens(ref):
             self.made += 1
             return self._intermediate(ref, f"result{self.made}", ref.shape), ref
         return self._result(ref), None
 
-    def _result(self, ref: TensorRef) -> Any:
+    def _widens(self, ref: TensorRef) -> bool:
+        """Whether the caller gets this result as int64, which QNN has to make of int32."""
         index = self.view.index(ref)
-        tensor = self.view.stored(self.view.values()[index])
+        return self.view.values()[index].dtype == torch.int64 and self.view.leaves(index)
+
+    def _result(self, ref: TensorRef) -> Any:
+        """The wrapper of a result: of several, one that the caller does not get is no output of the graph."""
+        index = self.view.index(ref)
         node = self.view.node
+        tensor = self.view.stored(self.view.values()[index])
+        if tensor.dtype == torch.int64 and not self.view.leaves(index):
+            tensor = tensor.to(torch.int32)
+        if len(self.view.values()) > 1 and not self.view.leaves(index):
+            shape = tuple(tensor.shape) or (1,)
+            wrapper = self._named(f"{node.name}@{index}", ref, shape)
+            self.wrappers[node.name][index] = wrapper
+            return wrapper
         return self.visitor.define_tensor(node, node, tensor, NATIVE, self.wrappers, wrapper_idx=index)
 
     def _store(self, wrapper: Any, ref: TensorRef) -> None:
         """Ops from what an op wrote to the result as it is stored."""
         steps = layout_ops(self._from_stored(ref), inverse=True)
+        if self._widens(ref):
+            wrapper = self._transformed(wrapper, ref, steps)
+            self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [self._result(ref)])
+            return
         wrapper = self._transformed(wrapper, ref, steps[:-1])
         self._step(steps[-1], wrapper, self._result(ref))
 
@@ -199,7 +272,12 @@ class Sink:
         return wrapper
 
     def _step(self, step: LoweredOp, wrapper: Any, result: Any) -> None:
-        self._wrap(f"{self.view.name}_{step.op}{len(self.ops)}", step.op, [wrapper], step.params, [result])
+        operands = [wrapper, *(self.operand(x) for x in step.inputs[1:] if x is not None)]
+        self._wrap(f"{self.view.name}_{step.op}{len(self.ops)}", step.op, operands, step.params, [result])
+
+    def _layout(self, ref: TensorRef) -> list[LoweredOp]:
+        """The ops from the tensor as it is stored to ``ref``."""
+        return layout_ops(self._from_stored(ref))
 
     def _from_stored(self, ref: TensorRef) -> TensorRef:
         """``ref`` with what is left to do: its origin as stored, its transforms without what cancels."""
@@ -208,11 +286,14 @@ class Sink:
         return replace(ref, base_shape=layout.stored(ref.base_shape, order), transforms=transforms)
 
     def _intermediate(self, ref: TensorRef, name: str, shape: Sequence[int]) -> Any:
+        return self._named(f"{self.view.name}_opdb_{name}", ref, shape)
+
+    def _named(self, name: str, ref: TensorRef, shape: Sequence[int]) -> Any:
         encoding, config = (UNDEFINED, {}) if ref.quant is None else self.view.encoding(ref.quant)
         return self.visitor.define_custom_tensor_wrapper(
-            node_name=f"{self.view.name}_opdb_{name}",
+            node_name=name,
             tensor_type=NATIVE,
-            dtype=_dtype(ref.dtype),
+            dtype=dtype_of(ref.dtype),
             quant_encoding=encoding,
             quant_configs=config,
             dims=torch.Size(shape),
@@ -224,18 +305,13 @@ class Sink:
     def _constant(self, ref: TensorRef) -> Any:
         """A static tensor: data of the program, or a value that the builder fills in."""
         if ref.key is None:
-            if ref.fill is None:
-                raise Rejection("a static tensor without data")
-            self.made += 1
-            stored, encoding, config = _encoded(ref.dtype, ref.fill)
-            array = np.full(ref.shape, stored, BY_SHORT[ref.dtype].numpy)
-            return self._static(f"{self.view.name}_opdb_constant{self.made}", ref, array, encoding, config)
+            return self._made(ref)
         source = self.view.source(ref)
         steps = list(ref.transforms)
-        tensor = get_parameter(source, self.visitor.edge_program).detach()
+        tensor = self.view.constant(source).detach()
         if self.view.in_stored_order and self.view.order and tensor.dim() == len(self.view.order):
             steps.insert(0, Transform("permute", self.view.order))
-        name = f"{source.name}_opdb" + "".join(f"_{s.kind[0]}{'x'.join(map(str, s.values))}" for s in steps)
+        name = f"{source.name}_opdb" + "".join(f"_{s.kind}{'x'.join(map(str, s.values))}" for s in steps)
         encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
         self.visitor.get_data_type(tensor, config)  # settles config's dtype
         if ref.quant is not None and ref.quant.axis is not None:
@@ -246,31 +322,45 @@ class Sink:
             return self._static(name, ref, None, encoding, config)
         if config:
             tensor = self.visitor.get_quant_tensor_value(tensor, source.meta[QCOM_QUANT_ATTRS], config)
-        for s in steps:
-            tensor = tensor.permute(s.values) if s.kind == "permute" else tensor.reshape(s.values)
-        array = tensor.contiguous().numpy().reshape(ref.shape)
+        array = transformed(tensor.contiguous().numpy(), steps).reshape(ref.shape)
         if ref.dtype == "f32":
             array = array.astype(np.float32)  # float64 parameters
         return self._static(name, ref, array, encoding, config)
+
+    def _made(self, ref: TensorRef) -> Any:
+        """A static tensor whose values the builder says."""
+        self.made += 1
+        encoding: Any = UNDEFINED
+        config: dict[str, Any] = {}
+        if not ref.made:
+            raise Rejection("a static tensor without data")
+        if ref.fill is None:
+            if BY_SHORT[ref.dtype].quantized:
+                raise Rejection(f"a constant of several values of the type {BY_SHORT[ref.dtype].qnn}")
+            array = transformed(made_values(ref), ref.transforms)
+        else:
+            stored, encoding, config = encoded(ref.dtype, ref.fill)
+            array = np.full(ref.shape, stored, BY_SHORT[ref.dtype].numpy)
+        return self._static(f"{self.view.name}_opdb_constant{self.made}", ref, array, encoding, config)
 
     def _static(self, name: str, ref: TensorRef, array: Any, encoding: Any, config: dict[str, Any]) -> Any:
         """One wrapper per name; ``array`` None: a tensor whose data is not known yet."""
         if 0 not in self.wrappers[name]:
             data = (np.array([]), False) if array is None else (array, True)
             self.wrappers[name][0] = PyQnn.TensorWrapper(
-                name, STATIC, _dtype(ref.dtype), encoding, config, ref.rank, list(ref.shape), [], *data
+                name, STATIC, dtype_of(ref.dtype), encoding, config, ref.rank, list(ref.shape), [], *data
             )
         return self.wrappers[name][0]
 
 
-def _dtype(short: str) -> Any:
+def dtype_of(short: str) -> Any:
     found = getattr(PyQnn.Qnn_DataType_t, BY_SHORT[short].macro, None)
     if found is None:
         raise Rejection(f"ExecuTorch has no tensors of type {BY_SHORT[short].qnn}")
     return found
 
 
-def _encoded(dtype: str, value: float) -> tuple[float, Any, dict[str, Any]]:
+def encoded(dtype: str, value: float) -> tuple[float, Any, dict[str, Any]]:
     """What is stored for ``value``, exactly, and the encoding: of a quantised type, 0 or 1 times a scale."""
     if not BY_SHORT[dtype].quantized:
         return value, UNDEFINED, {}
@@ -279,13 +369,13 @@ def _encoded(dtype: str, value: float) -> tuple[float, Any, dict[str, Any]]:
     return float(np.sign(value)), PER_TENSOR, {QCOM_SCALE: abs(value) or 1.0, QCOM_OFFSET: 0}
 
 
-def _add_param(wrapper: Any, p: ParamConfig) -> None:
+def add_param(wrapper: Any, p: ParamConfig) -> None:
     if p.shape is None:
         if p.dtype not in SCALARS:
             raise Rejection(f"ExecuTorch cannot pass the parameter {p.name} of type {BY_SHORT[p.dtype].qnn}")
-        wrapper.AddScalarParam(p.name, _dtype(p.dtype), {QCOM_DATA: SCALARS[p.dtype](p.value)})
+        wrapper.AddScalarParam(p.name, dtype_of(p.dtype), {QCOM_DATA: SCALARS[p.dtype](p.value)})
         return
     if math.prod(p.shape) == 0:
         raise Rejection(f"the parameter {p.name} is an empty tensor")
     array = np.array(p.value, dtype=BY_SHORT[p.dtype].numpy).reshape(p.shape)
-    wrapper.AddTensorParam(p.name, _dtype(p.dtype), len(p.shape), list(p.shape), array, True)
+    wrapper.AddTensorParam(p.name, dtype_of(p.dtype), len(p.shape), list(p.shape), array, True)

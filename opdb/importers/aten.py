@@ -121,9 +121,9 @@ class _Draft:
         if name == "normalized_shape" and "axes" in params:
             self.params["axes"] = f"range({self.rank} - len({name}), {self.rank})"
             return True
-        if name == "padding" and "pad_amount" in params and plain_type(argument.type)[0] == "int[]":
-            count = params["pad_amount"].dims[0] or 2
-            each = (f"expand({name}, {count})[{i}]" for i in range(count))
+        windows = "pad_amount" in params and params["pad_amount"].dims[0]  # the same on both sides of each
+        if name == "padding" and windows and plain_type(argument.type)[0] == "int[]":
+            each = (f"expand({name}, {windows})[{i}]" for i in range(windows))
             self.params["pad_amount"] = "[" + ", ".join(f"[{p}, {p}]" for p in each) + "]"
             return True
         known = name if name in params else VALUES.get(name, "")

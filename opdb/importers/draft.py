@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 from opdb import reference, spec
@@ -25,6 +26,7 @@ from opdb.importers.symbolic import Condition
 from opdb.lang.printer import to_text
 from opdb.mapping import compile_mapping, unaccounted
 from opdb.model import OpDef
+from opdb.reference.signature import torch_schema
 
 #: The backends that a draft describes, and the letter of their rules; as in specs/backends.yaml, which a draft
 #: does not read.
@@ -49,24 +51,31 @@ def draft(
     torch_targets: Sequence[str] | None = None,
     like: OpDef | None = None,
     facts: reference.DocumentedOp | None = None,
+    package: str | None = None,
+    signatures: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The YAML text of a spec of a documented op; comments at its end say what it does not express.
 
     ``torch_targets`` come first among the mappings; targets that are known to mean the same follow.  ``like``
     is the spec of a similar op: an op that no document knows gets its slots, parameters, rules and samples.
-    ``facts`` stand in for the bundled ones.
+    ``facts`` stand in for the bundled ones.  ``package``: the op package of an op that QNN does not have; it takes
+    what the kernel of ``like`` takes.  ``signatures``: of the targets that are not ATen's.  A target that cannot be
+    accounted for in full is left out.
     Raises OpdbError for an op that is unknown and like nothing, and for an unknown ATen target.
     """
     words: list[str] = []
     if facts is not None:
         data = _documented(facts, words)
     elif op_name not in reference.documented_ops() and like is not None:
-        data = _alike(op_name, like, words)
+        data = _alike(op_name, like, package, words)
     else:
         data = _documented(reference.documented_op(op_name), words)
     compiled = _settle(data, words)
-    data["torch"] = _torch(compiled, _targets(op_name, torch_targets, like), words)
-    data |= _numbers(op_name, compiled)
+    given = [t for t in torch_targets or () if t not in signatures]
+    targets = [*signatures, *_targets(op_name, given, like)]
+    data["torch"] = _torch(compiled, targets, signatures, words)
+    if "quant" not in data:
+        data |= _numbers(op_name, compiled)
     if not data.get("samples"):
         judge = trial.valid(compiled)
         data["samples"] = [s for s in samples.samples(compiled.definition) if judge(s)]
@@ -126,13 +135,37 @@ def backend_section(
     return entry, [f"{backend}: {w}" for w in found.words]
 
 
-def _alike(op_name: str, like: OpDef, words: list[str]) -> dict[str, Any]:
+def _alike(op_name: str, like: OpDef, package: str | None, words: list[str]) -> dict[str, Any]:
+    """The slots, parameters, rules, encodings, tolerance and samples of ``like``; in a package also its kernel."""
     data: dict[str, Any] = like.model_dump(mode="json")
-    data |= {"op": op_name, "summary": like.summary}
-    for key in ("source", "backends", "torch", "kernel", "extends"):
+    data |= {"op": op_name, "summary": like.summary, "quant": like.model_dump(mode="json").get("quant", {})}
+    for key in ("source", "backends", "torch", "extends", *(() if package else ("kernel",))):
         data.pop(key, None)
+    if package:
+        source = f"{package}@1.0#{op_name}"
+        data |= {"package": package, "source": source}
+        rows = _rows_of_kernel(like)
+        data["backends"] = {"CPU": {"source": source, "constraints": {}, "dtypes": rows}} if rows else {}
+        words.append(
+            f"everything is that of {like.op}, its kernel {like.kernel and like.kernel.function} included"
+        )
+        return data
     words.append(f"everything is that of {like.op}; no document of {op_name} is known")
     return data
+
+
+def _rows_of_kernel(like: OpDef) -> dict[str, Any]:
+    """The type rows that CPU has of ``like`` and its kernel takes, by the type of the first input."""
+    first, part = next(iter(like.inputs), None), like.backends.get("CPU")
+    if like.kernel is None or first is None or part is None:
+        return {}
+    out: dict[str, list[dict[str, list[str]]]] = {}
+    for name, rows in part.dtypes.items():
+        for row in rows:
+            kept = [d for d in row[first] if d in like.kernel.dtypes]
+            for d in kept:
+                out.setdefault(name, []).append({s: [d] if d in cell else cell for s, cell in row.items()})
+    return out
 
 
 def _numbered(letter: str, rules: Sequence[Condition]) -> dict[str, Any]:
@@ -183,12 +216,16 @@ def _targets(op_name: str, given: Sequence[str] | None, like: OpDef | None) -> l
     return list(dict.fromkeys([*(given or ()), *known]))
 
 
-def _torch(compiled: CompiledOp, targets: Sequence[str], words: list[str]) -> dict[str, Any]:
+def _torch(
+    compiled: CompiledOp, targets: Sequence[str], signatures: Mapping[str, str], words: list[str]
+) -> dict[str, Any]:
     """A mapping for each target that can be accounted for in full; words for the others."""
     out: dict[str, Any] = {}
     for target in targets:
-        schema = reference.aten_schema(target)
+        schema = torch_schema(target, signatures.get(target))
         entry, rest = aten.mapping(compiled.definition, schema)
+        if target in signatures:
+            entry = {"signature": signatures[target], **entry}
         probe = compiled.definition.model_copy(update={"torch": {}})
         try:
             model = OpDef.model_validate(probe.model_dump(mode="json") | {"torch": {target: entry}}).torch[

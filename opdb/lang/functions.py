@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from opdb.lang.nodes import BOOL, FLOAT, INT, INT64, INTS, ROWS, STR, TENSOR, TENSORS
+from opdb.lang.nodes import BOOL, DTYPE, FLOAT, INT, INT64, INTS, ROWS, STR, TENSOR, TENSORS
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class Function:
 
 
 _LIST, _T = (INTS,), (TENSOR,)
+_INT, _FLOAT = (INT,), (FLOAT,)
+#: What says the dtype of a tensor that is made: another tensor, or its name.
+_LIKE = (TENSOR, DTYPE)
 
 FUNCTIONS: dict[str, Function] = {
     f.name: f
@@ -83,9 +86,49 @@ FUNCTIONS: dict[str, Function] = {
         # Only in torch mappings: they make tensors.
         Function("permute", (_T, _LIST), TENSOR, "permute", "", "{0} permuted by {1}", (), torch=True),
         Function("reshape", (_T, _LIST), TENSOR, "reshape", "", "{0} in the shape {1}", (), torch=True),
-        Function("ones", (_LIST,), TENSOR, "ones", "", "ones in the shape {0}", (), torch=True),
-        Function("zeros", (_LIST,), TENSOR, "zeros", "", "zeros in the shape {0}", (), torch=True),
-        Function("full", (_LIST, (FLOAT,)), TENSOR, "full", "", "{1} in the shape {0}", (), torch=True),
+        Function("ones", (_LIST, _LIKE), TENSOR, "ones", "", "ones in the shape {0}", (), torch=True, optional=1),
+        Function("zeros", (_LIST, _LIKE), TENSOR, "zeros", "", "zeros in the shape {0}", (), torch=True, optional=1),
+        Function("full", (_LIST, _FLOAT, _LIKE), TENSOR, "full", "", "{1} in the shape {0}", (), torch=True, optional=1,
+                 note="ones, zeros and full have the type of their last argument, without one that of the op's first input"),
+        Function("ramp", (_LIST, _LIST, (INT,)), TENSOR, "ramp", "", "{2} plus {1} times the place, in the shape {0}", (), torch=True,
+                 note="a constant of INT_32"),
+        Function("ramp_mask", (_LIST, _LIST, (INT,)), TENSOR, "ramp_mask", "", "whether {2} plus {1} times the place is not negative, in the shape {0}", (),
+                 torch=True, note="a constant of BOOL_8"),
+        Function("tiled", (_T, _LIST), TENSOR, "tiled", "", "{0} repeated to the shape {1}", (), torch=True),
+        Function("wrapped", (_T, (INT,)), TENSOR, "wrapped", "", "{0}, negative values counted from {1}", (), torch=True),
+        Function("scaled", (_T, (INT,)), TENSOR, "scaled", "", "{0} times {1}", (), torch=True),
+        Function("inverse_root", (_T, _FLOAT), TENSOR, "inverse_root", "", "1 / sqrt({0} + {1})", (), torch=True),
+        Function("given_at", ((TENSORS,),), INTS, "given_at", "", "the positions at which {0} has a tensor", (), torch=True),
+        Function("chosen", ((TENSORS,),), TENSORS, "chosen", "", "the tensors that {0} has", (), torch=True),
+        Function("lifted", ((TENSORS,), (INT,)), TENSORS, "lifted", "", "each of {0} with a dimension of 1 at {1}", (), torch=True),
+        # ... of the values of a rule (opdb.runtime.constants)
+        Function("window_means", (*(_INT,) * 5, (BOOL,), _LIKE), TENSOR, "window_means", "",
+                 "the means of {4} windows of {1} among {0}", (), torch=True, optional=1),
+        Function("window_sums", (*(_INT,) * 5, _LIKE), TENSOR, "window_sums", "",
+                 "the sums of {4} windows of {1} among {0}", (), torch=True, optional=1),
+        Function("adaptive_means", (_INT, _INT, _LIKE), TENSOR, "adaptive_means", "",
+                 "the means of {1} windows that share {0}", (), torch=True, optional=1),
+        Function("window_places", ((INT,),) * 6, TENSOR, "window_places", "",
+                 "the places of {5} windows of {1} among {0}", (), torch=True),
+        Function("adaptive_places", (_INT, _INT), TENSOR, "adaptive_places", "",
+                 "the places of {1} windows that share {0}", (), torch=True),
+        Function("adaptive_window", (_INT, _INT), INT, "adaptive_window", "",
+                 "the widest of {1} windows that share {0}", (), torch=True),
+        Function("nearest_places", (_INT, _INT, _FLOAT, (BOOL,)), TENSOR, "nearest_places", "",
+                 "the nearest places among {0} of {1} values", (), torch=True),
+        Function("padded_places", (_INT, _INT, _INT, (STR,)), TENSOR, "padded_places", "",
+                 "the places of {0} values with {1} more before and {2} after", (), torch=True),
+        Function("linear_weights", (_INT, _INT, _FLOAT, (BOOL,), _LIKE), TENSOR, "linear_weights", "",
+                 "the weights of {0} values in {1} between them", (), torch=True, optional=1),
+        Function("cubic_weights", (_INT, _INT, _FLOAT, (BOOL,), _LIKE), TENSOR, "cubic_weights", "",
+                 "the weights of {0} values in {1} between them", (), torch=True, optional=1),
+        Function("causal_mask", (_INT, _INT, _FLOAT, _LIKE), TENSOR, "causal_mask", "",
+                 "{2} above the diagonal of {0} rows of {1}", (), torch=True, optional=1),
+        Function("root", (_FLOAT,), FLOAT, "root", "", "the square root of {0}", (), torch=True),
+        Function("to_float", (_INT,), FLOAT, "float", "", "{0}", (), torch=True),
+        Function("is_whole", (_FLOAT,), BOOL, "is_whole", "", "", (), torch=True,
+                 predicate=("be a whole number", "have a fraction")),
+
         Function("columns", (_LIST, _LIST, _LIST), ROWS, "columns", "", "the rows whose columns are the arguments", (), torch=True, optional=1),
         Function("is_float", (_T,), BOOL, "is_float", "", "", (), torch=True,
                  predicate=("have a floating-point type", "not have a floating-point type")),

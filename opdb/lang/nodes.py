@@ -9,7 +9,7 @@ from typing import Any
 # The types.  An enum parameter has the type "enum:<parameter>".
 BOOL, INT, FLOAT, STR, DTYPE, ENCODING = "bool", "int", "float", "str", "dtype", "encoding"
 TENSOR_TYPE = "tensor type"
-TENSOR, TENSORS, INTS, ROWS = "tensor", "tensors", "ints", "rows"
+TENSOR, TENSORS, INTS, ROWS, FLOATS = "tensor", "tensors", "ints", "rows", "floats"
 
 INT64 = (-(2**63), 2**63 - 1)
 Range = tuple[int, int]

@@ -19,6 +19,7 @@ from opdb.lang.nodes import (
     DTYPE,
     ENCODING,
     FLOAT,
+    FLOATS,
     INT,
     INT64,
     INTS,
@@ -221,7 +222,7 @@ class _Checker:
         return Node("attr", type_, (base,), n.attr, range=range_, column=n.col_offset)
 
     def _subscript(self, n: ast.Subscript) -> Node:
-        base = self.want(n.value, INTS, ROWS, TENSORS)
+        base = self.want(n.value, INTS, ROWS, TENSORS, FLOATS)
         if isinstance(n.slice, ast.Slice):
             if base.type != INTS or n.slice.step is not None:
                 self.fail("a slice is taken of a list of integers, without a step", n)
@@ -230,7 +231,7 @@ class _Checker:
             args = (base, *(self.want(b, INT) for b in bounds))
             return Node("slice", INTS, args, given, range=base.range, column=n.col_offset)
         index = self.want(n.slice, INT)
-        result = {INTS: INT, ROWS: INTS, TENSORS: TENSOR}[base.type]
+        result = {INTS: INT, ROWS: INTS, TENSORS: TENSOR, FLOATS: FLOAT}[base.type]
         return Node(
             "index", result, (base, index), range=_or_zero(base.range), checked=True, column=n.col_offset
         )

@@ -137,7 +137,13 @@ type_cell = parts(
     "type_cell", "type_row", text("dtypes"), key="slot"
 )  # short names between spaces: each is allowed
 torch_mapping = parts(
-    "torch_mapping", "definition", maybe("guard"), maybe("why"), to("source", nullable=True), key="target"
+    "torch_mapping",
+    "definition",
+    maybe("guard"),
+    maybe("why"),
+    to("source", nullable=True),
+    maybe("signature"),
+    key="target",
 )
 BINDING_KINDS = ("inputs", "absent", "params", "outputs", "ignored")
 torch_binding = parts(

@@ -155,7 +155,7 @@ class _Rows:
         }
 
     def _mapping(self, r: Record) -> Data:
-        head = _compact(when=r.guard, why=r.why, source=self.sources.get(r.source_id))
+        head = _compact(signature=r.signature, when=r.guard, why=r.why, source=self.sources.get(r.source_id))
         return head | self._bindings(t.torch_binding, "torch_mapping_id", r.id)
 
     def _bindings(self, table: Table, parent: str, ident: int) -> dict[str, dict[str, str]]:

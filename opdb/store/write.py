@@ -247,6 +247,7 @@ class Rows:
             guard=mapping.when,
             why=mapping.why,
             source_id=self.source(mapping.source),
+            signature=mapping.signature,
         )
         self._bindings(t.torch_binding, {"torch_mapping_id": ident}, mapping, t.BINDING_KINDS)
 

@@ -116,6 +116,7 @@ def test_a_read_only_directory(opdb: Run, tmp_path: Path) -> None:
     ("extra", "module", "command"),
     [
         ("torch", "torch", ("check", "opdb.demo:guide_model", "--soc", "SM8650")),
+        ("onnx", "onnx", ("check", "model.onnx", "--soc", "SM8650")),
         ("qnn", "onnxruntime_qnn", ("validate", "-", "--backend", "CPU", "--against", "vendor")),
         ("executorch", "executorch", ("executorch", "env")),
     ],
@@ -175,6 +176,16 @@ def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
         (("check", "opdb.demo:guide_model"), "--soc"),
         (("check", "opdb.demo:guide_model", "--soc", "SM8560"), "did you mean 'SM8"),
         (("check", "opdb.demo:no_such"), ""),
+        (
+            ("check", "opdb.demo:guide_model", "--soc", "SM8650", "--executorch", "--decompose"),
+            "leave out one of",
+        ),
+        (("check", "opdb.demo:guide_model", "--backend", "CPU", "--executorch"), "for HTP only"),
+        (
+            ("check", "opdb.demo:guide_model", "--soc", "SM8650", "--format", "pdf"),
+            "one of table, json, md, html",
+        ),
+        (("check", "opdb.demo:guide_model", "--soc", "SM8650", "--save-node", "linear"), "-o FILE.py"),
         (("check", "missing.pt2", "--soc", "SM8650"), "missing.pt2"),
         (("query", "opps"), "did you mean 'ops'?"),
         (("query", "ops", "--where", "op = 'Relu' or"), "--where"),

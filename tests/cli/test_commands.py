@@ -15,7 +15,8 @@ from .conftest import ROOT, Run
 COMMANDS = (
     "init", "sync", "lint", "add-op", "generate", "query", "diff", "show", "explain", "doctor", "validate", "check",
     "compile", "run",
-    "conformance run", "conformance report", "probe", "executorch env", "executorch table", "libraries install", "libraries list",
+    "conformance run", "conformance torch", "conformance report", "probe",
+    "executorch env", "executorch register", "executorch table", "libraries install", "libraries list",
     "context show", "context check", "demo",
     "package qnn",
     "import xml", "import header", "import docs", "export xml",
@@ -186,6 +187,39 @@ def test_check_the_guides_model(opdb: Run) -> None:
     assert done.returncode == 0
     assert [r["verdict"] for r in coverage["rows"]] == ["supported", "supported"]
     assert coverage["partitions"] == 1
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("form", "start"),
+    [("table", "supported"), ("json", "{"), ("md", "# opdb.demo"), ("html", "<!doctype html>")],
+)
+def test_check_writes_its_report_to_a_file(opdb: Run, tmp_path: Path, form: str, start: str) -> None:
+    command = ("check", "opdb.demo:guide_model", "--soc", "SM8650", "--format", form)
+    printed, written = opdb(*command), opdb(*command, "-o", str(tmp_path / "report"))
+    assert printed.returncode == written.returncode == 0
+    assert printed.stdout.startswith(start) and written.stdout == ""
+    assert (tmp_path / "report").read_text() == printed.stdout
+    assert written.stderr.startswith("2 nodes: 2 supported")
+
+
+@pytest.mark.torch
+def test_check_saves_one_node(opdb: Run, tmp_path: Path) -> None:
+    place = ("--soc", "SM8650")
+    for file, name in (("node.py", "node.py:make"), ("node.pt2", "node.pt2")):
+        saved = opdb(
+            "check", "opdb.demo:guide_model", *place, "--save-node", "linear", "-o", str(tmp_path / file)
+        )
+        assert saved.stdout.strip() == str(tmp_path / name)
+        rows = json.loads(opdb("check", saved.stdout.strip(), *place, "--json").stdout)["rows"]
+        assert [(r["target"], r["verdict"]) for r in rows] == [("aten.linear.default", "supported")]
+    done = opdb("check", "opdb.demo:guide_model", *place, "--save-node", "linear")
+    assert done.returncode == 2 and "-o FILE.py" in done.stderr
+
+
+def test_check_knows_its_formats(opdb: Run) -> None:
+    done = opdb("check", "opdb.demo:guide_model", "--soc", "SM8650", "--format", "pdf")
+    assert done.returncode == 2 and "one of table, json, md, html" in done.stderr
 
 
 def test_generate_check_is_clean_and_notices(loaded: Run) -> None:

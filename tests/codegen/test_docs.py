@@ -9,7 +9,7 @@ import re
 from markdown_it import MarkdownIt
 
 from opdb.catalog import Catalog
-from opdb.codegen import docs, tables
+from opdb.codegen import docs, support_tables, tables
 from opdb.codegen.artifact import sorted_ops
 
 HEADINGS = [
@@ -46,7 +46,9 @@ def test_every_tensor_and_parameter_names_the_rules_that_read_it(full: Catalog) 
 def test_tables_have_one_width(full: Catalog) -> None:
     """A cell that is not escaped would add columns."""
     texts = [*pages(full).values(), *(a.text for a in (*docs.index(full), *tables.readme(full)))]
-    texts += [a.text for a in tables.support(full) if a.language == "markdown"]
+    texts += [
+        a.text for a in (*tables.support(full), *support_tables.tables(full)) if a.language == "markdown"
+    ]
     for text in texts:
         for table in re.findall(r"(?:^\|.*\n)+", text, re.M):
             widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from opdb.catalog import Catalog
-from opdb.codegen import constants, docs, formatters, tables
+from opdb.codegen import constants, docs, formatters, support_tables, tables
 from opdb.codegen.artifact import sorted_ops, with_header
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -18,7 +18,12 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def test_golden_files(mini: Catalog) -> None:
     artifacts = [a for op in sorted_ops(mini) for a in docs.pages(mini, op)]
-    artifacts += [*docs.index(mini), *tables.support(mini), *tables.readme(mini)]
+    artifacts += [
+        *docs.index(mini),
+        *tables.support(mini),
+        *tables.readme(mini),
+        *support_tables.tables(mini),
+    ]
     artifacts += [a for a in (*constants.python(mini), *constants.c(mini)) if "op" not in Path(a.path).stem]
     texts = formatters.format_all(artifacts)
     made = {

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 from movement import MOVEMENT
+from scattering import SCATTERING
+from simple import SIMPLE
 from torch import Tensor, nn
 
 from opdb.graph import QnnGraph
@@ -128,16 +130,6 @@ def cumulative_sum(x: list[Any], p: Params, *_: Any) -> Tensor:
     return torch.cumsum(x[0], p["axis"], dtype=x[0].dtype)
 
 
-def scatter_elements(x: list[Any], p: Params, *_: Any) -> Tensor:
-    assert p.get("reduction", 0) == 0
-    y, axis = x[0].clone(), p.get("axis", 0)
-    for place in np.ndindex(*x[1].shape):
-        to = list(place)
-        to[axis] = int(x[1][place])
-        y[tuple(to)] = x[2][place]
-    return y
-
-
 def im2col(x: list[Any], p: Params, *_: Any) -> Tensor:
     """The rows of a column: channels, then the rows and the columns of the kernel."""
     (top, bottom), (left, right) = p["pad_amount"]
@@ -202,7 +194,7 @@ UNARY: Mapping[str, Callable[..., Any]] = {
     "ElementWiseSquareRoot": unary(torch.sqrt),
 }
 PAIRS = {
-    "Divide": torch.div,
+    "Divide": lambda a, b: torch.div(a, b, rounding_mode=None if a.is_floating_point() else "trunc"),
     "Equal": torch.eq,
     "Greater": torch.gt,
     "GreaterEqual": torch.ge,
@@ -234,7 +226,6 @@ OPS: Mapping[str, Callable[..., Any]] = {
     "Conv3d": conv3d,
     "RmsNorm": rms_norm,
     "CumulativeSum": cumulative_sum,
-    "ScatterElements": scatter_elements,
     "GatherElements": lambda x, p, *_: torch.gather(x[0], p.get("axis", 0), x[1].long()),
     "Im2Col": im2col,
     "IsInf": lambda x, p, *_: x[0].abs() == torch.inf,
@@ -254,5 +245,7 @@ OPS: Mapping[str, Callable[..., Any]] = {
     "ElementWiseSoftplus": lambda x, p, *_: softplus(x[0], p.get("beta", 1.0), p["threshold"]),
     **UNARY,
     **MOVEMENT,
+    **SCATTERING,
+    **SIMPLE,
     **{f"ElementWise{n}": lambda x, p, *_, call=call: call(x[0], x[1]) for n, call in PAIRS.items()},
 }

@@ -21,6 +21,11 @@ def nchw(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda x, p, *_: call(x[0].permute(0, 3, 1, 2), p).permute(0, 2, 3, 1)
 
 
+def channel_shuffle(x: list[Any], p: Params, *_: Any) -> Tensor:
+    groups = x[0].unflatten(p["axis"], (p["num_groups"], -1))
+    return groups.transpose(p["axis"], p["axis"] + 1).reshape(x[0].shape)
+
+
 def strided_slice(x: list[Any], p: Params, *_: Any) -> Tensor:
     picked = x[0].numpy()
     for axis, (begin, end, stride) in enumerate(p["ranges"]):
@@ -89,7 +94,8 @@ def grid_sample(x: list[Any], p: Params, *_: Any) -> Tensor:
     mode = ("bilinear", "nearest")[p.get("mode", 0)]
     beyond = ("zeros", "border", "reflection")[p.get("padding_mode", 0)]
     corners = p.get("align_corners", False)
-    return nchw(lambda t, p: functional.grid_sample(t, x[1], mode, beyond, corners))(x, p)
+    made = functional.grid_sample(x[0].movedim(-1, 1), x[1], mode, beyond, corners)
+    return made.movedim(1, -1)
 
 
 def transpose_conv2d(x: list[Any], p: Params, *_: Any) -> Tensor:
@@ -131,6 +137,11 @@ def depth_to_space(t: Tensor, p: Params) -> Tensor:
     return functional.pixel_shuffle(t, p["block_size"][0])
 
 
+def space_to_depth(t: Tensor, p: Params) -> Tensor:
+    assert p["mode"] == 1 and p["block_size"][0] == p["block_size"][1]
+    return functional.pixel_unshuffle(t, p["block_size"][0])
+
+
 def group_norm(x: list[Any], p: Params, *_: Any) -> Tensor:
     return nchw(lambda t, p: functional.group_norm(t, p["group"], x[1], x[2], p["epsilon"]))(x, p)
 
@@ -155,7 +166,9 @@ MOVEMENT: Mapping[str, Callable[..., Any]] = {
     "PoolMax3d": pool3d(functional.max_pool3d, -torch.inf),
     "Col2Im": col2im,
     "DepthToSpace": nchw(depth_to_space),
+    "SpaceToDepth": nchw(space_to_depth),
     "GroupNorm": group_norm,
+    "ChannelShuffle": channel_shuffle,
     "Prelu": lambda x, p, *_: torch.where(x[0] > 0, x[0], x[0] * x[1]),
     "ElementWiseUnary": lambda x, p, *_: {10: torch.reciprocal}[p["operation"]](x[0]),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from opdb.coverage.graph import build_graph
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.errors import OpdbError
-from opdb.lower import unmapped_reason
+from opdb.lower import unmapped_reason, violations
 from opdb.validate import Target
 
 pytestmark = pytest.mark.torch
@@ -41,25 +42,25 @@ r = torch.randn
 REJECTED = {
     "add_alpha": (
         lambda a, b: torch.add(a, b, alpha=2),
-        (r(3), r(3)),
+        (r(3).double(), r(3).double()),
         "ElementWiseAdd.M_aten.add.Tensor",
         "got alpha = 2",
     ),
     "sub_alpha": (
         lambda a, b: torch.sub(a, b, alpha=2),
-        (r(3), r(3)),
+        (r(3).double(), r(3).double()),
         "ElementWiseBinary.M_aten.sub.Tensor",
         "got alpha = 2",
     ),
     "gelu_tanh": (
         lambda x: nn.functional.gelu(x, approximate="tanh"),
-        (r(3),),
+        (r(3).double(),),
         "ElementWiseNeuron.M_aten.gelu.default",
         "got approximate = tanh",
     ),
     "elu_scale": (
         lambda x: aten.elu.default(x, 1.0, 1.05),
-        (r(3),),
+        (r(3).double(),),
         "ElementWiseNeuron.M_aten.elu.default",
         "got scale = 1.05",
     ),
@@ -77,21 +78,15 @@ REJECTED = {
     ),
     "conv_transposed": (
         lambda x, w: aten.convolution.default(x, w, None, [1, 1], [0, 0], [2, 2], True, [0, 0], 1),
-        (r(1, 3, 8, 8), r(3, 4, 3, 3)),
+        (r(1, 3, 8, 8).double(), r(3, 4, 3, 3).double()),
         "Conv2d.M_aten.convolution.default",
         "got transposed = true",
     ),
-    "conv_without_batch": (
-        nn.Conv2d(3, 4, 3),
-        (r(3, 8, 8),),
-        "Conv2d.M_aten.conv2d.default",
-        "got input.rank = 3",
-    ),
     "convolution_1d_transposed": (
         lambda x, w: aten.convolution.default(x, w, None, [1], [0], [1], True, [0], 1),
-        (r(1, 3, 8), r(3, 4, 3)),
+        (r(1, 3, 8).double(), r(3, 4, 3).double()),
         "Conv2d.M_aten.convolution.default",
-        "got transposed = true, input.rank = 3",
+        "got transposed = true, weight.rank = 3",
     ),
     "norm_statistics": (
         lambda x: aten.native_layer_norm.default(x, [4], None, None, 1e-3)[1],
@@ -113,7 +108,7 @@ REJECTED = {
     ),
     "addmm_beta": (
         lambda b, x: torch.addmm(b, x, x, beta=2),
-        (r(3), r(3, 3)),
+        (r(3).double(), r(3, 3).double()),
         "FullyConnected.M_aten.addmm.default",
         "got beta = 2",
     ),
@@ -123,12 +118,17 @@ REJECTED = {
         "Split.M_aten.split.Tensor",
         "got split_size = 7",
     ),
-    "one_limit": (lambda x: x.clamp(min=0), (r(3),), "ElementWiseNeuron.M_aten.clamp.default", "both limits"),
+    "one_limit": (
+        lambda x: x.clamp(min=0),
+        (r(3).double(),),
+        "ElementWiseMaximum.TYPES_CPU",
+        "got a = f64",
+    ),
     "ints_divided": (
         torch.div,
         (torch.tensor([3]), torch.tensor([2])),
-        "ElementWiseBinary.C3",
-        "y.dtype = f32, a.dtype = i32",
+        "ElementWiseBinary.M_aten.div.Tensor",
+        "divided into numbers of floating point",
     ),
     "double": (torch.relu, (r(3).double(),), "Relu.TYPES_CPU", "got x = f64, y = f64"),
     "complex": (
@@ -180,10 +180,10 @@ def test_a_transpose_that_a_layout_needs_is_judged_too() -> None:
 
 
 def test_an_unknown_target_is_the_hosts() -> None:
-    row = only(torch.erf, r(3))
-    assert (row.verdict, row.reasons[0]["message"]) == ("host", "no spec maps aten.erf.default")
-    assert unmapped_reason("aten.conv2d.padding").message.endswith(
-        "; the nearest that one maps is aten.conv2d.default"
+    row = only(torch.digamma, r(3))
+    assert (row.verdict, row.reasons[0]["message"]) == ("host", "no spec maps aten.digamma.default")
+    assert unmapped_reason("aten.argsort.stable").message.endswith(
+        "; the nearest that one maps is aten.argsort.default"
     )
     assert unmapped_reason("aten.relu_.default").message.endswith(
         "; the nearest that one maps is aten.relu.default"
@@ -200,10 +200,9 @@ def test_symbolic_shapes_are_refused_with_the_cure() -> None:
 
 
 def test_decomposition_of_the_program_is_tried_when_asked() -> None:
-    assert [row.verdict for row in rows_of(nn.functional.silu, r(3))] == ["host"]
-    rows = rows_of(nn.functional.silu, r(3), decompose=True)
+    assert [row.verdict for row in rows_of(torch.rad2deg, r(3))] == ["host"]
+    rows = rows_of(torch.rad2deg, r(3), decompose=True)
     assert [(row.target, row.verdict) for row in rows] == [
-        ("aten.sigmoid.default", "supported"),
         ("aten.mul.Tensor", "supported"),
     ]
 
@@ -216,7 +215,7 @@ def test_places_name_module_and_line() -> None:
 
 
 def test_coverage_is_json() -> None:
-    coverage = check_program(export(nn.Sequential(nn.Linear(3, 3), nn.SELU()), (r(2, 3),)), HTP)
+    coverage = check_program(export(nn.Sequential(nn.Linear(3, 3), Function(torch.digamma)), (r(2, 3),)), HTP)
     out = json.loads(json.dumps(coverage.to_json()))
     assert (out["nodes"], out["supported"], out["host"], out["rejected"]) == (2, 1, 1, 0)
     assert [row["verdict"] for row in out["rows"]] == ["supported", "host"]
@@ -230,10 +229,10 @@ def partitions_of(call: Callable[..., Any], *inputs: Tensor) -> int:
 def test_partitions_are_cut_at_unsupported_nodes() -> None:
     x = r(2, 3)
     assert partitions_of(lambda x: torch.relu(x) + x, x) == 1
-    assert partitions_of(lambda x: torch.relu(torch.erf(torch.relu(x))), x) == 2
-    assert partitions_of(torch.erf, x) == 0
-    # y reads two sides of the cut: relu before erf, the sum after it
-    assert partitions_of(lambda x: (y := torch.relu(x)) + torch.erf(y), x) == 2
+    assert partitions_of(lambda x: torch.relu(torch.digamma(torch.relu(x))), x) == 2
+    assert partitions_of(torch.digamma, x) == 0
+    # y reads two sides of the cut: relu before digamma, the sum after it
+    assert partitions_of(lambda x: (y := torch.relu(x)) + torch.digamma(y), x) == 2
     assert partitions_of(lambda x: (torch.relu(x), torch.tanh(x)), x) == 2
 
 
@@ -301,9 +300,9 @@ def test_outputs_that_are_inputs_or_constants() -> None:
 
 
 def test_a_graph_of_a_rejected_node_is_refused_with_the_reason() -> None:
-    program = Program(export(Function(torch.erf), (r(3),)))
+    program = Program(export(Function(torch.digamma), (r(3),)))
     with pytest.raises(
-        OpdbError, match=r"the node erf \(aten.erf.default\) cannot be a QNN op: no spec maps"
+        OpdbError, match=r"the node digamma \(aten.digamma.default\) cannot be a QNN op: no spec maps"
     ):
         build_graph(program, check_nodes(program, CPU).lowered)
 
@@ -334,3 +333,30 @@ def test_a_rejected_node_has_its_nearest_form() -> None:
 
 def test_a_form_whose_guard_refuses_has_none() -> None:
     assert only(lambda a, b: torch.add(a, b, alpha=2), r(3), r(3)).nearest == ()
+
+
+def test_1500_nodes_take_less_than_a_second() -> None:
+    """Of the processor; no two layers are alike, so that no verdict serves twice in a run."""
+
+    class Deep(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linears = nn.ModuleList(nn.Linear(16 + i, 17 + i) for i in range(150))
+            self.norms = nn.ModuleList(nn.LayerNorm(17 + i) for i in range(150))
+
+        def forward(self, x: Tensor) -> Tensor:
+            for linear, norm in zip(self.linears, self.norms, strict=True):
+                y = norm(linear(x))
+                gate = torch.sigmoid(y) * torch.tanh(y)
+                x = torch.softmax(torch.relu(gate + y), -1) * y.mean(-1, keepdim=True) - gate
+            return x
+
+    program = Program(export(Deep(), (r(2, 16),)))
+    took = []
+    for _ in range(3):
+        violations.cache_clear()
+        start = time.process_time()
+        coverage = check_nodes(program, HTP)
+        took.append(time.process_time() - start)
+    assert len(coverage.rows) == 1650 and coverage.complete
+    assert min(took) < 1

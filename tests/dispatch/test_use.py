@@ -75,7 +75,7 @@ def test_inputs_of_any_memory(cpu: Backend) -> None:
 
 
 def test_mistakes_are_told(cpu: Backend) -> None:
-    module, x = Call(lambda x: torch.relu(torch.erf(torch.tanh(x)))), torch.randn(2, 3)
+    module, x = Call(lambda x: torch.relu(torch.erfc(torch.tanh(x)))), torch.randn(2, 3)
     plan = plan_of(module, x, unsupported="host", host="torch")
     with Dispatcher(plan, cpu) as dispatcher:
         for inputs, words in (
@@ -115,7 +115,7 @@ def test_choices_that_are_none(options: dict[str, Any], words: str) -> None:
 
 def test_ops_that_are_known_but_absent_may_be_listed() -> None:
     plan = plan_of(
-        Call(torch.relu), torch.randn(3), host_ops=["Softmax", "aten.embedding", "aten.erf.default"]
+        Call(torch.relu), torch.randn(3), host_ops=["Softmax", "aten.embedding", "aten.erfc.default"]
     )
     assert [p.runs_on for p in plan.placements] == ["qnn"]
 
@@ -135,7 +135,7 @@ def test_a_context_goes_with_its_dispatcher(cpu: Backend) -> None:
 def test_a_graph_that_the_library_refuses_leaves_nothing(cpu: Backend, monkeypatch: Any) -> None:
     """The second of two graphs is refused: the first one's context is released."""
     x = torch.randn(2, 3)
-    plan = plan_of(Call(lambda x: torch.relu(torch.erf(torch.tanh(x)))), x, unsupported="host", host="torch")
+    plan = plan_of(Call(lambda x: torch.relu(torch.erfc(torch.tanh(x)))), x, unsupported="host", host="torch")
     graph = plan.graphs[1]
     (op,) = graph.ops
     graph.ops[0] = dataclasses.replace(op, op="NoSuchOp")
@@ -147,7 +147,7 @@ def test_a_graph_that_the_library_refuses_leaves_nothing(cpu: Backend, monkeypat
 
 
 def test_the_report_is_a_table(cpu: Backend) -> None:
-    module, x = Call(lambda x: torch.relu(torch.erf(torch.tanh(x)))), torch.randn(2, 3)
+    module, x = Call(lambda x: torch.relu(torch.erfc(torch.tanh(x)))), torch.randn(2, 3)
     with Dispatcher(plan_of(module, x, unsupported="host", host="torch"), cpu) as dispatcher:
         empty = dispatcher.report().table()
         dispatcher.run([x])

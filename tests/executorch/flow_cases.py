@@ -12,7 +12,7 @@ from torch import nn
 
 import opdb.lower
 from opdb.errors import OpdbError
-from opdb.executorch import flow, register
+from opdb.executorch import flow, registration
 from opdb.generated.builders import TARGETS
 from opdb.runtime.lowering import Reason
 from opdb.validate import Target
@@ -28,9 +28,19 @@ class WithConv(nn.Module):
         self.conv = nn.Conv2d(3, 8, 3, stride=2, padding=1)
         self.after = after
         self.bias = nn.Parameter(torch.randn(1, 8, 1, 6))
+        self.register_buffer("pick", torch.tensor([3, -1, 0]))
 
     def forward(self, x: torch.Tensor) -> Any:
         return self.after(self, self.conv(x))
+
+
+class Call(nn.Module):
+    def __init__(self, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.call(x)
 
 
 class Multiply(nn.Module):
@@ -76,6 +86,24 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
     ),
     "conv_split": (lambda: WithConv(lambda m, y: torch.split(torch.relu(y), [3, 5], 1)), [IMAGE]),
     "conv_layer_norm": (lambda: WithConv(lambda m, y: nn.functional.layer_norm(y, (5, 6))), [IMAGE]),
+    "conv_index": (lambda: WithConv(lambda m, y: y[:, m.pick]), [IMAGE]),
+    "conv_index_apart": (lambda: WithConv(lambda m, y: y[:, m.pick, :, m.pick[:, None]]), [IMAGE]),
+    "conv_index_put": (
+        lambda: WithConv(lambda m, y: torch.index_put(y, (m.pick * 0, m.pick), y[0, :3] * 2)),
+        [IMAGE],
+    ),
+    "conv_slice_scatter": (
+        lambda: WithConv(lambda m, y: torch.slice_scatter(y, y[:, :2] * 2, 1, 1, 7, 3)),
+        [IMAGE],
+    ),
+    "conv_scatter_add": (
+        lambda: WithConv(
+            lambda m, y: y.scatter_add(1, m.pick.abs()[:, None, None].expand(1, 3, 5, 6), y[:, 3:6])
+        ),
+        [IMAGE],
+    ),
+    "truth": (lambda: Call(lambda x: torch.where(x.to(torch.bool), x + 1, x)), [(3, 4)]),
+    "integers": (lambda: Call(lambda x: (x * 5).to(torch.int32) * 3), [(3, 4)]),
     "matmul_in_region": (Multiply, [(2, 6, 6)]),
     "second_result": (SecondResult, [(4, 6)]),
 }
@@ -132,16 +160,20 @@ def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str
         if precision == "quantized":
             module = quantized(module, inputs)
         if form == "generated":
-            register.register(opdb.lower.lower, Target("HTP", SOC), TARGETS)
+            registration.register(
+                lower=opdb.lower.lower, target=Target("HTP", SOC), targets=TARGETS, whole=()
+            )
         elif form is not None:
-            register.register(hand_lowering.lower, form, hand_lowering.FORMS)
+            registration.register(
+                lower=hand_lowering.lower, target=form, targets=hand_lowering.FORMS, whole=()
+            )
         try:
             with torch.no_grad(), Recorder() as recorder:
                 compiled = flow.compile_module(module, inputs, SOC, precision)
                 got = flow.run_pte(compiled.pte, inputs)
                 expected = module(*inputs)
         finally:
-            register.unregister()
+            registration.unregister()
         pairs = list(zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True))
         assert all(g.shape == e.shape for g, e in pairs)
         out[name] = SimpleNamespace(
@@ -159,13 +191,15 @@ def refusals() -> dict[str, str]:
     """What the user is told: an operator that cannot fall back, a SoC that is misspelt."""
     told = {}
     x = (torch.randn(2, 4),)
-    register.register(hand_lowering.lower_no_linear, None, ["aten.linear.default"])
+    registration.register(
+        lower=hand_lowering.lower_no_linear, target=None, targets=["aten.linear.default"], whole=()
+    )
     for name, soc in (("kept whole", SOC), ("misspelt", "SM8651")):
         try:
             flow.compile_module(nn.Linear(4, 3), x, soc)
         except OpdbError as e:
             told[name] = str(e)
-    register.unregister()
+    registration.unregister()
     return told
 
 
@@ -194,41 +228,77 @@ class Recorder:
         QnnBackend._build_op_wrappers = staticmethod(self.stock)
 
 
+def touched() -> dict[str, Any]:
+    """Everything of ExecuTorch that ``register`` may change (opdb.executorch.hooks), as it is now."""
+    from executorch.backends.qualcomm import qnn_preprocess
+    from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
+    from executorch.backends.qualcomm._passes.layout_transform import LayoutTransform
+    from executorch.backends.qualcomm.builders import node_visitor_manager
+    from executorch.backends.qualcomm.partition import common_defs, qnn_partitioner
+    from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
+
+    return {
+        "builders": dict(node_visitor_manager._node_visitor_dict),
+        "support": qnn_partitioner.QnnOperatorSupport.is_node_supported,
+        "whole": qnn_partitioner.QnnPartitioner.ops_to_not_decompose,
+        "managers": (qnn_preprocess.get_current_qnn_manager, qnn_partitioner.get_current_qnn_manager),
+        "missing": list(common_defs.to_be_implemented_operator),
+        "layouts": (set(LayoutTransform.layout_agnostic_ops), set(LayoutTransform.layout_sensitive_ops)),
+        "int64": dict(I64toI32.I64_IN_OPS),
+        "rules": (dict(htp_rules.get_rules()), dict(lpai_rules.get_rules())),
+    }
+
+
 def register_and_undo() -> dict[str, bool]:
     """What ``register`` changes, and that ``unregister`` puts everything back."""
-    from executorch.backends.qualcomm.builders import node_visitor_manager
-    from executorch.backends.qualcomm.partition import qnn_partitioner
-    from executorch.backends.qualcomm.utils import utils
-
-    before = dict(node_visitor_manager._node_visitor_dict)
-    tables = (qnn_partitioner.get_skip_decomp_table, utils.get_skip_decomp_table)
-    targets = [*hand_lowering.FORMS, "aten.softplus.default"]
-    taken = register.register(hand_lowering.lower, "", targets, whole=["aten.softplus.default"])
+    before = touched()
+    targets = [*hand_lowering.FORMS, "aten.softplus.default", "aten.scatter_add.default"]
+    targets = [t for t in targets if t != "aten.relu.default"]
+    softplus = torch.ops.aten.softplus.default
+    taken = registration.register(
+        lower=hand_lowering.lower,
+        target="",
+        targets=[*targets, "aten.relu.default"],
+        without=["aten.relu.default"],
+    )
+    now = touched()
+    old, new = before["builders"], now["builders"]
     seen = {
-        "copying forms are taken over": "aten.view_copy.default" in taken and "aten.view.default" in taken,
-        "replaced": all(node_visitor_manager._node_visitor_dict[t] is not before.get(t) for t in taken),
-        "others stay": all(
-            node_visitor_manager._node_visitor_dict[t] is v for t, v in before.items() if t not in taken
+        "copying forms are taken over": {"aten.view_copy.default", "aten.view.default"}
+        <= set(taken.builders),
+        "added ones are named": "aten.softplus.default" in taken.added
+        and "aten.view_copy.default" not in taken.added,
+        "replaced": all(new[t] is not old.get(t) for t in taken.builders),
+        "others stay": all(new[t] is v for t, v in old.items() if t not in taken.builders),
+        "opted out": "aten.relu.default" not in taken.builders,
+        "quantizer rules are added": all(
+            softplus in r and softplus not in b for r, b in zip(now["rules"], before["rules"], strict=True)
         ),
-        "kept whole": all(
-            torch.ops.aten.softplus.default in m.get_skip_decomp_table() for m in (qnn_partitioner, utils)
-        ),
+        "int64": len(now["int64"]) == len(before["int64"]) + 1,
+        "every hook": all(now[k] != before[k] for k in now if k != "missing"),
     }
     try:
-        register.register(hand_lowering.lower, "", targets)
+        registration.register(lower=hand_lowering.lower, target="", targets=targets)
         seen["twice is refused"] = False
     except OpdbError as e:
         seen["twice is refused"] = "unregister()" in str(e)
-    register.unregister()
-    register.unregister()
-    seen["put back"] = dict(node_visitor_manager._node_visitor_dict) == before
-    seen["tables put back"] = tables == (qnn_partitioner.get_skip_decomp_table, utils.get_skip_decomp_table)
-    try:
-        register.register(hand_lowering.lower, "", ["aten.no_such.default"])
-        seen["an unknown name is refused"] = False
-    except OpdbError as e:
-        seen["an unknown name is refused"] = "not an ATen operator" in str(e)
-    seen["after a refusal nothing is changed"] = dict(node_visitor_manager._node_visitor_dict) == before
+    registration.unregister()
+    registration.unregister()
+    seen["put back"] = touched() == before
+    for name, arguments in (
+        ("targets", {"targets": ["aten.no_such.default"]}),
+        ("without", {"without": ["aten.no_such.default"]}),
+    ):
+        try:
+            registration.register(**arguments)
+            seen[f"an unknown name is refused in {name}"] = False
+        except OpdbError as e:
+            seen[f"an unknown name is refused in {name}"] = "not an ATen operator" in str(e)
+    registration.register()
+    seen["all of the specs"] = set(TARGETS) <= set(touched()["builders"])
+    seen["missing ones are asked about"] = len(touched()["missing"]) < len(before["missing"])
+    registration.unregister()
+    seen["after all that nothing is changed"] = touched() == before
     return seen
 
 
@@ -244,14 +314,14 @@ def failing_lower(view: Any, target: Any) -> Any:
 def run_failing() -> dict[str, str]:
     """What a faulty builder does to an export."""
     x = (torch.randn(2, 3),)
-    register.register(failing_lower, "fault", ["aten.relu.default"])
+    registration.register(lower=failing_lower, target="fault", targets=["aten.relu.default"], whole=())
     faulty = flow.compile_module(nn.ReLU(), x, SOC)
-    register.unregister()
-    register.register(failing_lower, [], ["aten.relu.default"])
+    registration.unregister()
+    registration.register(lower=failing_lower, target=[], targets=["aten.relu.default"], whole=())
     try:
         flow.compile_module(nn.ReLU(), x, SOC)
         changed = "no error"
     except Exception as e:
         changed = f"{type(e).__name__}: {e}"
-    register.unregister()
+    registration.unregister()
     return {"fault": faulty.reasons[faulty.not_delegated[0]][0].message, "changed": changed}

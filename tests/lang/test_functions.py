@@ -19,7 +19,7 @@ from opdb.lang.functions import FUNCTIONS, Function
 from opdb.lang.nodes import BOOL, Name, Scope
 from opdb.lang.parse import parse
 from opdb.op_config import Quant, TensorConfig
-from opdb.runtime import checks, lowering
+from opdb.runtime import checks, constants, lowering
 
 EXAMPLES = [(f, text, value) for f in FUNCTIONS.values() for text, value in f.examples]
 #: Why a row has no examples of the rule language.
@@ -130,18 +130,20 @@ def test_same_quant_and_the_numbers_of_an_encoding(tmp_path: Path) -> None:
 
 def test_the_python_functions_are_those_of_checks_or_builtins() -> None:
     for f in FUNCTIONS.values():
-        home = lowering if f.torch else checks
-        assert f.python in ("len", "min", "max", "present") or callable(getattr(home, f.python)), f.name
+        homes = (lowering, constants) if f.torch else (checks,)
+        builtin = f.python in ("len", "min", "max", "float", "present")
+        assert builtin or any(callable(getattr(home, f.python, None)) for home in homes), f.name
 
 
 def phrases() -> Iterator[tuple[str, str]]:
-    scope = SCOPE.with_names({"s": Name("str")})
+    scope = SCOPE.with_names({"s": Name("str"), "ts": Name("tensors")})
     scope = Scope(scope.names, scope.enums, torch=True)
     arguments = {
         "ints": ("S", "L"),
         "int": ("n", "m"),
         "bool": ("p",),
         "tensor": ("x",),
+        "tensors": ("ts",),
         "float": ("f",),
         "str": ("s",),
         "any": ("w",),
@@ -188,9 +190,32 @@ def test_english() -> None:
             "same_quant(x, x)": "x must have the encoding of x | if x has the encoding of x | if x does not have the encoding of x",
             "permute(x, S)": "x permuted by S",
             "reshape(x, S)": "x in the shape S",
-            "ones(S)": "ones in the shape S",
-            "zeros(S)": "zeros in the shape S",
-            "full(S, f)": "f in the shape S",
+            "ones(S, x)": "ones in the shape S",
+            "zeros(S, x)": "zeros in the shape S",
+            "full(S, f, x)": "f in the shape S",
+            "ramp(S, L, n)": "n plus L times the place, in the shape S",
+            "ramp_mask(S, L, n)": "whether n plus L times the place is not negative, in the shape S",
+            "tiled(x, S)": "x repeated to the shape S",
+            "wrapped(x, n)": "x, negative values counted from n",
+            "scaled(x, n)": "x times n",
+            "inverse_root(x, f)": "1 / sqrt(x + f)",
+            "given_at(ts)": "the positions at which ts has a tensor",
+            "chosen(ts)": "the tensors that ts has",
+            "lifted(ts, n)": "each of ts with a dimension of 1 at n",
+            "window_means(n, m, n, m, n, p, x)": "the means of n windows of m among n",
+            "window_sums(n, m, n, m, n, x)": "the sums of n windows of m among n",
+            "adaptive_means(n, m, x)": "the means of m windows that share n",
+            "window_places(n, m, n, m, n, m)": "the places of m windows of m among n",
+            "adaptive_places(n, m)": "the places of m windows that share n",
+            "adaptive_window(n, m)": "the widest of m windows that share n",
+            "nearest_places(n, m, f, p)": "the nearest places among n of m values",
+            "padded_places(n, m, n, s)": "the places of n values with m more before and n after",
+            "linear_weights(n, m, f, p, x)": "the weights of n values in m between them",
+            "cubic_weights(n, m, f, p, x)": "the weights of n values in m between them",
+            "causal_mask(n, m, f, x)": "f above the diagonal of n rows of m",
+            "root(f)": "the square root of f",
+            "to_float(n)": "n",
+            "whole(f)": "f must be a whole number | if f is a whole number | if f has a fraction",
             "columns(S, L, S)": "the rows whose columns are the arguments",
             "is_float(x)": "x must have a floating-point type | if x has a floating-point type | if x does not have a floating-point type",
             "lower_case(s)": "s in lower case",

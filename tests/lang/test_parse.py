@@ -87,7 +87,7 @@ REFUSALS = [
     ("[1, f32]", "ints", "expected int, got dtype", 4),
     ("[1, [2]]", "ints", "expected int, got ints", 4),
     ("[[1], [2]][0]", "ints", "a list of lists is the value of a parameter only", 0),
-    ("n[0]", "int", "expected ints or rows or tensors, got int", 0),
+    ("n[0]", "int", "expected ints or rows or tensors or floats, got int", 0),
     ("S[f]", "int", "expected int, got float", 2),
     ("R[0:1]", "rows", "a slice is taken of a list of integers, without a step", 0),
     # calls

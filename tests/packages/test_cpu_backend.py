@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opdb import package
+from opdb.catalog import Catalog
 from opdb.errors import MissingExtra, OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ParamConfig, Quant
@@ -381,3 +383,25 @@ with Backend.open("CPU") as backend:
     refused, values = done.stdout.splitlines()
     assert "the op package OpdbCustom is not registered" in refused
     assert np.array_equal(np.array(json.loads(values), np.float32), expected(data()))
+
+
+def test_an_op_without_parameters(catalog: Catalog, tmp_path: Path) -> None:
+    """The backend leaves the number of parameters of such a node undefined."""
+    made = package.write(catalog, ["Relu"], tmp_path, package="OpdbPlain")
+    package.build(made)
+    names = ("x", "a", "b", "y")
+    kinds = {"x": "APP_WRITE", "y": "APP_READ"}
+    tensors = [GraphTensor(n, "f32", (7,), kinds.get(n, "NATIVE")) for n in names]
+    ops = [
+        GraphOp("first", "Relu", ("x",), (), ("a",), "OpdbPlain"),
+        GraphOp("turn", "ElementWiseNeg", ("a",), (), ("b",)),
+        GraphOp("second", "Relu", ("b",), (), ("y",), "OpdbPlain"),
+    ]
+    x = np.linspace(-3, 3, 7, dtype=np.float32)
+    for chosen, expected in ((ops, np.zeros(7)), ([replace(ops[0], outputs=("y",))], np.maximum(x, 0))):
+        used = {n for o in chosen for n in (*o.inputs, *o.outputs)}
+        graph = QnnGraph("plain", {t.name: t for t in tensors if t.name in used}, list(chosen))
+        with Backend.open("CPU") as backend:
+            backend.register_op_package(made.library)
+            with backend.prepare(graph) as prepared:
+                assert np.array_equal(prepared.execute({"x": x})["y"], expected)

@@ -11,8 +11,9 @@ import pytest
 
 from opdb import migrate
 from opdb.errors import OpdbError
+from opdb.lang.certain import truth
 from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
-from opdb.query.encodings import Encodings, Port, Ports, Variant, _truth
+from opdb.query.encodings import Encodings, Port, Ports, Variant
 from opdb.store import Store
 from opdb.validate import Target, check
 
@@ -159,5 +160,5 @@ def test_the_validators_agree(store: Store, soc: str) -> None:
     ("a[0].dtype == f32", {"a.dtype": "f32"}, True),
     ("arch >= 73 and len(axes) > 1", {"arch": 68}, False),
 ])  # fmt: skip
-def test_truth(text: str, known: dict[str, Any], value: bool | None) -> None:
-    assert _truth(ast.parse(text, mode="eval").body, known, {}) is value
+def testtruth(text: str, known: dict[str, Any], value: bool | None) -> None:
+    assert truth(ast.parse(text, mode="eval").body, known, {}) is value

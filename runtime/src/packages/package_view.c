@@ -270,12 +270,15 @@ static size_t node_values_of(const QnnCpuOpPackage_Param_t *in) {
 
 const char *opdb_op_view_node(opdb_node *state, const QnnCpuOpPackage_Node_t *in) {
     size_t values = 0, from = 0;
-    for (uint32_t i = 0; i < in->numOfParams; i++)
+    /* Of a node without parameters the backend of 2.47 leaves numOfParams and params as they happen to be;
+     * more than the op has cannot be meant, since validateOpConfig refuses unknown ones. */
+    const uint32_t num_params = in->numOfParams > state->op->num_params ? 0 : in->numOfParams;
+    for (uint32_t i = 0; i < num_params; i++)
         values += node_values_of(in->params[i]);
     state->num_tensors = (size_t)in->numOfInputs + in->numOfOutputs;
     state->tensors = calloc(state->num_tensors + 1, sizeof *state->tensors);
     if (state->tensors == NULL ||
-        !view_new(&state->view, state->op->name, in->numOfInputs, in->numOfOutputs, in->numOfParams, values))
+        !view_new(&state->view, state->op->name, in->numOfInputs, in->numOfOutputs, num_params, values))
         return "out of memory";
     bool fits = true;
     for (uint32_t i = 0; i < in->numOfInputs; i++)
@@ -283,7 +286,7 @@ const char *opdb_op_view_node(opdb_node *state, const QnnCpuOpPackage_Node_t *in
     for (uint32_t i = 0; i < in->numOfOutputs; i++)
         fits = view_node_tensor(state, in->numOfInputs + i, in->outputs[i]) && fits;
     const char *why = fits ? NULL : "a tensor has more than 16 dimensions";
-    for (uint32_t i = 0; why == NULL && i < in->numOfParams; i++) {
+    for (uint32_t i = 0; why == NULL && i < num_params; i++) {
         why = view_node_param(state, i, from, in->params[i]);
         from += node_values_of(in->params[i]);
     }

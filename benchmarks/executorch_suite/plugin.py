@@ -1,0 +1,185 @@
+"""A pytest plugin for ExecuTorch's emulator suite: another runner, builders, SoC and tolerances.
+
+The suite (``executorch/backends/qualcomm/tests/rework``) starts a runner that has to be built from source.
+Here the program is run by the runtime in the wheel.  Set by the environment:
+
+* ``OPDB_SUITE_BUILDERS``: ``stock`` (ExecuTorch's) or ``opdb``;
+* ``OPDB_SUITE_SOC``: the SoC that takes the place of the suite's SM8350; ex) SM8650;
+* ``OPDB_SUITE_ONLY``: regular expression of the tests to run;
+* ``OPDB_SUITE_RESULTS``: file to which a JSON line per test is added; tests that have one are left out.
+  The name of the test that runs is in the file with the suffix ``.running``.
+
+Each test is judged twice: by the suite's own tolerance, and by an honest one (``honest``).  Where the suite
+expects a refusal, right outputs by the honest tolerance pass as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from _pytest.subtests import SubtestReport
+from torch.utils._pytree import tree_leaves
+
+#: Largest error of a float graph over the range of the reference; of a quantized one in output steps.
+FLOAT_TOLERANCE = 1e-2
+STEPS = 3
+
+_seen: dict[str, Any] = {}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in ("nms", "qnms"):  # a torchvision that is built for another PyTorch stops transformers here
+        if not hasattr(torch.ops.torchvision, name):
+            torch.library.define(
+                f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            )
+    from executorch.backends.qualcomm.tests.rework import conftest
+
+    conftest.verify_output_emulator = verify
+    conftest.calibrate.__enter__ = _remembering(conftest.calibrate.__enter__)
+    # The suite's summary asks for a plugin that pytest 9 has taken in under another name.
+    sys.modules["pytest_subtests.plugin"] = SimpleNamespace(SubTestReport=SubtestReport)  # type: ignore[assignment]
+    if os.environ["OPDB_SUITE_BUILDERS"] == "opdb":
+        import opdb.executorch
+
+        opdb.executorch.register()
+
+
+def _remembering(enter: Any) -> Any:
+    def wrapper(self: Any) -> Any:
+        module = enter(self)
+        _seen["quantized"] = None if self.quantizer is None else module
+        return module
+
+    return wrapper
+
+
+def verify(module: Any, inputs: Any, executorch_prog: Any, metrics: Any, **_: Any) -> None:
+    """The suite's check of outputs, with the runtime of the wheel in the place of the built runner."""
+    import executorch.backends.qualcomm  # noqa: F401  loads the backend
+    from executorch.backends.qualcomm.tests.rework.conftest import _get_expected_output
+    from executorch.extension.pybindings import _portable_lib
+
+    reference = _get_expected_output(module=module, inputs=inputs)
+    buffer = executorch_prog.buffer
+    program = _portable_lib._load_for_executorch_from_buffer(buffer)
+    outputs = [o.clone() for o in program.run_method("forward", tuple(tree_leaves(inputs)))]
+    del program
+    for got, wanted in zip(outputs, reference, strict=True):
+        assert got.numel() == wanted.numel(), f"shape {tuple(got.shape)}, not {tuple(wanted.shape)}"
+    outputs = [got.reshape(wanted.shape) for got, wanted in zip(outputs, reference, strict=True)]
+    _seen["runs"] = _seen.get("runs", 0) + 1
+    if wrong := honest(outputs, reference, inputs):
+        _seen.setdefault("wrong", []).append(wrong)
+    if hasattr(metrics, "assert_close"):  # else the suite expects a refusal, and fails with "DID NOT RAISE"
+        metrics.assert_close(device_output=outputs, ref_output=reference)
+
+
+def honest(outputs: list[Any], reference: list[Any], inputs: Any) -> str:
+    """ "" if the outputs are right, else what is wrong.
+
+    Float: the largest error is at most 1e-2 of the range of the reference.  Quantized: at most 3 steps
+    from what PyTorch computes with the same quantized module, and bools are equal.
+    """
+    quantized = _seen.get("quantized")
+    if quantized is not None:
+        from executorch.backends.qualcomm.tests.rework.conftest import _get_expected_output
+
+        reference = _get_expected_output(module=quantized, inputs=inputs)
+    steps = None if quantized is None else _steps(quantized)
+    for i, (got, wanted) in enumerate(zip(outputs, reference, strict=True)):
+        if wanted.dtype == torch.bool or not wanted.dtype.is_floating_point:
+            if not torch.equal(got.to(torch.float64), wanted.to(torch.float64)):
+                return f"output {i}: {int((got != wanted).sum())} of {got.numel()} differ"
+            continue
+        finite = torch.isfinite(wanted)
+        if not torch.equal(torch.isfinite(got), finite):
+            return f"output {i}: not finite elsewhere than the reference"
+        if not finite.any():
+            continue
+        error = float((got[finite].double() - wanted[finite].double()).abs().max())
+        span = float(wanted[finite].abs().max()) or 1.0
+        allowed = STEPS * steps[i] if steps and steps[i] else FLOAT_TOLERANCE * span
+        if error > allowed * (1 + 1e-4):
+            return f"output {i}: error {error:.3g}, allowed {allowed:.3g} (reference up to {span:.3g})"
+    return ""
+
+
+def _steps(module: Any) -> list[float | None]:
+    """The scale of each output of a quantized module; None where it does not end in a dequantize node."""
+    output = next(n for n in module.graph.nodes if n.op == "output")
+    values = output.args[0]
+    values = values if isinstance(values, (list, tuple)) else [values]
+    scales: list[float | None] = []
+    for value in values:
+        per_tensor = "dequantize_per_tensor" in str(getattr(value, "target", ""))
+        scales.append(float(value.args[1]) if per_tensor and isinstance(value.args[1], float) else None)
+    return scales
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    soc = os.environ["OPDB_SUITE_SOC"]
+    for plugin in config.pluginmanager.get_plugins():
+        if stock := getattr(plugin, "_get_htp_arch", None):  # the suite's conftest
+            plugin._get_htp_arch = lambda stock=stock: [(arch, soc) for arch, _ in stock()]
+    results = _results()
+    lines = results.read_text().splitlines() if results.exists() else []
+    done = {json.loads(line)["test"] for line in lines}
+    only = os.environ.get("OPDB_SUITE_ONLY", "")
+    items[:] = [i for i in items if _name(i) not in done and re.search(only, _name(i))]
+
+
+def pytest_runtest_logstart(nodeid: str, location: Any) -> None:
+    _results().with_suffix(".running").write_text(nodeid.rpartition("::")[2])
+    _seen.clear()
+
+
+def _beyond(report: pytest.TestReport) -> bool:
+    """Whether all that failed is that the suite expects a refusal where the outputs are right."""
+    said = [w for w in _seen.get("why", []) if w and "failed subtest" not in w]
+    return bool(said) and all("DID NOT RAISE" in w for w in said) and not _seen.get("wrong")
+
+
+def _reasons() -> str:
+    """Why opdb's builders left nodes out, since the last time."""
+    if os.environ["OPDB_SUITE_BUILDERS"] != "opdb":
+        return ""
+    import opdb.executorch
+
+    left = opdb.executorch.reasons()
+    opdb.executorch.forget()
+    return "".join(f" [{n}: {'; '.join(f'{r.rule} {r.message}' for r in why)}]" for n, why in left.items())
+
+
+def _results() -> Path:
+    return Path(os.environ["OPDB_SUITE_RESULTS"])
+
+
+def _name(item: pytest.Item) -> str:
+    return item.nodeid.rpartition("::")[2]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.outcome == "failed":
+        said = [line[1:].strip() for line in report.longreprtext.splitlines() if line.startswith("E  ")]
+        _seen.setdefault("why", []).append(" ".join(said)[:400] + _reasons())
+    if isinstance(report, SubtestReport) or (report.when != "call" and report.outcome != "failed"):
+        return
+    line = {
+        "test": report.nodeid.rpartition("::")[2],
+        "passed": report.outcome == "passed" or _beyond(report),
+        "runs": _seen.get("runs", 0),
+        "wrong": _seen.get("wrong", []),
+        "why": "; ".join(dict.fromkeys(_seen.get("why", []))),
+        "seconds": round(report.duration, 2),
+    }
+    with _results().open("a") as out:
+        out.write(json.dumps(line) + "\n")

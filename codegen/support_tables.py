@@ -1,0 +1,264 @@
+"""Supported operators as others print them: ExecuTorch's op-support.csv and list of builders, ONNX Runtime's kernels.
+
+Each table says for which backend, SoC and SDK it holds, and tells what a document declares from what a library was
+found to take: the latter has the run behind it, ex) int32 (probe HTP 2.47.0).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from itertools import product
+from math import prod
+
+from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
+from opdb.codegen.builders import Form
+from opdb.codegen.environment import render
+from opdb.codegen.support import Combination, Part, Place, Support
+from opdb.compiled import CompiledRule
+from opdb.dtypes import BY_SHORT
+from opdb.lang.printer import to_text
+from opdb.mapping import CompiledMapping
+
+#: The places of the generated tables; `opdb executorch table` prints others.
+HTP = Place("HTP", "SM8650", "2.47")
+PLACES = (HTP, Place("CPU", None, "2.47"))
+#: The columns of ExecuTorch's docs/source/backends/template/op-support.csv.
+COLUMNS = ("Operator", "Compute DType", "Quantization", "Constraints")
+#: QNN's kinds of types as ExecuTorch's tables call them; the number of bits follows.
+WORDS = {
+    "FLOAT_": "fp", "BFLOAT_": "bf", "INT_": "int", "UINT_": "uint", "SFIXED_POINT_": "int", "UFIXED_POINT_": "uint",
+    "BOOL_": "bool", "STRING": "string",
+}  # fmt: skip
+FOLDER = "generated/tables"
+
+Box = dict[str, tuple[str, ...]]  # slot -> data types; every combination of them
+
+
+def tables(catalog: Catalog) -> Iterable[Artifact]:
+    """executorch/op-support.csv with its page, executorch/qnn-ops.md, and OperatorKernels.md."""
+    inputs = (
+        *all_specs(catalog),
+        *(f"specs/decompositions/{n}.yaml" for n in sorted(catalog.decompositions)),
+    )
+    places = [Support(catalog, place) for place in PLACES if place.backend in catalog.backends]
+    for found in places[:1]:
+        yield Artifact(f"{FOLDER}/executorch/op-support.csv", op_support(found), inputs, "csv")
+        text = render("op_support.rst.j2", place=found.place)
+        yield Artifact(f"{FOLDER}/executorch/op-support.rst", text, inputs, "rst")
+    text = render("qnn_ops.md.j2", **_qnn_ops(catalog, places))
+    yield Artifact(f"{FOLDER}/executorch/qnn-ops.md", text, inputs, "markdown")
+    text = render("operator_kernels.md.j2", places=[(s.place, _kernels(s)) for s in places])
+    yield Artifact(f"{FOLDER}/OperatorKernels.md", text, inputs, "markdown")
+
+
+# -- ExecuTorch's op-support.csv
+
+
+def op_support(support: Support) -> str:
+    """The CSV of ExecuTorch's documentation template: a line for each PyTorch operator that the specs map."""
+    out = io.StringIO()
+    lines = csv.writer(out, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for target, forms in support.forms.items():
+        lines.writerow((target, *_cells(support, forms)))
+    return out.getvalue()
+
+
+def _cells(support: Support, forms: Sequence[Form]) -> tuple[str, str, str]:
+    plain: dict[str, str | None] = {}  # data type -> the run; None: declared
+    quantized: dict[str, str | None] = {}
+    notes = []
+    for form in forms:
+        parts = support.parts(form)
+        found = computes(parts)
+        for dtype, run in found.items():
+            group = quantized if BY_SHORT[dtype].quantized else plain
+            group[dtype] = None if dtype in group and group[dtype] is None else run
+        if found:
+            notes.append(_constraints(form, parts, len(forms) > 1))
+    if not plain and not quantized:
+        ops = ", ".join(dict.fromkeys(p.op.name for f in forms for p in support.parts(f)))
+        return "N/A", "N/A", f"no types of {ops} on {support.place}"
+    of_one = [p for f in forms if isinstance(f, CompiledMapping) for p in support.parts(f)]
+    shown = [_with_run(spelled(d) + _others(of_one, d), run) for d, run in _in_order(quantized)]
+    quant = "\n".join(f"static {text}" for text in shown)
+    return (
+        ", ".join(_with_run(spelled(d), run) for d, run in _in_order(plain)),
+        quant,
+        "\n".join(filter(None, notes)),
+    )
+
+
+def computes(parts: Sequence[Part]) -> dict[str, str | None]:
+    """The types that every op of a form may compute in, with the run where only a measurement says so."""
+    sets = []
+    for part in parts:
+        runs: dict[str, str | None] = {}
+        for c in part.combinations:
+            dtype = c.dtypes[part.main or ""]
+            runs[dtype] = c.run if runs.get(dtype, c.run) is not None else None
+        sets.append(runs)
+    common = [d for d in sets[0] if all(d in s for s in sets)] if sets else []
+    return {d: next((s[d] for s in sets if s[d] is not None), None) for d in common}
+
+
+def _in_order(found: dict[str, str | None]) -> list[tuple[str, str | None]]:
+    """Floats first, then by size, signed before unsigned."""
+    return sorted(found.items(), key=lambda e: ("FLOAT" not in BY_SHORT[e[0]].qnn, BY_SHORT[e[0]].bits, e[0]))
+
+
+def spelled(dtype: str) -> str:
+    """A data type as ExecuTorch's tables call it; ex) f16 -> fp16, uq8 -> uint8."""
+    kind = BY_SHORT[dtype]
+    word = WORDS[kind.qnn.rstrip("0123456789")]
+    return word if word in ("bool", "string") else f"{word}{kind.bits}"
+
+
+def _with_run(text: str, run: str | None) -> str:
+    return f"{text} ({run})" if run else text
+
+
+def _others(parts: Iterable[Part], main: str) -> str:
+    """The quantised types of other slots beside one of the main slot; ex) (filter int8, bias int32)."""
+    found: dict[str, dict[str, None]] = {}
+    for part in parts:
+        for c in part.combinations:
+            if c.dtypes[part.main or ""] == main:
+                for slot, dtype in c.dtypes.items():
+                    if BY_SHORT[dtype].quantized and slot != part.main:
+                        found.setdefault(slot, {})[dtype] = None
+    told = [
+        f"{slot} {' or '.join(map(spelled, kinds))}" for slot, kinds in found.items() if list(kinds) != [main]
+    ]
+    return f" with {', '.join(told)}" if told else ""
+
+
+def _constraints(form: Form, parts: Sequence[Part], named: bool) -> str:
+    """The guard of the form, and for one op the rules of the backend that are open."""
+    direct = isinstance(form, CompiledMapping)
+    why = form.why if isinstance(form, CompiledMapping) else form.definition.why
+    said = [why.rstrip(".")] if why else [to_text(form.when)] if form.when is not None else []
+    said += dict.fromkeys(_rule(r) for r in parts[0].rules) if direct else []
+    ops = ", ".join(dict.fromkeys(p.op.name for p in parts))
+    head = f"as {ops}" if named or not direct else ""
+    return ": ".join(filter(None, (head, "; ".join(said))))
+
+
+def _rule(rule: CompiledRule) -> str:
+    when = "" if rule.when is None else f" where {to_text(rule.when)}"
+    return f"{to_text(rule.require)}{when}"
+
+
+# -- the list of ops in ExecuTorch's backends/qualcomm/builders/README.md
+
+
+def _qnn_ops(catalog: Catalog, places: Sequence[Support]) -> dict[str, object]:
+    columns = []
+    for support in places:
+        own = {name: support.part(catalog.compiled(name)) for name in sorted_ops(catalog)}
+        there = {name: part for name, part in own.items() if part.combinations}
+        built = {
+            p.op.name
+            for forms in support.forms.values()
+            for form in forms
+            if computes(parts := support.parts(form))
+            for p in parts
+        }
+        cells = {name: ("&check;" if name in built else "&cross;", _kinds(there.get(name))) for name in own}
+        columns.append((support.place, len(built), len(there), cells))
+    decompositions = [
+        (target, form.name, ", ".join(dict.fromkeys(s.op.name for s in form.steps)))
+        for target, forms in (places[0].forms if places else {}).items()
+        for form in forms
+        if not isinstance(form, CompiledMapping)
+    ]
+    return {"ops": sorted_ops(catalog), "columns": columns, "decompositions": decompositions}
+
+
+def _kinds(part: Part | None) -> str:
+    """The types that an op may compute in, declared ones first."""
+    if part is None:
+        return ""
+    found = computes([part])
+    declared = [d for d, run in _in_order(found) if run is None]
+    runs: dict[str, list[str]] = {}
+    for dtype, run in _in_order(found):
+        if run is not None:
+            runs.setdefault(run, []).append(dtype)
+    return "; ".join(
+        filter(None, (" ".join(declared), *(f"{run}: {' '.join(ds)}" for run, ds in runs.items())))
+    )
+
+
+# -- ONNX Runtime's OperatorKernels.md
+
+
+def _kernels(support: Support) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+    """(op, parameters, lines of version, types, source) of every op that has types in the place."""
+    rows = []
+    for name in sorted_ops(support.catalog):
+        part = support.part(support.catalog.compiled(name))
+        if part.combinations:
+            variables = _variables(part)
+            slots = [
+                f"*{'out' if s.output else 'in'}* {s.name}:**{variables[s.name]}**" for s in part.op.slots
+            ]
+            rows.append((name, "<br> ".join(slots), _lines(part, variables)))
+    return rows
+
+
+def _variables(part: Part) -> dict[str, str]:
+    """Slots that always have one data type share a variable: T, T1, T2..."""
+    columns: dict[tuple[str, ...], str] = {}
+    found = {}
+    for slot in part.op.slots:
+        column = tuple(c.dtypes[slot.name] for c in part.combinations)
+        found[slot.name] = columns.setdefault(column, f"T{len(columns) or ''}")
+    return found
+
+
+def _lines(part: Part, variables: dict[str, str]) -> list[tuple[str, str, str]]:
+    """A line for each set of types that are allowed in every combination, by row."""
+    by_row: dict[str, list[Combination]] = {}
+    for c in part.combinations:
+        by_row.setdefault(c.row.id, []).append(c)
+    first = {v: s for s, v in reversed(variables.items())}
+    lines = []
+    for found in by_row.values():
+        row = found[0].row
+        version = row.since or ("" if row.source is None else row.source.partition("@")[2].partition("#")[0])
+        for box in boxes([{v: c.dtypes[s] for v, s in first.items()} for c in found]):
+            types = "<br> ".join(
+                f"**{v}** = {', '.join(f'tensor({_onnx(d)})' for d in box[v])}"
+                for v in dict.fromkeys(variables.values())
+            )
+            lines.append((f"{version}+" if version else "", types, found[0].run or "declared"))
+    return lines
+
+
+def boxes(combinations: Sequence[dict[str, str]]) -> list[Box]:
+    """``combinations`` as sets of values for each key, every combination of which is one of them."""
+    if not combinations:
+        return []
+    keys = list(combinations[0])
+    box = {k: tuple(dict.fromkeys(c[k] for c in combinations)) for k in keys}
+    if prod(map(len, box.values())) == len(combinations):
+        return [box]
+    split = next(k for k in keys if len(box[k]) > 1)
+    return [b for value in box[split] for b in boxes([c for c in combinations if c[split] == value])]
+
+
+def unfolded(box: Box) -> list[dict[str, str]]:
+    """The combinations of a box."""
+    return [dict(zip(box, values, strict=True)) for values in product(*box.values())]
+
+
+def _onnx(dtype: str) -> str:
+    """A data type as ONNX Runtime calls it; quantised ones by QNN's name."""
+    kind = BY_SHORT[dtype]
+    named = {"f32": "float", "f64": "double", "bf16": "bfloat16", "bool8": "bool", "str": "string"}
+    if kind.quantized:
+        return kind.qnn.lower()
+    return named.get(dtype) or kind.qnn.lower().replace("_", "")

@@ -1,0 +1,136 @@
+"""compile and run for ExecuTorch programs: files that end in .pte."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from opdb.cli.output import print_json
+from opdb.cli.progress import Stages
+from opdb.errors import OpdbError
+from opdb.files import write_atomically
+
+if TYPE_CHECKING:
+    from opdb.executorch.flow import CompiledProgram
+    from opdb.graph import GraphTensor
+    from opdb.validate import Target
+
+MAGIC = slice(4, 8)  # of the flatbuffer: ET and the schema's number
+
+
+def is_pte(path: Path) -> bool:
+    return path.suffix == ".pte"
+
+
+def compile_to_pte(
+    model: str, output: Path, target: Target, recipe: str | None, timeout: float, json: bool
+) -> None:
+    """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes are left to the CPU."""
+    from opdb.coverage.load import export, load_model
+    from opdb.executorch import env
+    from opdb.executorch.flow import RECIPES, Plugin, compile_program
+
+    if target.backend != "HTP":
+        raise OpdbError(f"{output}: an ExecuTorch program is compiled for HTP, not {target.backend}")
+    if recipe is not None and recipe not in RECIPES:
+        raise OpdbError(f"--quantize {recipe}: one of {', '.join(RECIPES)}")
+    with Stages(quiet=json) as stages:
+        stages("prepare")
+        environment = env.prepare()
+        stages("export")
+        module, inputs = load_model(model)
+        program = export(module, inputs, name=model)
+        stages("compile")
+        compiled = compile_program(
+            program,
+            str(target.soc),
+            environment=environment,
+            recipe=recipe,
+            plugin=Plugin("opdb.lower:lower", target),
+            timeout=timeout,
+        )
+        write_atomically(output, compiled.pte)
+    if json:
+        print_json(_compiled_json(output, compiled, recipe))
+    else:
+        _print_compiled(output, compiled, recipe)
+    if compiled.not_delegated:
+        raise typer.Exit(1)
+
+
+def _compiled_json(output: Path, compiled: CompiledProgram, recipe: str | None) -> dict[str, Any]:
+    return {
+        "output": str(output),
+        "size": len(compiled.pte),
+        "backend": "HTP",
+        "soc": compiled.soc,
+        "quantize": recipe,
+        "delegated": {n: compiled.forms.get(n, "") for n in compiled.delegated},
+        "not_delegated": {
+            n: [{"form": r.form, "rule": r.rule, "message": r.message} for r in compiled.reasons[n]]
+            for n in compiled.not_delegated
+        },
+    }
+
+
+def _print_compiled(output: Path, compiled: CompiledProgram, recipe: str | None) -> None:
+    total = len(compiled.delegated) + len(compiled.not_delegated)
+    how = f"quantized {recipe}" if recipe else "fp16"
+    print(f"{output}: {len(compiled.pte)} bytes for HTP {compiled.soc}, {how}")
+    print(f"  {len(compiled.delegated)} of {total} nodes on QNN")
+    for node in compiled.not_delegated:
+        print(f"  {node}: on the CPU")
+        for reason in compiled.reasons[node]:
+            print(f"    {f'{reason.rule}: ' if reason.rule else ''}{reason.message}")
+
+
+def run_pte(
+    file: Path, specs: list[str], outputs: Path | None, repeat: int, timeout: float, json: bool
+) -> None:
+    """Runs a program with the runtime of the executorch wheel, on QNN's emulation."""
+    from opdb.cli.run import EMULATION, figures, write
+    from opdb.compile.feed import feed
+    from opdb.dtypes import BY_SHORT
+    from opdb.executorch import env
+    from opdb.executorch.flow import execute_program, program_ends
+
+    pte = _read(file)
+    environment = env.prepare()
+    inputs, results = program_ends(pte, environment=environment, timeout=timeout)
+    fed = feed(specs, inputs)
+    run = execute_program(
+        pte, [fed[t.name] for t in inputs], environment=environment, repeat=repeat, timeout=timeout
+    )
+    shown = {t.name: value for t, value in zip(results, run.outputs, strict=True)}
+    if outputs is not None:
+        write(outputs, shown)
+    if json:
+        ends = [_end(t) | figures(shown[t.name]) for t in results]
+        print_json({"file": str(file), "outputs": ends, "seconds": list(run.seconds)})
+        return
+    for t in results:
+        numbers = figures(shown[t.name])
+        words = "  ".join(f"{k} {numbers[k]:.6g}" for k in ("min", "max", "mean") if numbers[k] is not None)
+        print(f"  {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}  {words}")
+    median = statistics.median(run.seconds) * 1e3
+    print(f"{repeat} run{'s' * (repeat != 1)}: first {run.seconds[0] * 1e3:.3f} ms, median {median:.3f} ms")
+    print(f"  {EMULATION}")
+
+
+def _end(tensor: GraphTensor) -> dict[str, Any]:
+    from opdb.dtypes import BY_SHORT
+
+    return {"name": tensor.name, "dtype": BY_SHORT[tensor.dtype].qnn, "shape": list(tensor.shape)}
+
+
+def _read(file: Path) -> bytes:
+    try:
+        pte = file.read_bytes()
+    except OSError as e:
+        raise OpdbError(f"{file}: {e.strerror}") from None
+    if not pte[MAGIC].startswith(b"ET"):
+        raise OpdbError(f"{file}: not an ExecuTorch program; make one with opdb compile MODEL -o {file}")
+    return pte

@@ -1,0 +1,25 @@
+"""A coverage as text: a table for terminals, Markdown, JSON, an HTML page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from opdb.coverage.check import Coverage
+from opdb.coverage.report.plain import markdown, table
+
+FORMATS = ("table", "json", "md", "html")
+
+__all__ = ["FORMATS", "lines", "markdown", "table"]
+
+
+def lines(coverage: Coverage, format_: str, title: str) -> Iterator[str]:
+    """The report line by line, without line ends.  ``format_``: one of FORMATS.  ``title``: the model, as named."""
+    if format_ == "json":
+        text = json.dumps(coverage.to_json(), indent=2, ensure_ascii=False, default=str)
+        return iter(text.splitlines())
+    if format_ == "html":
+        from opdb.coverage.report.html import page
+
+        return iter([page(coverage, title)])
+    return markdown(coverage, title) if format_ == "md" else table(coverage)

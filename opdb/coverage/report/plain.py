@@ -1,0 +1,105 @@
+"""A coverage as a table for terminals, and as Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from opdb.coverage.check import VERDICTS, Coverage, Row
+
+#: In words of one report: why these FLOPs.
+COUNTED = (
+    "FLOPs: PyTorch's formulas for products (matrix products, convolutions, attention); for other operators 1 for each "
+    "element of the results, 0 where they only move data. Bytes: what the nodes read and write."
+)
+
+
+def table(coverage: Coverage) -> Iterator[str]:
+    """One line for each node, and below a rejected one its reasons; the summary is last."""
+    width = max((len(r.node) for r in coverage.rows), default=4)
+    for r in coverage.rows:
+        taken = f"{r.form}: {' -> '.join(r.ops)}" if len(r.ops) > 1 else ", ".join(r.ops)
+        yield f"{r.verdict:10} {r.node:{width}}  {r.target}{'  ' + taken if taken else ''}"
+        if r.verdict == "supported":
+            continue
+        for reason in r.reasons:
+            yield f"{'':10}   {_reason(reason)}"
+        for near in r.nearest:
+            yield f"{'':10}   nearest accepted {near['op']}: {near['text']}"
+        if r.module or r.line:
+            yield f"{'':10}   at {' '.join(p for p in (r.module, r.line) if p)}"
+    yield from summary(coverage)
+
+
+def summary(coverage: Coverage) -> Iterator[str]:
+    """Nodes by verdict, graphs, and what falls to the CPU."""
+    counts = ", ".join(f"{coverage.count(v)} {v}" for v in VERDICTS)
+    graphs = f"{coverage.partitions} graph{'s' * (coverage.partitions != 1)}"
+    yield f"{len(coverage.rows)} nodes: {counts}; {graphs} on {coverage.backend} {coverage.soc or ''}".rstrip()
+    if not coverage.complete:
+        yield f"on the CPU: {on_cpu(coverage)}"
+
+
+def on_cpu(coverage: Coverage) -> str:
+    """What falls to the CPU, of how much; ex) 1 of 3 nodes, 28 of 280 FLOPs (10 %), 1.2 of 3.4 KB (35 %)."""
+    cpu, whole = coverage.cost("rejected", "host"), coverage.cost()
+    parts = [f"{cpu['nodes']} of {whole['nodes']} nodes"]
+    parts += [f"{amount(cpu[k])} of {amount(whole[k])} {n}{_share(cpu[k], whole[k])}"
+              for k, n in (("flops", "FLOPs"), ("bytes", "bytes"))]  # fmt: skip
+    if whole["unknown"]:
+        parts.append(f"{whole['unknown']} nodes of unknown cost left out")
+    return ", ".join(parts)
+
+
+def amount(value: float | None) -> str:
+    """With a decimal prefix; ex) 12.3 M."""
+    if value is None:
+        return "?"
+    for unit in ("", " k", " M", " G", " T"):
+        if value < 1000 or unit == " T":
+            return f"{value:.3g}{unit}" if unit else f"{value:g}"
+        value /= 1000
+    raise AssertionError
+
+
+def _share(part: int, whole: int) -> str:
+    return f" ({100 * part / whole:.3g} %)" if whole else ""
+
+
+def markdown(coverage: Coverage, title: str) -> Iterator[str]:
+    """Summary, what has no mapping or is refused by target, and all nodes."""
+    place = " ".join(p for p in (coverage.backend, coverage.soc, coverage.sdk and f"SDK {coverage.sdk}") if p)
+    yield from (f"# {_md(title)} on {place}", "")
+    for line in summary(coverage):
+        yield f"- {_md(line)}"
+    yield from ("", COUNTED, "")
+    left = [r for r in coverage.rows if r.verdict != "supported"]
+    if left:
+        yield from ("## Left to the CPU", "", "| target | verdict | nodes | FLOPs | bytes |", "|---|---|---|---|---|")
+        for (target, verdict), n in Counter((r.target, r.verdict) for r in left).most_common():
+            rows = [r for r in left if (r.target, r.verdict) == (target, verdict)]
+            sums = (amount(sum(r.flops or 0 for r in rows)), amount(sum(r.bytes or 0 for r in rows)))
+            yield f"| {target} | {verdict} | {n} | {sums[0]} | {sums[1]} |"
+        yield ""
+    yield from ("## Nodes", "", "| node | target | verdict | ops or reasons | FLOPs | bytes | module | line |")
+    yield "|---|---|---|---|---|---|---|---|"
+    for r in coverage.rows:
+        cells = (r.node, r.target, r.verdict, "; ".join(told(r)), amount(r.flops), amount(r.bytes), r.module, r.line)
+        yield "| " + " | ".join(_md(c) for c in cells) + " |"
+
+
+def told(row: Row) -> list[str]:
+    """The ops of a supported node, else its reasons and what would be accepted."""
+    if row.verdict == "supported":
+        return [" -> ".join(row.ops)]
+    return [_reason(q) for q in row.reasons] + [f"nearest accepted {n['op']}: {n['text']}" for n in row.nearest]
+
+
+def _reason(reason: Mapping[str, str]) -> str:
+    return f"{reason['rule']}: {reason['message']}" if reason["rule"] else reason["message"]
+
+
+def _md(text: str) -> str:
+    for mark in "\\|*_<>[]`":
+        text = text.replace(mark, f"\\{mark}")
+    return text.replace("\n", " ")

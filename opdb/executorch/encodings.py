@@ -1,0 +1,42 @@
+"""Which tensors between the ops of one node can have an encoding."""
+
+from __future__ import annotations
+
+from opdb.generated.constants.quant import RULES
+from opdb.runtime.lowering import Lowered, LoweredOp, TensorRef
+
+
+def unranged(lowered: Lowered) -> str:
+    """The first tensor between the ops of a node whose range nobody knows; "" if there is none.
+
+    What lies between the ops is never observed.  Where it is only moved, before or after, it has the encoding of
+    what it was or becomes; anything else would saturate, so a quantised node must not become these ops.
+    """
+    known = {
+        _key(t) for op in lowered.ops for t in (*op.inputs, *op.outputs) if t is not None and t.local is None
+    }
+    moved = True
+    while moved:
+        moved = False
+        for op in lowered.ops:
+            tensors = {_key(t) for t in _shared(op)}
+            if tensors & known and not tensors <= known:
+                known |= tensors
+                moved = True
+    for op in lowered.ops:
+        for t in op.outputs:
+            if t.local is not None and _key(t) not in known:
+                return t.local
+    return ""
+
+
+def _shared(op: LoweredOp) -> list[TensorRef]:
+    """The tensors of ``op`` that have one encoding."""
+    names = RULES[op.op].shared
+    tensors = (*op.inputs, *op.outputs)
+    slots = op.slots or ("",) * len(tensors)
+    return [t for slot, t in zip(slots, tensors, strict=False) if slot in names and t is not None]
+
+
+def _key(t: TensorRef) -> object:
+    return ("local", t.local) if t.local is not None else t.key

@@ -1,0 +1,167 @@
+"""Puts opdb's builders in the place of ExecuTorch's, and takes them out again.
+
+    import opdb.executorch
+
+    opdb.executorch.register()
+
+What is touched is private to release 1.4.1, which is checked; opdb.executorch.hooks says what it is.  After
+that ExecuTorch's own flow (``to_edge_transform_and_lower_to_qnn``) works as before, for the backend and SoC
+of its compiler specs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from opdb.errors import OpdbError
+from opdb.executorch import env
+from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
+
+if TYPE_CHECKING:
+    from opdb.executorch.compared import Difference
+
+#: ``lower(view, target)``: the ops for a node, or why there are none.  ``target`` is passed on as given.
+Lower = Callable[[NodeView, Any], Lowered | Rejected]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What a registration took over."""
+
+    #: edge names whose builders are opdb's now; ex) aten.view_copy.default
+    builders: tuple[str, ...]
+    #: of these, the ones that ExecuTorch has no builder for
+    added: tuple[str, ...]
+    #: what could not be taken over, with the reason; ex) an operator that this PyTorch does not have
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+_forms: dict[str, str] = {}
+_reasons: dict[str, tuple[Reason, ...]] = {}
+_differences: list[Difference] = []
+_undo: list[Callable[[], None]] = []
+
+
+def register(
+    *,
+    without: Iterable[str] = (),
+    target: Any = None,
+    targets: Iterable[str] | None = None,
+    lower: Lower | None = None,
+    whole: Iterable[str] | None = None,
+    keep_stock: bool = False,
+) -> Registration:
+    """Takes over the builders of all ATen targets that opdb's specs map, until ``unregister``.
+
+    ``without``: ATen targets that keep ExecuTorch's builder; ex) ["aten.relu.default"].
+    ``target``: whose rules decide (opdb.validate.Target); by default the backend and SoC of the compiler
+    specs of each program.  ``targets``: the only ones to take over.  ``lower``: a function in the place of
+    opdb.lower.lower, which is given ``target``.  ``whole``: the operators that are kept from being
+    decomposed where ``lower`` accepts them; by default all of ``targets`` that can be.  ``keep_stock``:
+    ExecuTorch's builders go on where it has them, and ``differences`` has what opdb's would have built; the
+    rest of its flow is then left as it is, but for operators that it would end the export at.
+
+    Raises OpdbError when the process lacks the environment (opdb.executorch.env), for another executorch,
+    for a name that is no operator, and when builders are registered already.
+    """
+    env.require_active()
+    if _undo:
+        raise OpdbError("opdb's builders are registered already; call unregister() first")
+    from opdb.executorch import hooks
+
+    if lower is None:
+        import opdb.lower
+
+        lower = opdb.lower.lower
+    wanted, left_out = _wanted(targets, frozenset(without))
+    decide = hooks.Decider(lower, target)
+    steps: list[Callable[[], Callable[[], None]]] = [
+        lambda: hooks.follow_target(decide),
+        lambda: hooks.never_abort(_reject),
+        lambda: hooks.listed_as_missing(wanted),
+    ]
+    if not keep_stock:
+        steps += [
+            lambda: hooks.layouts(wanted),
+            lambda: hooks.int64_inputs(wanted),
+            lambda: hooks.quantizer_rules(wanted),
+            lambda: hooks.passes(wanted),
+            lambda: hooks.kept_whole(wanted if whole is None else tuple(whole), decide, stock),
+        ]
+    forget()
+    names = {edge: name for name in wanted for edge in hooks.edge_names(name)}
+    names |= {name: name for name in wanted}  # a spec of the copying form itself goes first
+    try:
+        compared = _differences.append if keep_stock else None
+        undo, stock = hooks.builders(names, decide, _accept, _reject, compared)
+        _undo.append(undo)
+        for step in steps:
+            _undo.append(step())
+    except BaseException:
+        unregister()
+        raise
+    return Registration(tuple(names), tuple(n for n in names if n not in stock), left_out)
+
+
+def unregister() -> None:
+    """Puts back what ``register`` replaced; nothing happens when nothing is registered."""
+    while _undo:
+        _undo.pop()()
+
+
+def reasons() -> dict[str, tuple[Reason, ...]]:
+    """Edge nodes that were rejected since ``register`` or ``forget``, with all reasons."""
+    return dict(_reasons)
+
+
+def forms() -> dict[str, str]:
+    """Edge nodes that were accepted, with the lowering taken; ex) LayerNorm, or a decomposition's name."""
+    return dict(_forms)
+
+
+def differences() -> tuple[Difference, ...]:
+    """With ``keep_stock``: per node that both can build, what ExecuTorch's and opdb's builder make of it."""
+    return tuple(_differences)
+
+
+def forget() -> None:
+    """Empties ``reasons``, ``forms`` and ``differences``; node names repeat from model to model."""
+    _differences.clear()
+    _reasons.clear()
+    _forms.clear()
+
+
+def _wanted(targets: Iterable[str] | None, without: frozenset[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The targets to take over, and those of the specs that this PyTorch does not have."""
+    from opdb.executorch import hooks
+
+    if targets is not None:
+        chosen = tuple(targets)
+        for name in (*chosen, *without):
+            hooks.overload(name)
+        return tuple(t for t in chosen if t not in without), {}
+    from opdb.generated.builders import TARGETS
+
+    for name in without:
+        hooks.overload(name)
+        if name not in TARGETS:
+            raise OpdbError(f"without {name}: no spec maps it; `opdb executorch table` lists those that do")
+    missing = {}
+    for name in TARGETS:
+        try:
+            hooks.overload(name)
+        except OpdbError as e:
+            missing[name] = str(e)
+    return tuple(t for t in TARGETS if t not in without and t not in missing), missing
+
+
+def _accept(node: str, form: str) -> None:
+    _reasons.pop(node, None)
+    _forms[node] = form
+
+
+def _reject(node: str, why: tuple[Reason, ...]) -> None:
+    _forms.pop(node, None)
+    _reasons[node] = why

@@ -1,0 +1,190 @@
+"""Static tensors of the values of a rule: what generated builders make of windows and of resizing.
+
+Means, linear and cubic interpolation are sums with fixed weights: a matrix of [inputs, outputs] for each
+dimension.  Maxima and nearest neighbours are picks: a list of places, of the type i32.  The rules are those
+of PyTorch's kernels for the CPU (aten/src/ATen/native: AdaptivePooling.h, Pool.h, UpSample.h, and
+cpu/UpSampleKernel.cpp), whose steps are numbers of single precision.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterable, Sequence
+
+from opdb.runtime.lowering import Rejection, TensorRef, dtype_of
+
+MAX_VALUES = 1 << 22  # of one tensor
+Columns = Sequence[dict[int, float]]  # for each output the weights of the inputs it reads
+
+
+def is_whole(value: float) -> bool:
+    """Whether ``value`` is a number that a tensor of INT_32 holds."""
+    return math.isfinite(value) and value == math.floor(value) and -(2**31) <= value < 2**31
+
+
+def root(value: float) -> float:
+    """The square root.  Raises Rejection below zero."""
+    if value < 0:
+        raise Rejection(f"{value} has no square root")
+    return math.sqrt(value)
+
+
+def causal_mask(rows: int, columns: int, value: float, like: TensorRef | str) -> TensorRef:
+    """[rows, columns]: ``value`` above the diagonal, which starts in the first corner; zero elsewhere."""
+    return _made(
+        (rows, columns), lambda: (value if c > r else 0.0 for r in range(rows) for c in range(columns)), like
+    )
+
+
+def window_means(
+    size: int, kernel: int, stride: int, pad: int, out: int, counted: bool, like: TensorRef | str
+) -> TensorRef:
+    """[size, out]: the mean of each window.  ``counted``: places of the padding count in the divisor."""
+    columns = []
+    for i in range(out):
+        start = i * stride - pad
+        stop = min(start + kernel, size + pad)
+        inside = range(max(start, 0), min(stop, size))
+        columns.append(dict.fromkeys(inside, 1.0 / max((stop - start) if counted else len(inside), 1)))
+    return _matrix(size, columns, like)
+
+
+def window_sums(size: int, kernel: int, stride: int, pad: int, out: int, like: TensorRef | str) -> TensorRef:
+    """[size, out]: the sum of each window."""
+    starts = [i * stride - pad for i in range(out)]
+    columns = [dict.fromkeys(range(max(s, 0), min(s + kernel, size)), 1.0) for s in starts]
+    return _matrix(size, columns, like)
+
+
+def adaptive_means(size: int, out: int, like: TensorRef | str) -> TensorRef:
+    """[size, out]: the means of ``out`` windows that share ``size`` places."""
+    return _matrix(size, [dict.fromkeys(w, 1.0 / len(w)) for w in _shares(size, out)], like)
+
+
+def window_places(size: int, kernel: int, stride: int, pad: int, dilation: int, out: int) -> TensorRef:
+    """[out * kernel]: the places of each window; one outside stands for the nearest of the window inside."""
+    places: list[int] = []
+    for i in range(out):
+        window = range(i * stride - pad, i * stride - pad + kernel * dilation, dilation)
+        inside = [p for p in window if 0 <= p < size]
+        if not inside:
+            raise Rejection(f"window {i} of {kernel} lies outside of {size} places")
+        places += [min(max(p, inside[0]), inside[-1]) for p in window]
+    return _places(places)
+
+
+def adaptive_window(size: int, out: int) -> int:
+    """How wide the widest of ``out`` windows that share ``size`` places is."""
+    return max(len(window) for window in _shares(size, out))
+
+
+def adaptive_places(size: int, out: int) -> TensorRef:
+    """[out * adaptive_window(size, out)]: the places of each window, the last again where it is narrower."""
+    widest = adaptive_window(size, out)
+    return _places(min(w.start + i, w.stop - 1) for w in _shares(size, out) for i in range(widest))
+
+
+def nearest_places(size: int, out: int, factor: float, exact: bool) -> TensorRef:
+    """[out]: the neighbour of each output.  ``factor``: how many times larger, 0 for ``out / size``.
+
+    ``exact``: of the middle of each output, not of its start.
+    """
+    step = _step(size, out, factor)
+    shift = 0.5 if exact else 0.0
+    places = [min(math.floor(_single((i + shift) * step)), size - 1) for i in range(out)]
+    if not exact and out in (size, 2 * size) and places != [i * size // out for i in range(out)]:
+        raise Rejection(f"PyTorch's kernels do not agree on a factor {factor} from {size} to {out} values")
+    return _places(places)
+
+
+def padded_places(size: int, before: int, after: int, mode: str) -> TensorRef:
+    """[before + size + after]: the places that a padding repeats; fewer than 0 cut.
+
+    ``mode``: reflect (without the edge), replicate (the edge) or circular.
+    """
+    places = range(-before, size + after)
+    if mode == "circular":
+        kept = range(size)[max(-before, 0) : size + min(after, 0)]
+        return _places(kept[p % len(kept)] for p in range(-max(before, 0), len(kept) + max(after, 0)))
+    if mode == "replicate":
+        return _places(min(max(p, 0), size - 1) for p in places)
+    if mode != "reflect":
+        raise Rejection(f"there is no padding '{mode}' that repeats places")
+    return _places(size - 1 - abs(size - 1 - abs(p)) for p in places)
+
+
+def linear_weights(size: int, out: int, factor: float, corners: bool, like: TensorRef | str) -> TensorRef:
+    """[size, out]: linear interpolation; ``factor`` as in ``nearest_places``, not used with ``corners``."""
+
+    def weights(i: int) -> dict[int, float]:
+        at = float(i) if out == size else max(_source(i, size, out, factor, corners), 0.0)
+        low = min(math.floor(at), size - 1)
+        share = min(at - low, 1.0)
+        return _summed([(low, 1.0 - share), (min(low + 1, size - 1), share)])
+
+    return _matrix(size, [weights(i) for i in range(out)], like)
+
+
+def cubic_weights(size: int, out: int, factor: float, corners: bool, like: TensorRef | str) -> TensorRef:
+    """[size, out]: cubic convolution with the coefficient -0.75, the edges repeated outwards."""
+
+    def weights(i: int) -> dict[int, float]:
+        at = _source(i, size, out, factor, corners)
+        low = math.floor(at)
+        share = at - low
+        parts = (_far(share + 1), _near(share), _near(1 - share), _far(2 - share))
+        return _summed((min(max(low - 1 + n, 0), size - 1), w) for n, w in enumerate(parts))
+
+    return _matrix(size, [weights(i) for i in range(out)], like)
+
+
+def _near(d: float) -> float:
+    return (1.25 * d - 2.25) * d * d + 1
+
+
+def _far(d: float) -> float:
+    return ((-0.75 * d + 3.75) * d - 6) * d + 3
+
+
+def _single(value: float) -> float:
+    """``value`` rounded to single precision."""
+    single: float = struct.unpack("f", struct.pack("f", value))[0]
+    return single
+
+
+def _step(size: int, out: int, factor: float) -> float:
+    return _single(1.0 / factor) if factor > 0 else _single(size / out)
+
+
+def _source(i: int, size: int, out: int, factor: float, corners: bool) -> float:
+    """The place between the inputs that output ``i`` reads."""
+    if corners:
+        return _single(_single((size - 1) / (out - 1)) * i) if out > 1 else 0.0
+    return _single(_single(_step(size, out, factor) * (i + 0.5)) - 0.5)
+
+
+def _shares(size: int, out: int) -> list[range]:
+    return [range(i * size // out, -(-(i + 1) * size // out)) for i in range(out)]
+
+
+def _summed(parts: Iterable[tuple[int, float]]) -> dict[int, float]:
+    total: dict[int, float] = {}
+    for place, weight in parts:
+        total[place] = total.get(place, 0.0) + weight
+    return total
+
+
+def _matrix(size: int, columns: Columns, like: TensorRef | str) -> TensorRef:
+    return _made((size, len(columns)), lambda: (c.get(i, 0.0) for i in range(size) for c in columns), like)
+
+
+def _places(places: Iterable[int]) -> TensorRef:
+    listed = tuple(places)
+    return _made((len(listed),), lambda: listed, "i32")
+
+
+def _made(shape: tuple[int, ...], values: Callable[[], Iterable[float]], like: TensorRef | str) -> TensorRef:
+    if math.prod(shape) > MAX_VALUES:
+        raise Rejection(f"a constant of the shape {list(shape)} has more than {MAX_VALUES} values")
+    return TensorRef(shape, dtype_of(like), static=True, data=tuple(values()), base_shape=shape)

@@ -1,0 +1,50 @@
+"""The values of static tensors that builders make or change, as numpy arrays; for every sink."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from opdb.dtypes import BY_SHORT
+from opdb.runtime.lowering import TensorRef, Transform
+
+
+def made_values(t: TensorRef) -> np.ndarray[Any, Any]:
+    """The values of a tensor that a builder makes, before its transforms; of bfloat16 the upper halves of float32."""
+    if t.ramp is not None:
+        return ramp_values(t)
+    values = np.full(t.base_shape, t.fill) if t.data is None else np.reshape(t.data, t.base_shape)
+    dtype = BY_SHORT[t.dtype]
+    if dtype.short == "bf16":
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype(np.dtype(str(dtype.numpy)))
+
+
+def ramp_values(t: TensorRef) -> np.ndarray[Any, Any]:
+    """The values of a tensor with a ramp, before its transforms; int32 or bool."""
+    assert t.ramp is not None
+    values: np.ndarray[Any, Any] = np.full(t.base_shape, t.ramp.start, np.int32)
+    for i, step in enumerate(t.ramp.steps):
+        along = [-1 if j == i else 1 for j in range(len(t.base_shape))]
+        values = values + np.arange(t.base_shape[i], dtype=np.int32).reshape(along) * np.int32(step)
+    return values >= 0 if BY_SHORT[t.dtype].short == "bool8" else values
+
+
+def transformed(array: np.ndarray[Any, Any], transforms: Sequence[Transform]) -> np.ndarray[Any, Any]:
+    """``array`` after ``transforms``, contiguous and of its own data type."""
+    for step in transforms:
+        if step.kind == "permute":
+            array = array.transpose(step.values)
+        elif step.kind == "reshape":
+            array = array.reshape(step.values)
+        elif step.kind == "tile":
+            array = np.tile(array, step.values)
+        elif step.kind == "inverse_root":
+            array = (1.0 / np.sqrt(array.astype(np.float64) + step.values[0])).astype(array.dtype)
+        elif step.kind == "mod":
+            array = np.remainder(array, array.dtype.type(step.values[0]))
+        else:
+            array = array * array.dtype.type(step.values[0])
+    return np.ascontiguousarray(array)

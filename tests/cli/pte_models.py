@@ -1,0 +1,15 @@
+"""A model of which a node is left to the CPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+class Distances(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.pdist(torch.relu(x))
+
+
+def with_a_node_for_the_cpu() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Distances(), (torch.randn(4, 3),)

@@ -1,0 +1,132 @@
+"""The reports of a coverage: JSON, Markdown, HTML; what they say is what was found."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+from modules import Function
+from torch import nn
+
+from opdb.coverage.check import Coverage, check_program
+from opdb.coverage.load import export
+from opdb.coverage.report import lines
+from opdb.validate import Target
+
+pytestmark = pytest.mark.torch
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(8), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.special.erfcx(self.linear(self.norm(x)))
+
+
+def coverage_of(blocks: int) -> Coverage:
+    model = nn.Sequential(*(Block() for _ in range(blocks)), Function(lambda x: torch.fmod(x, x)))
+    return check_program(export(model, (torch.randn(2, 8),)), Target("HTP", "SM8650"))
+
+
+@pytest.fixture(scope="module")
+def coverage() -> Coverage:
+    return coverage_of(2)
+
+
+def text(coverage: Coverage, form: str) -> str:
+    return "\n".join(lines(coverage, form, "model<&>:make"))
+
+
+class Page(HTMLParser):
+    """What the tests read of a page."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "link", "input", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def rows(self) -> list[dict[str, str | None]]:
+        return [a for t, a in self.tags if t == "tr" and "data-v" in a]
+
+
+def test_json_has_every_row_and_the_sums(coverage: Coverage) -> None:
+    document = json.loads(text(coverage, "json"))
+    assert [r["node"] for r in document["rows"]] == [r.node for r in coverage.rows]
+    assert document["cpu"]["nodes"] == 3 and document["partitions"] == 2
+    assert document["rows"][0]["file"] == __file__
+
+
+def test_markdown_is_a_table_of_all_nodes(coverage: Coverage) -> None:
+    got = text(coverage, "md").splitlines()
+    assert got[0] == "# model\\<&\\>:make on HTP SM8650"
+    nodes = got[got.index("## Nodes") + 4 :]
+    assert len(nodes) == len(coverage.rows)
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in nodes} == {9}
+    assert any("| aten.special_erfcx.default | host | 2 |" in line for line in got)
+
+
+def test_the_page_is_well_formed_and_has_every_row(coverage: Coverage) -> None:
+    source = text(coverage, "html")
+    page = Page(source)
+    assert page.open == [] and "<!--" not in source
+    assert [r["id"] for r in page.rows()] == [f"node-{r.node}" for r in coverage.rows]
+    assert [r["data-v"] for r in page.rows()] == [r.verdict for r in coverage.rows]
+    assert "model&lt;&amp;&gt;:make" in source
+    links = [a.get("href") or "" for t, a in page.tags if t == "a"]
+    assert Path(__file__).as_uri() in links and f"#node-{coverage.rows[0].node}" in links
+
+
+def test_the_page_needs_no_other_file(coverage: Coverage) -> None:
+    used = [
+        a[k] for t, a in Page(text(coverage, "html")).tags for k in ("src", "href") if k in a and t != "a"
+    ]
+    assert used == ["data:,"]
+
+
+def test_a_large_graph_is_one_readable_page() -> None:
+    coverage = coverage_of(500)
+    source = text(coverage, "html")
+    assert len(coverage.rows) == 1501 == len(Page(source).rows())
+    assert len(source) < 2_000_000
+
+
+def test_the_pages_filters(coverage: Coverage) -> None:
+    script = re.findall(r"<script>(.*?)</script>", text(coverage, "html"), re.DOTALL)[0]
+    keys = ("v", "t", "o", "m", "q")
+    rows = [
+        dict(zip(keys, (r.verdict, r.target, " ".join(r.ops), r.module, r.node), strict=True))
+        for r in coverage.rows
+    ]
+    wants = [
+        {"v": "!supported"},
+        {"v": "host"},
+        {"t": "aten.linear.default"},
+        {"o": "LayerNorm"},
+        {"m": "1"},
+        {"q": "FMOD"},
+    ]
+    asked = [dict.fromkeys(keys, "") | w for w in wants]
+    program = f"{script}; console.log(JSON.stringify({json.dumps(asked)}.map(w => {json.dumps(rows)}.filter(r => matches(r, w)).length)))"
+    node = shutil.which("node")
+    if node is None:  # no engine to run the script
+        return
+    done = subprocess.run([node, "-"], input=program, text=True, capture_output=True, check=True)
+    assert json.loads(done.stdout) == [3, 2, 2, 2, 3, 1]

@@ -1,0 +1,106 @@
+"""Static tensors that builders make or change, and what a program knows before it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from modules import Function, aten
+
+from opdb.coverage.load import export
+from opdb.coverage.nodes import Program
+from opdb.runtime.lowering import (
+    Rejection,
+    TensorRef,
+    chosen,
+    full,
+    given_at,
+    layout_ops,
+    lifted,
+    lowered_op,
+    permute,
+    ramp,
+    ramp_mask,
+    reshape,
+    scaled,
+    tiled,
+    wrapped,
+)
+from opdb.runtime.static import ramp_values, transformed
+
+
+def values(t: TensorRef) -> np.ndarray[Any, Any]:
+    return transformed(ramp_values(t), t.transforms)
+
+
+def test_a_ramp_is_start_and_steps() -> None:
+    rows, columns = np.indices((3, 4))
+    made = values(ramp([3, 4], [10, -1], 5))
+    assert made.dtype == np.int32 and np.array_equal(made, 5 + 10 * rows - columns)
+    for diagonal in range(-4, 5):
+        kept = values(ramp_mask([3, 4], [1, -1], diagonal))
+        assert kept.dtype == bool and np.array_equal(
+            kept, torch.tril(torch.ones(3, 4), diagonal).bool().numpy()
+        )
+
+
+def test_transforms_of_static_data_are_those_of_torch() -> None:
+    truth = torch.arange(6, dtype=torch.int32).reshape(2, 3) - 3
+    t = wrapped(scaled(ramp([2, 3], [3, 1], -3), 2), 5)
+    t = permute(tiled(reshape(t, [2, 1, 3]), [4, 2, 2, 3]), [3, 0, 1, 2])
+    wanted = torch.remainder(truth * 2, 5)[:, None].expand(4, 2, 2, 3).permute(3, 0, 1, 2)
+    assert t.shape == tuple(wanted.shape) and np.array_equal(values(t), wanted.numpy())
+
+
+def test_other_tensors_get_an_op_for_each_transform() -> None:
+    index = TensorRef((2, 1), "i32", key="index", base_shape=(2, 1))
+    ops = layout_ops(tiled(scaled(wrapped(index, 7), 3), [5, 2, 4]))
+    assert [o.op for o in ops] == ["ElementWiseMod", "ElementWiseMultiply", "Reshape", "Tile"]
+    assert [o.outputs[0].shape for o in ops] == [(2, 1), (2, 1), (1, 2, 1), (5, 2, 4)]
+    assert [o.inputs[1].fill for o in ops[:2] if o.inputs[1] is not None] == [7, 3]
+    assert ops[3].params[0].value == (5, 1, 4)
+
+
+def test_a_number_needs_no_op() -> None:
+    number = full([1], -2.0, ramp([1], [0], 0))
+    assert (wrapped(number, 7).fill, scaled(number, 3).fill, tiled(number, [2, 3]).shape) == (5, -6, (2, 3))
+
+
+def test_lists_with_gaps() -> None:
+    a, b = (TensorRef((2,), "i32", key=k, base_shape=(2,)) for k in "ab")
+    assert given_at([None, a, None, b]) == [1, 3] and chosen([None, a, None, b]) == [a, b]
+    assert [t.shape for t in lifted([a, b], 1)] == [(2, 1), (2, 1)]
+
+
+def test_what_cannot_be_is_a_rejection() -> None:
+    t = TensorRef((2, 3), "f32", key="t", base_shape=(2, 3))
+    with pytest.raises(Rejection, match=r"\[2, 3\] cannot be repeated to \[4, 3\]"):
+        tiled(t, [4, 3])
+    with pytest.raises(Rejection, match="size 0 has no element"):
+        wrapped(t, 0)
+    with pytest.raises(Rejection, match="1 steps along the dimensions of \\[2, 3\\]"):
+        ramp([2, 3], [1], 0)
+    with pytest.raises(Rejection, match="do not fit INT_32"):
+        ramp([2**20, 2**12], [2**12, 1], 0)
+    with pytest.raises(Rejection, match="permuted and reshaped only"):
+        lowered_op("Relu", inputs={"x": t}, outputs={"y": scaled(t, 2)})
+
+
+@pytest.mark.torch
+def test_what_shapes_decide_is_known_before_running() -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        filled = aten.fill.Scalar(x, 2.5) + torch.full_like(x, 1.0) - aten.new_zeros.default(x, [3])
+        return x * aten.copy.default(x, filled) + torch.empty_like(x)
+
+    program = Program(export(Function(call), (torch.randn(2, 3),)))
+    assert [n.target for n in program.nodes] == ["aten.mul.Tensor", "aten.add.Tensor"]
+    known = {name: program.values[name, 0] for name, _ in program.values}
+    assert torch.equal(known["copy"], torch.full((2, 3), 3.5)) and not known["empty_like"].any()
+
+
+@pytest.mark.torch
+def test_a_copy_of_what_is_read_is_not_known_before_running() -> None:
+    program = Program(export(Function(lambda x: aten.copy.default(x, x * 2)), (torch.randn(2, 3),)))
+    assert [n.target for n in program.nodes] == ["aten.mul.Tensor", "aten.copy.default"]

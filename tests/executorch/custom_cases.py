@@ -1,0 +1,64 @@
+"""A torch operator of a library of one's own in ExecuTorch's flow; a child process of the tests runs this."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from opdb.errors import OpdbError
+from opdb.executorch import flow, registration
+from opdb.runtime.lowering import Lowered, NodeView, one_op
+
+TARGET = "opdb_custom.my_relu.default"
+
+
+@torch.library.custom_op("opdb_custom::my_relu", mutates_args=())
+def my_relu(x: torch.Tensor) -> torch.Tensor:
+    return torch.clamp(x, min=0)
+
+
+@my_relu.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = my_relu(x * 2)
+        return y + 1
+
+
+def to_relu(view: NodeView, target: Any) -> Lowered:
+    return one_op("Relu", inputs={"x": view.arg("x")}, outputs={"y": view.result(0)})
+
+
+def to_package(view: NodeView, target: Any) -> Lowered:
+    return one_op("MyRelu", inputs={"x": view.arg("x")}, outputs={"y": view.result(0)}, package="MyOps")
+
+
+def run() -> dict[str, Any]:
+    """Taken by an op of QNN: delegated, and how far from PyTorch.  Taken by one of a package: what HTP says."""
+    model, x = Model(), torch.randn(2, 5)
+    found: dict[str, Any] = {
+        "taken": registration.register(lower=to_relu, target=None, targets=[TARGET], whole=()).builders
+    }
+    compiled = flow.compile_module(model, (x,), "SM8650")
+    found |= {"delegated": compiled.delegated, "rest": compiled.not_delegated, "forms": dict(compiled.forms)}
+    (got,) = flow.run_pte(compiled.pte, (x,))
+    found["error"] = float((got - model(x)).abs().max())
+    registration.unregister()
+
+    registration.register(lower=to_package, target=None, targets=[TARGET], whole=())
+    try:
+        flow.compile_module(model, (x,), "SM8650")
+    except Exception as error:  # ExecuTorch has no kernel of its own for the operator
+        found["without the package"] = type(error).__name__
+    found["reasons"] = {n: [r.rule for r in reasons] for n, reasons in registration.reasons().items()}
+    found["lowered to"] = dict(registration.forms())
+    registration.unregister()
+    try:
+        registration.register(lower=to_relu, target=None, targets=["opdb_custom.no_such.default"], whole=())
+    except OpdbError as error:
+        found["unknown"] = str(error)
+    return found

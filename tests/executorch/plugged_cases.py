@@ -1,0 +1,136 @@
+"""What ``opdb.executorch.register()`` does to ExecuTorch's flow; ``everything`` runs in the tests' child process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import nn
+
+import opdb.executorch
+from opdb.executorch import flow
+
+SOC = "SM8650"
+
+
+class Calls(nn.Module):
+    """A module of one function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *given: torch.Tensor) -> Any:
+        return self.function(*given)
+
+
+class Gathers(nn.Module):
+    """Two constants of int64: one is an index, one takes part in arithmetic."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("index", torch.tensor([[2, 0, 1, 1]]))
+        self.register_buffer("add", torch.tensor([[1, 2, 3, 4]]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.gather(x, 1, self.index) + self.add
+
+
+X = (torch.linspace(-3, 3, 2 * 4 * 6).reshape(2, 4, 6),)
+FLOATS: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
+    "softplus stays whole": (nn.Softplus(), X),
+    "softmax over another dimension": (nn.Softmax(1), X),
+    "indices leave as int64": (Calls(lambda x: torch.topk(x, 3)[1]), X),
+    "values and indices": (Calls(lambda x: tuple(torch.topk(x, 3))), X),
+    "one of two results": (Calls(lambda x: torch.topk(x, 3)[0]), X),
+    "one of several pieces": (Calls(lambda x: torch.split(x, [1, 3], 1)[1]), X),
+    "indices come as int64": (
+        Calls(lambda x, i: torch.gather(x, 1, i)), (X[0][0], torch.tensor([[1, 0, 2], [3, 3, 0], [0, 1, 2], [5, 4, 3]])),
+    ),
+    "constants of int64": (Gathers(), (X[0][0, :1, :4].clone(),)),
+    "a bool becomes a float": (Calls(lambda x: (x > 0).float() * x), X),
+}  # fmt: skip
+QUANTIZED: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
+    "softplus": (nn.Softplus(), X),
+    "group_norm": (nn.GroupNorm(2, 4), (X[0][:1].reshape(1, 4, 3, 2),)),
+    "sin": (Calls(torch.sin), X),
+}
+
+
+def everything() -> dict[str, Any]:
+    return {
+        "floats": {name: run(*case) for name, case in FLOATS.items()},
+        "quantized": {
+            f"{name} {recipe}": run(*QUANTIZED[name], recipe)
+            for name, recipe in (
+                ("softplus", "8a8w"),
+                ("softplus", "16a8w"),
+                ("group_norm", "8a8w"),
+                ("sin", "8a8w"),
+            )
+        },
+        "unmapped": unmapped(),
+        "compared": compared(),
+    }
+
+
+def run(module: nn.Module, inputs: tuple[torch.Tensor, ...], recipe: str | None = None) -> SimpleNamespace:
+    """``wrong``: the largest difference from PyTorch, of a float over the largest value, of the quantized in steps."""
+    torch.manual_seed(0)
+    opdb.executorch.register()
+    try:
+        module = module.eval() if recipe is None else flow.quantize(module.eval(), inputs, SOC, recipe)
+        compiled = flow.compile_module(module, inputs, SOC)
+        got = flow.run_pte(compiled.pte, inputs)
+    finally:
+        opdb.executorch.unregister()
+    with torch.no_grad():
+        wanted = module(*inputs)
+    pairs = list(zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True))
+    steps = [float(n.args[1]) for n in module.graph.nodes if "dequantize" in str(n.target)] if recipe else []
+    unit = steps[-1] if recipe else max(float(w.double().abs().max()) for _, w in pairs)
+    return SimpleNamespace(
+        wrong=max(float((g.double() - w.double()).abs().max()) for g, w in pairs) / unit,
+        same_types=all(g.dtype == w.dtype and g.shape == w.shape for g, w in pairs),
+        left=compiled.not_delegated,
+        forms=dict(compiled.forms),
+        annotated=len(steps),
+    )
+
+
+def unmapped() -> SimpleNamespace:
+    """An operator without any builder ends ExecuTorch 1.4.1's export with a KeyError."""
+    module, inputs = Calls(lambda x: torch.pdist(torch.relu(x))), (X[0][0],)
+    try:
+        flow.compile_module(module, inputs, SOC)
+        stock = ""
+    except Exception as e:
+        stock = f"{type(e).__name__}: {e}"
+    opdb.executorch.register()
+    try:
+        compiled = flow.compile_module(module, inputs, SOC)
+        (got,) = flow.run_pte(compiled.pte, inputs)
+    finally:
+        opdb.executorch.unregister()
+    return SimpleNamespace(
+        stock=stock, left=compiled.not_delegated, reasons=dict(compiled.reasons), delegated=compiled.delegated,
+        error=float((got - module(*inputs)).abs().max()),
+    )  # fmt: skip
+
+
+def compared() -> dict[str, tuple[str, ...]]:
+    """ATen target -> what differs between ExecuTorch's builder and opdb's; the program is ExecuTorch's."""
+    torch.manual_seed(0)
+    module = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.SELU(), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5), nn.Softmax(-1)
+    )
+    opdb.executorch.register(keep_stock=True)
+    try:
+        compiled = flow.compile_module(module.eval(), (torch.randn(1, 3, 8, 8),), SOC)
+        found = opdb.executorch.differences()
+    finally:
+        opdb.executorch.unregister()
+    assert compiled.not_delegated == ()
+    return {d.target: d.lines for d in found}

@@ -1,0 +1,53 @@
+"""What ExecuTorch 1.4.1 gets wrong with its own builders: with opdb's it is right, or left out with a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opdb.executorch import env, process
+
+pytestmark = [pytest.mark.executorch, pytest.mark.vendor, pytest.mark.sweep]
+HERE = Path(__file__).parent
+#: fp16 on HTP, over the largest value of the reference.
+FP16 = 1e-2
+#: HTP 2.47 validates each op and does not finalize the graph; ExecuTorch's own builders end there as well.
+NOT_FINALIZED = {"TransformerEncoderLayer", "affine_grid"}
+#: Left to the CPU with a reason; the runtime of the executorch wheel has no kernel for the operator.
+NO_KERNEL = {"bilinear", "cumprod", "fmax", "copysign", "grid_sample of volumes"}
+#: HTP has no op for these; the program runs on the CPU.
+LEFT = {
+    "fmod", "isinf", "prod", "stft", "bitwise_and of integers", "grid_sample bicubic",
+    "max_pool2d with places",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcomes(environment: env.Environment) -> dict[str, Any]:
+    found: dict[str, Any] = process.call(
+        "fault_cases:everything", environment=environment, path=[HERE], timeout=1800
+    )
+    return found
+
+
+def test_each_is_right_or_left_out_with_a_reason(outcomes: dict[str, Any]) -> None:
+    bad = {}
+    for name, got in outcomes.items():
+        if name in NOT_FINALIZED:
+            right = "Failed to generate Qnn context binary" in got.raised
+        elif name in NO_KERNEL:
+            right = "0x14" in got.raised
+        else:
+            right = not got.raised and got.error <= FP16 and bool(got.left) == (name in LEFT)
+        if not right or any(not reasons for reasons in got.left.values()):
+            bad[name] = got
+    assert bad == {}
+
+
+def test_what_was_lowered_whole_and_wrong_is_delegated_and_right(outcomes: dict[str, Any]) -> None:
+    import fault_cases
+
+    assert len(fault_cases.WRONG) == 24
+    assert all(outcomes[name].left == {} for name in fault_cases.WRONG)
