@@ -60,7 +60,9 @@ def mappings(op: CompiledOp, schemas: Schemas) -> list[CompiledMapping]:
     """The compiled mappings of an op, in the order of its spec."""
     with _refused(spec_path(op.name)):
         return [
-            compile_mapping(op, target, m, torch_schema(target, m.signature) if m.signature else schemas(target))
+            compile_mapping(
+                op, target, m, torch_schema(target, m.signature) if m.signature else schemas(target)
+            )
             for target, m in op.definition.torch.items()
         ]
 
@@ -70,7 +72,9 @@ def decompositions(catalog: Catalog, name: str, schemas: Schemas) -> list[Compil
     definition = catalog.decompositions[name]
     ops = {s.op: catalog.compiled(s.op) for s in definition.ops if s.op in catalog.ops}
     with _refused(f"specs/decompositions/{name}.yaml"):
-        return [compile_decomposition(definition, target, ops, schemas(target)) for target in definition.torch]
+        return [
+            compile_decomposition(definition, target, ops, schemas(target)) for target in definition.torch
+        ]
 
 
 @contextmanager
