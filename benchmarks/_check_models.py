@@ -140,7 +140,7 @@ def _qualcomm(name: str) -> Callable[[], Made]:
     return make
 
 
-def _declare_torchvision() -> None:
+def declare_torchvision() -> None:
     """torchvision's own operators are built for one kind of torch; models here use none of them."""
     for op in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, op):
@@ -151,7 +151,7 @@ def _declare_torchvision() -> None:
 
 def _timm(name: str) -> Callable[[], Made]:
     def make() -> Made:
-        _declare_torchvision()
+        declare_torchvision()
         import timm
 
         options, shape = TIMM[name]
@@ -162,7 +162,7 @@ def _timm(name: str) -> Callable[[], Made]:
 
 def _transformers(name: str) -> Callable[[], Made]:
     def make() -> Made:
-        _declare_torchvision()
+        declare_torchvision()
         import transformers
         from transformers.models.whisper.modeling_whisper import WhisperEncoder
 

@@ -223,6 +223,11 @@ def chosen(tensors: Sequence[TensorRef | None]) -> list[TensorRef]:
     return [t for t in tensors if t is not None]
 
 
+def filled(tensors: Sequence[TensorRef]) -> list[TensorRef]:
+    """The tensors that have elements: torch.cat passes over tensors of the shape [0]."""
+    return [t for t in tensors if t.shape != (0,)]
+
+
 def lifted(tensors: Sequence[TensorRef], axis: int) -> list[TensorRef]:
     """Each of ``tensors`` with a dimension of size 1 at place ``axis``."""
     return [reshape(t, (*t.shape[:axis], 1, *t.shape[axis:])) for t in tensors]

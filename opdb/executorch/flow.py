@@ -74,6 +74,7 @@ def compile_module(
     _check_precision(precision)
     env.require_active()
     chip = chipset(soc)
+    import torch
     from executorch.backends.qualcomm.utils import utils as qnn
     from executorch.exir import ExecutorchBackendConfig
 
@@ -83,7 +84,10 @@ def compile_module(
     options = qnn.generate_htp_compiler_spec(use_fp16=precision == "fp16")
     specs = qnn.generate_qnn_executorch_compiler_spec(chip, options)
     try:
-        edge = qnn.to_edge_transform_and_lower_to_qnn(module, tuple(example_inputs), specs)
+        with (
+            torch.no_grad()
+        ):  # else parts of a module under no_grad are graphs of their own, at which passes stop
+            edge = qnn.to_edge_transform_and_lower_to_qnn(module, tuple(example_inputs), specs)
     except RuntimeError as e:
         if "was not decomposed or delegated" not in str(e):
             raise
@@ -131,7 +135,9 @@ def quantize(module: Any, example_inputs: Sequence[Any], soc: str, recipe: str) 
         getattr(QuantDtype, f"use_{recipe}"), is_conv_per_channel=True, is_linear_per_channel=True
     )
     inputs = tuple(example_inputs)
-    prepared = prepare_pt2e(torch.export.export(module, inputs, strict=True).module(), quantizer)
+    with torch.no_grad():  # as in compile_module
+        exported = torch.export.export(module, inputs, strict=True)
+    prepared = prepare_pt2e(exported.module(), quantizer)
     prepared(*inputs)
     return convert_pt2e(prepared)
 

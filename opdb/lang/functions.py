@@ -100,6 +100,7 @@ FUNCTIONS: dict[str, Function] = {
         Function("inverse_root", (_T, _FLOAT), TENSOR, "inverse_root", "", "1 / sqrt({0} + {1})", (), torch=True),
         Function("given_at", ((TENSORS,),), INTS, "given_at", "", "the positions at which {0} has a tensor", (), torch=True),
         Function("chosen", ((TENSORS,),), TENSORS, "chosen", "", "the tensors that {0} has", (), torch=True),
+        Function("filled", ((TENSORS,),), TENSORS, "filled", "", "the tensors of {0} that have elements", (), torch=True),
         Function("lifted", ((TENSORS,), (INT,)), TENSORS, "lifted", "", "each of {0} with a dimension of 1 at {1}", (), torch=True),
         # ... of the values of a rule (opdb.runtime.constants)
         Function("window_means", (*(_INT,) * 5, (BOOL,), _LIKE), TENSOR, "window_means", "",

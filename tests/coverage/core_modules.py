@@ -177,6 +177,8 @@ CORE_CASES = (
         f(lambda x: aten.replication_pad3d.default(x, [1, 2, 0, 1, 1, 1])),
         (VOLUME,),
     ),
+    Case("softmax_of_a_type", f(lambda x: torch.softmax(x, 1, dtype=torch.float32)), (X,)),
+    Case("log_softmax_of_a_type", f(lambda x: torch.log_softmax(x, -1, dtype=torch.float32)), (X,)),
     Case("batch_norm", lambda: Statistics(nn.BatchNorm2d(4, eps=0.1)), (IMAGE,)),
     Case("batch_norm_plain", lambda: Statistics(nn.BatchNorm1d(3, affine=False)), (X,)),
     Case("batch_norm_core", lambda: Statistics(CoreBatchNorm(4)), (IMAGE,)),

@@ -221,6 +221,8 @@ WRITING = (
     Case("take", f(torch.take), (X, torch.tensor([[3, -1], [-24, 11]]))),
 )
 MASKING = (
+    Case("cat_of_empty", f(lambda x, y: torch.cat([torch.zeros(0), x, y], -1)), (X, X)),
+    Case("cat_of_one", f(lambda x: torch.cat([torch.zeros(0), x], -1)), (X,)),
     Case("masked_fill", f(lambda x, m: x.masked_fill(m, -5.5)), (X, MASK)),
     Case("masked_fill_numbers", f(lambda x, m: x.masked_fill(m, 3)), (NUMBERS, MASK)),
     Case("masked_fill_infinite", f(lambda x, m: torch.softmax(x.masked_fill(m, -torch.inf), -1)), (X, MASK)),

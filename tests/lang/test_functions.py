@@ -201,6 +201,7 @@ def test_english() -> None:
             "inverse_root(x, f)": "1 / sqrt(x + f)",
             "given_at(ts)": "the positions at which ts has a tensor",
             "chosen(ts)": "the tensors that ts has",
+            "filled(ts)": "the tensors of ts that have elements",
             "lifted(ts, n)": "each of ts with a dimension of 1 at n",
             "window_means(n, m, n, m, n, p, x)": "the means of n windows of m among n",
             "window_sums(n, m, n, m, n, x)": "the sums of n windows of m among n",
