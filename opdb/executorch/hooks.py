@@ -165,7 +165,7 @@ def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -
     from opdb.executorch.whole import Whole
 
     table = _default_decomposition_table()
-    own = {op for op in map(overload, targets) if op in table}
+    own = {op for op in map(overload, targets) if op in table and not layout.laid_out_as_another(str(op))}
     ours = {overload(t) for t in targets}
     stock = QnnPartitioner.ops_to_not_decompose
 

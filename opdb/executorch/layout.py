@@ -15,8 +15,9 @@ from opdb.runtime.lowering import Rejection, Transform
 #: Operators f with ``permute(f(x, ...), order) == f(permute(x, order), ...)`` once the arguments named
 #: ``dim`` or ``dims`` are renumbered (ATen's definitions), for tensors of one rank or of one element.
 _ELEMENTWISE = """
-    abs acos asin atan ceil clamp cos elu erf exp floor gelu hardsigmoid hardswish hardtanh leaky_relu log
-    logical_not neg reciprocal relu round rsqrt sigmoid sign silu sin softplus sqrt square tanh
+    abs acos asin atan ceil celu clamp clamp_max clamp_min cos elu erf exp floor frac gelu hardshrink hardsigmoid
+    hardswish hardtanh leaky_relu log log_sigmoid logical_not logit mish neg reciprocal relu relu6 round rsqrt
+    rsub selu sigmoid sign silu sin sinc softplus softshrink sqrt square tanh threshold
     add bitwise_and bitwise_or bitwise_xor div eq floor_divide ge gt le logical_and logical_or logical_xor lt
     maximum minimum mul ne pow remainder sub where
 """
@@ -27,12 +28,26 @@ _ALONG_DIMS = """
 ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 COMMUTING = ELEMENTWISE | frozenset(_ALONG_DIMS.split())
 DIMS = ("dim", "dims")
+#: Operators that PyTorch makes into one that ExecuTorch lays out itself (convolution, max_pool2d_with_indices,
+#: native_group_norm, _softmax).  Kept whole they would stand between two Transposes.
+LAID_OUT_AS_ANOTHER = frozenset(
+    """
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d max_pool2d group_norm
+    softmax log_softmax
+    """.split()
+)
 
 
 def commutes(target: str) -> bool:
     """``target``: ex) aten.softmax.int."""
     namespace, _, rest = target.partition(".")
     return namespace == "aten" and rest.partition(".")[0] in COMMUTING
+
+
+def laid_out_as_another(target: str) -> bool:
+    """ex) aten.conv2d.default, which becomes aten.convolution.default."""
+    namespace, _, rest = target.partition(".")
+    return namespace == "aten" and rest.partition(".")[0] in LAID_OUT_AS_ANOTHER
 
 
 def elementwise(target: str) -> bool:
