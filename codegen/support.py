@@ -125,7 +125,7 @@ class Support:
         return self.place.known(self.catalog)
 
     def part(self, op: CompiledOp, params: Mapping[str, Any] | None = None) -> Part:
-        """An op; ``params``: the values that are fixed, an enum's by name."""
+        """An op; ``params``: the values that are fixed, an enum's by name, and ranks; ex) x.rank."""
         key = (op.name, frozenset((params or {}).items()))
         if key not in self._parts:
             self._parts[key] = self._part(op, params or {})
@@ -141,7 +141,7 @@ class Support:
         required = [
             self._read(op, r) for r in (*op.rules, *op.backend_rules[place.backend]) if self._required(op, r)
         ]
-        names = {*known, "dtype", "present"} | {p.name for p in op.params if p.definition.enum}
+        names = {*known, "dtype", "present", "rank"} | {p.name for p in op.params if p.definition.enum}
         names -= {n for p in op.params for n in p.definition.enum}
         telling = [r.parts for r in required if names & r.words]
         encoded = [r.parts for r in required if "encoding" in r.words]
@@ -214,7 +214,7 @@ class Support:
         settled = {t.name: str(t.like.value) for t in made if t.like.kind == "const"}
         found = []
         for step in steps:
-            part = self.part(step.op, _fixed(step.op, step.params))
+            part = self.part(step.op, _fixed(step.op, step.params) | _ranks(step))
             if when is not None:
                 arguments = {
                     slot: names for slot, n in step.inputs.items() if len(names := free_names(n)) == 1
@@ -231,18 +231,24 @@ def _dtypes(combination: Combination, arguments: Mapping[str, Iterable[str]]) ->
 
 
 def _settled(part: Part, step: CompiledMapping | CompiledStep, types: Mapping[str, str]) -> Part:
-    """``part`` in the types that its inputs have, if all are tensors with a type of their own (``types``)."""
-    inputs = {slot: types.get(str(n.value)) if n.kind == "name" else None for slot, n in step.inputs.items()}
-    if not inputs or None in inputs.values():
-        return part
-    kept = (c for c in part.combinations if all(c.dtypes[slot] == d for slot, d in inputs.items()))
-    return replace(part, combinations=tuple(kept), inner=True)
+    """``part`` in the types of the form's tensors that always have one (``types``); inner if it reads only such."""
+    named = {slot: n.value for slot, n in (*step.inputs.items(), *step.outputs.items()) if n.kind == "name"}
+    known = {slot: types[name] for slot, name in named.items() if name in types}
+    kept = tuple(c for c in part.combinations if all(c.dtypes[slot] == d for slot, d in known.items()))
+    read = {slot for slot, n in step.inputs.items() if free_names(n)}  # the others are constants
+    return replace(part, combinations=kept, inner=bool(read) and read <= known.keys())
 
 
 def _fixed(op: CompiledOp, given: Mapping[str, Node]) -> dict[str, Any]:
     """The parameters whose value is the same whatever the node's arguments are."""
     nodes = {p.name: given.get(p.name, p.default) for p in op.params}
     return {name: n.value for name, n in nodes.items() if n is not None and n.kind == "const"}
+
+
+def _ranks(step: CompiledMapping | CompiledStep) -> dict[str, Any]:
+    """The ranks of inputs that the form permutes by a list, which has as many numbers."""
+    lists = {slot: n.args[1] for slot, n in step.inputs.items() if n.kind == "call" and n.value == "permute"}
+    return {f"{slot}.rank": len(order.args) for slot, order in lists.items() if order.kind == "list"}
 
 
 def _with_lets(op: CompiledOp, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -89,8 +89,12 @@ def _product(
         width = args[0].shape[-1]
         return int(flop_registry[aten.mm]((prod(results[0].shape), width), (width, 1)))
     if packet in (aten.conv1d, aten.conv2d, aten.conv3d):
-        none = (None,) * 4
-        return int(flop_registry[aten.convolution](*args[:2], *none, False, out_val=results[0]))
+        x, weight = args[:2]
+        shapes = (
+            (1, *s)[-weight.dim() :] for s in (x.shape, results[0].shape)
+        )  # one image may come without a batch
+        given, made = shapes
+        return int(flop_registry[aten.convolution](given, weight, *(None,) * 4, False, out_val=made))
     if (
         packet in _without_products
         or moves(target)

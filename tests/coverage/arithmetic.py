@@ -172,7 +172,7 @@ NUMBERS_AND_TENSORS = (
     Case("where_self", f(lambda c, x: aten.where.ScalarSelf(c, -1.5, x)), (FLAGS, (3, 3))),
     Case("where_two_numbers", f(lambda c: aten.where.Scalar(c, 1.5, -2.0)), (FLAGS,)),
     Case("where_whole_numbers", f(lambda c: aten.where.Scalar(c, 1, -2)), (FLAGS,)),
-    Case("where_ints", f(lambda c, x: torch.where(c, x, 7)), (FLAGS[:2, :1], NUMBERS), ()),
+    Case("where_ints", f(lambda c, x: torch.where(c, x, 7)), (FLAGS[:2, :1], NUMBERS)),
     Case("where_other_ints", f(lambda c, x: torch.where(c, x, 7)), (NUMBERS > 2, NUMBERS)),
     Case("where_rows", f(torch.where), (FLAGS[:2, :1], NUMBERS, NUMBERS[:1] * 3)),
     Case("masked_fill_ints", f(lambda x, c: x.masked_fill(c, -8)), (NUMBERS, NUMBERS > 2)),

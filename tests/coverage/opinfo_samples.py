@@ -63,7 +63,11 @@ class Sample:
         leaves = [_PLACE if isinstance(v, Tensor) else v for v in flat]
         yield "inputs", Call(self.op, leaves, tree, []).eval(), tensors
         if len(tensors) > 1:
-            yield "constants", Call(self.op, leaves, tree, [rounded(t) for t in tensors[1:]]).eval(), tensors[:1]
+            yield (
+                "constants",
+                Call(self.op, leaves, tree, [rounded(t) for t in tensors[1:]]).eval(),
+                tensors[:1],
+            )
 
 
 def samples(name: str, dtype: torch.dtype) -> Iterator[Sample]:

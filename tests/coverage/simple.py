@@ -11,7 +11,7 @@ from torch import Tensor
 from opdb.graph import QnnGraph
 
 Params = dict[str, Any]
-STORED = {"f32": torch.float32, "i32": torch.int32, "bool8": torch.bool}
+STORED = {"f32": torch.float32, "f16": torch.float16, "i32": torch.int32, "bool8": torch.bool}
 
 
 def cast(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) -> Tensor:

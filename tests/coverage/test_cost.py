@@ -62,6 +62,9 @@ def test_products_are_those_of_pytorchs_counter(case: Case) -> None:
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         module.eval()(*inputs)
     found = [node_cost(n.node) for n in Program(exported).nodes]
+    if exported.range_constraints:  # sizes that values decide
+        assert None in [f for f, _ in found]
+        return
     assert all(f is not None and b is not None for f, b in found)
     assert sum(f for f, _ in found if f is not None) >= counter.get_total_flops()
 

@@ -38,6 +38,15 @@ def again(program: Program, path: Path, name: str) -> Row:
     return row
 
 
+def refused(program: Program, name: str) -> str:
+    """Why a node cannot be saved; "" if it can."""
+    try:
+        source(program, name)
+    except OpdbError as error:
+        return str(error)
+    return ""
+
+
 def target_of(program: Program, name: str) -> str:
     return next(n.target for n in program.nodes if n.name == name)
 
@@ -46,6 +55,8 @@ def target_of(program: Program, name: str) -> str:
 def test_each_node_of_the_modules_is_judged_alike(case: Case, tmp_path: Path) -> None:
     program = read_program(export(case.build(), case.inputs()))
     for row in check_nodes(program, HTP).rows:
+        if program.exported.range_constraints and "symbolic" in refused(program, row.node):
+            continue  # sizes that values decide
         found = again(program, tmp_path / f"{row.node}.py", row.node)
         assert told(found, found.node) == told(row, row.node)
 
