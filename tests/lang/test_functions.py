@@ -215,7 +215,7 @@ def test_english() -> None:
             "causal_mask(n, m, f, x)": "f above the diagonal of n rows of m",
             "root(f)": "the square root of f",
             "to_float(n)": "n",
-            "whole(f)": "f must be a whole number | if f is a whole number | if f has a fraction",
+            "is_whole(f)": "f must be a whole number | if f is a whole number | if f has a fraction",
             "columns(S, L, S)": "the rows whose columns are the arguments",
             "is_float(x)": "x must have a floating-point type | if x has a floating-point type | if x does not have a floating-point type",
             "lower_case(s)": "s in lower case",
