@@ -75,6 +75,7 @@ class Part:
     op: CompiledOp
     combinations: tuple[Combination, ...]
     rules: tuple[CompiledRule, ...]  # of the backend, required here and not decided by what is known
+    inner: bool = False  # whether it reads only tensors of the form whose type is always the same; ex) truth values
 
     @cached_property
     def main(self) -> str | None:
@@ -207,6 +208,8 @@ class Support:
             [form] if isinstance(form, CompiledMapping) else [*form.steps]
         )
         when = None if form.when is None else parsed(to_text(form.when))
+        made = () if isinstance(form, CompiledMapping) else form.tensors
+        settled = {t.name: str(t.like.value) for t in made if t.like.kind == "const"}
         found = []
         for step in steps:
             part = self.part(step.op, _fixed(step.op, step.params))
@@ -216,13 +219,22 @@ class Support:
                 }
                 kept = (c for c in part.combinations if truth(when, _dtypes(c, arguments), {}) is not False)
                 part = replace(part, combinations=tuple(kept))
-            found.append(part)
+            found.append(_settled(part, step, settled))
         return found
 
 
 def _dtypes(combination: Combination, arguments: Mapping[str, Iterable[str]]) -> dict[str, str]:
     """The data types of the arguments that go to slots by themselves."""
     return {f"{n}.dtype": combination.dtypes[slot] for slot, names in arguments.items() for n in names}
+
+
+def _settled(part: Part, step: CompiledMapping | CompiledStep, types: Mapping[str, str]) -> Part:
+    """``part`` in the types that its inputs have, if all are tensors with a type of their own (``types``)."""
+    inputs = {slot: types.get(str(n.value)) if n.kind == "name" else None for slot, n in step.inputs.items()}
+    if not inputs or None in inputs.values():
+        return part
+    kept = (c for c in part.combinations if all(c.dtypes[slot] == d for slot, d in inputs.items()))
+    return replace(part, combinations=tuple(kept), inner=True)
 
 
 def _fixed(op: CompiledOp, given: Mapping[str, Node]) -> dict[str, Any]:

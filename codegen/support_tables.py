@@ -92,16 +92,23 @@ def _cells(support: Support, forms: Sequence[Form]) -> tuple[str, str, str]:
 
 
 def computes(parts: Sequence[Part]) -> dict[str, str | None]:
-    """The types that every op of a form may compute in, with the run where only a measurement says so."""
+    """The types that every op of a form may compute in, with the run where only a measurement says so.
+
+    An inner op has types of its own; without any the form has none.
+    """
+    inner = [[c.run for c in p.combinations] for p in parts if p.inner]
+    if not all(inner):
+        return {}
     sets = []
-    for part in parts:
+    for part in (p for p in parts if not p.inner):
         runs: dict[str, str | None] = {}
         for c in part.combinations:
             dtype = c.dtypes[part.main or ""]
             runs[dtype] = c.run if runs.get(dtype, c.run) is not None else None
         sets.append(runs)
     common = [d for d in sets[0] if all(d in s for s in sets)] if sets else []
-    return {d: next((s[d] for s in sets if s[d] is not None), None) for d in common}
+    measured = [runs[0] for runs in inner if None not in runs]
+    return {d: next((r for r in (*(s[d] for s in sets), *measured) if r is not None), None) for d in common}
 
 
 def _in_order(found: dict[str, str | None]) -> list[tuple[str, str | None]]:

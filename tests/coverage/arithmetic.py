@@ -170,14 +170,14 @@ NUMBERS_AND_TENSORS = (
     Case("clamp_high_tensor", f(lambda x, y: torch.clamp(x, max=y)), (X, (4,))),
     Case("where_other", f(lambda c, x: aten.where.ScalarOther(c, x, 0.5)), (FLAGS, (3, 3))),
     Case("where_self", f(lambda c, x: aten.where.ScalarSelf(c, -1.5, x)), (FLAGS, (3, 3))),
-    Case("where_numbers", f(lambda c: aten.where.Scalar(c, 1.5, -2.0)), (FLAGS,)),
+    Case("where_two_numbers", f(lambda c: aten.where.Scalar(c, 1.5, -2.0)), (FLAGS,)),
     Case("where_whole_numbers", f(lambda c: aten.where.Scalar(c, 1, -2)), (FLAGS,)),
     Case("where_ints", f(lambda c, x: torch.where(c, x, 7)), (FLAGS[:2, :1], NUMBERS), ()),
     Case("where_other_ints", f(lambda c, x: torch.where(c, x, 7)), (NUMBERS > 2, NUMBERS)),
     Case("where_rows", f(torch.where), (FLAGS[:2, :1], NUMBERS, NUMBERS[:1] * 3)),
     Case("masked_fill_ints", f(lambda x, c: x.masked_fill(c, -8)), (NUMBERS, NUMBERS > 2)),
-    Case("masked_fill", f(lambda x, c: x.masked_fill(c, -8.0)), ((2, 3, 3), FLAGS)),
-    Case("masked_fill_tensor", f(lambda x, c, v: x.masked_fill(c, v)), ((3, 3), FLAGS, torch.tensor(0.5))),
+    Case("masked_fill_row", f(lambda x, c: x.masked_fill(c, -8.0)), ((2, 3, 3), FLAGS)),
+    Case("masked_fill_row_tensor", f(lambda x, c, v: x.masked_fill(c, v)), ((3, 3), FLAGS, torch.tensor(0.5))),
 )
 ELEMENTARY = (
     Case("square", f(torch.square), (X,)),

@@ -262,7 +262,7 @@ MOVES = (
     Case("conv_reflect", lambda: nn.Conv1d(4, 3, 3, padding=1, padding_mode="reflect"), (LINE,)),
     Case("pixel_shuffle_unbatched", lambda: nn.PixelShuffle(3), ((18, 2, 4),)),
     Case("pixel_shuffle_many", lambda: nn.PixelShuffle(2), ((2, 3, 4, 2, 5),)),
-    Case("pixel_unshuffle", lambda: nn.PixelUnshuffle(2), ((2, 3, 4, 6),)),
+    Case("pixel_unshuffle_module", lambda: nn.PixelUnshuffle(2), ((2, 3, 4, 6),)),
     Case("embedding_padded", lambda: nn.Embedding(6, 5, padding_idx=2), (torch.tensor([[0, 2, 5]]),)),
     *(
         Case(

@@ -16,7 +16,7 @@ from opdb.runtime.constants import (
     nearest_places,
     padded_places,
     root,
-    whole,
+    is_whole,
     window_means,
     window_places,
     window_sums,
@@ -115,6 +115,6 @@ def test_what_cannot_be_made() -> None:
 
 
 def test_numbers() -> None:
-    assert whole(-3.0) and whole(2.0**31 - 1) and root(9.0) == 3.0
-    assert not (whole(0.5) or whole(2.0**31) or whole(math.inf) or whole(math.nan))
+    assert is_whole(-3.0) and is_whole(2.0**31 - 1) and root(9.0) == 3.0
+    assert not (is_whole(0.5) or is_whole(2.0**31) or is_whole(math.inf) or is_whole(math.nan))
     assert matrix(causal_mask(2, 3, -5.0, "f32")).tolist() == [[0, -5, -5], [0, 0, -5]]
