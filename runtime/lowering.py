@@ -229,6 +229,11 @@ def is_float(t: TensorRef) -> bool:
     return t.dtype in ("f16", "f32", "f64", "bf16")
 
 
+def is_real(t: TensorRef) -> bool:
+    """Whether ``t`` stands for real numbers: floating-point or quantized ones, not integers or truth values."""
+    return is_float(t) or BY_SHORT[t.dtype].quantized
+
+
 def lower_case(text: str) -> str:
     return text.lower()
 

@@ -1,8 +1,9 @@
-"""Runs ExecuTorch's emulator suite with its builders and with opdb's; prints a table of what passes.
+"""Runs ExecuTorch's own suites with its builders and with opdb's; prints a table of what passes.
 
-    python benchmarks/executorch_suite [--soc SM8650] [--builders opdb] [--only REGEX] [-o DIR]
+    python benchmarks/executorch_suite [--suite operators] [--soc SM8650] [--builders opdb] [--only REGEX] [-o DIR]
 
-Needs the extra ``suite`` (what the suite imports).  About 10 minutes for 501 tests and one kind of builders.
+``emulator`` is the suite of the Qualcomm backend (503 tests), ``operators`` the one that all backends share, in
+its Qualcomm flows.  Needs the extra ``suite`` (what the suites import).  A run goes on where the last one ended.
 """
 
 from __future__ import annotations
@@ -14,63 +15,80 @@ import subprocess
 import sys
 from importlib import util
 from pathlib import Path
+from typing import Any
 
 from opdb.executorch import env
 
 COLUMNS = ("8a", "16a", "fp")
+FLOWS = ("qnn", "qnn_8a8w", "qnn_16a8w", "qnn_16a4w", "qnn_16a4w_block", "qnn_16a16w")
+OUTCOMES = ("right", "left", "wrong", "failed", "skipped")
+CRASHED = {
+    "passed": False, "runs": 0, "wrong": [], "why": "crashed", "subtests": [{"outcome": "failed", "error": "crashed"}]
+}  # fmt: skip
+#: suite -> its plugin, its folder or file in the executorch package, and what its conftest is told
+SUITES = {
+    "emulator": (
+        "plugin",
+        "backends/qualcomm/tests/rework/htp/op/v68/test.py",
+        ["--build_folder", "build-x86"],
+    ),
+    "operators": ("operators", "backends/test/suite/operators", []),
+}
 ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--suite", default="emulator", choices=tuple(SUITES))
     parser.add_argument("--soc", action="append", help="SM8350 and SM8650 by default")
     parser.add_argument("--builders", action="append", choices=("stock", "opdb"), help="both by default")
     parser.add_argument("--only", default="", help="regular expression of test names; ex) test_gelu")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "executorch_suite")
     parser.add_argument("--again", action="store_true", help="forget earlier results of this folder")
     asked = parser.parse_args()
+    asked.output = asked.output.resolve()  # the child runs in it
     asked.output.mkdir(parents=True, exist_ok=True)
     for soc in asked.soc or ("SM8350", "SM8650"):
         results = {b: run(soc, b, asked) for b in asked.builders or ("stock", "opdb")}
-        print_table(soc, results)
+        (print_table if asked.suite == "emulator" else print_outcomes)(soc, results)
     return 0
 
 
 def run(soc: str, builders: str, asked: argparse.Namespace) -> dict[str, dict[str, object]]:
     """Test -> its line.  A child that a library kills is followed by one that goes on after that test."""
-    results = asked.output / f"{soc}-{builders}.jsonl"
+    prefix = "" if asked.suite == "emulator" else f"{asked.suite}-"
+    results = asked.output / f"{prefix}{soc}-{builders}.jsonl"
     running = results.with_suffix(".running")
     if asked.again:
         results.unlink(missing_ok=True)
     while True:
         running.unlink(missing_ok=True)
-        start(soc, builders, asked.only, results)
+        start(soc, builders, asked, results)
         last = running.read_text() if running.exists() else ""
         if not last or last in read(results):
             break
         with results.open("a") as out:  # it killed the process before its report
-            out.write(
-                json.dumps({"test": last, "passed": False, "runs": 0, "wrong": [], "why": "crashed"}) + "\n"
-            )
+            out.write(json.dumps({"test": last, **CRASHED}) + "\n")
     return {t: line for t, line in read(results).items() if re.search(asked.only, t)}
 
 
-def suite_folder() -> Path:
+def package() -> Path:
     found = util.find_spec("executorch")
     assert found is not None and found.submodule_search_locations
-    return Path(next(iter(found.submodule_search_locations))) / "backends/qualcomm/tests/rework/htp/op/v68"
+    return Path(next(iter(found.submodule_search_locations)))
 
 
-def start(soc: str, builders: str, only: str, results: Path) -> None:
+def start(soc: str, builders: str, asked: argparse.Namespace, results: Path) -> None:
+    plugin, tests, told = SUITES[asked.suite]
     variables = env.prepare().child() | {
         "OPDB_SUITE_SOC": soc,
         "OPDB_SUITE_BUILDERS": builders,
-        "OPDB_SUITE_ONLY": only,
+        "OPDB_SUITE_ONLY": asked.only,
         "OPDB_SUITE_RESULTS": str(results),
         "PYTHONPATH": str(Path(__file__).parent),
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "plugin", "-p", "no:cacheprovider",
-               "--build_folder", "build-x86", str(suite_folder() / "test.py")]  # fmt: skip
+    command = [sys.executable, "-m", "pytest", "-q", "-p", plugin, "-p", "no:cacheprovider",
+               *told, str(package() / tests)]  # fmt: skip
     with results.with_suffix(".log").open("a") as log:
         subprocess.run(command, env=variables, stdout=log, stderr=log, cwd=results.parent, check=False)
 
@@ -86,7 +104,7 @@ def print_table(soc: str, results: dict[str, dict[str, dict[str, object]]]) -> N
     for column in COLUMNS:
         cells = ""
         for lines in results.values():
-            mine = [line for t, line in lines.items() if column in re.split(r"[][-]", t)]
+            mine = [line for t, line in lines.items() if re.search(rf"\[{column}", t)]  # ex) [8a8w_pcq]
             right = [m for m in mine if m["passed"] and not m["wrong"]]
             cells += (
                 f"{sum(bool(m['passed']) for m in mine):>10} of {len(mine)}{len(right):>10} of {len(mine)}"
@@ -96,6 +114,23 @@ def print_table(soc: str, results: dict[str, dict[str, dict[str, object]]]) -> N
         stock, own = results["stock"], results["opdb"]
         lost = [t for t in stock if stock[t]["passed"] and not own[t]["passed"]]
         print(f"{soc}: passed with ExecuTorch's builders only: {', '.join(lost) or 'none'}")
+
+
+def print_outcomes(soc: str, results: dict[str, dict[str, dict[str, Any]]]) -> None:
+    """The subtests of the shared suite by flow and outcome (``operators`` says what these mean)."""
+    print(f"{soc:8} {'flow':16} {'builders':9}" + "".join(f"{o:>9}" for o in OUTCOMES) + f"{'all':>7}")
+    for flow in FLOWS:
+        for builders, lines in results.items():
+            mine = [
+                s for t, line in lines.items() if re.search(rf"\[{flow}[-\]]", t) for s in line["subtests"]
+            ]
+            counts = "".join(f"{sum(s['outcome'] == o for s in mine):>9}" for o in OUTCOMES)
+            print(f"{'':8} {flow:16} {builders:9}{counts}{len(mine):>7}")
+    if len(results) == 2:
+        right = {b: {t for t, line in r.items() if all(s["outcome"] == "right" for s in line["subtests"])}
+                 for b, r in results.items()}  # fmt: skip
+        lost = sorted(right["stock"] & set(results["opdb"]) - right["opdb"])
+        print(f"{soc}: right with ExecuTorch's builders only: {', '.join(lost) or 'none'}")
 
 
 if __name__ == "__main__":

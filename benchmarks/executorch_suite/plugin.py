@@ -26,11 +26,8 @@ from typing import Any
 import pytest
 import torch
 from _pytest.subtests import SubtestReport
+from judge import honest, left_out, output_steps
 from torch.utils._pytree import tree_leaves
-
-#: Largest error of a float graph over the range of the reference; of a quantized one in output steps.
-FLOAT_TOLERANCE = 1e-2
-STEPS = 3
 
 _seen: dict[str, Any] = {}
 
@@ -77,52 +74,19 @@ def verify(module: Any, inputs: Any, executorch_prog: Any, metrics: Any, **_: An
         assert got.numel() == wanted.numel(), f"shape {tuple(got.shape)}, not {tuple(wanted.shape)}"
     outputs = [got.reshape(wanted.shape) for got, wanted in zip(outputs, reference, strict=True)]
     _seen["runs"] = _seen.get("runs", 0) + 1
-    if wrong := honest(outputs, reference, inputs):
+    if wrong := _wrong(outputs, reference, inputs):
         _seen.setdefault("wrong", []).append(wrong)
     if hasattr(metrics, "assert_close"):  # else the suite expects a refusal, and fails with "DID NOT RAISE"
         metrics.assert_close(device_output=outputs, ref_output=reference)
 
 
-def honest(outputs: list[Any], reference: list[Any], inputs: Any) -> str:
-    """ "" if the outputs are right, else what is wrong.
+def _wrong(outputs: list[Any], reference: list[Any], inputs: Any) -> str:
+    from executorch.backends.qualcomm.tests.rework.conftest import _get_expected_output
 
-    Float: the largest error is at most 1e-2 of the range of the reference.  Quantized: at most 3 steps
-    from what PyTorch computes with the same quantized module, and bools are equal.
-    """
     quantized = _seen.get("quantized")
-    if quantized is not None:
-        from executorch.backends.qualcomm.tests.rework.conftest import _get_expected_output
-
-        reference = _get_expected_output(module=quantized, inputs=inputs)
-    steps = None if quantized is None else _steps(quantized)
-    for i, (got, wanted) in enumerate(zip(outputs, reference, strict=True)):
-        if wanted.dtype == torch.bool or not wanted.dtype.is_floating_point:
-            if not torch.equal(got.to(torch.float64), wanted.to(torch.float64)):
-                return f"output {i}: {int((got != wanted).sum())} of {got.numel()} differ"
-            continue
-        finite = torch.isfinite(wanted)
-        if not torch.equal(torch.isfinite(got), finite):
-            return f"output {i}: not finite elsewhere than the reference"
-        if not finite.any():
-            continue
-        error = float((got[finite].double() - wanted[finite].double()).abs().max())
-        span = float(wanted[finite].abs().max()) or 1.0
-        allowed = STEPS * steps[i] if steps and steps[i] else FLOAT_TOLERANCE * span
-        if error > allowed * (1 + 1e-4):
-            return f"output {i}: error {error:.3g}, allowed {allowed:.3g} (reference up to {span:.3g})"
-    return ""
-
-
-def _steps(module: Any) -> list[float | None]:
-    """The scale of each output of a quantized module; None where it does not end in a dequantize node."""
-    output = next(n for n in module.graph.nodes if n.op == "output")
-    values = output.args[0]
-    values = values if isinstance(values, (list, tuple)) else [values]
-    scales: list[float | None] = []
-    for value in values:
-        per_tensor = "dequantize_per_tensor" in str(getattr(value, "target", ""))
-        scales.append(float(value.args[1]) if per_tensor and isinstance(value.args[1], float) else None)
-    return scales
+    if quantized is None:
+        return honest(outputs, reference, None)
+    return honest(outputs, _get_expected_output(module=quantized, inputs=inputs), output_steps(quantized))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -137,6 +101,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [i for i in items if _name(i) not in done and re.search(only, _name(i))]
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    torch.manual_seed(1126)  # the suite's seed, which it sets once: inputs would depend on the tests before
+
+
 def pytest_runtest_logstart(nodeid: str, location: Any) -> None:
     _results().with_suffix(".running").write_text(nodeid.rpartition("::")[2])
     _seen.clear()
@@ -146,17 +114,6 @@ def _beyond(report: pytest.TestReport) -> bool:
     """Whether all that failed is that the suite expects a refusal where the outputs are right."""
     said = [w for w in _seen.get("why", []) if w and "failed subtest" not in w]
     return bool(said) and all("DID NOT RAISE" in w for w in said) and not _seen.get("wrong")
-
-
-def _reasons() -> str:
-    """Why opdb's builders left nodes out, since the last time."""
-    if os.environ["OPDB_SUITE_BUILDERS"] != "opdb":
-        return ""
-    import opdb.executorch
-
-    left = opdb.executorch.reasons()
-    opdb.executorch.forget()
-    return "".join(f" [{n}: {'; '.join(f'{r.rule} {r.message}' for r in why)}]" for n, why in left.items())
 
 
 def _results() -> Path:
@@ -170,7 +127,7 @@ def _name(item: pytest.Item) -> str:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.outcome == "failed":
         said = [line[1:].strip() for line in report.longreprtext.splitlines() if line.startswith("E  ")]
-        _seen.setdefault("why", []).append(" ".join(said)[:400] + _reasons())
+        _seen.setdefault("why", []).append(" ".join(said)[:400] + left_out())
     if isinstance(report, SubtestReport) or (report.when != "call" and report.outcome != "failed"):
         return
     line = {

@@ -6,11 +6,15 @@ from opdb.generated.constants.quant import RULES
 from opdb.runtime.lowering import Lowered, LoweredOp, TensorRef
 
 
+#: Ops that choose: each value of the result is one of the first input's, whose encoding holds it as well.
+CHOOSING = ("ReduceMax", "ReduceMin", "PoolMax2d", "PoolMax3d")
+
+
 def unranged(lowered: Lowered) -> str:
     """The first tensor between the ops of a node whose range nobody knows; "" if there is none.
 
-    What lies between the ops is never observed.  Where it is only moved, before or after, it has the encoding of
-    what it was or becomes; anything else would saturate, so a quantised node must not become these ops.
+    What lies between the ops is never observed.  Where it is only moved or chosen, before or after, it has the
+    encoding of what it was or becomes; anything else would saturate, so a quantised node must not become these ops.
     """
     known = {
         _key(t) for op in lowered.ops for t in (*op.inputs, *op.outputs) if t is not None and t.local is None
@@ -19,7 +23,7 @@ def unranged(lowered: Lowered) -> str:
     while moved:
         moved = False
         for op in lowered.ops:
-            tensors = {_key(t) for t in _shared(op)}
+            tensors = {_key(t) for t in (_shared(op) or _chosen(op))}
             if tensors & known and not tensors <= known:
                 known |= tensors
                 moved = True
@@ -36,6 +40,14 @@ def _shared(op: LoweredOp) -> list[TensorRef]:
     tensors = (*op.inputs, *op.outputs)
     slots = op.slots or ("",) * len(tensors)
     return [t for slot, t in zip(slots, tensors, strict=False) if slot in names and t is not None]
+
+
+def _chosen(op: LoweredOp) -> list[TensorRef]:
+    """The first input of an op that chooses, and its result where that has the same encoding."""
+    source = op.inputs[0]
+    if op.op not in CHOOSING or source is None or op.outputs[0].quant != source.quant:
+        return []
+    return [source, op.outputs[0]]
 
 
 def _key(t: TensorRef) -> object:

@@ -364,9 +364,12 @@ def encoded(dtype: str, value: float) -> tuple[float, Any, dict[str, Any]]:
     """What is stored for ``value``, exactly, and the encoding: of a quantised type, 0 or 1 times a scale."""
     if not BY_SHORT[dtype].quantized:
         return value, UNDEFINED, {}
+    if not math.isfinite(value):
+        raise Rejection(f"the constant {value} of the type {BY_SHORT[dtype].qnn}")
+    scale = {QCOM_SCALE: abs(value) or 1.0}
     if value < 0 and dtype.startswith("u"):
-        raise Rejection(f"a constant below zero of the type {BY_SHORT[dtype].qnn}")
-    return float(np.sign(value)), PER_TENSOR, {QCOM_SCALE: abs(value) or 1.0, QCOM_OFFSET: 0}
+        return 0.0, PER_TENSOR, {**scale, QCOM_OFFSET: -1}
+    return float(np.sign(value)), PER_TENSOR, {**scale, QCOM_OFFSET: 0}
 
 
 def add_param(wrapper: Any, p: ParamConfig) -> None:

@@ -132,6 +132,8 @@ FUNCTIONS: dict[str, Function] = {
         Function("columns", (_LIST, _LIST, _LIST), ROWS, "columns", "", "the rows whose columns are the arguments", (), torch=True, optional=1),
         Function("is_float", (_T,), BOOL, "is_float", "", "", (), torch=True,
                  predicate=("have a floating-point type", "not have a floating-point type")),
+        Function("is_real", (_T,), BOOL, "is_real", "", "", (), torch=True,
+                 predicate=("have a floating-point or quantized type", "have neither a floating-point nor a quantized type")),
         Function("lower_case", ((STR,),), STR, "lower_case", "", "{0} in lower case", (), torch=True),
     )
 }  # fmt: skip
