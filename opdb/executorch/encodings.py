@@ -5,7 +5,6 @@ from __future__ import annotations
 from opdb.generated.constants.quant import RULES
 from opdb.runtime.lowering import Lowered, LoweredOp, TensorRef
 
-
 #: Ops that choose: each value of the result is one of the first input's, whose encoding holds it as well.
 CHOOSING = ("ReduceMax", "ReduceMin", "PoolMax2d", "PoolMax3d")
 
