@@ -134,7 +134,7 @@ FUNCTIONS: dict[str, Function] = {
         Function("is_float", (_T,), BOOL, "is_float", "", "", (), torch=True,
                  predicate=("have a floating-point type", "not have a floating-point type")),
         Function("is_real", (_T,), BOOL, "is_real", "", "", (), torch=True,
-                 predicate=("have a floating-point or quantized type", "have neither a floating-point nor a quantized type")),
+                 predicate=("be floating-point or quantized", "be neither floating-point nor quantized")),
         Function("lower_case", ((STR,),), STR, "lower_case", "", "{0} in lower case", (), torch=True),
     )
 }  # fmt: skip
