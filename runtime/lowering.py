@@ -97,6 +97,17 @@ class TensorRef:
         )
 
 
+def sized(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """``shape``, of a tensor that has elements.
+
+    QNN has no rule about a dimension of size 0; by execution, the libraries of 2.47 take such tensors in some ops, refuse
+    them in others, and HTP ends with SIGFPE where one is broadcast.
+    """
+    if 0 in shape:
+        raise Rejection(f"{name} has no element, its shape is {list(shape)}; the libraries refuse such tensors or crash")
+    return shape
+
+
 def permute(t: TensorRef, perm: Sequence[int]) -> TensorRef:
     """``t`` with dimension ``perm[i]`` at place i (torch.permute)."""
     if sorted(perm) != list(range(t.rank)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.runtime.lowering import Lowered, LoweredOp, Rejected, TensorRef, Transform, layout_ops
+from opdb.runtime.lowering import Lowered, LoweredOp, Rejected, Rejection, TensorRef, Transform, layout_ops
 from opdb.runtime.static import made_values, transformed
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def build_part(
     sink = _Sink(program, QnnGraph(name))
     held = {}
     for key in inputs:
-        ref = program.ref(key)
+        ref = _end(program, key)
         held[key] = sink.add(GraphTensor(_spelled(key), ref.dtype, ref.shape, "APP_WRITE"), (key, ()))
     for node in nodes:
         outcome = lowered.get(node.name)
@@ -174,7 +174,7 @@ class _Sink:
         for key in dict.fromkeys(outputs):
             if key in self.program.values:
                 raise OpdbError(f"the output {key[0]} is a constant; a QNN graph has no constant outputs")
-            ref = self.program.ref(key)
+            ref = _end(self.program, key)
             name = self._origin_layout(key)
             if graph.tensors[name].type == "APP_WRITE":  # an input that is handed through
                 copy = LoweredOp("Reshape", (ref,), (), (ref,))
@@ -193,6 +193,14 @@ class _Sink:
                 ref = TensorRef(t.shape, t.dtype, base_shape=t.shape)
                 op = LoweredOp("Reshape", (ref,), (), (ref,))
                 self._change(op, t.name, f"{t.name}_unread", t.name, None)
+
+
+def _end(program: Program, key: Key) -> TensorRef:
+    """The tensor at an end of the graph, which no node may read."""
+    try:
+        return program.ref(key)
+    except Rejection as reason:
+        raise OpdbError(f"{key[0]} cannot be a tensor of a QNN graph: {reason}") from None
 
 
 def _spelled(source: Any) -> str:

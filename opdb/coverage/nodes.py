@@ -20,7 +20,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from opdb.errors import OpdbError
-from opdb.runtime.lowering import Rejection, TensorRef
+from opdb.runtime.lowering import Rejection, TensorRef, sized
 
 Key = tuple[str, int]
 DTYPES: Mapping[torch.dtype, str] = {
@@ -282,6 +282,7 @@ class Program:
                 f"the shape of {key[0]} has the symbolic dimension {symbols[0]}; export it with static shapes"
             )
         static = key in self.values
+        shape = sized(key[0], shape)
         return TensorRef(shape, self.dtype(fake.dtype), static=static, key=key, base_shape=shape)
 
     def fake(self, key: Key, node: torch.fx.Node | None = None) -> torch.Tensor:

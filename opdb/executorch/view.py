@@ -29,7 +29,7 @@ from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch import layout
 from opdb.op_config import Quant
-from opdb.runtime.lowering import Rejection, TensorRef
+from opdb.runtime.lowering import Rejection, TensorRef, sized
 
 #: ATen's names of arguments that hold indices.
 INDICES = ("index", "indices")
@@ -193,7 +193,7 @@ class FxNodeView:
     def _ref(self, source: torch.fx.Node, index: int, value: Any, static: bool) -> TensorRef:
         if any(isinstance(d, torch.SymInt) for d in value.shape):
             raise Rejection(f"{source.name} has a dimension that is not known before the program runs")
-        shape = tuple(int(d) for d in value.shape) or (1,)  # a scalar is [1] to QNN
+        shape = sized(source.name, tuple(int(d) for d in value.shape)) or (1,)  # a scalar is [1] to QNN
         order = (
             self.order
             if self.in_stored_order and (not static or len(shape) == len(self.order or ()))

@@ -17,7 +17,7 @@ from torch.export.graph_signature import InputKind
 from opdb.coverage.nodes import DTYPES, TorchNode
 from opdb.executorch.encodings import unranged
 from opdb.op_config import Quant
-from opdb.runtime.lowering import Lowered, NodeView, Rejected, Rejection, TensorRef
+from opdb.runtime.lowering import Lowered, NodeView, Rejected, Rejection, TensorRef, sized
 
 Key = tuple[str, int]
 #: (smallest, largest) stored value -> QNN's data type and the bits that count
@@ -125,6 +125,7 @@ class Tensors:
         shape = tuple(value.shape) or (1,)
         if any(not isinstance(d, int) for d in shape):
             raise Rejection(f"the shape of {key[0]} is only known when the program runs")
+        shape = sized(key[0], shape)
         encoded = self._encoding(found, key)
         source = found.args[0] if _is(found, "dequantize") else found
         static = isinstance(source, torch.fx.Node) and source.name in self._constants

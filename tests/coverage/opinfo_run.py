@@ -1,0 +1,127 @@
+"""One sample from the call to numbers: export, lower, QNN graph, library, and PyTorch judges."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from opinfo_compare import difference, rounded
+from opinfo_samples import Call, Sample
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from opdb.coverage.check import check_nodes
+from opdb.coverage.graph import Part, build_part
+from opdb.coverage.load import export
+from opdb.coverage.nodes import Program
+from opdb.errors import OpdbError
+from opdb.lower import mapped
+from opdb.probe.client import VendorWorker
+from opdb.validate import Target
+
+PLACES = {"CPU": Target("CPU"), "HTP": Target("HTP", "SM8650")}
+#: How a sample ends: its numbers are PyTorch's; refused with a reason; a target that no spec maps; torch.export or
+#: PyTorch itself refuses it; anything else.
+RIGHT, REFUSED, UNMAPPED, NO_PROGRAM, FAILED = "right", "refused", "unmapped", "no program", "failed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``targets``: the ATen targets of the program's nodes.  ``text``: why it is not right."""
+
+    sample: str
+    backend: str
+    form: str
+    outcome: str
+    targets: tuple[str, ...] = ()
+    text: str = ""
+
+
+def outcomes(sample: Sample, workers: Mapping[str, VendorWorker]) -> Iterator[Outcome]:
+    """The outcome on each backend of ``workers``: of the first form that is accepted, else of the first."""
+    left = dict.fromkeys(workers)
+    for form, module, inputs in sample.forms():
+        program = read(module, inputs)
+        for backend in list(left):
+            result = Outcome(sample.id, backend, form, NO_PROGRAM, text=program) if isinstance(program, str) else None
+            if result is None:
+                result = judge(sample.id, form, module, inputs, program, backend, workers[backend])
+            if result.outcome in (RIGHT, FAILED):
+                del left[backend]
+                yield result
+            elif left[backend] is None:
+                left[backend] = result
+    yield from (r for r in left.values() if r is not None)
+
+
+def read(module: Call, inputs: tuple[Tensor, ...]) -> Program | str:
+    """The program of a call, or why there is none."""
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            return Program(export(module, inputs))
+    except OpdbError as error:
+        return str(error)
+
+
+def judge(
+    sample: str,
+    form: str,
+    module: Call,
+    inputs: tuple[Tensor, ...],
+    program: Program,
+    backend: str,
+    worker: VendorWorker,
+) -> Outcome:
+    targets = tuple(dict.fromkeys(n.target for n in program.nodes))
+    base = Outcome(sample, backend, form, FAILED, targets)
+    if not program.nodes:
+        return replace(base, outcome=REFUSED, text="no node is left to be computed")
+    try:
+        coverage = check_nodes(program, PLACES[backend])
+        missing = [t for t in targets if not mapped(t)]
+        if missing:
+            return replace(base, outcome=UNMAPPED, text=", ".join(missing))
+        if not coverage.complete:
+            told = [r["message"] for row in coverage.rows for r in row.reasons]
+            return replace(base, outcome=REFUSED, text="; ".join(told)) if told else replace(base, text="no reason")
+        try:
+            part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
+        except OpdbError as error:
+            return replace(base, outcome=REFUSED, text=f"graph: {error}")
+        wrong = run(part, program, module, inputs, backend, worker)
+    except Exception as error:  # what must not be
+        return replace(base, text=f"{type(error).__name__}: {str(error)[:300]}")
+    return replace(base, outcome=FAILED, text=wrong) if wrong else replace(base, outcome=RIGHT)
+
+
+def run(
+    part: Part, program: Program, module: Call, inputs: tuple[Tensor, ...], backend: str, worker: VendorWorker
+) -> str:
+    """What is wrong with the library's results, "" for nothing."""
+    if backend == "HTP":
+        inputs = tuple(rounded(x) for x in inputs)
+    names = [part.inputs[key] for key in program.inputs]
+    given = {n: held(x).reshape(part.graph.tensors[n].shape) for n, x in zip(names, inputs, strict=True)}
+    answer = worker.run(part.graph, given)
+    if answer.verdict != "yes":
+        log = " | ".join(line for line in answer.log if "rror" in line or "output:" in line)[-300:]
+        return f"{answer.stage}: {answer.verdict} {answer.code_name or answer.code} {answer.node} {log}"
+    got = [answer.outputs[part.outputs[key]] for key in program.outputs]
+    return difference(got, inputs, lambda x: called(module, x), backend, [n.target for n in program.nodes])
+
+
+def called(module: Call, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors that PyTorch returns."""
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [t for t in pytree.tree_leaves(module(*inputs)) if isinstance(t, Tensor)]
+
+
+def held(x: Tensor) -> np.ndarray[Any, Any]:
+    """QNN has no 64-bit indices."""
+    return (x.to(torch.int32) if x.dtype == torch.int64 else x).contiguous().numpy()
