@@ -47,7 +47,11 @@ def outcomes(sample: Sample, workers: Mapping[str, VendorWorker]) -> Iterator[Ou
     for form, module, inputs in sample.forms():
         program = read(module, inputs)
         for backend in list(left):
-            result = Outcome(sample.id, backend, form, NO_PROGRAM, text=program) if isinstance(program, str) else None
+            result = (
+                Outcome(sample.id, backend, form, NO_PROGRAM, text=program)
+                if isinstance(program, str)
+                else None
+            )
             if result is None:
                 result = judge(sample.id, form, module, inputs, program, backend, workers[backend])
             if result.outcome in (RIGHT, FAILED):
@@ -88,9 +92,15 @@ def judge(
             return replace(base, outcome=UNMAPPED, text=", ".join(missing))
         if not coverage.complete:
             told = [r["message"] for row in coverage.rows for r in row.reasons]
-            return replace(base, outcome=REFUSED, text="; ".join(told)) if told else replace(base, text="no reason")
+            return (
+                replace(base, outcome=REFUSED, text="; ".join(told))
+                if told
+                else replace(base, text="no reason")
+            )
         try:
-            part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
+            part = build_part(
+                program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs
+            )
         except OpdbError as error:
             return replace(base, outcome=REFUSED, text=f"graph: {error}")
         wrong = run(part, program, module, inputs, backend, worker)
