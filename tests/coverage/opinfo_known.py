@@ -7,8 +7,9 @@ from dataclasses import dataclass
 INFINITE = "NaN or infinities among the inputs, which the library's extremes, places and sums do not carry as PyTorch"
 POWER = "HTP's power of a negative number and a fraction is not NaN"
 TIES = (
-    "many of the 8,000 values are equal after rounding to half precision, and the order of equal ones is open"
+    "many values are equal (8,000 of them after rounding to half precision); the order of equal ones is open"
 )
+LARGE = "QNN CPU's remainder of a whole number beyond 2**24 is wrong"
 GELU = "QNN CPU's GELU is off by up to 5e-4"
 SCORES = "scores of hundreds: rounded to half precision, they have another softmax"
 SQUARES = "the squares are beyond half precision's largest number"
@@ -52,4 +53,9 @@ KNOWN = {
     ("nn.functional.multi_head_attention_forward", "float32", "HTP"): Known(SCORES, "134 182"),
     ("nn.functional.rms_norm", "float32", "HTP"): Known(SQUARES, "0-1"),
     ("sort", "float32", "HTP"): Known(TIES, "0"),
+    ("topk", "int32", "CPU"): Known(TIES, "0-6"),
+    ("topk", "int32", "HTP"): Known(TIES, "0-6"),
+    ("topk", "int64", "CPU"): Known(TIES, "0-6"),
+    ("topk", "int64", "HTP"): Known(TIES, "0-6"),
+    ("unravel_index", "int32", "CPU"): Known(LARGE, "4"),
 }
