@@ -13,6 +13,9 @@ LARGE = "QNN CPU's remainder of a whole number beyond 2**24 is wrong"
 GELU = "QNN CPU's GELU is off by up to 5e-4"
 SCORES = "scores of hundreds: rounded to half precision, they have another softmax"
 SQUARES = "the squares are beyond half precision's largest number"
+ENDS = (
+    "the largest INT_32 is filled in, and the difference from it, by which HTP selects, does not fit INT_32"
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ KNOWN = {
     ("masked.amax", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
     ("masked.amin", "float32", "CPU"): Known(INFINITE, "20-22 25-27 30-32 35-37 40 52-53 56-58 63-67 85-86"),
     ("masked.amin", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
+    ("masked.amin", "int32", "HTP"): Known(
+        ENDS, "9 11 13 15 17 19 21 23 25 27-32 34-39 41-46 48-53 55-60 62-74"
+    ),
     ("masked.argmax", "float32", "CPU"): Known(INFINITE, "17 22"),
     ("masked.argmax", "float32", "HTP"): Known(INFINITE, "14 16-19 21-22 25"),
     ("masked.argmin", "float32", "CPU"): Known(INFINITE, "17 22"),
