@@ -104,7 +104,9 @@ def sized(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     them in others, and HTP ends with SIGFPE where one is broadcast.
     """
     if 0 in shape:
-        raise Rejection(f"{name} has no element, its shape is {list(shape)}; the libraries refuse such tensors or crash")
+        raise Rejection(
+            f"{name} has no element, its shape is {list(shape)}; the libraries refuse such tensors or crash"
+        )
     return shape
 
 
