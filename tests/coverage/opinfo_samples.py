@@ -17,15 +17,15 @@ from torch import Tensor, nn
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-#: Data types in which every sample is run, and those that no backend takes: one sample of each shows the refusal.
+#: Data types in which every sample is run, and those that no backend takes: one sample shows the refusal.
 TAKEN = (torch.float32, torch.int32, torch.int64, torch.bool)
-REFUSED = (torch.float64, torch.complex64)
+UNTAKEN = (torch.float64, torch.complex64)
 BY_NAME = {info.full_name: info for info in op_db}
 SEED = 7
 
 
 class Call(nn.Module):
-    """``op`` of a tree of arguments; a number among ``leaves`` that is a _Place is a tensor."""
+    """``op`` of a tree of arguments; _PLACE among its ``leaves`` is a tensor, the last ones are constants."""
 
     def __init__(self, op: Callable[..., Any], leaves: list[Any], tree: Any, constants: list[Tensor]) -> None:
         super().__init__()
@@ -53,6 +53,7 @@ class Sample:
     """``id``; ex) nn.functional.relu-float32-3."""
 
     id: str
+    number: int
     op: Callable[..., Any]
     arguments: tuple[Any, ...]  # args and kwargs
 
@@ -79,5 +80,9 @@ def samples(name: str, dtype: torch.dtype) -> Iterator[Sample]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for i, s in enumerate(info.sample_inputs("cpu", dtype)):
-            kind = str(dtype).removeprefix("torch.")
-            yield Sample(f"{name}-{kind}-{i}", info.op, ((s.input, *s.args), s.kwargs))
+            yield Sample(f"{name}-{kind_of(dtype)}-{i}", i, info.op, ((s.input, *s.args), s.kwargs))
+
+
+def kind_of(dtype: torch.dtype) -> str:
+    """Its name; ex) float32."""
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,67 @@
+"""OpInfo samples whose numbers are not PyTorch's, by (OpInfo, data type, backend): every one of them fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INFINITE = "NaN or infinities among the inputs, which the library's extremes, places and sums do not carry as PyTorch"
+POWER = "HTP's power of a negative number and a fraction is not NaN"
+TIES = (
+    "many values are equal (8,000 of them after rounding to half precision); the order of equal ones is open"
+)
+LARGE = "QNN CPU's remainder of a whole number beyond 2**24 is wrong"
+GELU = "QNN CPU's GELU is off by up to 5e-4"
+SCORES = "scores of hundreds: rounded to half precision, they have another softmax"
+SQUARES = "the squares are beyond half precision's largest number"
+ENDS = (
+    "the largest INT_32 is filled in, and the difference from it, by which HTP selects, does not fit INT_32"
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """``listed``: the numbers of the samples; ex) "3 5-7"."""
+
+    why: str
+    listed: str
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        ends = [part.split("-") for part in self.listed.split()]
+        return frozenset(i for e in ends for i in range(int(e[0]), int(e[-1]) + 1))
+
+
+KNOWN = {
+    ("__rpow__", "float32", "HTP"): Known(POWER, "0 2 4-7"),
+    ("argsort", "float32", "HTP"): Known(TIES, "0"),
+    ("masked.amax", "float32", "CPU"): Known(INFINITE, "20-22 25-27 30-32 35-37 40 52-53 56-58 63-67 85-86"),
+    ("masked.amax", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
+    ("masked.amin", "float32", "CPU"): Known(INFINITE, "20-22 25-27 30-32 35-37 40 52-53 56-58 63-67 85-86"),
+    ("masked.amin", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
+    ("masked.amin", "int32", "HTP"): Known(
+        ENDS, "9 11 13 15 17 19 21 23 25 27-32 34-39 41-46 48-53 55-60 62-74"
+    ),
+    ("masked.argmax", "float32", "CPU"): Known(INFINITE, "17 22"),
+    ("masked.argmax", "float32", "HTP"): Known(INFINITE, "14 16-19 21-22 25"),
+    ("masked.argmin", "float32", "CPU"): Known(INFINITE, "17 22"),
+    ("masked.argmin", "float32", "HTP"): Known(INFINITE, "15-18 20-22 24"),
+    ("masked.logsumexp", "float32", "CPU"): Known(INFINITE, "18 23 28 33 38 52-53 56-58 63-67 85-86"),
+    ("masked.logsumexp", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
+    ("masked.norm", "float32", "CPU"): Known(
+        INFINITE, "18-19 23-24 28-29 33-34 38-39 200-202 205-207 210-212 215-217 220"
+    ),
+    ("masked.norm", "float32", "HTP"): Known(
+        INFINITE,
+        "20-22 25-27 30-32 35-37 40 110-112 115-117 120-122 125-127 130 200-202 205-207 210-212 215-217 220",
+    ),
+    ("masked.sum", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
+    ("nn.functional.gelu", "float32", "CPU"): Known(GELU, "0 2 4 6"),
+    ("nn.functional.multi_head_attention_forward", "float32", "HTP"): Known(SCORES, "134 182"),
+    ("nn.functional.rms_norm", "float32", "HTP"): Known(SQUARES, "0-1"),
+    ("sort", "float32", "HTP"): Known(TIES, "0"),
+    ("topk", "int32", "CPU"): Known(TIES, "0-6"),
+    ("topk", "int32", "HTP"): Known(TIES, "0-6"),
+    ("topk", "int64", "CPU"): Known(TIES, "0-6"),
+    ("topk", "int64", "HTP"): Known(TIES, "0-6"),
+    ("unravel_index", "int32", "CPU"): Known(LARGE, "4"),
+}
