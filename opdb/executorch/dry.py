@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from opdb.executorch import layout
@@ -28,6 +28,9 @@ class DrySink(Sink):
         if ref.local is None:
             self._stored(self.view.source(ref).meta["val"])
         return self._transformed(None, ref, self._layout(ref))
+
+    def _read_rest(self, read: Collection[str]) -> None:
+        """A Reshape of an input, which QNN takes."""
 
     def _result(self, ref: TensorRef) -> Any:
         self._stored(self.view.values()[self.view.index(ref)])

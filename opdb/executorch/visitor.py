@@ -7,9 +7,10 @@ while it builds the graph of a partition (a rejection would leave a hole: OpdbEr
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -57,6 +58,7 @@ SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i
 PACKAGE = "qti.aisw"
 NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
 STATIC = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_STATIC
+INT32 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_32
 INT64 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_64
 PER_TENSOR = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
 UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
@@ -83,48 +85,59 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
         edge = node.target.__name__
         if QCOM_INSERTED_PERMUTE in node.meta:  # ExecuTorch's own: its shape is not in its meta
             return self._stock(edge).define_node(node, nodes_to_wrappers)
-        kind = type(self)
-        if kind.compared is not None and edge in self.stock:
+        if type(self).compared is not None and edge in self.stock:
             return self._compared(node, nodes_to_wrappers)
         return self._defined(node, nodes_to_wrappers)
 
+    def difference(self, node: torch.fx.Node) -> Difference | None:
+        """What ExecuTorch's builder makes of ``node`` and what opdb's does; None where ExecuTorch has none."""
+        edge = node.target.__name__
+        if edge not in self.stock or QCOM_INSERTED_PERMUTE in node.meta:
+            return None
+        with _kept_meta(node):
+            return compare(
+                node.name, edge, self.names[edge],
+                lambda: self._stock(edge).define_node(node, defaultdict(dict)),
+                lambda: self._made(node, defaultdict(dict))[0],
+            )  # fmt: skip
+
     def _compared(self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]) -> Any:
         """What ExecuTorch's builder makes; the difference to opdb's is noted while partitioning."""
-        stock = self._stock(node.target.__name__)
-        if type(self).compared is None or self._building():
-            return stock.define_node(node, nodes_to_wrappers)
-        answer, difference = compare(
-            node.name, self.names[node.target.__name__],
-            lambda: stock.define_node(node, nodes_to_wrappers),
-            lambda: self._defined(node, defaultdict(dict)),
-        )  # fmt: skip
-        type(self).compared(difference)  # type: ignore[misc]  # not None: see above
-        return answer
+        difference = None if self._building() else self.difference(node)
+        if difference is not None:
+            type(self).compared(difference)  # type: ignore[misc]  # given: see define_node
+        return self._stock(node.target.__name__).define_node(node, nodes_to_wrappers)
 
     def _stock(self, edge: str) -> Any:
         arguments = (self.external_ids, self.edge_program, self.enable_tensor_dump, self.is_qnn_partitioner)
         return self.stock[edge](*arguments)
 
     def _defined(self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]) -> Any:
-        kind = type(self)
-        edge = node.target.__name__
-        try:
-            view = FxNodeView(self, node, self.names[edge], self.constants)
-            lowered = kind.lower(view)
-            if isinstance(lowered, Lowered):
-                wrappers = Sink(self, view, nodes_to_wrappers).realise(lowered)
-                kind.accept(node.name, lowered.form)
-                return wrappers
-            reasons = lowered.reasons
-        except Rejection as e:
-            reasons = (Reason(self.names[edge], "layout", str(e)),)
-        except Exception as e:
-            reasons = (Reason(self.names[edge], "internal", f"{type(e).__name__}: {e}"),)
+        made, form = self._made(node, nodes_to_wrappers)
+        if not isinstance(made, Rejected):
+            type(self).accept(node.name, form)
+            return made
         if self._building():
-            words = "; ".join(r.message for r in reasons)
+            words = "; ".join(r.message for r in made.reasons)
             raise OpdbError(f"{node.name}: accepted while partitioning, rejected while building: {words}")
-        kind.reject(node.name, reasons)
+        type(self).reject(node.name, made.reasons)
         return None
+
+    def _made(
+        self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]
+    ) -> tuple[list[Any] | Rejected, str]:
+        """The op wrappers and the lowering taken, or why there are none."""
+        name = self.names[node.target.__name__]
+        try:
+            view = FxNodeView(self, node, name, self.constants)
+            lowered = type(self).lower(view)
+            if isinstance(lowered, Rejected):
+                return lowered, ""
+            return Sink(self, view, nodes_to_wrappers).realise(lowered), lowered.form
+        except Rejection as e:
+            return Rejected((Reason(name, "layout", str(e)),)), ""
+        except Exception as e:
+            return Rejected((Reason(name, "internal", f"{type(e).__name__}: {e}"),)), ""
 
     @cached_property
     def constants(self) -> frozenset[str]:
@@ -134,6 +147,19 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
     def _building(self) -> bool:
         """True in a partition's own graph: its nodes carry the tag that the partitioner gave them."""
         return any("delegation_tag" in n.meta for n in self.edge_program.graph_module.graph.nodes)
+
+
+@contextlib.contextmanager
+def _kept_meta(node: torch.fx.Node) -> Iterator[None]:
+    """ExecuTorch's builders change ``meta`` of nodes and their constants, some of them at each call."""
+    nodes = {node, *node.all_input_nodes, *(m for n in node.all_input_nodes for m in n.all_input_nodes)}
+    kept = {n: {k: dict(v) if isinstance(v, dict) else v for k, v in n.meta.items()} for n in nodes}
+    try:
+        yield
+    finally:
+        for n, meta in kept.items():
+            n.meta.clear()
+            n.meta.update(meta)
 
 
 class Sink:
@@ -163,7 +189,40 @@ class Sink:
         for i, op in enumerate(lowered.ops):
             name = self.view.name if len(lowered.ops) == 1 else f"{self.view.name}_{i}_{op.op}"
             self._op(name, op)
+        read = {
+            ref.key[0]
+            for op in lowered.ops
+            for ref in op.inputs
+            if ref is not None and isinstance(ref.key, tuple)
+        }
+        self._read_rest(read)
         return self.ops
+
+    def _read_rest(self, read: Collection[str]) -> None:
+        """Ops for the graph's inputs that no op of the node reads; ex) what aten.copy writes over.
+
+        QNN's graph has no input that no op reads, and the runtime would hand it the wrong tensors in order.
+        """
+        program = self.visitor.edge_program
+        for value in self.view.node.all_input_nodes:
+            source = self.visitor.get_node(value)
+            if (
+                source.name in read
+                or source.name in self.visitor.constants
+                or not is_graph_input(source, program)
+            ):
+                continue
+            tensor = self.view.stored(source.meta["val"])
+            wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
+            dtype = PyQnn.PyQnnTensorWrapper(wrapper).GetDataType()
+            encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
+            name = f"{self.view.name}_opdb_unread{len(self.ops)}"
+            shape = list(tensor.shape) or [1]
+            unread = PyQnn.TensorWrapper(
+                name, NATIVE, INT32 if dtype == INT64 else dtype, encoding, config,
+                len(shape), shape, [], np.array([]), False,
+            )  # fmt: skip
+            self._wrap(name, "Cast" if dtype == INT64 else "Reshape", [wrapper], (), [unread])
 
     def _op(self, name: str, op: LoweredOp) -> None:
         inputs = list(op.inputs)
