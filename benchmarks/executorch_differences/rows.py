@@ -110,9 +110,12 @@ def _row(k: Key, uses: Any, numbers: Mapping[tuple[str, str], Mapping[str, Any]]
         proof = numbers.get((record["case"], record["precision"]))
         if proof is not None:
             theirs, ours = outcomes(d, proof)
-            tried.append((judge(theirs["status"], ours["status"]), record["case"], theirs, ours, d))
+            shared = len({key(k.precision, x) for x in record["differences"] if x["edge"] == k.edge})
+            tried.append((judge(theirs["status"], ours["status"]), record["case"], theirs, ours, d, shared))
     order = [THEIRS, OURS, EQUAL, NEITHER]
-    judgement, case, theirs, ours, d = min(tried, key=lambda t: (order.index(t[0]), -(t[3]["error"] or 0)))
+    fewest = min(t[5] for t in tried)  # an operator that differs in several ways in one program says less
+    tried = [t for t in tried if t[5] == fewest]
+    judgement, case, theirs, ours, d, _ = min(tried, key=lambda t: (order.index(t[0]), -(t[3]["error"] or 0)))
     return {
         "target": k.edge, "precision": k.precision, "differs": list(k.lines), "judgement": judgement,
         "theirs": theirs, "ours": ours, "case": case, "cases": len(uses), "run": len(tried),
@@ -140,10 +143,11 @@ def outcomes(d: Mapping[str, Any], proof: Mapping[str, Any]) -> tuple[dict[str, 
 
 
 def _status(made: Mapping[str, Any], run: Mapping[str, Any], node: str) -> str:
-    if made["refusal"]:
-        return "raises" if made["raised"] else "declines"
-    if node in run["left"]:
-        return "refused by QNN"
+    if run["right"] or run["failure"]:  # wrong numbers are not excused by a refusal
+        if made["refusal"]:
+            return "raises" if made["raised"] else "declines"
+        if node in run["left"]:
+            return "refused by QNN"
     if run["failure"]:
         return "fails"
     return "right" if run["right"] else "wrong"

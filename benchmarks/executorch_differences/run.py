@@ -17,7 +17,7 @@ BENCHMARKS = Path(__file__).parents[1]
 CHUNK = 120  # jobs of a child: ExecuTorch's process grows
 TIMEOUT = 60.0  # seconds for a job
 QUANTIZED = 2  # cases per operator that are also compared quantized
-PROOFS = 3  # cases of a difference that are run, until one has right numbers on either side
+PROOFS = 2  # tries of a difference, until one has right numbers on either side
 
 Line = dict[str, Any]
 
