@@ -30,9 +30,20 @@ operators of a program differ and only one side is right, each operator is excha
 
 - *ours right*: theirs is wrong, does not compile or run, raises (which ends the export), declines, or is refused by QNN's
   validator (the node runs on the CPU); *theirs right*: the other way round
-- *equal in effect*: both are right; *both wrong*: neither is
+- *equal in effect*: both are right; *both wrong*: neither is (here: whole numbers that are cut from fractions)
 - `~`: one or more of Transpose, Reshape; `×n`: n ops in a row; `declines (...)`: the rules that refuse
 """
+#: (flow, operator, what differs) of rows in which theirs is right, with the reason; the sweep allows no others.
+REASONS = {
+    ("fp16", "aten._to_copy.default", "Cast ×2 → Cast, ElementWiseAdd, Cast"): (
+        "theirs rounds where PyTorch cuts (0.6 becomes 1, -2.75 becomes -3); here HTP's floor of 3.5 is 3.0001, and what "
+        "comes of it is cut as 0.9998 by ours and rounded to 1 by theirs"
+    ),
+    ("8a8w", "aten.scatter.src", "ScatterElements → declines (layout)"): (
+        "where the indices are narrower than the tensor QNN CPU writes to wrong places, and a mapping serves all backends; "
+        "quantized the other form needs a range that is not known, and ours refuses"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,8 @@ def side(made: Mapping[str, Any]) -> str:
         return f"raises {NAMES.sub('…', made['refusal'])[:70]}"
     if made["refusal"]:
         rules = dict.fromkeys(part.partition(":")[0] for part in made["refusal"].split("; ") if ": " in part)
-        return f"declines ({', '.join(rules)})" if rules else "declines"
+        shown = [*list(rules)[:2], *(["…"] if len(rules) > 2 else [])]
+        return f"declines ({', '.join(shown)})" if rules else "declines"
     words = ["~" if op in LAYOUT and len(set(made["ops"]) - LAYOUT) else op for op in made["ops"]]
     runs = [(op, len(list(run))) for op, run in groupby(words)]
     return ", ".join(op if n == 1 or op == "~" else f"{op} ×{n}" for op, n in runs) or "nothing"
@@ -190,7 +202,9 @@ def page(rows: Sequence[Mapping[str, Any]], told: str) -> str:
                 "|---|---|---|---|---|---|",
             ]
             parts += [_cells(r) for r in mine] + [""]
-    return "\n".join(parts).rstrip() + "\n"
+            found = [(r, REASONS.get((r["precision"], r["target"], "; ".join(r["differs"])))) for r in mine]
+            parts += [f"{r['target'].removesuffix('.default')}: {reason}.\n" for r, reason in found if reason]
+    return re.sub("\n{3,}", "\n\n", "\n".join(parts)).rstrip() + "\n"
 
 
 def _cells(row: Mapping[str, Any]) -> str:

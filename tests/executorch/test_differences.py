@@ -144,10 +144,6 @@ def test_equal_wrappers_are_no_difference_and_not_run(everything: dict[str, Any]
     assert "relu" not in {p["case"] for p in everything["proofs"]}
 
 
-#: Rows in which ExecuTorch's builder is right and opdb's is not, with the reason.
-THEIRS_RIGHT: dict[tuple[str, str, str], str] = {}
-
-
 @pytest.mark.sweep
 def test_no_builder_of_executorch_is_right_where_ours_is_not(tmp_path: Path) -> None:
     both = run.in_child("worker:both")
@@ -157,4 +153,4 @@ def test_no_builder_of_executorch_is_right_where_ours_is_not(tmp_path: Path) -> 
     theirs = {
         (r["precision"], r["target"], "; ".join(r["differs"])) for r in found if r["judgement"] == rows.THEIRS
     }
-    assert theirs == THEIRS_RIGHT.keys()
+    assert theirs == rows.REASONS.keys()
