@@ -1,4 +1,4 @@
-"""The sink of opdb.executorch.visitor without wrappers: what it would refuse, and the layout ops it would add."""
+"""The sink of opdb.executorch.sink without wrappers: what it would refuse, and the layout ops it would add."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from opdb.executorch import layout
+from opdb.executorch.sink import Sink, add_param, dtype_of, encoded
 from opdb.executorch.view import FxNodeView
-from opdb.executorch.visitor import Sink, add_param, dtype_of, encoded
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp, Rejection, TensorRef
 

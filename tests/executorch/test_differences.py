@@ -56,7 +56,7 @@ EPSILONS = "LayerNorm epsilon: 9.999999747378752e-06 (FLOAT_32) | 9.999999747378
             ["Concat axis: 1 (UINT_32) | left out"],
             ["LayerNorm axes: (2,) (UINT_32[1]) | left out"],
         ),
-        ("an input less", ["Concat inputs: 2 | 1"], ["LayerNorm inputs: 3 | 2"]),
+        ("an input less", ["ops: Concat | Concat, Reshape"], ["LayerNorm inputs: 3 | 2"]),
         ("declined", ["ops: Concat | Concat.C1: a reason"], ["ops: LayerNorm | Concat.C1: a reason"]),
     ],
 )
