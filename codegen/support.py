@@ -75,7 +75,9 @@ class Part:
     op: CompiledOp
     combinations: tuple[Combination, ...]
     rules: tuple[CompiledRule, ...]  # of the backend, required here and not decided by what is known
-    inner: bool = False  # whether it reads only tensors of the form whose type is always the same; ex) truth values
+    inner: bool = (
+        False  # whether it reads only tensors of the form whose type is always the same; ex) truth values
+    )
 
     @cached_property
     def main(self) -> str | None:

@@ -177,7 +177,9 @@ NUMBERS_AND_TENSORS = (
     Case("where_rows", f(torch.where), (FLAGS[:2, :1], NUMBERS, NUMBERS[:1] * 3)),
     Case("masked_fill_ints", f(lambda x, c: x.masked_fill(c, -8)), (NUMBERS, NUMBERS > 2)),
     Case("masked_fill_row", f(lambda x, c: x.masked_fill(c, -8.0)), ((2, 3, 3), FLAGS)),
-    Case("masked_fill_row_tensor", f(lambda x, c, v: x.masked_fill(c, v)), ((3, 3), FLAGS, torch.tensor(0.5))),
+    Case(
+        "masked_fill_row_tensor", f(lambda x, c, v: x.masked_fill(c, v)), ((3, 3), FLAGS, torch.tensor(0.5))
+    ),
 )
 ELEMENTARY = (
     Case("square", f(torch.square), (X,)),
