@@ -91,6 +91,16 @@ class TensorRef:
     def axis(self) -> int:
         return -1 if self.quant is None or self.quant.axis is None else self.quant.axis
 
+    @property
+    def scale(self) -> float:
+        """The first one; 0 without encoding."""
+        return self.quant.scale[0] if self.quant and self.quant.scale else 0.0
+
+    @property
+    def offset(self) -> int:
+        """The first one; 0 without encoding."""
+        return self.quant.offset[0] if self.quant and self.quant.offset else 0
+
     def config(self, slot: str) -> TensorConfig:
         return TensorConfig(
             slot, self.dtype, self.shape, "STATIC" if self.static else "NATIVE", None, self.quant

@@ -1,13 +1,13 @@
-"""The sink of opdb.executorch.visitor without wrappers: what it would refuse, and the layout ops it would add."""
+"""The sink of opdb.executorch.sink without wrappers: what it would refuse, and the layout ops it would add."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from opdb.executorch import layout
+from opdb.executorch.sink import Sink, add_param, dtype_of, encoded
 from opdb.executorch.view import FxNodeView
-from opdb.executorch.visitor import Sink, add_param, dtype_of, encoded
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp, Rejection, TensorRef
 
@@ -28,6 +28,9 @@ class DrySink(Sink):
         if ref.local is None:
             self._stored(self.view.source(ref).meta["val"])
         return self._transformed(None, ref, self._layout(ref))
+
+    def _read_rest(self, read: Collection[str]) -> None:
+        """A Reshape of an input, which QNN takes."""
 
     def _result(self, ref: TensorRef) -> Any:
         self._stored(self.view.values()[self.view.index(ref)])

@@ -15,6 +15,7 @@ from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitione
 from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
 from executorch.backends.qualcomm.utils import utils as qnn
 from executorch.exir import to_edge_transform_and_lower
+from executorch.exir.backend import backend_api
 
 
 class _Reached(Exception):
@@ -37,14 +38,20 @@ def compiler_specs(chipset: Any) -> Any:
 
 
 def edge_program(
-    module: torch.nn.Module, inputs: Sequence[Any], chipset: Any
+    module: torch.nn.Module, inputs: Sequence[Any], chipset: Any, *, data: bool = False
 ) -> torch.export.ExportedProgram:
-    """The edge program of ``module``; what export and the passes raise passes through."""
+    """The edge program of ``module``; what export and the passes raise passes through.
+
+    ``data``: with the values of its parameters, which the partitioner does not get.
+    """
     specs = compiler_specs(chipset)
     exported = torch.export.export(module, tuple(inputs), strict=True)
     manager = get_qnn_pass_manager_cls(QnnExecuTorchBackendType.kHtpBackend)()
     capture = _Capture(specs)
+    faked = backend_api.get_fake_program
     try:
+        if data:
+            backend_api.get_fake_program = lambda program: program
         to_edge_transform_and_lower(
             {"forward": manager.transform_for_export_pipeline(exported)},
             transform_passes={
@@ -55,4 +62,6 @@ def edge_program(
         )
     except _Reached:
         return capture.program
+    finally:
+        backend_api.get_fake_program = faked
     raise AssertionError("ExecuTorch did not call the partitioner")

@@ -176,15 +176,16 @@ class Predictor:
         if isinstance(visitor, OpdbVisitor):
             visitor = visitor.stock[node.target.__name__]({}, self._read, False, False)
         reasons: list[Reason] = [] if mapped(name) else [unmapped_reason(name)]
+        configs: list[OpConfig] = []
         try:
             with recorded.recording():
                 made = visitor.define_node(node, defaultdict(dict))
+            configs = [op.config() for op in recorded.listed(made)]
             why = "ExecuTorch's own builder leaves it out"
         except Exception as error:
             made, why = None, f"ExecuTorch's own builder stops with {type(error).__name__}: {error}"
         if made is None:
             return row_of(node, name, Rejected((*reasons, Reason(STOCK, "", why))))
-        configs = [op.config() for op in (made if isinstance(made, list) else [made])]
         refused = [r for c in configs for r in self._refused(STOCK, c)]
         if refused:
             return row_of(node, name, Rejected((*reasons, *refused)))

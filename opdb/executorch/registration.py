@@ -52,6 +52,7 @@ def register(
     lower: Lower | None = None,
     whole: Iterable[str] | None = None,
     keep_stock: bool = False,
+    keep_flow: bool = False,
 ) -> Registration:
     """Takes over the builders of all ATen targets that opdb's specs map, until ``unregister``.
 
@@ -59,9 +60,10 @@ def register(
     ``target``: whose rules decide (opdb.validate.Target); by default the backend and SoC of the compiler
     specs of each program.  ``targets``: the only ones to take over.  ``lower``: a function in the place of
     opdb.lower.lower, which is given ``target``.  ``whole``: the operators that are kept from being
-    decomposed where ``lower`` accepts them; by default all of ``targets`` that can be.  ``keep_stock``:
-    ExecuTorch's builders go on where it has them, and ``differences`` has what opdb's would have built; the
-    rest of its flow is then left as it is, but for operators that it would end the export at.
+    decomposed where ``lower`` accepts them; by default all of ``targets`` that can be.  ``keep_flow``: only
+    builders are taken over; ExecuTorch's passes, layouts and quantizer stay as they are, but for operators that
+    would end the export.  ``keep_stock``: so they do, and ExecuTorch's builders go on where it has them;
+    ``differences`` has what opdb's would have built.
 
     Raises OpdbError when the process lacks the environment (opdb.executorch.env), for another executorch,
     for a name that is no operator, and when builders are registered already.
@@ -82,7 +84,7 @@ def register(
         lambda: hooks.never_abort(_reject),
         lambda: hooks.listed_as_missing(wanted),
     ]
-    if not keep_stock:
+    if not (keep_stock or keep_flow):
         steps += [
             lambda: hooks.layouts(wanted),
             lambda: hooks.int64_inputs(wanted),
@@ -122,7 +124,7 @@ def forms() -> dict[str, str]:
 
 
 def differences() -> tuple[Difference, ...]:
-    """With ``keep_stock``: per node that both can build, what ExecuTorch's and opdb's builder make of it."""
+    """With ``keep_stock``: for each node that both have a builder for, what the two make of it."""
     return tuple(_differences)
 
 

@@ -205,7 +205,10 @@ class FxNodeView:
             value.dtype == torch.int64
         ):  # QNN computes with int32; the sink puts a Cast where int64 comes or goes
             value = value.to(torch.int32)
-        dtype = lookup(self._visitor.get_data_type(value, config).name)
+        try:
+            dtype = lookup(self._visitor.get_data_type(value, config).name)
+        except KeyError:  # ExecuTorch's table lacks it; ex) torch.complex64
+            dtype = None
         if dtype is None:
             raise Rejection(f"{source.name} has a data type that QNN has no tensor for ({value.dtype})")
         key = (str(source.name), index)

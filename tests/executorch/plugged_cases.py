@@ -51,6 +51,10 @@ FLOATS: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
     ),
     "constants of int64": (Gathers(), (X[0][0, :1, :4].clone(),)),
     "a bool becomes a float": (Calls(lambda x: (x > 0).float() * x), X),
+    "an input that is written over": (Calls(torch.ops.aten.copy.default), (X[0], X[0] * 2)),
+    "int64 that is written over": (
+        Calls(lambda i, x: torch.ops.aten.copy.default(i, i + 1) * x), (torch.tensor([[3, 1], [2, 5]]), X[0][0, :2, :2].clone()),
+    ),
 }  # fmt: skip
 QUANTIZED: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
     "softplus": (nn.Softplus(), X),
@@ -133,4 +137,4 @@ def compared() -> dict[str, tuple[str, ...]]:
     finally:
         opdb.executorch.unregister()
     assert compiled.not_delegated == ()
-    return {d.target: d.lines for d in found}
+    return {d.target: tuple(map(str, d.lines)) for d in found}

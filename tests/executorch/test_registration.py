@@ -38,6 +38,8 @@ def everything(environment: env.Environment) -> dict[str, Any]:
         "indices come as int64",
         "constants of int64",
         "a bool becomes a float",
+        "an input that is written over",
+        "int64 that is written over",
     ],
 )
 def test_a_float_module_is_delegated_and_right(everything: dict[str, Any], case: str) -> None:

@@ -1,0 +1,208 @@
+"""What runs in a child process with the prepared environment: lowerings side by side, programs on the emulation.
+
+Each result is a JSON line of a file as soon as it is there; ``.running`` beside it names the job at work, so that one
+that kills the process is known.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch_differences.cases import Case, Plain, cases
+
+import opdb.executorch
+from opdb.executorch import compared, flow
+from opdb.executorch.edge import edge_program
+from opdb.validate import Target
+
+SOC = "SM8650"
+TARGET = Target("HTP", SOC, "2.47")
+RECIPE = "8a8w"
+STEPS = 3  # of the output's scale, by which a quantized program may be off
+
+
+class Left(Exception):
+    """A case that cannot be compared; its text says why."""
+
+
+def record(jobs: Sequence[tuple[str, str]], results: str) -> None:
+    """What differs in each (case, precision)."""
+    known = cases()
+    _each(jobs, results, lambda at, name, precision: _recorded(known[name], precision))
+
+
+def prove(jobs: Sequence[tuple[Any, ...]], results: str) -> None:
+    """The numbers of both kinds of builders in each (case, precision, ATen targets that differ, runs so far)."""
+    known = cases()
+    _each(jobs, results, lambda at, name, *job: _proof(known[name], at, *job))
+
+
+At = Callable[[str, dict[str, Any]], None]
+
+
+def _each(jobs: Iterable[tuple[Any, ...]], results: str, work: Callable[..., dict[str, Any]]) -> None:
+    """``work`` is given a function that notes what it does now and what it has, and a job."""
+    logging.disable(logging.WARNING)
+    path = Path(results)
+    running = path.with_suffix(".running")
+    for job in jobs:
+        line = {"case": job[0], "precision": job[1]}
+
+        def at(stage: str, has: dict[str, Any], line: dict[str, Any] = line) -> None:
+            running.write_text(json.dumps({**line, **has, "stage": stage}))
+
+        at("", {})
+        start = time.perf_counter()
+        line |= work(at, *job)
+        line["seconds"] = round(time.perf_counter() - start, 2)
+        with path.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+    running.unlink(missing_ok=True)
+
+
+# -- lowerings
+
+
+def _recorded(case: Case, precision: str) -> dict[str, Any]:
+    try:
+        module, inputs = _module(case, precision)
+        opdb.executorch.register(keep_stock=True, target=TARGET)
+        try:
+            with torch.no_grad():
+                program = edge_program(module, inputs, flow.chipset(SOC), data=True)
+            found = compared.of_program(program)
+        finally:
+            opdb.executorch.unregister()
+    except Exception as e:  # PyTorch, the quantizer and the passes raise anything
+        return {"left": _words(e)}
+    return {
+        "equal": sorted({d.edge for d in found if not d.lines}),
+        "differences": [_plain(d) for d in found if d.lines],
+    }
+
+
+def _plain(d: compared.Difference) -> dict[str, Any]:
+    sides = {
+        side: {"ops": [op.kind for op in made.ops], "refusal": made.refusal, "raised": made.raised}
+        for side, made in (("theirs", d.stock), ("ours", d.own))
+    }
+    lines = [[line.place, line.what, line.stock, line.own] for line in d.lines]
+    return {"node": d.node, "edge": d.edge, "target": d.target, **sides, "lines": lines}
+
+
+def _module(case: Case, precision: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """The quantized module is that of ExecuTorch's own quantizer."""
+    module, inputs = case.build(), tuple(t.contiguous() for t in case.inputs())
+    with torch.no_grad():
+        returned = module(*inputs)
+    if isinstance(returned, tuple) and type(returned) is not tuple:
+        module = Plain(module).eval()
+    if precision == "fp16":
+        return module, inputs
+    if not any(t.is_floating_point() for t in inputs):
+        raise Left("no input of floats")
+    quantized = flow.quantize(module, inputs, SOC, RECIPE)
+    if not any("quantize" in str(n.target) for n in quantized.graph.nodes):
+        raise Left("the quantizer leaves it as it is")
+    return quantized, inputs
+
+
+# -- numbers
+
+
+def _proof(
+    case: Case, at: At, precision: str, targets: Sequence[str], before: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """``runs``: with all builders exchanged ("theirs", "ours"); where these differ, with one operator exchanged."""
+    module, inputs = _module(case, precision)
+    with torch.no_grad():
+        reference = _flat(module(*inputs))
+    allowed = _allowed(module, reference, case.tolerance, precision)
+    runs = dict(before or {})
+
+    def run(name: str, **how: Any) -> bool:
+        if name not in runs:
+            at(name, {"runs": runs})
+            runs[name] = _run(module, inputs, reference, allowed, how)
+        return bool(runs[name]["right"])
+
+    ours, theirs = run("ours", keep_flow=True), run("theirs", keep_stock=True)
+    if len(targets) > 1 and theirs != ours:
+        for target in targets:  # from the state that is right, one operator goes to the other side
+            how = {"without": [target]} if ours else {"targets": [target], "whole": ()}
+            run(target, keep_flow=True, **how)
+    return {"allowed": allowed, "runs": runs}
+
+
+def _run(
+    module: torch.nn.Module,
+    inputs: tuple[torch.Tensor, ...],
+    reference: list[torch.Tensor],
+    allowed: list[float],
+    how: dict[str, Any],
+) -> dict[str, Any]:
+    """``error``: the largest over the reference's largest value; None where there are no numbers (``failure``)."""
+    left: list[str] = []
+    opdb.executorch.register(target=TARGET, **how)
+    try:
+        compiled = flow.compile_module(module, inputs, SOC)
+        left = list(compiled.not_delegated)
+        got = flow.run_pte(compiled.pte, inputs)
+    except Exception as e:
+        return {"right": False, "error": None, "failure": _words(e), "left": left}
+    finally:
+        opdb.executorch.unregister()
+    errors = [error(g, w) for g, w in zip(got, reference, strict=True)]
+    right = all(e <= a for e, a in zip(errors, allowed, strict=True))
+    return {"right": right, "error": max(errors, default=0.0), "failure": "", "left": left}
+
+
+def error(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The largest difference over the largest finite value that is wanted; infinite where shape or finiteness differ."""
+    if got.numel() != wanted.numel():
+        return float("inf")
+    got, wanted = got.reshape(wanted.shape).double(), wanted.double()
+    finite = torch.isfinite(wanted)
+    same = torch.equal(got[~finite].nan_to_num(7.0), wanted[~finite].nan_to_num(7.0))
+    if not same or not torch.isfinite(got[finite]).all():
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    span = float(wanted[finite].abs().max()) or 1.0
+    return float((got[finite] - wanted[finite]).abs().max()) / span
+
+
+def _allowed(module: Any, reference: list[torch.Tensor], tolerance: float, precision: str) -> list[float]:
+    """For each output: nothing for whole numbers, for a quantized one STEPS of its scale."""
+    allowed = [tolerance if w.dtype.is_floating_point else 0.0 for w in reference]
+    if precision != "fp16":
+        (output,) = (n for n in module.graph.nodes if n.op == "output")
+        for i, value in enumerate(_flat(output.args[0])):
+            if "dequantize_per_tensor" in str(getattr(value, "target", "")) and isinstance(
+                value.args[1], float
+            ):
+                span = float(reference[i].abs().max()) or 1.0
+                allowed[i] = max(allowed[i], STEPS * value.args[1] / span * (1 + 1e-4))
+    return allowed
+
+
+def _flat(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _words(e: BaseException) -> str:
+    lines = str(e).strip().splitlines()
+    return f"{type(e).__name__}: {lines[0] if lines else ''}"[:300].rstrip(": ")
+
+
+def both() -> list[str]:
+    """Edge names that ExecuTorch and opdb have a builder for."""
+    taken = opdb.executorch.register(keep_stock=True, target=TARGET)
+    opdb.executorch.unregister()
+    return sorted(set(taken.builders) - set(taken.added))

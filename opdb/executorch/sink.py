@@ -1,0 +1,331 @@
+"""From lowered ops to the wrappers of ExecuTorch's Qualcomm backend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
+import numpy as np
+import torch
+from executorch.backends.qualcomm.builders.utils import is_graph_input
+from executorch.backends.qualcomm.utils.constants import (
+    QCOM_AXIS,
+    QCOM_DATA,
+    QCOM_OFFSET,
+    QCOM_QUANT_ATTRS,
+    QCOM_SCALE,
+)
+from torch._subclasses.fake_tensor import FakeTensor
+
+from opdb.dtypes import BY_SHORT
+from opdb.executorch import layout
+from opdb.executorch.encodings import unranged
+from opdb.executorch.view import FxNodeView
+from opdb.op_config import ParamConfig
+from opdb.runtime.lowering import (
+    Lowered,
+    LoweredOp,
+    Rejection,
+    TensorRef,
+    Transform,
+    layout_ops,
+)
+from opdb.runtime.static import made_values, transformed
+
+if TYPE_CHECKING:
+    from opdb.executorch.visitor import OpdbVisitor
+
+#: What PyQnnManagerAdaptor passes on; it drops 64-bit and string scalars with a log line.
+SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i8": np.int8, "i16": np.int16,
+           "i32": np.int32, "f32": np.float32}  # fmt: skip
+PACKAGE = "qti.aisw"
+NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
+STATIC = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_STATIC
+INT32 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_32
+INT64 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_64
+PER_TENSOR = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
+UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
+
+
+class Sink:
+    """Realises the ops of one node.  Tensors are shared through ExecuTorch's ``nodes_to_wrappers``."""
+
+    def __init__(self, visitor: OpdbVisitor, view: FxNodeView, wrappers: dict[str, dict[int, Any]]) -> None:
+        self.visitor = visitor
+        self.view = view
+        self.wrappers = wrappers
+        self.ops: list[Any] = []
+        self.made = 0  # constants and intermediates that were named here
+
+    def realise(self, lowered: Lowered) -> list[Any]:
+        """PyQnnOpWrappers in order of execution."""
+        if any(
+            t is not None and t.quant is not None for op in lowered.ops for t in (*op.inputs, *op.outputs)
+        ):
+            between = unranged(lowered)
+            if between:
+                raise Rejection(
+                    f"{lowered.form}: {between} lies between two ops and its range is not known; quantize the parts"
+                )
+        produced = {r.key for op in lowered.ops for r in op.outputs if r.key is not None}
+        for index in range(len(self.view.values())):
+            if self.view.result_used(index) and (self.view.name, index) not in produced:
+                raise Rejection(f"result {index} of {self.view.target} is used; {lowered.form} lacks it")
+        for i, op in enumerate(lowered.ops):
+            name = self.view.name if len(lowered.ops) == 1 else f"{self.view.name}_{i}_{op.op}"
+            self._op(name, op)
+        read = {
+            ref.key[0]
+            for op in lowered.ops
+            for ref in op.inputs
+            if ref is not None and isinstance(ref.key, tuple)
+        }
+        self._read_rest(read)
+        return self.ops
+
+    def _read_rest(self, read: Collection[str]) -> None:
+        """Ops for the graph's inputs that no op of the node reads; ex) what aten.copy writes over.
+
+        QNN's graph has no input that no op reads, and the runtime would hand it the wrong tensors in order.
+        """
+        program = self.visitor.edge_program
+        for value in self.view.node.all_input_nodes:
+            source = self.visitor.get_node(value)
+            if (
+                source.name in read
+                or source.name in self.visitor.constants
+                or not is_graph_input(source, program)
+            ):
+                continue
+            tensor = self.view.stored(source.meta["val"])
+            wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
+            dtype = PyQnn.PyQnnTensorWrapper(wrapper).GetDataType()
+            encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
+            name = f"{self.view.name}_opdb_unread{len(self.ops)}"
+            shape = list(tensor.shape) or [1]
+            unread = PyQnn.TensorWrapper(
+                name, NATIVE, INT32 if dtype == INT64 else dtype, encoding, config,
+                len(shape), shape, [], np.array([]), False,
+            )  # fmt: skip
+            self._wrap(name, "Cast" if dtype == INT64 else "Reshape", [wrapper], (), [unread])
+
+    def _op(self, name: str, op: LoweredOp) -> None:
+        inputs = list(op.inputs)
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        operands = []
+        for i, ref in enumerate(inputs):
+            if ref is None:
+                raise Rejection(f"input {i} of {op.op} is left out, and ExecuTorch has no such tensor")
+            operands.append(self.operand(ref))
+        outputs = [self.output(ref) for ref in op.outputs]
+        self._wrap(name, op.op, operands, op.params, [wrapper for wrapper, _ in outputs], op.package)
+        for wrapper, ref in outputs:
+            if ref is not None:
+                self._store(wrapper, ref)
+
+    def _wrap(
+        self,
+        name: str,
+        kind: str,
+        inputs: list[Any],
+        params: Sequence[ParamConfig],
+        outputs: list[Any],
+        package: str = PACKAGE,
+    ) -> None:
+        wrapper = PyQnn.PyQnnOpWrapper(name, package, kind)
+        wrapper.AddInputTensors(inputs)
+        wrapper.AddOutputTensors(outputs)
+        for p in params:
+            add_param(wrapper, p)
+        self.ops.append(wrapper)
+
+    # -- tensors ---------------------------------------------------------------------------------
+
+    def operand(self, ref: TensorRef) -> Any:
+        """The wrapper of an op's input, after its transforms."""
+        if ref.static:
+            return self._constant(ref)
+        local = ref.local is not None
+        wrapper = (
+            self._intermediate(ref, ref.local or "", ref.base_shape) if local else self._stored_tensor(ref)
+        )
+        return self._transformed(wrapper, ref, self._layout(ref))
+
+    def _stored_tensor(self, ref: TensorRef) -> Any:
+        """The wrapper of a tensor that another node or the caller wrote; int64 arrives as int32."""
+        source = self.view.source(ref)
+        tensor = self.view.stored(source.meta["val"])
+        if tensor.dtype == torch.int64 and not is_graph_input(source, self.visitor.edge_program):
+            tensor = tensor.to(torch.int32)
+        wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
+        if PyQnn.PyQnnTensorWrapper(wrapper).GetDataType() != INT64:
+            return wrapper
+        self.made += 1
+        narrow = self._intermediate(ref, f"int32_{self.made}", tuple(tensor.shape) or (1,))
+        self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [narrow])
+        return narrow
+
+    def output(self, ref: TensorRef) -> tuple[Any, TensorRef | None]:
+        """The wrapper that an op writes, and ``ref`` if ops must follow to store it as the result."""
+        if ref.local is not None and not ref.transforms:
+            return self._intermediate(ref, ref.local, ref.shape), None
+        if ref.static or ref.key is None:
+            raise Rejection("an output that is neither a result nor an intermediate")
+        if self._from_stored(ref).transforms or self._widens(ref):
+            self.made += 1
+            return self._intermediate(ref, f"result{self.made}", ref.shape), ref
+        return self._result(ref), None
+
+    def _widens(self, ref: TensorRef) -> bool:
+        """Whether the caller gets this result as int64, which QNN has to make of int32."""
+        index = self.view.index(ref)
+        return self.view.values()[index].dtype == torch.int64 and self.view.leaves(index)
+
+    def _result(self, ref: TensorRef) -> Any:
+        """The wrapper of a result: of several, one that the caller does not get is no output of the graph."""
+        index = self.view.index(ref)
+        node = self.view.node
+        tensor = self.view.stored(self.view.values()[index])
+        if tensor.dtype == torch.int64 and not self.view.leaves(index):
+            tensor = tensor.to(torch.int32)
+        if len(self.view.values()) > 1 and not self.view.leaves(index):
+            shape = tuple(tensor.shape) or (1,)
+            wrapper = self._named(f"{node.name}@{index}", ref, shape)
+            self.wrappers[node.name][index] = wrapper
+            return wrapper
+        return self.visitor.define_tensor(node, node, tensor, NATIVE, self.wrappers, wrapper_idx=index)
+
+    def _store(self, wrapper: Any, ref: TensorRef) -> None:
+        """Ops from what an op wrote to the result as it is stored."""
+        steps = layout_ops(self._from_stored(ref), inverse=True)
+        if self._widens(ref):
+            wrapper = self._transformed(wrapper, ref, steps)
+            self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [self._result(ref)])
+            return
+        wrapper = self._transformed(wrapper, ref, steps[:-1])
+        self._step(steps[-1], wrapper, self._result(ref))
+
+    def _transformed(self, wrapper: Any, ref: TensorRef, steps: Sequence[LoweredOp]) -> Any:
+        """Emits the Transposes and Reshapes after one another; the wrapper that the last one writes."""
+        for step in steps:
+            self.made += 1
+            result = self._intermediate(ref, f"step{self.made}", step.outputs[0].shape)
+            self._step(step, wrapper, result)
+            wrapper = result
+        return wrapper
+
+    def _step(self, step: LoweredOp, wrapper: Any, result: Any) -> None:
+        operands = [wrapper, *(self.operand(x) for x in step.inputs[1:] if x is not None)]
+        self._wrap(f"{self.view.name}_{step.op}{len(self.ops)}", step.op, operands, step.params, [result])
+
+    def _layout(self, ref: TensorRef) -> list[LoweredOp]:
+        """The ops from the tensor as it is stored to ``ref``."""
+        return layout_ops(self._from_stored(ref))
+
+    def _from_stored(self, ref: TensorRef) -> TensorRef:
+        """``ref`` with what is left to do: its origin as stored, its transforms without what cancels."""
+        order = None if self.view.in_stored_order or ref.local is not None else self.view.order
+        transforms = layout.remaining(ref.transforms, order, len(ref.base_shape))
+        return replace(ref, base_shape=layout.stored(ref.base_shape, order), transforms=transforms)
+
+    def _intermediate(self, ref: TensorRef, name: str, shape: Sequence[int]) -> Any:
+        return self._named(f"{self.view.name}_opdb_{name}", ref, shape)
+
+    def _named(self, name: str, ref: TensorRef, shape: Sequence[int]) -> Any:
+        encoding, config = (UNDEFINED, {}) if ref.quant is None else self.view.encoding(ref.quant)
+        return self.visitor.define_custom_tensor_wrapper(
+            node_name=name,
+            tensor_type=NATIVE,
+            dtype=dtype_of(ref.dtype),
+            quant_encoding=encoding,
+            quant_configs=config,
+            dims=torch.Size(shape),
+            tensor=None,
+            is_fake_tensor=True,
+            nodes_to_wrappers=self.wrappers,
+        )
+
+    def _constant(self, ref: TensorRef) -> Any:
+        """A static tensor: data of the program, or a value that the builder fills in."""
+        if ref.key is None:
+            return self._made(ref)
+        source = self.view.source(ref)
+        steps = list(ref.transforms)
+        tensor = self.view.constant(source).detach()
+        if self.view.in_stored_order and self.view.order and tensor.dim() == len(self.view.order):
+            steps.insert(0, Transform("permute", self.view.order))
+        name = f"{source.name}_opdb" + "".join(f"_{s.kind}{'x'.join(map(str, s.values))}" for s in steps)
+        encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
+        self.visitor.get_data_type(tensor, config)  # settles config's dtype
+        if ref.quant is not None and ref.quant.axis is not None:
+            if any(s.kind == "reshape" for s in steps):
+                raise Rejection(f"{source.name} has an encoding per axis and cannot be reshaped")
+            config[QCOM_AXIS] = ref.quant.axis
+        if isinstance(tensor, FakeTensor):  # while partitioning there is no data yet
+            return self._static(name, ref, None, encoding, config)
+        if config:
+            tensor = self.visitor.get_quant_tensor_value(tensor, source.meta[QCOM_QUANT_ATTRS], config)
+        array = transformed(tensor.contiguous().numpy(), steps).reshape(ref.shape)
+        if ref.dtype == "f32":
+            array = array.astype(np.float32)  # float64 parameters
+        return self._static(name, ref, array, encoding, config)
+
+    def _made(self, ref: TensorRef) -> Any:
+        """A static tensor whose values the builder says."""
+        self.made += 1
+        encoding: Any = UNDEFINED
+        config: dict[str, Any] = {}
+        if not ref.made:
+            raise Rejection("a static tensor without data")
+        if ref.fill is None:
+            if BY_SHORT[ref.dtype].quantized:
+                raise Rejection(f"a constant of several values of the type {BY_SHORT[ref.dtype].qnn}")
+            array = transformed(made_values(ref), ref.transforms)
+        else:
+            stored, encoding, config = encoded(ref.dtype, ref.fill)
+            array = np.full(ref.shape, stored, BY_SHORT[ref.dtype].numpy)
+        return self._static(f"{self.view.name}_opdb_constant{self.made}", ref, array, encoding, config)
+
+    def _static(self, name: str, ref: TensorRef, array: Any, encoding: Any, config: dict[str, Any]) -> Any:
+        """One wrapper per name; ``array`` None: a tensor whose data is not known yet."""
+        if 0 not in self.wrappers[name]:
+            data = (np.array([]), False) if array is None else (array, True)
+            self.wrappers[name][0] = PyQnn.TensorWrapper(
+                name, STATIC, dtype_of(ref.dtype), encoding, config, ref.rank, list(ref.shape), [], *data
+            )
+        return self.wrappers[name][0]
+
+
+def dtype_of(short: str) -> Any:
+    found = getattr(PyQnn.Qnn_DataType_t, BY_SHORT[short].macro, None)
+    if found is None:
+        raise Rejection(f"ExecuTorch has no tensors of type {BY_SHORT[short].qnn}")
+    return found
+
+
+def encoded(dtype: str, value: float) -> tuple[float, Any, dict[str, Any]]:
+    """What is stored for ``value``, exactly, and the encoding: of a quantised type, 0 or 1 times a scale."""
+    if not BY_SHORT[dtype].quantized:
+        return value, UNDEFINED, {}
+    if not math.isfinite(value):
+        raise Rejection(f"the constant {value} of the type {BY_SHORT[dtype].qnn}")
+    scale = {QCOM_SCALE: abs(value) or 1.0}
+    if value < 0 and dtype.startswith("u"):
+        return 0.0, PER_TENSOR, {**scale, QCOM_OFFSET: -1}
+    return float(np.sign(value)), PER_TENSOR, {**scale, QCOM_OFFSET: 0}
+
+
+def add_param(wrapper: Any, p: ParamConfig) -> None:
+    if p.shape is None:
+        if p.dtype not in SCALARS:
+            raise Rejection(f"ExecuTorch cannot pass the parameter {p.name} of type {BY_SHORT[p.dtype].qnn}")
+        wrapper.AddScalarParam(p.name, dtype_of(p.dtype), {QCOM_DATA: SCALARS[p.dtype](p.value)})
+        return
+    if math.prod(p.shape) == 0:
+        raise Rejection(f"the parameter {p.name} is an empty tensor")
+    array = np.array(p.value, dtype=BY_SHORT[p.dtype].numpy).reshape(p.shape)
+    wrapper.AddTensorParam(p.name, dtype_of(p.dtype), len(p.shape), list(p.shape), array, True)
