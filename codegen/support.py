@@ -19,7 +19,7 @@ from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.lang.analyse import free_names
 from opdb.lang.certain import Rule, forbidden, parsed, truth
-from opdb.lang.nodes import BOOL, Node
+from opdb.lang.nodes import BOOL, TENSOR, TENSORS, Node, walk
 from opdb.lang.printer import to_text
 from opdb.mapping import CompiledMapping, CompiledStep
 from opdb.op_config import ENCODINGS
@@ -235,8 +235,12 @@ def _settled(part: Part, step: CompiledMapping | CompiledStep, types: Mapping[st
     named = {slot: n.value for slot, n in (*step.inputs.items(), *step.outputs.items()) if n.kind == "name"}
     known = {slot: types[name] for slot, name in named.items() if name in types}
     kept = tuple(c for c in part.combinations if all(c.dtypes[slot] == d for slot, d in known.items()))
-    read = {slot for slot, n in step.inputs.items() if free_names(n)}  # the others are constants
+    read = {slot for slot, n in step.inputs.items() if any(map(_is_tensor, walk(n)))}
     return replace(part, combinations=kept, inner=bool(read) and read <= known.keys())
+
+
+def _is_tensor(node: Node) -> bool:
+    return node.kind == "name" and node.type in (TENSOR, TENSORS)
 
 
 def _fixed(op: CompiledOp, given: Mapping[str, Node]) -> dict[str, Any]:
