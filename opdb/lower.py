@@ -25,6 +25,7 @@ from opdb.runtime.lowering import (
     Rejected,
     Rejection,
     TensorRef,
+    empty,
     layout_ops,
 )
 
@@ -64,6 +65,10 @@ def _attempt(form: Form, view: NodeView, target: validate.Target) -> tuple[Lower
     guard = f"{form.name}.M_{view.target}"
     try:
         lowered = form.build(view)
+        for op in lowered.ops:
+            for slot, t, _ in _tensors(op):
+                if 0 in t.shape:
+                    raise empty(f"{op.op}: {slot}", t.shape)
     except Rejection as reason:
         return None, [Reason(form.name, guard, str(reason))]
     except Undecidable as reason:

@@ -108,16 +108,21 @@ class TensorRef:
 
 
 def sized(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """``shape``, of a tensor that has elements.
+    """``shape``, of a tensor that has elements, or [0]: torch.cat passes over such tensors (``filled``).
 
     QNN has no rule about a dimension of size 0; by execution, the libraries of 2.47 take such tensors in some ops, refuse
     them in others, and HTP ends with SIGFPE where one is broadcast.
     """
-    if 0 in shape:
-        raise Rejection(
-            f"{name} has no element, its shape is {list(shape)}; the libraries refuse such tensors or crash"
-        )
+    if 0 in shape and shape != (0,):
+        raise empty(name, shape)
     return shape
+
+
+def empty(name: str, shape: tuple[int, ...]) -> Rejection:
+    """The refusal of a tensor that no op may get."""
+    return Rejection(
+        f"{name} has no element, its shape is {list(shape)}; the libraries refuse such tensors or crash"
+    )
 
 
 def permute(t: TensorRef, perm: Sequence[int]) -> TensorRef:

@@ -130,7 +130,7 @@ def test_every_draft_compiles(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Relu", "ElementWiseAdd", "Softmax", "ReduceMean", "Transpose", "Split", "Concat", "MatMul"],
+    ["Relu", "ElementWiseAdd", "Softmax", "ReduceMean", "Transpose", "Split", "MatMul"],
 )
 def test_a_draft_agrees_with_the_spec_that_a_person_finished(name: str) -> None:
     """Same shapes, parameters and type rows; every mapping that the draft has is in the spec."""
