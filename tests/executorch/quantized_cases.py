@@ -16,6 +16,36 @@ from opdb.executorch import flow
 SOC = "SM8650"
 
 
+class PartWithoutGradients(nn.Module):
+    """Exported with gradients, the part is a graph of its own, at which ExecuTorch's passes stop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            y = torch.cos(x) * 0.5
+        return self.linear(x) + y
+
+
+def convolutions() -> nn.Module:
+    """Between Transposes HTP does not finalize the first one in 16 bits."""
+    return nn.Sequential(
+        nn.Conv2d(8, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 16, 3, 1, 1)
+    )
+
+
+def by_recipe() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], str]]:
+    torch.manual_seed(1)
+    rows, image = torch.randn(1, 6, 64), torch.randn(1, 8, 16, 16)
+    return {
+        **{f"Linear {r}": (nn.Linear(64, 32), (rows,), r) for r in flow.RECIPES},
+        **{f"Conv2d {r}": (convolutions(), (image,), r) for r in ("8a8w", "16a8w", "16a4w")},
+        "part without gradients": (PartWithoutGradients(), (torch.randn(3, 8),), "16a8w"),
+    }
+
+
 def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     torch.manual_seed(0)
     image, positive = torch.randn(1, 2, 4, 4), torch.rand(1, 2, 4, 4) + 0.1
@@ -38,14 +68,17 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
 def outcomes() -> dict[str, Any]:
     opdb.executorch.register()
     try:
-        return {name: _outcome(module.eval(), inputs) for name, (module, inputs) in cases().items()}
+        asked = {name: (*case, "8a8w") for name, case in cases().items()} | by_recipe()
+        return {
+            name: _outcome(module.eval(), inputs, recipe) for name, (module, inputs, recipe) in asked.items()
+        }
     finally:
         opdb.executorch.unregister()
 
 
-def _outcome(module: Any, inputs: tuple[torch.Tensor, ...]) -> Any:
+def _outcome(module: Any, inputs: tuple[torch.Tensor, ...], recipe: str) -> Any:
     """``steps``: the largest error in steps of the output's scale; ``left``: nodes on the CPU, with reasons."""
-    quantized = flow.quantize(module, inputs, SOC, "8a8w")
+    quantized = flow.quantize(module, inputs, SOC, recipe)
     compiled = flow.compile_module(quantized, inputs, SOC)
     left = {n: "; ".join(r.message for r in compiled.reasons.get(n, ())) for n in compiled.not_delegated}
     last = next(n for n in quantized.graph.nodes if n.op == "output").args[0]
