@@ -90,10 +90,8 @@ def _product(
         return int(flop_registry[aten.mm]((prod(results[0].shape), width), (width, 1)))
     if packet in (aten.conv1d, aten.conv2d, aten.conv3d):
         x, weight = args[:2]
-        shapes = (
-            (1, *s)[-weight.dim() :] for s in (x.shape, results[0].shape)
-        )  # one image may come without a batch
-        given, made = shapes
+        # one image may come without a batch
+        given, made = ((1, *t.shape)[-weight.dim() :] for t in (x, results[0]))
         return int(flop_registry[aten.convolution](given, weight, *(None,) * 4, False, out_val=made))
     if (
         packet in _without_products

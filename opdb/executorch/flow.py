@@ -84,9 +84,8 @@ def compile_module(
     options = qnn.generate_htp_compiler_spec(use_fp16=precision == "fp16")
     specs = qnn.generate_qnn_executorch_compiler_spec(chip, options)
     try:
-        with (
-            torch.no_grad()
-        ):  # else parts of a module under no_grad are graphs of their own, at which passes stop
+        # With gradients, a part of a module under no_grad is exported as a graph of its own, at which passes stop.
+        with torch.no_grad():
             edge = qnn.to_edge_transform_and_lower_to_qnn(module, tuple(example_inputs), specs)
     except RuntimeError as e:
         if "was not decomposed or delegated" not in str(e):

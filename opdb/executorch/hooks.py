@@ -6,7 +6,7 @@
                                    sends the node to the CPU instead of ending the export
 ``QnnPartitioner``                 ``ops_to_not_decompose``: operators to keep whole, node by node
 ``common_defs``                    ``to_be_implemented_operator``: refused without being asked about
-``LayoutTransform``                ``layout_agnostic_ops``, ``layout_sensitive_ops``
+``LayoutTransform``                ``layout_agnostic_ops``
 ``I64toI32``                       ``I64_IN_OPS``: arguments that PyTorch wants as int64
 ``htp_rules``, ``lpai_rules``      ``_RULES``: operator -> how the quantizer annotates it
 ``FuseConsecutiveCast`` and others  two passes that change values
