@@ -8,7 +8,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from opdb.codegen import abi, builders, constants, docs, packages, quant, support_tables, tables, validators
+from opdb.codegen import (
+    abi,
+    builders,
+    constants,
+    docs,
+    packages,
+    quant,
+    support_tables,
+    tables,
+    torch_ops,
+    validators,
+)
 from opdb.codegen.artifact import Artifact, Catalog, Target
 from opdb.codegen.environment import render
 
@@ -100,6 +111,7 @@ TARGETS: tuple[Target, ...] = (
         whole=builders.python_registry,
         reads=(FACTS / "aten-2.13.0.json",),
     ),
+    Target("torch-ops", "schemas of the torch operators of QNN's ops: Python", whole=torch_ops.python),
     Target("docs", "one page for each op", per_op=docs.pages),
     Target("docs-index", "the index of pages", whole=docs.index),
     Target("tables", "declared support: Markdown, CSV", whole=tables.support),

@@ -15,6 +15,7 @@ from opdb import validate
 from opdb.generated.builders import TARGETS
 from opdb.nearest import Variant, nearest
 from opdb.op_config import OpConfig
+from opdb.runtime import direct
 from opdb.runtime.checks import Undecidable, Violation
 from opdb.runtime.lowering import (
     Form,
@@ -32,9 +33,14 @@ from opdb.runtime.lowering import (
 REMEMBERED = 1 << 14  # verdicts of op configs
 
 
+def forms(torch_target: str) -> tuple[Form, ...]:
+    """The forms of an ATen target, in the order of trying, or the one of an operator of opdb.torch_ops."""
+    return TARGETS.get(torch_target) or direct.forms(torch_target)
+
+
 def mapped(torch_target: str) -> bool:
-    """Whether some spec maps this ATen target; ex) aten.relu.default."""
-    return torch_target in TARGETS
+    """Whether this target has a form; ex) aten.relu.default, qnn.Gru.default."""
+    return bool(forms(torch_target))
 
 
 @cache
@@ -53,7 +59,7 @@ def lower(view: NodeView, target: validate.Target) -> Lowered | Rejected:
     if not mapped(view.target):
         return Rejected((unmapped_reason(view.target),))
     reasons: list[Reason] = []
-    for form in TARGETS[view.target]:
+    for form in forms(view.target):
         lowered, found = _attempt(form, view, target)
         reasons += found
         if lowered is not None:
@@ -82,7 +88,7 @@ def nearest_forms(view: NodeView, target: validate.Target) -> Iterator[tuple[str
 
     A form is left out where its guard refuses the node, or where one of its ops has no accepted variant.
     """
-    for form in TARGETS.get(view.target, ()):
+    for form in forms(view.target):
         try:
             ops = form.build(view).ops
         except (Rejection, Undecidable):

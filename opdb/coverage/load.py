@@ -85,6 +85,8 @@ def _from_file(path: str) -> tuple[Module, Inputs]:
 
 def _read(path: str) -> ExportedProgram:
     torch = _torch()
+    import opdb.torch_ops  # noqa: F401  the file may name its operators
+
     if not Path(path).is_file():
         raise OpdbError(f"{path}: no such file")
     if not zipfile.is_zipfile(path):

@@ -22,8 +22,8 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from opdb.executorch.encodings import unranged
 from opdb.executorch.whole import Tensors, View
-from opdb.generated.builders import TARGETS
 from opdb.generated.constants.quant import RULES
+from opdb.lower import forms
 from opdb.quant_rules import QuantRules, SlotRule
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.lowering import LoweredOp, Rejection, TensorRef
@@ -46,7 +46,7 @@ def annotate(node: torch.fx.Node, config: QuantizationConfig) -> None:
 
 def _one_op(view: View) -> LoweredOp | None:
     """The op that computes the node, in the first form that can be built; layout ops may surround it."""
-    for form in TARGETS.get(view.target, ()):
+    for form in forms(view.target):
         try:
             lowered = form.build(view)
         except (Rejection, Undecidable):

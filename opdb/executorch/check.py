@@ -62,12 +62,10 @@ def _check(spec: str, target: Target) -> Coverage:
 
 
 def _edge_program(spec: str, module: Any, inputs: Any, chipset: Any) -> Any:
-    import torch
-
-    from opdb.executorch.edge import edge_program
+    from opdb.executorch.edge import edge_program, exporting
 
     try:
-        with torch.no_grad():
+        with exporting():
             return edge_program(module, inputs, chipset)
     except Exception as error:  # PyTorch and the passes raise anything
         lines = str(error).strip().splitlines()

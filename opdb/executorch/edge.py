@@ -6,7 +6,8 @@ environment (opdb.executorch.env); no library of the vendor is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -30,6 +31,22 @@ class _Capture(QnnPartitioner):  # type: ignore[misc]  # untyped base
     def partition(self, edge_program: Any) -> Any:
         self.program = edge_program
         raise _Reached
+
+
+@contextmanager
+def exporting() -> Iterator[None]:
+    """How modules are exported.
+
+    With gradients, a part of a module under no_grad is exported as a graph of its own, at which ExecuTorch's passes stop.
+    Without them PyTorch puts one operator in the place of a whole encoder layer, which nothing lowers.
+    """
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def compiler_specs(chipset: Any) -> Any:

@@ -74,18 +74,17 @@ def compile_module(
     _check_precision(precision)
     env.require_active()
     chip = chipset(soc)
-    import torch
     from executorch.backends.qualcomm.utils import utils as qnn
     from executorch.exir import ExecutorchBackendConfig
 
     from opdb.executorch import registration
+    from opdb.executorch.edge import exporting
 
     registration.forget()
     options = qnn.generate_htp_compiler_spec(use_fp16=precision == "fp16")
     specs = qnn.generate_qnn_executorch_compiler_spec(chip, options)
     try:
-        # With gradients, a part of a module under no_grad is exported as a graph of its own, at which passes stop.
-        with torch.no_grad():
+        with exporting():
             edge = qnn.to_edge_transform_and_lower_to_qnn(module, tuple(example_inputs), specs)
     except RuntimeError as e:
         if "was not decomposed or delegated" not in str(e):
@@ -127,18 +126,24 @@ def quantize(module: Any, example_inputs: Sequence[Any], soc: str, recipe: str) 
     import torch
     from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
+    from torchao.quantization.pt2e.constant_fold import constant_fold
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from opdb.executorch.edge import exporting
 
     quantizer = QnnQuantizer(backend=QnnExecuTorchBackendType.kHtpBackend, soc_model=chipset(soc))
     quantizer.set_default_quant_config(
         getattr(QuantDtype, f"use_{recipe}"), is_conv_per_channel=True, is_linear_per_channel=True
     )
     inputs = tuple(example_inputs)
-    with torch.no_grad():  # as in compile_module
-        exported = torch.export.export(module, inputs, strict=True)
-    prepared = prepare_pt2e(exported.module(), quantizer)
-    prepared(*inputs)
-    return convert_pt2e(prepared)
+    with exporting():
+        exported = torch.export.export(module, inputs, strict=True).module()
+        # A part of a parameter (of attention's joined weights) is a parameter: ExecuTorch's passes end at one that
+        # is computed and then quantized by channel.
+        constant_fold(exported)
+        prepared = prepare_pt2e(exported, quantizer)
+        prepared(*inputs)
+        return convert_pt2e(prepared)
 
 
 def compile_program(

@@ -4,7 +4,8 @@
 ``node_visitor_manager``           ``_node_visitor_dict``: edge name -> builder class
 ``QnnOperatorSupport``             ``is_node_supported``: an operator without a builder, or a fault in one,
                                    sends the node to the CPU instead of ending the export
-``QnnPartitioner``                 ``ops_to_not_decompose``: operators to keep whole, node by node
+``QnnPartitioner``                 ``ops_to_not_decompose``: operators to keep whole, node by node;
+                                   ``generate_partitions``: none that reads constants alone
 ``common_defs``                    ``to_be_implemented_operator``: refused without being asked about
 ``LayoutTransform``                ``layout_agnostic_ops``
 ``I64toI32``                       ``I64_IN_OPS``: arguments that PyTorch wants as int64
@@ -151,6 +152,28 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
     return _set(QnnOperatorSupport, "is_node_supported", is_node_supported)
 
 
+def without_constant_graphs(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
+    """A group of nodes that reads constants alone is left to the CPU: QNN saves no graph without inputs."""
+    from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
+
+    from opdb.executorch.grouping import CONSTANT_GRAPH, reads_inputs
+    from opdb.executorch.view import constant_names
+
+    stock = QnnPartitioner.generate_partitions
+
+    def generate_partitions(self: Any, program: Any) -> Any:
+        constants, kept = constant_names(program), []
+        for partition in stock(self, program):
+            if reads_inputs(partition.nodes, constants):
+                kept.append(partition)
+                continue
+            for node in partition.nodes:
+                reject(node.name, (CONSTANT_GRAPH,))
+        return kept
+
+    return _set(QnnPartitioner, "generate_partitions", generate_partitions)
+
+
 def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -> Undo:
     """Operators that PyTorch would decompose stay whole where opdb's builder takes them.
 
@@ -235,9 +258,9 @@ def quantizer_rules(targets: Iterable[str]) -> Undo:
     from executorch.backends.qualcomm.quantizer.rules import GeneralOpDef, OpQuantRule
 
     from opdb.executorch.annotate import annotate
-    from opdb.generated.builders import TARGETS
+    from opdb.lower import forms
 
-    wanted = {overload(t): TARGETS[t][0].name for t in targets if t in TARGETS}
+    wanted = {overload(t): forms(t)[0].name for t in targets if forms(t)}
 
     def added(rules: dict[Any, Any]) -> Undo:
         new = [op for op in wanted if op not in rules]

@@ -43,7 +43,7 @@ from opdb.coverage.check import (
 )
 from opdb.executorch import recorded
 from opdb.executorch.dry import DrySink
-from opdb.executorch.grouping import as_executorch
+from opdb.executorch.grouping import CONSTANT_GRAPH, as_executorch, reads_inputs
 from opdb.executorch.view import FxNodeView, constant_names
 from opdb.executorch.visitor import OpdbVisitor
 from opdb.lower import lower, mapped, unmapped_reason, violations
@@ -94,6 +94,7 @@ class Predictor:
     def coverage(self, progress: Progress | None = None) -> Coverage:
         """A row for each call but ``getitem``, named as in the edge graph."""
         calls = [n for n in self.program.graph.nodes if n.op == "call_function"]
+        named = {n.name: n for n in calls}
         rows, joins = [], []
         for done, node in enumerate(calls, 1):
             row = self.row(node) if node.target is not operator.getitem else None
@@ -104,10 +105,17 @@ class Predictor:
                 progress(done, len(calls))
         place = {n: i for i, n in enumerate(calls)}
         reads = [[place[s] for s in n.all_input_nodes if s in place] for n in calls]
-        group = as_executorch(reads, joins)
-        partitions = len(
-            {g for g, n, j in zip(group, calls, joins, strict=True) if j and n.target is not operator.getitem}
-        )
+        groups: dict[int, list[torch.fx.Node]] = defaultdict(list)
+        for group, node, join in zip(as_executorch(reads, joins), calls, joins, strict=True):
+            if join:
+                groups[group].append(node)
+        computing = [g for g in groups.values() if any(n.target is not operator.getitem for n in g)]
+        unread = {n.name for g in computing if not reads_inputs(g, self.constants) for n in g}
+        rows = [
+            row_of(n, r.target, Rejected((CONSTANT_GRAPH,))) if (n := named[r.node]).name in unread else r
+            for r in rows
+        ]
+        partitions = sum(reads_inputs(g, self.constants) for g in computing)
         return Coverage(self.target.backend, self.target.soc, self.target.sdk, tuple(rows), partitions)
 
     def row(self, node: torch.fx.Node) -> Row:

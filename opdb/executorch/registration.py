@@ -82,6 +82,7 @@ def register(
     steps: list[Callable[[], Callable[[], None]]] = [
         lambda: hooks.follow_target(decide),
         lambda: hooks.never_abort(_reject),
+        lambda: hooks.without_constant_graphs(_reject),
         lambda: hooks.listed_as_missing(wanted),
     ]
     if not (keep_stock or keep_flow):
@@ -144,19 +145,21 @@ def _wanted(targets: Iterable[str] | None, without: frozenset[str]) -> tuple[tup
         for name in (*chosen, *without):
             hooks.overload(name)
         return tuple(t for t in chosen if t not in without), {}
+    from opdb import torch_ops
     from opdb.generated.builders import TARGETS
 
+    known = (*TARGETS, *torch_ops.targets())
     for name in without:
         hooks.overload(name)
-        if name not in TARGETS:
+        if name not in known:
             raise OpdbError(f"without {name}: no spec maps it; `opdb executorch table` lists those that do")
     missing = {}
-    for name in TARGETS:
+    for name in known:
         try:
             hooks.overload(name)
         except OpdbError as e:
             missing[name] = str(e)
-    return tuple(t for t in TARGETS if t not in without and t not in missing), missing
+    return tuple(t for t in known if t not in without and t not in missing), missing
 
 
 def _accept(node: str, form: str) -> None:

@@ -44,6 +44,8 @@ SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i
 PACKAGE = "qti.aisw"
 NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
 STATIC = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_STATIC
+NULL = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NULL
+FLOAT32 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_FLOAT_32
 INT32 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_32
 INT64 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_64
 PER_TENSOR = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
@@ -118,9 +120,7 @@ class Sink:
             inputs.pop()
         operands = []
         for i, ref in enumerate(inputs):
-            if ref is None:
-                raise Rejection(f"input {i} of {op.op} is left out, and ExecuTorch has no such tensor")
-            operands.append(self.operand(ref))
+            operands.append(_left_out(f"{name}_opdb_no_input{i}") if ref is None else self.operand(ref))
         outputs = [self.output(ref) for ref in op.outputs]
         self._wrap(name, op.op, operands, op.params, [wrapper for wrapper, _ in outputs], op.package)
         for wrapper, ref in outputs:
@@ -317,6 +317,11 @@ def encoded(dtype: str, value: float) -> tuple[float, Any, dict[str, Any]]:
     if value < 0 and dtype.startswith("u"):
         return 0.0, PER_TENSOR, {**scale, QCOM_OFFSET: -1}
     return float(np.sign(value)), PER_TENSOR, {**scale, QCOM_OFFSET: 0}
+
+
+def _left_out(name: str) -> Any:
+    """What stands in the place of an optional input that is not given."""
+    return PyQnn.TensorWrapper(name, NULL, FLOAT32, UNDEFINED, {}, 1, [1], [], np.array([]), False)
 
 
 def add_param(wrapper: Any, p: ParamConfig) -> None:

@@ -193,6 +193,8 @@ class FxNodeView:
     def _ref(self, source: torch.fx.Node, index: int, value: Any, static: bool) -> TensorRef:
         if any(isinstance(d, torch.SymInt) for d in value.shape):
             raise Rejection(f"{source.name} has a dimension that is not known before the program runs")
+        if value.dtype == torch.float64 and not static:
+            raise Rejection(f"{source.name} is of float64, which no op of QNN computes with")
         shape = sized(source.name, tuple(int(d) for d in value.shape)) or (1,)  # a scalar is [1] to QNN
         order = (
             self.order

@@ -42,6 +42,17 @@ def call(function: Callable[..., Any], *inputs: torch.Tensor) -> Case:
     return (lambda: Calls(function)), inputs or (image(),)
 
 
+class ConstantsApart(nn.Module):
+    """What HTP could take reads a parameter alone; the rest is of a type that QNN has no ops for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(image(3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.double() * 2, torch.sigmoid(self.weight)
+
+
 #: Lowered whole and computed wrong numbers, or a wrong shape.
 WRONG: dict[str, Case] = {
     "SELU": (nn.SELU, (image(),)),
@@ -114,6 +125,7 @@ CRASHED: dict[str, Case] = {
     ),
     "TransformerEncoderLayer": (lambda: nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), (image(1, 5, 16),)),
     "tril": call(torch.tril, image(5, 5)),
+    "a graph of constants": (ConstantsApart, (image(3),)),
 }  # fmt: skip
 #: Were left to the CPU without a reason that can be read.
 REJECTED: dict[str, Case] = {

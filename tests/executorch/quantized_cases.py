@@ -42,6 +42,11 @@ def by_recipe() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], str]]:
     return {
         **{f"Linear {r}": (nn.Linear(64, 32), (rows,), r) for r in flow.RECIPES},
         **{f"Conv2d {r}": (convolutions(), (image,), r) for r in ("8a8w", "16a8w", "16a4w")},
+        "TransformerDecoderLayer": (
+            nn.TransformerDecoderLayer(16, 2, 32),
+            (torch.randn(5, 1, 16), torch.randn(4, 1, 16)),
+            "8a8w",
+        ),
         "part without gradients": (PartWithoutGradients(), (torch.randn(3, 8),), "16a8w"),
     }
 

@@ -1,0 +1,106 @@
+"""torch_ops.py: the schema of the torch operator that each op of QNN's own package has; ex) torch.ops.qnn.Gru.
+
+Tensors are arguments by position in QNN's order, parameters are keywords with QNN's names: an enum by the name of its
+value, a table as one list, row by row.  Defaults are QNN's; one that is worked out of other arguments, or whose presence
+a rule asks for, is None.  Shapes that inputs and parameters do not settle are asked for: ``y_shape``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
+from opdb.codegen.constants import PACKAGE
+from opdb.codegen.environment import render
+from opdb.compiled import CompiledOp, Param, Slot
+from opdb.dtypes import BY_SHORT
+from opdb.lang.nodes import Node, walk
+
+
+def python(catalog: Catalog) -> Iterable[Artifact]:
+    """One table for all ops."""
+    compiled = [catalog.compiled(name) for name in sorted_ops(catalog)]
+    schemas = {op.name: text for op in compiled if (text := schema(op)) is not None}
+    scalars = {op.name: found for op in compiled if op.name in schemas and (found := _scalars(op))}
+    text = render("torch_ops.py.j2", schemas=schemas, scalars=scalars)
+    yield Artifact("generated/python/torch_ops.py", text, all_specs(catalog), "python")
+
+
+def schema(op: CompiledOp) -> str | None:
+    """The schema as torch.library takes it; None for an op that can have no operator.
+
+    That is an op of another package (whose operators its own library defines), one without results, and one with
+    a number of results that nothing settles.
+    """
+    settled = len(op.inferences) == len(op.outputs)
+    outputs = [s for s in op.outputs if settled or not (s.variadic and s.definition.min == 0)]
+    if op.definition.package != PACKAGE or not outputs:
+        return None
+    if any(s.variadic for s in outputs) and len(outputs) > 1:
+        return None
+    if not settled and _counted(op):
+        return None
+    asked = _asked(op)
+    keywords = [_param(p, p.name in asked) for p in op.params]
+    keywords += (
+        [] if settled else [f"int[]{'?' * s.optional} {s.name}_shape{'=None' * s.optional}" for s in outputs]
+    )
+    given = [*_inputs(op.inputs), "*", *keywords, "ScalarType? dtype=None"]
+    returns = ["Tensor[]" if s.variadic else "Tensor" for s in outputs]
+    result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
+    return f"{op.name}({', '.join(given)}) -> {result}"
+
+
+def _scalars(op: CompiledOp) -> tuple[str, ...]:
+    """The inputs that have no dimension."""
+    return tuple(s.name for s in op.inputs if s.definition.shape == [])
+
+
+def _counted(op: CompiledOp) -> bool:
+    """Whether an op has results whose number its parameters say."""
+    slots = {s.name for s in op.inputs if s.variadic}
+    return any(s.variadic and not any(name in str(s.definition.count) for name in slots) for s in op.outputs)
+
+
+def _inputs(slots: Iterable[Slot]) -> Iterator[str]:
+    """A tensor that may be left out has a default where everything after it may be left out as well."""
+    slots = list(slots)
+    for i, slot in enumerate(slots):
+        if slot.variadic:
+            yield f"Tensor[] {slot.name}"
+        elif slot.optional:
+            yield f"Tensor? {slot.name}{'=None' * all(s.optional for s in slots[i:])}"
+        else:
+            yield f"Tensor {slot.name}"
+
+
+def _asked(op: CompiledOp) -> set[str]:
+    """The arguments whose presence a rule of the op or of a backend asks for."""
+    rules = (*op.rules, *(r for rules in op.backend_rules.values() for r in rules))
+    nodes = [n for r in rules for n in (r.require, r.when) if n is not None]
+    calls = (n for top in nodes for n in walk(top) if n.kind == "call" and n.value == "present")
+    return {n.args[0].value for n in calls}
+
+
+def _param(param: Param, asked: bool) -> str:
+    d = param.definition
+    kind = "str" if d.enum else {"bool8": "bool", "str": "str"}.get(d.base) or _number(d.base)
+    kind += "[]" * bool(d.dims)
+    if param.required:
+        return f"{kind} {param.name}"
+    default = None if asked or param.default is None else _constant(param.default)
+    return f"{kind}? {param.name}=None" if default is None else f"{kind} {param.name}={default}"
+
+
+def _number(dtype: str) -> str:
+    return "float" if BY_SHORT[dtype].qnn.startswith(("FLOAT", "BFLOAT")) else "int"
+
+
+def _constant(node: Node) -> str | None:
+    """A default as schemas spell it; None for one that is worked out."""
+    if node.kind == "list":
+        parts = [_constant(a) for a in node.args]
+        return None if None in parts else f"[{', '.join(str(p).strip('[]') for p in parts)}]"
+    if node.kind != "const":
+        return None
+    return f'"{node.value}"' if isinstance(node.value, str) else repr(node.value)

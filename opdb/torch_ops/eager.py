@@ -1,0 +1,65 @@
+"""Calls on tensors: a graph of one op, run by QNN's own libraries in a child process, where a crash is an error.
+
+QNN CPU goes first.  What it does not take runs in the HTP library's emulation of a chip, in float16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from opdb.errors import OpdbError
+from opdb.graph import single
+from opdb.op_config import OpConfig
+from opdb.probe.client import VendorWorker
+from opdb.torch_ops.call import Call
+from opdb.validate import Target, check
+
+#: Where a call is tried: a target, and whether every tensor after the first is a constant there.
+PLACES = tuple((t, fixed) for t in (Target("CPU"), Target("HTP", "SM8650")) for fixed in (False, True))
+
+
+def execute(call: Call) -> list[torch.Tensor]:
+    """The results of ``call``.  Raises OpdbError with the reasons where no library takes it."""
+    expected = call.expected()
+    config = call.config(expected)
+    arrays = [None if t is None else _array(t) for t in call.tensors][: len(config.inputs)]
+    reasons: list[str] = []
+    for target, fixed in PLACES:
+        found = _attempt(_fixed(config) if fixed else config, arrays, target)
+        if isinstance(found, str):
+            reasons.append(f"{target}{', with constants' * fixed}: {found}")
+            continue
+        own = [torch.from_numpy(found[f"y{i}"].copy()) for i in range(len(config.outputs))]
+        own = [t.to(dtype).reshape(shape) for t, (shape, dtype) in zip(own, expected, strict=False)]
+        return own + [torch.empty(0, dtype=dtype) for _, dtype in expected[len(own) :]]
+    raise OpdbError(f"qnn.{call.op} runs nowhere with these arguments: {'; '.join(reasons)}")
+
+
+def _attempt(config: OpConfig, arrays: list[Any], target: Target) -> dict[str, Any] | str:
+    """The results by name, or why there are none."""
+    if refused := [f"{v.rule}: {v.message}" for v in check(config, target).violations if not v.expected]:
+        return ", ".join(refused)
+    graph = single(config, arrays)
+    given = {t.name: arrays[int(t.name)] for t in graph.inputs}
+    half = target.backend == "HTP" and any(t.dtype == "f32" for t in graph.tensors.values())
+    said = _worker(target).run(graph, given, "fp16" if half else None)
+    return dict(said.outputs) if said.verdict == "yes" else f"{said.stage}: {said.verdict} ({said.code_name})"
+
+
+def _fixed(config: OpConfig) -> OpConfig:
+    inputs = (replace(t, type="STATIC") if i and t.type != "NULL" else t for i, t in enumerate(config.inputs))
+    return replace(config, inputs=tuple(inputs))
+
+
+@lru_cache(len(PLACES))
+def _worker(target: Target) -> VendorWorker:
+    return VendorWorker(str(target.backend), target.soc)
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    dtype = torch.int32 if tensor.dtype == torch.int64 else tensor.dtype
+    return tensor.detach().to(dtype).contiguous().reshape(tensor.shape or (1,)).numpy()

@@ -1,0 +1,98 @@
+"""The builder of ``torch.ops.qnn.<op>``: the op itself, argument by argument (opdb.torch_ops defines the operators)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opdb.generated import validators
+from opdb.generated.torch_ops import SCALARS, SCHEMAS
+from opdb.op_config import ParamConfig
+from opdb.runtime.binding import Param, Signature
+from opdb.runtime.lowering import (
+    Form,
+    Lowered,
+    NodeView,
+    Rejection,
+    TensorRef,
+    one_op,
+    require,
+    reshape,
+    scalar,
+    tensor_param,
+)
+
+#: The namespace of the operators.
+LIBRARY = "qnn"
+
+
+@dataclass(frozen=True)
+class DirectForm(Form):
+    """A target qnn.<op>.default as the op; ``name`` is the op."""
+
+    def build(self, node: NodeView) -> Lowered:
+        used = [node.result_used(i) for i in range(len(node.results()))]
+        return direct(self.name, node.arg, node.results(), used)
+
+
+def targets() -> tuple[str, ...]:
+    """ex) qnn.Gru.default."""
+    return tuple(f"{LIBRARY}.{op}.default" for op in SCHEMAS)
+
+
+def forms(target: str) -> tuple[Form, ...]:
+    """The form of a target of this library; none of any other."""
+    library, _, rest = target.partition(".")
+    op = rest.removesuffix(".default")
+    return (DirectForm(op, (op,), "", ""),) if library == LIBRARY and op in SCHEMAS else ()
+
+
+def signature(op: str) -> Signature:
+    module = validators.module(op)
+    assert module is not None, op  # SCHEMAS and the validators are of one catalogue
+    found: Signature = module.SIGNATURE
+    return found
+
+
+def direct(
+    op: str, arg: Callable[[str], Any], results: Sequence[TensorRef], used: Sequence[bool] | None = None
+) -> Lowered:
+    """``op`` with the arguments that ``arg`` gives by name.  ``used``: which results anything reads.
+
+    Optional results at the end that nothing reads, or that have no shape, are left out.  Raises Rejection for a
+    value that the parameter cannot have.
+    """
+    own = signature(op)
+    if len(own.outputs) == 1 and own.outputs[0].variadic:
+        outputs: dict[str, Any] = {own.outputs[0].name: list(results)}
+    else:
+        keep = len(results)
+        while keep and own.outputs[keep - 1].optional and _absent(results, used, keep - 1):
+            keep -= 1
+        outputs = {s.name: t for s, t in zip(own.outputs, results[:keep], strict=False)}
+    inputs = {s.name: arg(s.name) for s in own.inputs}
+    inputs |= {n: reshape(t, ()) for n in SCALARS.get(op, ()) if (t := inputs[n]) is not None}
+    params = [_param(op, p, value) for p in own.params if (value := arg(p.name)) is not None]
+    return one_op(op, inputs=inputs, params=params, outputs=outputs)
+
+
+def _absent(results: Sequence[TensorRef], used: Sequence[bool] | None, i: int) -> bool:
+    return results[i].shape == (0,) or (used is not None and not used[i])
+
+
+def _param(op: str, param: Param, value: Any) -> ParamConfig:
+    if param.enum:
+        numbers = {name: number for number, name in param.enum.items()}
+        known = ", ".join(numbers)
+        require(value in numbers, f"{op}: {param.name} must be one of {known}", (param.name, value))
+        return scalar(param.name, param.dtype, numbers[value])
+    if not param.dims:
+        return scalar(param.name, param.dtype, value)
+    width = param.dims[1] if len(param.dims) > 1 else None
+    if width is None:
+        return tensor_param(param.name, param.dtype, value)
+    if len(value) % width:
+        raise Rejection(f"{op}: {param.name} needs rows of {width}, got {len(value)} values")
+    rows = [list(value[i : i + width]) for i in range(0, len(value), width)]
+    return tensor_param(param.name, param.dtype, rows)

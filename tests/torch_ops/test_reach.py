@@ -1,0 +1,133 @@
+"""Each op of QNN as a torch operator: its form is the op of the spec's samples, and HTP's rules take one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from opdb.catalog import Catalog
+from opdb.compiled import CompiledOp, some_of_row
+from opdb.errors import OpdbError
+from opdb.generated.torch_ops import SCHEMAS
+from opdb.lower import forms, judge
+from opdb.op_config import OpConfig, TensorConfig
+from opdb.runtime.direct import targets
+from opdb.runtime.lowering import TensorRef
+from opdb.samples import sample_config, slot_of
+from opdb.validate import Target
+
+TARGETS = {"CPU": Target("CPU", sdk="2.47"), "HTP": Target("HTP", "SM8650", "2.47")}
+#: What tensors of a torch program can be: of its own data types, or with an encoding that a quantizer gives.
+TYPES = frozenset(
+    [
+        "f32",
+        "f16",
+        "i32",
+        "bool8",
+        "u8",
+        "i8",
+        "i16",
+        "u16",
+        "u32",
+        "uq8",
+        "sq8",
+        "uq16",
+        "sq16",
+        "sq32",
+        "i64",
+    ]
+)
+#: Ops on sparse tensors: the libraries of 2.47 run no graph with one (docs/architecture.md, Op configs).
+OUT_OF_REACH = {"CreateSparse", "GetSparseIndices", "GetSparseValues", "SparseToDense"}
+
+
+@dataclass
+class ConfigView:
+    """A call with the tensors and parameters of an op config (NodeView)."""
+
+    op: CompiledOp
+    config: OpConfig
+
+    @property
+    def target(self) -> str:
+        return f"qnn.{self.op.name}.default"
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    def arg(self, name: str) -> Any:
+        for slot in self.op.inputs:
+            if slot.name == name:
+                found = [_ref(t) for t in self.config.inputs if slot_of(t) == name and t.type != "NULL"]
+                return found if slot.variadic else next(iter(found), None)
+        param = next((p for p in self.config.params if p.name == name), None)
+        if param is None:
+            return None
+        names = {number: text for text, number in self.op.definition.params[name].enum.items()}
+        return names[param.value] if names else list(param.value) if param.shape else param.value
+
+    def result(self, index: int) -> TensorRef:
+        return self.results()[index]
+
+    def results(self) -> Sequence[TensorRef]:
+        return [_ref(t) for t in self.config.outputs]
+
+    def result_used(self, index: int) -> bool:
+        return True
+
+
+def _ref(t: TensorConfig) -> TensorRef:
+    shape, static = t.shape or (1,), t.type == "STATIC" or not t.shape  # a scalar is [1], and here a constant
+    return TensorRef(shape, t.dtype, static, key=(t.name, 0), quant=t.quant, base_shape=shape)
+
+
+def _configs(op: CompiledOp, backend: str) -> Iterator[tuple[OpConfig, Target]]:
+    """Configs, each with the target whose SDK has its types."""
+    for sample in range(len(op.definition.samples)):
+        for row in op.type_rows.get(backend, ()):
+            target = replace(TARGETS[backend], sdk=row.since or row.until or "2.47")
+            for dtypes in some_of_row(row):
+                if set(dtypes.values()) <= TYPES:
+                    with suppress(OpdbError):
+                        yield sample_config(op, sample, dtypes), target
+
+
+def _accepted(op: CompiledOp, backend: str) -> OpConfig | None:
+    """The first config whose form the backend's rules take; the form says what the config says."""
+    for config, target in _configs(op, backend):
+        (form,) = forms(f"qnn.{op.name}.default")
+        view = ConfigView(op, config)
+        lowered = form.build(view)
+        made = lowered.ops[0].config()
+        assert _told(made) == _told(config), config
+        if all(r.warning for r in judge(lowered, target)):
+            return config
+    return None
+
+
+def _told(config: OpConfig) -> Any:
+    def tensors(group: Sequence[TensorConfig]) -> list[Any]:
+        return [(t.dtype, t.shape, t.quant) if t.type != "NULL" else None for t in group]
+
+    params = sorted((p.name, p.dtype, p.value, p.shape) for p in config.params)
+    return config.op, tensors(config.inputs), params, tensors(config.outputs)
+
+
+def test_each_op_has_an_operator_but_those_without_results_or_with_an_unknown_number(
+    catalog: Catalog,
+) -> None:
+    own = {name for name, op in catalog.ops.items() if op.package == "qti.aisw"}
+    assert own - set(SCHEMAS) == {"If", "DistributeFpnProposals"}
+    assert set(targets()) == {f"qnn.{op}.default" for op in SCHEMAS}
+
+
+@pytest.mark.parametrize("backend", TARGETS)
+def test_each_op_of_a_backend_is_reached(backend: str, catalog: Catalog) -> None:
+    ops = [catalog.compiled(name) for name in SCHEMAS if backend in catalog.ops[name].backends]
+    missed = {op.name for op in ops if op.type_rows.get(backend) and _accepted(op, backend) is None}
+    assert missed == OUT_OF_REACH
