@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from opdb.codegen import torch_ops
 from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops, specs_of
 from opdb.codegen.environment import render
 from opdb.codegen.rules import TYPES_SENTENCE, needs, rule_nodes, rule_view
@@ -69,6 +70,7 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "groups": _groups(op),
         "tables": _tables(op),
         "mappings": [(target, m, _arguments(m)) for target, m in definition.torch.items()],
+        "schema": torch_ops.schema(op),
         "quant": [(key, _short(value)) for key, value in definition.quant.items()],
         "tolerance": list(definition.tolerance.items()),
         "samples": [", ".join(f"{k}: {_short(v)}" for k, v in s.items()) for s in definition.samples],

@@ -198,9 +198,10 @@ def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -
         whole = Whole(program, decide)
 
         def check(node: Any) -> bool:
-            operator = node.target._op if isinstance(node.target, EdgeOpOverload) else node.target
-            if operator not in table:
-                return False  # PyTorch does not decompose it; ExecuTorch can run it on the CPU
+            left = isinstance(node.target, EdgeOpOverload)  # asked again, of what no partition took
+            operator = node.target._op if left else node.target
+            if operator not in table or (left and operator in own and _runs_on_cpu(operator)):
+                return False  # PyTorch does not decompose it, or ExecuTorch can run it on the CPU
             accepted = whole.accepts(node) if node.target in ours else None
             if not accepted and operator in ops and str(operator) not in built:
                 return bool(allows(node))
@@ -209,6 +210,18 @@ def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -
         return [*ops, *sorted(own - set(ops), key=str)], check
 
     return _set(QnnPartitioner, "ops_to_not_decompose", ops_to_not_decompose)
+
+
+def _runs_on_cpu(operator: Any) -> bool:
+    """Whether the runtime of the executorch wheel has a kernel for an operator."""
+    return str(operator._schema.name) in _kernels()
+
+
+@cache
+def _kernels() -> frozenset[str]:
+    from executorch.extension.pybindings import _portable_lib
+
+    return frozenset(name.partition(".")[0] for name in _portable_lib._get_operator_names())
 
 
 def listed_as_missing(targets: Iterable[str]) -> Undo:
