@@ -31,6 +31,7 @@ from opdb.executorch import layout
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Rejection, TensorRef, sized
 
+INT32 = torch.empty(0, dtype=torch.int32)
 #: ATen's names of arguments that hold indices.
 INDICES = ("index", "indices")
 
@@ -187,10 +188,12 @@ class FxNodeView:
         static = source.name in self._constants
         if static and name in INDICES:
             self._indices.add(source)
-            tensor = tensor.to(torch.int32)
-        return self._ref(source, 0, tensor, static)
+        indices = static and name in INDICES
+        return self._ref(source, 0, tensor, static, indices)
 
-    def _ref(self, source: torch.fx.Node, index: int, value: Any, static: bool) -> TensorRef:
+    def _ref(
+        self, source: torch.fx.Node, index: int, value: Any, static: bool, indices: bool = False
+    ) -> TensorRef:
         if any(isinstance(d, torch.SymInt) for d in value.shape):
             raise Rejection(f"{source.name} has a dimension that is not known before the program runs")
         if value.dtype == torch.float64 and not static:
@@ -203,12 +206,10 @@ class FxNodeView:
         )
         shape = layout.stored(shape, order)
         encoding, config = self._visitor.get_quant_encoding_conf(source, self.node)
-        if (
-            value.dtype == torch.int64
-        ):  # QNN computes with int32; the sink puts a Cast where int64 comes or goes
-            value = value.to(torch.int32)
+        # QNN computes with int32; the sink puts a Cast where int64 comes or goes
+        typed = INT32 if indices or value.dtype == torch.int64 else value
         try:
-            dtype = lookup(self._visitor.get_data_type(value, config).name)
+            dtype = lookup(self._visitor.get_data_type(typed, config).name)
         except KeyError:  # ExecuTorch's table lacks it; ex) torch.complex64
             dtype = None
         if dtype is None:
