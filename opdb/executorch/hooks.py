@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -134,10 +135,18 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
     from opdb.lower import unmapped_reason
 
     stock = QnnOperatorSupport.is_node_supported
+    left: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def is_node_supported(self: Any, submodules: Any, node: Any) -> bool:
         try:
-            return bool(stock(self, submodules, node))
+            # Readers come first, as the partitioner goes.
+            if left.issuperset(node.users) and _dequantizes_constant(node, self.node_visitors):
+                reject(node.name, (Reason("stock", "static", "HTP does not finalize Dequantize of a constant"),))
+                return False
+            if stock(self, submodules, node):
+                return True
+            left.add(node)
+            return False
         except KeyError as e:
             if e.args != (getattr(node.target, "__name__", None),):
                 reject(node.name, (Reason("stock", "internal", f"KeyError: {e}"),))
@@ -145,10 +154,20 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
                 reject(node.name, (unmapped_reason(node.target.__name__),))
         except Exception as e:  # whatever a builder raises
             reject(node.name, (Reason("stock", "internal", f"{type(e).__name__}: {e}"),))
+        left.add(node)
         self.nodes_to_wrappers.clear()
         return False
 
     return _set(QnnOperatorSupport, "is_node_supported", is_node_supported)
+
+
+def _dequantizes_constant(node: Any, visitors: Mapping[str, Any]) -> bool:
+    from opdb.executorch.view import constant_names
+
+    name = getattr(node.target, "__name__", "")
+    if not name.startswith("quantized_decomposed.dequantize_per") or name not in visitors:
+        return False
+    return node.args[0].name in constant_names(visitors[name].edge_program)
 
 
 def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -> Undo:
