@@ -141,7 +141,9 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
         try:
             # Readers come first, as the partitioner goes.
             if left.issuperset(node.users) and _dequantizes_constant(node, self.node_visitors):
-                reject(node.name, (Reason("stock", "static", "HTP does not finalize Dequantize of a constant"),))
+                reject(
+                    node.name, (Reason("stock", "static", "HTP does not finalize Dequantize of a constant"),)
+                )
                 return False
             if stock(self, submodules, node):
                 return True
