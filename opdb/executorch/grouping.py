@@ -6,21 +6,7 @@ that there is, the oldest first, connected or not, unless a path would leave the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
-
-from opdb.runtime.lowering import Reason
-
-#: Why a group is not delegated that ``reads_inputs`` says no of.
-CONSTANT_GRAPH = Reason(
-    "partition", "inputs", "the nodes read constants alone, and QNN saves no graph without inputs"
-)
-
-
-def reads_inputs(nodes: Collection[Any], constants: Collection[str]) -> bool:
-    """Whether a group of torch.fx nodes reads anything but ``constants``, names of placeholders."""
-    own = set(nodes)
-    return any(s not in own and s.name not in constants for n in nodes for s in n.all_input_nodes)
+from collections.abc import Sequence
 
 
 class _Partitions:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -132,13 +133,28 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
     """A node that no builder takes, or whose builder raises, is left to the CPU, with the reason."""
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnOperatorSupport
 
+    from opdb.executorch.outside import DEQUANTIZED_CONSTANT, dequantizes
+    from opdb.executorch.view import constant_names
     from opdb.lower import unmapped_reason
 
     stock = QnnOperatorSupport.is_node_supported
+    left: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def is_node_supported(self: Any, submodules: Any, node: Any) -> bool:
         try:
-            return bool(stock(self, submodules, node))
+            # Readers come first, as the partitioner goes.
+            visitor = self.node_visitors.get(getattr(node.target, "__name__", ""))
+            if (
+                visitor is not None
+                and dequantizes(node, constant_names(visitor.edge_program))
+                and left.issuperset(node.users)
+            ):
+                reject(node.name, (DEQUANTIZED_CONSTANT,))
+                return False
+            if stock(self, submodules, node):
+                return True
+            left.add(node)
+            return False
         except KeyError as e:
             if e.args != (getattr(node.target, "__name__", None),):
                 reject(node.name, (Reason("stock", "internal", f"KeyError: {e}"),))
@@ -146,6 +162,7 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
                 reject(node.name, (unmapped_reason(node.target.__name__),))
         except Exception as e:  # whatever a builder raises
             reject(node.name, (Reason("stock", "internal", f"{type(e).__name__}: {e}"),))
+        left.add(node)
         self.nodes_to_wrappers.clear()
         return False
 
@@ -156,7 +173,7 @@ def without_constant_graphs(reject: Callable[[str, tuple[Reason, ...]], None]) -
     """A group of nodes that reads constants alone is left to the CPU: QNN saves no graph without inputs."""
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
 
-    from opdb.executorch.grouping import CONSTANT_GRAPH, reads_inputs
+    from opdb.executorch.outside import CONSTANT_GRAPH, reads_inputs
     from opdb.executorch.view import constant_names
 
     stock = QnnPartitioner.generate_partitions

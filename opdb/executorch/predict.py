@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -43,7 +43,8 @@ from opdb.coverage.check import (
 )
 from opdb.executorch import recorded
 from opdb.executorch.dry import DrySink
-from opdb.executorch.grouping import CONSTANT_GRAPH, as_executorch, reads_inputs
+from opdb.executorch.grouping import as_executorch
+from opdb.executorch.outside import CONSTANT_GRAPH, DEQUANTIZED_CONSTANT, dequantizes, reads_inputs
 from opdb.executorch.view import FxNodeView, constant_names
 from opdb.executorch.visitor import OpdbVisitor
 from opdb.lower import lower, mapped, unmapped_reason, violations
@@ -94,29 +95,39 @@ class Predictor:
     def coverage(self, progress: Progress | None = None) -> Coverage:
         """A row for each call but ``getitem``, named as in the edge graph."""
         calls = [n for n in self.program.graph.nodes if n.op == "call_function"]
-        named = {n.name: n for n in calls}
-        rows, joins = [], []
+        rows: dict[torch.fx.Node, Row] = {}
         for done, node in enumerate(calls, 1):
-            row = self.row(node) if node.target is not operator.getitem else None
-            joins.append(row is None or row.verdict == "supported")
-            if row is not None:
-                rows.append(row)
+            if node.target is not operator.getitem:
+                rows[node] = self.row(node)
             if progress is not None and (done % STEP == 0 or done == len(calls)):
                 progress(done, len(calls))
+        for node in reversed(calls):  # readers first, as the partitioner goes
+            left = all(u in rows and rows[u].verdict != "supported" for u in node.users)
+            if left and dequantizes(node, self.constants):
+                rows[node] = row_of(node, rows[node].target, Rejected((DEQUANTIZED_CONSTANT,)))
+        partitions = 0
+        for group in self._groups(calls, rows):
+            if reads_inputs(group, self.constants):
+                partitions += any(n in rows for n in group)
+                continue
+            for node in set(group) & rows.keys():
+                rows[node] = row_of(node, rows[node].target, Rejected((CONSTANT_GRAPH,)))
+        return Coverage(
+            self.target.backend, self.target.soc, self.target.sdk, tuple(rows.values()), partitions
+        )
+
+    def _groups(
+        self, calls: Sequence[torch.fx.Node], rows: Mapping[torch.fx.Node, Row]
+    ) -> Iterable[Sequence[torch.fx.Node]]:
+        """The supported nodes, and ``getitem``, as they share graphs."""
+        joins = [n not in rows or rows[n].verdict == "supported" for n in calls]
         place = {n: i for i, n in enumerate(calls)}
         reads = [[place[s] for s in n.all_input_nodes if s in place] for n in calls]
         groups: dict[int, list[torch.fx.Node]] = defaultdict(list)
         for group, node, join in zip(as_executorch(reads, joins), calls, joins, strict=True):
             if join:
                 groups[group].append(node)
-        computing = [g for g in groups.values() if any(n.target is not operator.getitem for n in g)]
-        unread = {n.name for g in computing if not reads_inputs(g, self.constants) for n in g}
-        rows = [
-            row_of(n, r.target, Rejected((CONSTANT_GRAPH,))) if (n := named[r.node]).name in unread else r
-            for r in rows
-        ]
-        partitions = sum(reads_inputs(g, self.constants) for g in computing)
-        return Coverage(self.target.backend, self.target.soc, self.target.sdk, tuple(rows), partitions)
+        return groups.values()
 
     def row(self, node: torch.fx.Node) -> Row:
         key = self._key(node)

@@ -51,6 +51,64 @@ def by_recipe() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], str]]:
     }
 
 
+def batch_norm() -> nn.Module:
+    """With statistics and factors of its own, encoded ones among them."""
+    norm = nn.BatchNorm2d(2)
+    norm.running_mean = torch.tensor([0.5, -1.0])
+    norm.running_var = torch.tensor([0.5, 2.0])
+    norm.weight = nn.Parameter(torch.tensor([1.5, -0.5]))
+    return norm
+
+
+def sampled(mode: str, padding: str, corners: bool) -> nn.Module:
+    return Calls(lambda x, grid: f.grid_sample(x, grid, mode, padding, corners))
+
+
+def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    """What HTP computes wrong in some form of the op."""
+    torch.manual_seed(2)
+    image, volume, positive = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 4, 4, 4), torch.rand(10, 10) + 0.1
+    grid = torch.randn(1, 3, 4, 2).clamp(-1, 1)
+    return {
+        "LayerNorm of 65535": (nn.LayerNorm(65535, elementwise_affine=False), (torch.randn(1, 65535),)),
+        "LayerNorm of 65536": (
+            nn.LayerNorm([256, 256], elementwise_affine=False),
+            (torch.randn(1, 256, 256),),
+        ),
+        "LayerNorm of three dimensions": (nn.LayerNorm([3, 4, 5]), (torch.randn(2, 3, 4, 5),)),
+        "avg_pool3d": (nn.AvgPool3d(2), (volume,)),
+        "pow of a number": (Calls(lambda x: torch.pow(2.0, x)), (positive,)),
+        "pow of a row": (Calls(torch.pow), (torch.rand(1, 10) + 1, positive)),
+        "pow to a number": (Calls(lambda x: x**3), (image,)),
+        "cumsum of the first of four": (Calls(lambda x: x.cumsum(0)), (torch.randn(2, 3, 4, 5),)),
+        "cumsum of the second of three": (Calls(lambda x: x.cumsum(1)), (torch.randn(2, 3, 4),)),
+        "grid_sample bilinear": (sampled("bilinear", "zeros", False), (image, grid)),
+        "grid_sample nearest": (sampled("nearest", "zeros", False), (image, grid)),
+        "grid_sample nearest of corners": (sampled("nearest", "zeros", True), (image, grid)),
+        "grid_sample at the border": (sampled("bilinear", "border", False), (image, grid)),
+        "BatchNorm2d": (batch_norm(), (image,)),
+        "reciprocal near zero": (Calls(torch.reciprocal), (torch.tensor([[0.001, 0.01, 0.5, 1.0, 100.0]]),)),
+    }
+
+
+def far_floats() -> dict[str, float]:
+    """The largest error in half precision of what is built on Exp, where HTP's own gives numbers up to 131008."""
+    x = torch.tensor([[-200.0, -120.0, -100.0, -60.0, -10.0, -1.0, 0.0, 3.0]])
+    modules = {
+        "expm1": Calls(torch.expm1), "erf": Calls(torch.erf), "mish": nn.Mish(), "log_sigmoid": nn.LogSigmoid(),
+        "logsumexp": Calls(lambda x: torch.logsumexp(x, 1)),
+    }  # fmt: skip
+    opdb.executorch.register()
+    try:
+        programs = {name: flow.compile_module(m.eval(), (x,), SOC).pte for name, m in modules.items()}
+        return {
+            name: float((flow.run_pte(pte, (x,))[0] - modules[name](x)).abs().max())
+            for name, pte in programs.items()
+        }
+    finally:
+        opdb.executorch.unregister()
+
+
 def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     torch.manual_seed(0)
     image, positive = torch.randn(1, 2, 4, 4), torch.rand(1, 2, 4, 4) + 0.1
@@ -73,7 +131,7 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
 def outcomes() -> dict[str, Any]:
     opdb.executorch.register()
     try:
-        asked = {name: (*case, "8a8w") for name, case in cases().items()} | by_recipe()
+        asked = {name: (*case, "8a8w") for name, case in (cases() | hard_cases()).items()} | by_recipe()
         return {
             name: _outcome(module.eval(), inputs, recipe) for name, (module, inputs, recipe) in asked.items()
         }

@@ -1,0 +1,30 @@
+"""What stays outside of QNN's graphs although a builder takes it; nodes are torch.fx's.
+
+The reasons are those of a whole program: no node alone has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from opdb.runtime.lowering import Reason
+
+#: Why a group is not delegated that ``reads_inputs`` says no of.
+CONSTANT_GRAPH = Reason(
+    "partition", "inputs", "the nodes read constants alone, and QNN saves no graph without inputs"
+)
+#: Why a node that ``dequantizes`` a constant stays with its readers, where none of them is delegated.
+DEQUANTIZED_CONSTANT = Reason("stock", "static", "HTP does not finalize Dequantize of a constant")
+
+
+def reads_inputs(nodes: Collection[Any], constants: Collection[str]) -> bool:
+    """Whether a group of nodes reads anything but ``constants``, names of placeholders."""
+    own = set(nodes)
+    return any(s not in own and s.name not in constants for n in nodes for s in n.all_input_nodes)
+
+
+def dequantizes(node: Any, constants: Collection[str]) -> bool:
+    """Whether a node gives the numbers of one of ``constants`` that is stored with an encoding."""
+    name = getattr(node.target, "__name__", "")
+    return name.startswith("quantized_decomposed.dequantize_per") and node.args[0].name in constants
