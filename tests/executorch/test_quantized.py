@@ -15,8 +15,8 @@ OFF = {"Linear 16a4w": 12, "Linear 16a4w_block": 19, "Linear 16a16w": 37, "Conv2
 LEFT = {
     "pad at the end": "smallest number",
     "LayerNorm of 65536": "65536",
-    "grid_sample bilinear": "ZEROS",
-    "grid_sample nearest": "ZEROS",
+    "grid_sample bilinear": "inexact",
+    "grid_sample nearest": "inexact",
     "BatchNorm2d": "the dtype of b must be that of a",
 }
 

@@ -11,8 +11,8 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "native")]
 SPECS = Path(__file__).parents[2] / "specs"
-#: Slow tests ask each op in `make sweep`, and in `make test` those with a C kernel and every eighth of the others.
-EVERY = 8
+#: Slow tests ask each op in `make sweep`, and in `make test` those with a C kernel and every sixteenth of the others.
+EVERY = 16
 
 
 @pytest.fixture(scope="session")

@@ -128,7 +128,7 @@ def judged(module: ModuleType, configs: list[OpConfig]) -> list[tuple[str, froze
     return out
 
 
-@pytest.mark.parametrize("op", ["LayerNorm", "Conv2d", "Split"])
+@pytest.mark.parametrize("op", ["LayerNorm", pytest.param("Conv2d", marks=pytest.mark.sweep), "Split"])
 def test_mutants_are_noticed(
     catalog: Catalog,
     case_set: Callable[[str], CaseSet],
