@@ -1,12 +1,9 @@
 """The places of ExecuTorch 1.4.1 that a registration changes; each function returns what undoes it.
 
+Those of its partitioner are in opdb.executorch.partitioning.
+
 =================================  ====================================================================
 ``node_visitor_manager``           ``_node_visitor_dict``: edge name -> builder class
-``QnnOperatorSupport``             ``is_node_supported``: an operator without a builder, or a fault in one,
-                                   sends the node to the CPU instead of ending the export
-``QnnPartitioner``                 ``ops_to_not_decompose``: operators to keep whole, node by node;
-                                   ``generate_partitions``: none that reads constants alone
-``common_defs``                    ``to_be_implemented_operator``: refused without being asked about
 ``LayoutTransform``                ``layout_agnostic_ops``
 ``I64toI32``                       ``I64_IN_OPS``: arguments that PyTorch wants as int64
 ``htp_rules``, ``lpai_rules``      ``_RULES``: operator -> how the quantizer annotates it
@@ -19,17 +16,15 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import weakref
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import OpdbError
 from opdb.executorch import env, layout
+from opdb.executorch.operators import edge_name, edge_operators, overload
+from opdb.executorch.undo import Undo, all_of, replaced
 from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
-
-Undo = Callable[[], None]
 
 
 class Decider:
@@ -89,7 +84,7 @@ def follow_target(decide: Decider) -> Undo:
         return get_current_qnn_manager
 
     modules = (qnn_preprocess, qnn_partitioner)
-    return _all(_set(m, "get_current_qnn_manager", hooked(m.get_current_qnn_manager)) for m in modules)
+    return all_of(replaced(m, "get_current_qnn_manager", hooked(m.get_current_qnn_manager)) for m in modules)
 
 
 def builders(
@@ -129,127 +124,6 @@ def builders(
     return undo, before
 
 
-def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
-    """A node that no builder takes, or whose builder raises, is left to the CPU, with the reason."""
-    from executorch.backends.qualcomm.partition.qnn_partitioner import QnnOperatorSupport
-
-    from opdb.executorch.outside import DEQUANTIZED_CONSTANT, dequantizes
-    from opdb.executorch.view import constant_names
-    from opdb.lower import unmapped_reason
-
-    stock = QnnOperatorSupport.is_node_supported
-    left: weakref.WeakSet[Any] = weakref.WeakSet()
-
-    def is_node_supported(self: Any, submodules: Any, node: Any) -> bool:
-        try:
-            # Readers come first, as the partitioner goes.
-            visitor = self.node_visitors.get(getattr(node.target, "__name__", ""))
-            if (
-                visitor is not None
-                and dequantizes(node, constant_names(visitor.edge_program))
-                and left.issuperset(node.users)
-            ):
-                reject(node.name, (DEQUANTIZED_CONSTANT,))
-                return False
-            if stock(self, submodules, node):
-                return True
-            left.add(node)
-            return False
-        except KeyError as e:
-            if e.args != (getattr(node.target, "__name__", None),):
-                reject(node.name, (Reason("stock", "internal", f"KeyError: {e}"),))
-            else:
-                reject(node.name, (unmapped_reason(node.target.__name__),))
-        except Exception as e:  # whatever a builder raises
-            reject(node.name, (Reason("stock", "internal", f"{type(e).__name__}: {e}"),))
-        left.add(node)
-        self.nodes_to_wrappers.clear()
-        return False
-
-    return _set(QnnOperatorSupport, "is_node_supported", is_node_supported)
-
-
-def without_constant_graphs(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
-    """A group of nodes that reads constants alone is left to the CPU: QNN saves no graph without inputs."""
-    from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
-
-    from opdb.executorch.outside import CONSTANT_GRAPH, reads_inputs
-    from opdb.executorch.view import constant_names
-
-    stock = QnnPartitioner.generate_partitions
-
-    def generate_partitions(self: Any, program: Any) -> Any:
-        constants, kept = constant_names(program), []
-        for partition in stock(self, program):
-            if reads_inputs(partition.nodes, constants):
-                kept.append(partition)
-                continue
-            for node in partition.nodes:
-                reject(node.name, (CONSTANT_GRAPH,))
-        return kept
-
-    return _set(QnnPartitioner, "generate_partitions", generate_partitions)
-
-
-def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -> Undo:
-    """Operators that PyTorch would decompose stay whole where opdb's builder takes them.
-
-    A node that is kept whole and then refused ends ExecuTorch's flow ("was not decomposed or delegated"),
-    so each is judged before, with the encodings that it will have.  Others keep ExecuTorch's own policy, and so does
-    an operator that it keeps whole for a pass (col2im).  ``built``: edge names that ExecuTorch has builders for.
-    """
-    from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
-    from executorch.exir.dialects.edge._ops import EdgeOpOverload
-    from executorch.exir.program._program import _default_decomposition_table
-
-    from opdb.executorch.whole import Whole
-
-    table = _default_decomposition_table()
-    own = {op for op in map(overload, targets) if op in table and not layout.laid_out_as_another(str(op))}
-    ours = {overload(t) for t in targets}
-    stock = QnnPartitioner.ops_to_not_decompose
-
-    def ops_to_not_decompose(self: Any, program: Any) -> Any:
-        ops, allows = stock(self, program)
-        decide.follow(self.compiler_specs_snapshot)
-        whole = Whole(program, decide)
-
-        def check(node: Any) -> bool:
-            left = isinstance(node.target, EdgeOpOverload)  # asked again, of what no partition took
-            operator = node.target._op if left else node.target
-            if operator not in table or (left and operator in own and _runs_on_cpu(operator)):
-                return False  # PyTorch does not decompose it, or ExecuTorch can run it on the CPU
-            accepted = whole.accepts(node) if node.target in ours else None
-            if not accepted and operator in ops and str(operator) not in built:
-                return bool(allows(node))
-            return bool(allows(node)) and node.target not in own if accepted is None else accepted
-
-        return [*ops, *sorted(own - set(ops), key=str)], check
-
-    return _set(QnnPartitioner, "ops_to_not_decompose", ops_to_not_decompose)
-
-
-def _runs_on_cpu(operator: Any) -> bool:
-    """Whether the runtime of the executorch wheel has a kernel for an operator."""
-    return str(operator._schema.name) in _kernels()
-
-
-@cache
-def _kernels() -> frozenset[str]:
-    from executorch.extension.pybindings import _portable_lib
-
-    return frozenset(name.partition(".")[0] for name in _portable_lib._get_operator_names())
-
-
-def listed_as_missing(targets: Iterable[str]) -> Undo:
-    """Operators that ExecuTorch lists as yet to be implemented are asked about where opdb maps them."""
-    from executorch.backends.qualcomm.partition import common_defs
-
-    edges = _edge_operators(targets)
-    listed = common_defs.to_be_implemented_operator
-    return _contents(listed, [op for op in listed if op not in edges])
-
-
 def layouts(targets: Iterable[str]) -> Undo:
     """Which operators take any layout: opdb's view puts those that commute with permutations in the stored one.
 
@@ -258,12 +132,12 @@ def layouts(targets: Iterable[str]) -> Undo:
     """
     from executorch.backends.qualcomm._passes.layout_transform import LayoutTransform
 
-    edges = _edge_operators(targets)
+    edges = edge_operators(targets)
     known = LayoutTransform.layout_agnostic_ops
     sensitive = LayoutTransform.layout_sensitive_ops
-    more = {op for op in edges if layout.elementwise(_name(op)) and op not in sensitive}
-    fewer = {op for op in edges if op in known and not layout.commutes(_name(op))}
-    return _set(LayoutTransform, "layout_agnostic_ops", (set(known) | more) - fewer)
+    more = {op for op in edges if layout.elementwise(edge_name(op)) and op not in sensitive}
+    fewer = {op for op in edges if op in known and not layout.commutes(edge_name(op))}
+    return replaced(LayoutTransform, "layout_agnostic_ops", (set(known) | more) - fewer)
 
 
 #: ATen operators whose index arguments PyTorch wants as int64, by position (ATen's schemas).
@@ -278,8 +152,8 @@ def int64_inputs(targets: Iterable[str]) -> Undo:
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
 
     wanted = {t: _INT64[t] for t in targets if t in _INT64}
-    more = {op: [wanted[_name(op)]] for op in _edge_operators(wanted)}
-    return _set(I64toI32, "I64_IN_OPS", {**I64toI32.I64_IN_OPS, **more})
+    more = {op: [wanted[edge_name(op)]] for op in edge_operators(wanted)}
+    return replaced(I64toI32, "I64_IN_OPS", {**I64toI32.I64_IN_OPS, **more})
 
 
 def quantizer_rules(targets: Iterable[str]) -> Undo:
@@ -303,7 +177,7 @@ def quantizer_rules(targets: Iterable[str]) -> Undo:
 
         return undo
 
-    return _all(added(module.get_rules()) for module in (htp_rules, lpai_rules))
+    return all_of(added(module.get_rules()) for module in (htp_rules, lpai_rules))
 
 
 def passes(targets: Iterable[str]) -> Undo:
@@ -325,10 +199,10 @@ def passes(targets: Iterable[str]) -> Undo:
             if keeps_values(before.args[0].meta["val"].dtype, before.meta["val"].dtype):
                 node.replace_input_with(before, before.args[0])
 
-    undos = [_set(FuseConsecutiveCast, "_fuse", fuse)]
+    undos = [replaced(FuseConsecutiveCast, "_fuse", fuse)]
     if "aten.max_pool3d_with_indices.default" in set(targets):
-        undos.append(_set(DecomposeMaxPool3d, "call", lambda self, module: PassResult(module, False)))
-    return _all(undos)
+        undos.append(replaced(DecomposeMaxPool3d, "call", lambda self, module: PassResult(module, False)))
+    return all_of(undos)
 
 
 def keeps_values(dtype: Any, through: Any) -> bool:
@@ -348,76 +222,3 @@ def keeps_values(dtype: Any, through: Any) -> bool:
         return bool(torch.finfo(dtype).bits <= torch.finfo(through).bits) and dtype != torch.bfloat16
     low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
     return bool(torch.iinfo(through).min <= low and high <= torch.iinfo(through).max)
-
-
-#: What the edge dialect has in the place of an ATen operator, besides copying forms of views.
-EDGE_FORMS = {"aten._to_copy.default": "dim_order_ops._to_dim_order_copy.default"}
-
-
-def edge_names(name: str) -> tuple[str, ...]:
-    """The operator itself, and what the edge dialect has in its place; ex) the copying form of a view."""
-    import torch
-
-    overload(name)
-    namespace, op, overload_name = name.split(".")
-    copy = getattr(getattr(torch.ops, namespace), f"{op}_copy", None)
-    has = copy is not None and overload_name in copy.overloads()
-    more = (f"{namespace}.{op}_copy.{overload_name}",) if has else ()
-    return (name, *more, *((EDGE_FORMS[name],) if name in EDGE_FORMS else ()))
-
-
-def overload(name: str) -> Any:
-    """PyTorch's operator of this name.  Raises OpdbError for a name that it does not have."""
-    import torch
-
-    namespace, _, rest = name.partition(".")
-    op, _, overload_name = rest.partition(".")
-    packet = getattr(getattr(torch.ops, namespace), op, None) if op and "." not in overload_name else None
-    if packet is None or overload_name not in packet.overloads():
-        if namespace != "aten" and overload_name:
-            raise OpdbError(f"PyTorch knows no operator {name!r}; import the module that defines it first")
-        raise OpdbError(f"{name!r} is not an ATen operator of this PyTorch; ex) aten.relu.default")
-    return getattr(packet, overload_name)
-
-
-def _edge_operators(targets: Iterable[str]) -> list[Any]:
-    """The edge dialect's operators of these ATen targets and of their copying forms."""
-    from executorch.exir.dialects._ops import ops as exir_ops
-
-    found = []
-    for target in targets:
-        for name in edge_names(target):
-            namespace, op, overload_name = name.split(".")
-            found.append(getattr(getattr(getattr(exir_ops.edge, namespace), op), overload_name))
-    return found
-
-
-def _name(edge_operator: Any) -> str:
-    return str(edge_operator.__name__)
-
-
-def _set(owner: Any, name: str, value: Any) -> Undo:
-    stock = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
-    setattr(owner, name, value)
-    return lambda: setattr(owner, name, stock)
-
-
-def _contents(listed: list[Any], contents: list[Any]) -> Undo:
-    """Changes a list that other modules have imported by name."""
-    stock = list(listed)
-    listed[:] = contents
-
-    def undo() -> None:
-        listed[:] = stock
-
-    return undo
-
-
-def _all(undos: Iterable[Undo]) -> Undo:
-    done = list(undos)
-
-    def undo() -> None:
-        for one in reversed(done):
-            one()
-
-    return undo

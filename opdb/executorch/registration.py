@@ -4,7 +4,7 @@
 
     opdb.executorch.register()
 
-What is touched is private to release 1.4.1, which is checked; opdb.executorch.hooks says what it is.  After
+What is touched is private to release 1.4.1, which is checked; opdb.executorch.hooks and partitioning say what.  After
 that ExecuTorch's own flow (``to_edge_transform_and_lower_to_qnn``) works as before, for the backend and SoC
 of its compiler specs.
 """
@@ -71,7 +71,7 @@ def register(
     env.require_active()
     if _undo:
         raise OpdbError("opdb's builders are registered already; call unregister() first")
-    from opdb.executorch import hooks
+    from opdb.executorch import hooks, operators, partitioning
 
     if lower is None:
         import opdb.lower
@@ -81,9 +81,9 @@ def register(
     decide = hooks.Decider(lower, target)
     steps: list[Callable[[], Callable[[], None]]] = [
         lambda: hooks.follow_target(decide),
-        lambda: hooks.never_abort(_reject),
-        lambda: hooks.without_constant_graphs(_reject),
-        lambda: hooks.listed_as_missing(wanted),
+        lambda: partitioning.never_abort(_reject),
+        lambda: partitioning.without_constant_graphs(_reject),
+        lambda: partitioning.listed_as_missing(wanted),
     ]
     if not (keep_stock or keep_flow):
         steps += [
@@ -91,10 +91,10 @@ def register(
             lambda: hooks.int64_inputs(wanted),
             lambda: hooks.quantizer_rules(wanted),
             lambda: hooks.passes(wanted),
-            lambda: hooks.kept_whole(wanted if whole is None else tuple(whole), decide, stock),
+            lambda: partitioning.kept_whole(wanted if whole is None else tuple(whole), decide, stock),
         ]
     forget()
-    names = {edge: name for name in wanted for edge in hooks.edge_names(name)}
+    names = {edge: name for name in wanted for edge in operators.edge_names(name)}
     names |= {name: name for name in wanted}  # a spec of the copying form itself goes first
     try:
         compared = _differences.append if keep_stock else None
@@ -138,25 +138,25 @@ def forget() -> None:
 
 def _wanted(targets: Iterable[str] | None, without: frozenset[str]) -> tuple[tuple[str, ...], dict[str, str]]:
     """The targets to take over, and those of the specs that this PyTorch does not have."""
-    from opdb.executorch import hooks
+    from opdb.executorch import operators
 
     if targets is not None:
         chosen = tuple(targets)
         for name in (*chosen, *without):
-            hooks.overload(name)
+            operators.overload(name)
         return tuple(t for t in chosen if t not in without), {}
     from opdb import torch_ops
     from opdb.generated.builders import TARGETS
 
     known = (*TARGETS, *torch_ops.targets())
     for name in without:
-        hooks.overload(name)
+        operators.overload(name)
         if name not in known:
             raise OpdbError(f"without {name}: no spec maps it; `opdb executorch table` lists those that do")
     missing = {}
     for name in known:
         try:
-            hooks.overload(name)
+            operators.overload(name)
         except OpdbError as e:
             missing[name] = str(e)
     return tuple(t for t in known if t not in without and t not in missing), missing

@@ -1,0 +1,35 @@
+"""Changes of another module's things that can be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Undo = Callable[[], None]
+
+
+def replaced(owner: Any, name: str, value: Any) -> Undo:
+    stock = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
+    setattr(owner, name, value)
+    return lambda: setattr(owner, name, stock)
+
+
+def with_contents(listed: list[Any], contents: list[Any]) -> Undo:
+    """Changes a list that other modules have imported by name."""
+    stock = list(listed)
+    listed[:] = contents
+
+    def undo() -> None:
+        listed[:] = stock
+
+    return undo
+
+
+def all_of(undos: Iterable[Undo]) -> Undo:
+    done = list(undos)
+
+    def undo() -> None:
+        for one in reversed(done):
+            one()
+
+    return undo
