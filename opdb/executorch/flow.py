@@ -229,6 +229,7 @@ def _compile_saved(
     env.require_active()
     import torch
 
+    import opdb.torch_ops  # noqa: F401  the program may name its operators
     from opdb.executorch import registration
 
     program = torch.export.load(io.BytesIO(saved))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
-from opdb.executorch import env, process
+import opdb.torch_ops  # noqa: F401  defines the operators
+from opdb.executorch import env, flow, process
+from opdb.validate import Target
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
@@ -22,3 +25,15 @@ def test_operators_of_qnn_are_delegated_and_right(environment: env.Environment) 
         "BatchToSpace", "Batchnorm", "DepthWiseConv2d", "ElementWiseSquaredDifference", "ExtractPatches", "GatherNd",
         "Gru", "L2Norm", "Lrn", "Lstm", "OneHot", "Relu1", "SpaceToBatch",
     }  # fmt: skip
+
+
+class L2Norm(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.qnn.L2Norm(x, axis=1)  # type: ignore[no-any-return]
+
+
+def test_a_program_that_names_one_is_compiled_in_another_process(environment: env.Environment) -> None:
+    program = torch.export.export(L2Norm(), (torch.ones(2, 4),))
+    plugin = flow.Plugin("opdb.lower:lower", Target("HTP", "SM8650"))
+    compiled = flow.compile_program(program, "SM8650", environment=environment, plugin=plugin)
+    assert (compiled.delegated, compiled.not_delegated) == (("qnn_l2norm_default",), ())
