@@ -175,4 +175,8 @@ def outcome(name: str) -> SimpleNamespace:
 
 
 def everything() -> dict[str, SimpleNamespace]:
-    return {name: outcome(name) for name in CASES}
+    """``silent``: whether ExecuTorch's own builders lower it whole and wrong."""
+    found = {name: outcome(name) for name in CASES}
+    for name, got in found.items():
+        got.silent = name in WRONG
+    return found
