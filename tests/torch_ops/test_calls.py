@@ -16,6 +16,7 @@ from opdb.coverage.check import check_program
 from opdb.coverage.load import export
 from opdb.errors import OpdbError
 from opdb.generated.torch_ops import SCHEMAS
+from opdb.samples import sample_config, slot_of
 from opdb.torch_ops.call import TORCH
 from opdb.validate import Target
 
@@ -74,7 +75,7 @@ def test_shapes_and_types_are_those_of_the_samples(catalog: Catalog) -> None:
         for name in SCHEMAS:
             op = catalog.compiled(name)
             for sample in op.definition.samples:
-                got, wanted = _called(op, sample), _shapes(op, sample, catalog)
+                got, wanted = _called(op, sample), _shapes(op, sample)
                 assert [tuple(t.shape) for t in got] == wanted, (name, sample)
                 seen.add(name)
     assert seen == set(SCHEMAS)
@@ -107,11 +108,9 @@ def _called(op: CompiledOp, sample: dict[str, Any]) -> list[torch.Tensor]:
     return [got] if isinstance(got, torch.Tensor) else list(got)
 
 
-def _shapes(op: CompiledOp, sample: dict[str, Any], catalog: Catalog) -> list[tuple[int, ...]]:
-    """What PyTorch's meta operators are not asked for: the outputs of the sample's op config."""
-    from opdb.samples import sample_config, slot_of
-
-    config = sample_config(op, 0 if sample is None else op.definition.samples.index(sample), _any_types(op))
+def _shapes(op: CompiledOp, sample: dict[str, Any]) -> list[tuple[int, ...]]:
+    """The outputs of the sample's op config; [0] for an optional one that it lacks."""
+    config = sample_config(op, op.definition.samples.index(sample), _any_types(op))
     made = {slot_of(t): t.shape for t in config.outputs}
     if any(s.variadic for s in op.outputs) and len(op.outputs) == 1:
         return [t.shape for t in config.outputs]
