@@ -66,13 +66,16 @@ def negated(node: Node) -> Node:
     return Node("not", "bool", (node,))
 
 
+#: What a rule `finalize` says besides.
+UNFINALIZED = ", or the library validates the op and finalizes no graph of it"
+
+
 def rule_view(op: CompiledOp, rule: CompiledRule) -> RuleView:
     witness = rule.require if rule.require.kind == "comp" and rule.require.value[0] == "all" else None
     parts = ([rule.when] if rule.when is not None else []) + [rule.require]
     shown = tuple(dict.fromkeys(a for p in parts for a in atoms(p)))
-    return RuleView(
-        rule, emit_english.rule_sentence(rule.require, rule.when), _path(op, rule), shown, witness
-    )
+    sentence = emit_english.rule_sentence(rule.require, rule.when) + UNFINALIZED * rule.finalize
+    return RuleView(rule, sentence, _path(op, rule), shown, witness)
 
 
 def _path(op: CompiledOp, rule: CompiledRule) -> str:

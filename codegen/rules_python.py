@@ -139,6 +139,7 @@ class _Op:
             "got": [self.got(a) for a in view.atoms],
             "witness": self.witness(view.witness) if view.witness is not None else None,
             "expected": {"always": "True"}.get(when, when),
+            "finalize": rule.finalize,
             "path": python_string(view.path),
         }
 

@@ -84,11 +84,12 @@ class CompiledRule:
     id: str  # ex) C3
     require: Node
     when: Node | None = None
-    expected: bool = False
+    expected: bool = False  # breaking it is a warning
     why: str | None = None
     source: str | None = None
     backend: str | None = None
     text: str = ""  # as written in the spec; "" for derived rules
+    finalize: bool = False  # of the expected ones: without it the library finalizes no graph
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,9 @@ class _Compiler(ShapeRules):
     ) -> tuple[CompiledRule, ...]:
         out = []
         for ident, rule in rules.items():
-            key = "require" if rule.require is not None else "expect"
-            require = self.parse(rule.expression, (*at, ident, key), BOOL, scope)
+            if rule.finalize is not None and backend is None:
+                self.fault((*at, ident, "finalize"), "a rule of the op; only a backend finalizes graphs")
+            require = self.parse(rule.expression, (*at, ident, rule.strength), BOOL, scope)
             when = self.parse(rule.when, (*at, ident, "when"), BOOL, scope) if rule.when is not None else None
             if require is not None:
                 out.append(
@@ -145,11 +146,12 @@ class _Compiler(ShapeRules):
                         ident,
                         require,
                         when,
-                        rule.expect is not None,
+                        rule.require is None,
                         rule.why,
                         rule.source,
                         backend,
                         rule.expression,
+                        rule.finalize is not None,
                     )
                 )
         return tuple(out)

@@ -78,7 +78,7 @@ def _of_rule(op: CompiledOp, rule: CompiledRule) -> dict[str, Any]:
     backend = definition.backends[rule.backend] if rule.backend else None
     return {
         "asks": view.sentence,
-        "strength": "expected (a warning)" if rule.expected else "required",
+        "strength": _strength(rule),
         "unchecked": _unchecked(op, rule.id),
         "when": to_text(rule.when) if rule.when is not None else None,
         "expression": to_text(rule.require),
@@ -88,6 +88,12 @@ def _of_rule(op: CompiledOp, rule: CompiledRule) -> dict[str, Any]:
         "reads": [to_text(a) for a in view.atoms],
         "source": rule.source or (backend.source if backend else None) or definition.source,
     }
+
+
+def _strength(rule: CompiledRule) -> str:
+    if rule.finalize:
+        return "needed to finalize graphs (a warning: the library validates the op without it)"
+    return "expected (a warning)" if rule.expected else "required"
 
 
 def _unchecked(op: CompiledOp, rule: str) -> list[str] | None:

@@ -93,7 +93,7 @@ def nearest_forms(view: NodeView, target: validate.Target) -> Iterator[tuple[str
             ops = form.build(view).ops
         except (Rejection, Undecidable):
             continue
-        refused = [op for op in ops if any(not v.expected for v in violations(op.config(), target))]
+        refused = [op for op in ops if any(v.refuses for v in violations(op.config(), target))]
         found = [(form.name, op.op, _nearest(op.config(), target)) for op in refused]
         if all(v is not None for _, _, v in found):
             yield from ((form_name, op, v) for form_name, op, v in found if v is not None)
@@ -123,12 +123,12 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
 
 def _broken(form: str, op: LoweredOp, target: validate.Target, prefix: str) -> Iterator[Reason]:
     for v in violations(op.config(), target):
-        yield Reason(form, v.rule, prefix + v.message, v.expected)
+        yield Reason(form, v.rule, prefix + v.message, not v.refuses)
 
 
 @lru_cache(REMEMBERED)
 def _nearest(config: OpConfig, target: validate.Target) -> Variant | None:
-    return nearest(config, target)
+    return nearest(config, target, finalized=True)
 
 
 @lru_cache(REMEMBERED)

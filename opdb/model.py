@@ -269,12 +269,20 @@ class ParamDef(Model):
         return kept["type"] if list(kept) == ["type"] else kept
 
 
+STRENGTHS = ("require", "expect", "finalize")  # of rules
+
+
 class Rule(Model):
-    """One constraint.  ``require`` must hold; ``expect`` is a warning where a backend leaves it open."""
+    """One constraint.  ``require`` must hold; ``expect`` is a warning where a backend leaves it open.
+
+    ``finalize`` must hold for graphs: the backend's library validates the op config without it, and finalizes no
+    graph of it.  It warns in a verdict, as the library's is, and keeps the op out of what is delegated.
+    """
 
     when: Expression | None = None
     require: Expression | None = None
     expect: Expression | None = None
+    finalize: Expression | None = None
     why: str | None = None
     source: Source | None = None
 
@@ -285,13 +293,20 @@ class Rule(Model):
 
     @model_validator(mode="after")
     def _sound(self) -> Rule:
-        if (self.require is None) == (self.expect is None):
-            raise ValueError("a rule has either 'require' or 'expect'")
+        if len([s for s in STRENGTHS if getattr(self, s) is not None]) != 1:
+            raise ValueError("a rule has either 'require' or 'expect' or 'finalize'")
+        if self.finalize is not None and self.source is None:
+            raise ValueError("'finalize' needs the 'source' of what was measured; ex) probe HTP 2.47.0")
         return self
 
     @property
+    def strength(self) -> str:
+        """One of STRENGTHS."""
+        return next(s for s in STRENGTHS if getattr(self, s) is not None)
+
+    @property
     def expression(self) -> str:
-        return self.require if self.require is not None else self.expect or ""
+        return getattr(self, self.strength) or ""
 
     def _short(self, kept: dict[str, Any]) -> Any:
         return kept["require"] if list(kept) == ["require"] else kept

@@ -118,6 +118,7 @@ def _violation_json(v: Violation) -> dict[str, Any]:
         "path": v.path,
         "got": v.got,
         "warning": v.expected,
+        "finalize": v.finalize,
         "url": f"generated/docs/ops/{op}.md#{rule}",
     }
 

@@ -235,6 +235,12 @@ class Violation:
     undecidable: bool = False
     expected: bool = False  # a warning: an `expect` rule, or one that the backend does not check
     path: str = ""  # ex) params.axes
+    finalize: bool = False  # of the expected ones: the library validates this and finalizes no graph of it
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the op cannot run so: a required rule, or one without which no graph is finalized."""
+        return self.finalize or not self.expected
 
     @property
     def message(self) -> str:
@@ -277,6 +283,7 @@ class Report:
         witness: Callable[[], Iterable[Got]] | None = None,
         *,
         expected: bool = False,
+        finalize: bool = False,
         path: str = "",
     ) -> bool:
         """Judges one rule.  ``witness`` yields the values of each failing round of an "all" rule."""
@@ -291,12 +298,14 @@ class Report:
             values += next(iter(witness()))
         values += got()
         text = ", ".join(f"{n} = {shown(v)}" for n, v in values if v is not None)
-        self.add(rule, sentence, text, undecidable=undecidable, expected=expected, path=path)
+        self.add(rule, sentence, text, undecidable=undecidable, expected=expected, finalize=finalize, path=path)
         return False
 
     def add(self, rule: str, sentence: str, got: str = "", *, undecidable: bool = False, expected: bool = False,
-            path: str = "") -> None:  # fmt: skip
-        self.violations.append(Violation(f"{self.op}.{rule}", sentence, got, undecidable, expected, path))
+            finalize: bool = False, path: str = "") -> None:  # fmt: skip
+        self.violations.append(
+            Violation(f"{self.op}.{rule}", sentence, got, undecidable, expected or finalize, path, finalize)
+        )
 
     def result(self) -> tuple[Violation, ...]:
         """All violations; undecidable ones only where nothing was decidably broken."""

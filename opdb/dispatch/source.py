@@ -117,7 +117,7 @@ class GraphSource:
         if validators.module(config.op) is None:
             return Judged("", (), (Reason("", "", f"opdb has no spec of the op {config.op}"),))
         found = validate.check(config, target).violations
-        reasons = tuple(Reason(config.op, v.rule, v.message, v.expected) for v in found)
+        reasons = tuple(Reason(config.op, v.rule, v.message, not v.refuses) for v in found)
         refused = any(not r.warning for r in reasons)
         return Judged(config.op, () if refused else (config,), reasons)
 

@@ -213,7 +213,7 @@ class Predictor:
     def _refused(self, form: str, config: OpConfig) -> list[Reason]:
         data = any(t.data is not None for t in config.inputs)
         found = validate.check(config, self.target).violations if data else violations(config, self.target)
-        return [Reason(form, v.rule, v.message) for v in found if not v.expected]
+        return [Reason(form, v.rule, v.message) for v in found if v.refuses]
 
     # -- what makes two nodes alike
 

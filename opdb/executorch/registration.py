@@ -71,7 +71,7 @@ def register(
     env.require_active()
     if _undo:
         raise OpdbError("opdb's builders are registered already; call unregister() first")
-    from opdb.executorch import hooks, operators, partitioning
+    from opdb.executorch import hooks, operators, partitioning, results
 
     if lower is None:
         import opdb.lower
@@ -84,6 +84,7 @@ def register(
         lambda: partitioning.never_abort(_reject),
         lambda: partitioning.without_constant_graphs(_reject),
         lambda: partitioning.listed_as_missing(wanted),
+        results.in_order,
     ]
     if not (keep_stock or keep_flow):
         steps += [

@@ -197,7 +197,12 @@ class Sink:
             wrapper = self._named(f"{node.name}@{index}", ref, shape)
             self.wrappers[node.name][index] = wrapper
             return wrapper
-        return self.visitor.define_tensor(node, node, tensor, NATIVE, self.wrappers, wrapper_idx=index)
+        encoding = None if tensor.dtype.is_floating_point else node.meta.pop(QCOM_QUANT_ATTRS, None)
+        try:
+            return self.visitor.define_tensor(node, node, tensor, NATIVE, self.wrappers, wrapper_idx=index)
+        finally:
+            if encoding is not None:  # of the numbers beside these
+                node.meta[QCOM_QUANT_ATTRS] = encoding
 
     def _store(self, wrapper: Any, ref: TensorRef) -> None:
         """Ops from what an op wrote to the result as it is stored."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
 import torch
 from executorch.backends.qualcomm.builders.node_visitor import NodeVisitor
 from executorch.backends.qualcomm.builders.utils import get_parameter, is_graph_output
@@ -205,7 +206,7 @@ class FxNodeView:
             else None
         )
         shape = layout.stored(shape, order)
-        encoding, config = self._visitor.get_quant_encoding_conf(source, self.node)
+        encoding, config = self._encoding(source, value)
         # QNN computes with int32; the sink puts a Cast where int64 comes or goes
         typed = INT32 if indices or value.dtype == torch.int64 else value
         try:
@@ -223,6 +224,13 @@ class FxNodeView:
         if quant is not None:
             self._encodings[quant] = (encoding, config)
         return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape)
+
+
+    def _encoding(self, source: torch.fx.Node, value: Any) -> tuple[Any, dict[str, Any]]:
+        """ExecuTorch's encoding and config of a node's result; of several, those of numbers alone have it."""
+        if source is self.node and not value.dtype.is_floating_point:  # ex) the indices of topk
+            return PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED, {}
+        return self._visitor.get_quant_encoding_conf(source, self.node)
 
 
 def constant_names(program: torch.export.ExportedProgram) -> frozenset[str]:

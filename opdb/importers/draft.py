@@ -25,7 +25,7 @@ from opdb.importers.settle import CONTEXT, settle
 from opdb.importers.symbolic import Condition
 from opdb.lang.printer import to_text
 from opdb.mapping import compile_mapping, unaccounted
-from opdb.model import OpDef
+from opdb.model import STRENGTHS, OpDef
 from opdb.reference.signature import torch_schema
 
 #: The backends that a draft describes, and the letter of their rules; as in specs/backends.yaml, which a draft
@@ -203,7 +203,7 @@ def _spell(rules: dict[str, Any], compiled: dict[str, Any], letter: str) -> None
         require = to_text(compiled[ident].require)
         if isinstance(rule, dict):
             when = {"when": to_text(compiled[ident].when)} if compiled[ident].when is not None else {}
-            key = "expect" if "expect" in rule else "require"
+            key = next(s for s in STRENGTHS if s in rule)
             rules[f"{letter}{number}"] = rule | when | {key: require}
         else:
             rules[f"{letter}{number}"] = require

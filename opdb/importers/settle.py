@@ -7,7 +7,7 @@ from typing import Any
 from opdb.compiled import CompiledOp, CompileError, Fault
 from opdb.compiler import compile_op
 from opdb.errors import OpdbError
-from opdb.model import OpDef
+from opdb.model import STRENGTHS, OpDef
 
 #: What the rules of a backend may read besides the op.
 CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}
@@ -64,5 +64,5 @@ def take_out(data: dict[str, Any], fault: Fault, words: list[str]) -> None:
 def _said(rule: Any) -> str:
     if not isinstance(rule, dict):
         return str(rule)
-    text = rule.get("require", rule.get("expect"))
+    text = next(rule[s] for s in STRENGTHS if s in rule)
     return f"{text} when {rule['when']}" if rule.get("when") else str(text)

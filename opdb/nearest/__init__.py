@@ -48,22 +48,22 @@ class Variant:
         return {"changes": [c.json() for c in self.changes]}
 
 
-def nearest(config: OpConfig, target: Target | None = None) -> Variant | None:
+def nearest(config: OpConfig, target: Target | None = None, *, finalized: bool = False) -> Variant | None:
     """The accepted config with the fewest and smallest changes; None if it is accepted, or the target takes no sample.
 
     Fewest: tensors and parameters that change.  Among equals the one that a violation names comes first, then
-    output shapes, encodings, constness, parameters, data types; then the closest value.  Raises OpdbError as
-    ``check`` does.
+    output shapes, encodings, constness, parameters, data types; then the closest value.  ``finalized``:
+    the library must finalize graphs of it, too.  Raises OpdbError as ``check`` does.
     """
     target = (target or Target()).spelled()
     module = validator(config.op)
     if target.backend is not None and target.backend not in module.DOCUMENTED:
         return None
     bare = _without_data(config)
-    search = _Search(module, target)
+    search = _Search(module, target, finalized)
     if not search.broken(bare):
         return None
-    found = search.run(bare) or rebuilt(module, search.context, bare)
+    found = search.run(bare) or rebuilt(module, search.context, bare, finalized)
     if found is None:
         return None
     whole = _with_data(found, config)
@@ -71,14 +71,15 @@ def nearest(config: OpConfig, target: Target | None = None) -> Variant | None:
 
 
 class _Search:
-    def __init__(self, module: Any, target: Target) -> None:
-        self.module = module
+    def __init__(self, module: Any, target: Target, finalized: bool) -> None:
+        self.module, self.finalized = module, finalized
         self.context = target.context()
         self.tried = 0
 
     def broken(self, config: OpConfig) -> tuple[Violation, ...]:
         self.tried += 1
-        return tuple(v for v in self.module.validate(config, self.context) if not v.expected)
+        found = self.module.validate(config, self.context)
+        return tuple(v for v in found if v.refuses and (self.finalized or not v.expected))
 
     def moves(self, config: OpConfig, broken: tuple[Violation, ...]) -> Iterator[Move]:
         return moves(self.module, self.context, config, broken)

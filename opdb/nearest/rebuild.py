@@ -24,17 +24,17 @@ ABSENT = "NULL"
 Tensors = Mapping[str, TensorConfig]
 
 
-def rebuilt(module: Any, context: Context, config: OpConfig) -> OpConfig | None:
+def rebuilt(module: Any, context: Context, config: OpConfig, finalized: bool) -> OpConfig | None:
     """The accepted config with the fewest changes that the samples lead to; None if the target takes no sample."""
-    builder = _Builder(module, context, config)
+    builder = _Builder(module, context, config, finalized)
     found = [made for sample in module.SAMPLES if (made := builder.from_sample(sample)) is not None]
     best = min(found, key=lambda made: len(changes(config, made, module.SIGNATURE)), default=None)
     return None if best is None else _as_given(best, config, module.SIGNATURE)
 
 
 class _Builder:
-    def __init__(self, module: Any, context: Context, config: OpConfig) -> None:
-        self.module, self.context, self.config = module, context, config
+    def __init__(self, module: Any, context: Context, config: OpConfig, finalized: bool) -> None:
+        self.module, self.context, self.config, self.finalized = module, context, config, finalized
         self.signature = module.SIGNATURE
         self.inputs = _by_name(config.inputs, self.signature.inputs)
         self.outputs = _by_name(config.outputs, self.signature.outputs)
@@ -163,7 +163,8 @@ class _Builder:
         return candidate if nearer and self._accepts(candidate) else made
 
     def _accepts(self, config: OpConfig) -> bool:
-        return all(v.expected for v in self.module.validate(config, self.context))
+        found = self.module.validate(config, self.context)
+        return not any(v.refuses and (self.finalized or not v.expected) for v in found)
 
     def _config(
         self, inputs: Tensors, params: Sequence[ParamConfig], outputs: Tensors | Sequence[TensorConfig]

@@ -217,7 +217,7 @@ def _rules(a: _Definitions, b: _Definitions) -> list[Row]:
             continue
         change, of = ("removed", a.side) if new is None else ("added" if old is None else "changed", b.side)
         rule = new or old or {}
-        worse = new is not None and rule["strength"] == "require"
+        worse = new is not None and rule["strength"] != "expect"
         more = {"name": rule["rule"], "before": was, "after": now, "regression": worse}
         out.append(_entry("rule", change, rule["op"], of, rule["backend"], **more))
     return out

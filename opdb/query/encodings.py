@@ -78,7 +78,7 @@ class Ports:
                 if free is not None and declared(free["since"], free["until"], sdk):
                     continue
                 asked = (
-                    r["kind"] == "written" and r["strength"] == "require" and r["backend"] in (None, backend)
+                    r["kind"] == "written" and r["strength"] != "expect" and r["backend"] in (None, backend)
                 )
                 if asked and _READ.search(f"{r['when']} {r['expression']}"):
                     when = None if r["when"] is None else parsed(r["when"])

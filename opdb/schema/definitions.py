@@ -114,7 +114,7 @@ op_rule = table(
     maybe("why"),
     to("source", nullable=True),
     one_of("kind", RULE_KINDS),
-    one_of("strength", ("require", "expect")),
+    one_of("strength", ("require", "expect", "finalize")),
     UniqueConstraint("definition_id", "name"),
 )
 op_backend = table(

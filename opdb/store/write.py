@@ -188,7 +188,7 @@ class Rows:
                 position=position,
                 name=name,
                 kind="written",
-                strength="require" if rule.require is not None else "expect",
+                strength=rule.strength,
                 guard=rule.when,
                 expression=rule.expression,
                 why=rule.why,

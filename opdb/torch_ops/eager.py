@@ -41,7 +41,7 @@ def execute(call: Call) -> list[torch.Tensor]:
 
 def _attempt(config: OpConfig, arrays: list[Any], target: Target) -> dict[str, Any] | str:
     """The results by name, or why there are none."""
-    if refused := [f"{v.rule}: {v.message}" for v in check(config, target).violations if not v.expected]:
+    if refused := [f"{v.rule}: {v.message}" for v in check(config, target).violations if v.refuses]:
         return ", ".join(refused)
     graph = single(config, arrays)
     given = {t.name: arrays[int(t.name)] for t in graph.inputs}

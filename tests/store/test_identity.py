@@ -14,7 +14,7 @@ from sqlalchemy import delete
 from opdb import migrate, spec
 from opdb.catalog import Catalog, backends_of, retired_of, socs_of
 from opdb.dtypes import BY_SHORT
-from opdb.model import BaseDef, Decomposition, OpDef
+from opdb.model import STRENGTHS, BaseDef, Decomposition, OpDef
 from opdb.schema import DEFINITIONS
 from opdb.store import Store, read_catalog
 from opdb.store.load import load_catalog
@@ -105,9 +105,9 @@ types = st.one_of(
 params = record(
     type=types, kind=st.sampled_from(["axis", "axes", "perm", "shape", "pads", "scalar"]), doc=maybe
 )
-strengths = st.sampled_from(["require", "expect"])
+strengths = st.sampled_from(STRENGTHS)
 rules = st.tuples(strengths, texts, record(when=maybe, why=maybe, source=sources)).map(
-    lambda r: {r[0]: r[1]} | r[2]
+    lambda r: {r[0]: r[1]} | ({"source": "probe"} if r[0] == "finalize" else {}) | r[2]
 )
 
 

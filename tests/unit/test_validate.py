@@ -46,6 +46,7 @@ def test_a_rejected_config_says_everything() -> None:
         "path": "params.axes",
         "got": "a = 3 at axes[0], axes = [3], x.rank = 3",
         "warning": False,
+        "finalize": False,
         "url": "generated/docs/ops/LayerNorm.md#C3",
     }
     assert json.loads(json.dumps(out)) == out

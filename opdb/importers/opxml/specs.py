@@ -107,7 +107,7 @@ def _numbered(rules: dict[str, Rule], offset: int) -> list[Constraint]:
     out = []
     for ident, rule in rules.items():
         text = f"{rule.when} => {rule.expression}" if rule.when is not None else rule.expression
-        expected = rule.expect is not None
+        expected = rule.require is None
         number = int(re.sub(r"\D", "", ident) or 0)
         kind = "Description" if expected else _kind(rule.expression)
         out.append(Constraint(offset + number, kind, (EXPECTED if expected else "") + text))

@@ -24,7 +24,7 @@ from opdb.importers.draft import draft, parts
 from opdb.importers.pages.facts import Facts, facts
 from opdb.importers.pages.read import MASTER, PageOp, Pages
 from opdb.importers.rows import compact
-from opdb.model import OpDef, resolve
+from opdb.model import STRENGTHS, OpDef, resolve
 from opdb.reference import DocumentedBackend, DocumentedOp
 
 #: Rows of types that stand for more combinations than this are not multiplied out.
@@ -199,7 +199,7 @@ class _Version:
             if key in before or any(_key(r) == key for r in mine.values()):
                 continue
             entry = {"source": source} | (rule if isinstance(rule, dict) else {"require": rule})
-            entry = {k: entry[k] for k in ("when", "require", "expect", "why", "source") if k in entry}
+            entry = {k: entry[k] for k in ("when", *STRENGTHS, "why", "source") if k in entry}
             replaced = next((k for k in lost if _about(k) == _about(key)), None)
             ident = next((i for i, r in mine.items() if replaced and _key(r) == replaced), None)
             if ident is not None and replaced is not None:
@@ -311,7 +311,7 @@ def _key(rule: Any) -> tuple[str, str]:
     """What a rule says: its condition and what must hold."""
     if not isinstance(rule, dict):
         return "", str(rule)
-    return str(rule.get("when") or ""), str(rule.get("require", rule.get("expect")))
+    return str(rule.get("when") or ""), str(next(rule[s] for s in STRENGTHS if s in rule))
 
 
 def _about(key: tuple[str, str]) -> tuple[str, str]:
