@@ -298,7 +298,9 @@ class Report:
             values += next(iter(witness()))
         values += got()
         text = ", ".join(f"{n} = {shown(v)}" for n, v in values if v is not None)
-        self.add(rule, sentence, text, undecidable=undecidable, expected=expected, finalize=finalize, path=path)
+        self.add(
+            rule, sentence, text, undecidable=undecidable, expected=expected, finalize=finalize, path=path
+        )
         return False
 
     def add(self, rule: str, sentence: str, got: str = "", *, undecidable: bool = False, expected: bool = False,

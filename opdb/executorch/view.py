@@ -225,7 +225,6 @@ class FxNodeView:
             self._encodings[quant] = (encoding, config)
         return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape)
 
-
     def _encoding(self, source: torch.fx.Node, value: Any) -> tuple[Any, dict[str, Any]]:
         """ExecuTorch's encoding and config of a node's result; of several, those of numbers alone have it."""
         if source is self.node and not value.dtype.is_floating_point:  # ex) the indices of topk
