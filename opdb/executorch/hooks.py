@@ -148,12 +148,66 @@ _INT64 = {
 
 
 def int64_inputs(targets: Iterable[str]) -> Undo:
-    """Indices of scatter's forms stay int64 to PyTorch while ExecuTorch turns the rest into int32."""
+    """Indices of scatter's forms stay int64 to PyTorch while ExecuTorch turns the rest into int32.
+
+    So do the zero points of weights and biases by channel: where the reader of one is left to the CPU, ExecuTorch's
+    kernel reads them as int64 whatever they are, and the numbers would be off by what lies in memory.
+    """
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
+    from executorch.exir.dialects._ops import ops
 
     wanted = {t: _INT64[t] for t in targets if t in _INT64}
     more = {op: [wanted[edge_name(op)]] for op in edge_operators(wanted)}
     return replaced(I64toI32, "I64_IN_OPS", {**I64toI32.I64_IN_OPS, **more})
+
+
+def int64_zero_points() -> Undo:
+    """Zero points of weights and biases by channel are int64, before and after ExecuTorch turns the rest into int32.
+
+    Where the reader of a weight is left to the CPU, ExecuTorch's kernel reads them as int64 whatever they are, and
+    the numbers would be off by what lies in memory.
+    """
+    from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
+    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
+
+    exports, narrows = QnnPassManager.transform_for_export_pipeline, I64toI32.call
+
+    def transform_for_export_pipeline(self: Any, exported_program: Any, *more: Any, **named: Any) -> Any:
+        program = exports(self, exported_program, *more, **named)
+        for zeros in _zero_points(program.graph):
+            _widen(zeros, program)
+        return program
+
+    def call(self: Any, graph_module: Any) -> Any:
+        result = narrows(self, graph_module)
+        for zeros in _zero_points(result.graph_module.graph):
+            if zeros.target is self.copy_op:
+                zeros.replace_all_uses_with(zeros.args[0])
+        result.graph_module.recompile()
+        return result
+
+    return all_of(
+        (
+            replaced(QnnPassManager, "transform_for_export_pipeline", transform_for_export_pipeline),
+            replaced(I64toI32, "call", call),
+        )
+    )
+
+
+def _zero_points(graph: Any) -> list[Any]:
+    of = [n for n in graph.nodes if getattr(n.target, "__name__", "").endswith("dequantize_per_channel.default")]
+    return [n.args[2] for n in of if n.args[2] is not None]
+
+
+def _widen(placeholder: Any, program: Any) -> None:
+    """Makes a buffer of int32 one of int64."""
+    import torch
+
+    name = program.graph_signature.inputs_to_buffers.get(placeholder.name)
+    for tensors in (program.state_dict, program.constants):
+        if name in tensors and tensors[name].dtype == torch.int32:
+            tensors[name] = tensors[name].to(torch.int64)
+            placeholder.meta["val"] = placeholder.meta["val"].to(torch.int64)
 
 
 def quantizer_rules(targets: Iterable[str]) -> Undo:

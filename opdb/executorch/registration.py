@@ -90,6 +90,7 @@ def register(
         steps += [
             lambda: hooks.layouts(wanted),
             lambda: hooks.int64_inputs(wanted),
+            hooks.int64_zero_points,
             lambda: hooks.quantizer_rules(wanted),
             lambda: hooks.passes(wanted),
             lambda: partitioning.kept_whole(wanted if whole is None else tuple(whole), decide, stock),

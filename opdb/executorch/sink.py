@@ -313,15 +313,21 @@ def dtype_of(short: str) -> Any:
 
 
 def encoded(dtype: str, value: float) -> tuple[float, Any, dict[str, Any]]:
-    """What is stored for ``value``, exactly, and the encoding: of a quantised type, 0 or 1 times a scale."""
-    if not BY_SHORT[dtype].quantized:
+    """What is stored for ``value``, and the encoding: of a quantised type, the type's end times a small scale.
+
+    A scale like ``value`` itself would be far from those of the tensors beside it: HTP 2.47 computes the smaller of
+    a tensor in 16 bits and 1, stored as 1, wrong (probe: off by the whole range).  Zero is in the middle, as rules of
+    weights want it.
+    """
+    kind = BY_SHORT[dtype]
+    if not kind.quantized:
         return value, UNDEFINED, {}
     if not math.isfinite(value):
-        raise Rejection(f"the constant {value} of the type {BY_SHORT[dtype].qnn}")
-    scale = {QCOM_SCALE: abs(value) or 1.0}
-    if value < 0 and dtype.startswith("u"):
-        return 0.0, PER_TENSOR, {**scale, QCOM_OFFSET: -1}
-    return float(np.sign(value)), PER_TENSOR, {**scale, QCOM_OFFSET: 0}
+        raise Rejection(f"the constant {value} of the type {kind.qnn}")
+    middle = 2 ** (kind.bits - 1)
+    zero = middle if dtype.startswith("u") else 0
+    config = {QCOM_SCALE: (abs(value) or 1.0) / (middle - 1), QCOM_OFFSET: -zero}
+    return zero + float(np.sign(value)) * (middle - 1), PER_TENSOR, config
 
 
 def _left_out(name: str) -> Any:

@@ -20,6 +20,10 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_AXIS,
     QCOM_AXIS_ORDER,
     QCOM_BITWIDTH,
+    QCOM_BLOCK_SCALE_BITWIDTH,
+    QCOM_BLOCK_SCALE_OFFSET,
+    QCOM_BLOCK_SCALES,
+    QCOM_NUM_BLOCKS_PER_AXIS,
     QCOM_OFFSET,
     QCOM_QUANT_ATTRS,
     QCOM_SCALE,
@@ -29,7 +33,7 @@ from executorch.backends.qualcomm.utils.constants import (
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch import layout
-from opdb.op_config import Quant
+from opdb.op_config import Blocks, Quant
 from opdb.runtime.lowering import Rejection, TensorRef, sized
 
 INT32 = torch.empty(0, dtype=torch.int32)
@@ -219,11 +223,19 @@ class FxNodeView:
         self._sources[key] = source
         quant = quant_of(encoding.name, config) if config else None
         if quant is not None and quant.axis is not None:  # ExecuTorch's config speaks of QNN's layout already
-            axis = int(source.meta[QCOM_QUANT_ATTRS][QCOM_AXIS]) % len(shape)
+            axis = self._axis(source) % len(shape)
             quant = replace(quant, axis=axis if order is None else order.index(axis))
         if quant is not None:
             self._encodings[quant] = (encoding, config)
         return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape)
+
+    def _axis(self, source: torch.fx.Node) -> int:
+        """The dimension of a constant, in PyTorch's layout, that its encoding goes along."""
+        axis = source.meta[QCOM_QUANT_ATTRS].get(QCOM_AXIS)
+        if axis is not None:
+            return int(axis)
+        # In blocks ExecuTorch observes the channels, which are second in the filter of a transposed convolution.
+        return int(self.target == "aten.convolution.default" and bool(self.arg("transposed")))
 
     def _encoding(self, source: torch.fx.Node, value: Any) -> tuple[Any, dict[str, Any]]:
         """ExecuTorch's encoding and config of a node's result; of several, those of numbers alone have it."""
@@ -258,4 +270,13 @@ def quant_of(encoding: str, config: dict[str, Any]) -> Quant:
         pairs = config[QCOM_SCALE_OFFSET]
         scales = tuple(float(s) for s in pairs["scale"])
         return Quant(name, scales, tuple(int(o) for o in pairs["offset"]), int(config[QCOM_AXIS]), bits)
-    raise Rejection(f"the encoding {name} is not carried by opdb's builders yet")
+    if name == "BLOCKWISE_EXPANSION":
+        pairs = config[QCOM_BLOCK_SCALE_OFFSET]
+        blocks = Blocks(
+            int(config[QCOM_NUM_BLOCKS_PER_AXIS]),
+            int(config[QCOM_BLOCK_SCALE_BITWIDTH]),
+            tuple(int(s) for s in config[QCOM_BLOCK_SCALES]),
+        )
+        scales, offsets = tuple(float(s) for s in pairs["scale"]), tuple(int(o) for o in pairs["offset"])
+        return Quant(name, scales, offsets, int(config[QCOM_AXIS]), blocks=blocks)
+    raise Rejection(f"opdb's builders carry no encoding {name}")

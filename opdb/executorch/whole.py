@@ -16,7 +16,7 @@ from torch.export.graph_signature import InputKind
 
 from opdb.coverage.nodes import DTYPES, TorchNode
 from opdb.executorch.encodings import unranged
-from opdb.op_config import Quant
+from opdb.op_config import Blocks, Quant
 from opdb.runtime.lowering import Lowered, NodeView, Rejected, Rejection, TensorRef, sized
 
 Key = tuple[str, int]
@@ -26,6 +26,8 @@ _STORED: dict[tuple[Any, Any], tuple[str, int | None]] = {
     (0, 65535): ("uq16", None), (-32768, 32767): ("sq16", None), (-32767, 32767): ("sq16", None),
     (-(2**31), 2**31 - 1): ("sq32", None), (0, 15): ("uq8", 4), (-8, 7): ("sq8", 4), (-7, 7): ("sq8", 4),
 }  # fmt: skip
+
+BLOCK_STEPS = 16  # of the scales of blocks
 
 
 class Unknown(Exception):
@@ -149,6 +151,8 @@ class Tensors:
         if stored not in _STORED:
             raise Unknown(f"{node.target} of the stored range {stored}")
         dtype, bits = _STORED[stored]
+        if given.get("block_size") is not None:
+            return dtype, self._blocks(given)
         scales = self._numbers(given.get("scale", given.get("scales")))
         zeros = self._numbers(given.get("zero_point", given.get("zero_points")))
         offsets = tuple(-int(z) for z in zeros)
@@ -159,17 +163,30 @@ class Tensors:
         axis = int(axis) % len(node.meta["val"].shape)
         return dtype, Quant(f"{prefix}AXIS_SCALE_OFFSET", scales, offsets, axis, bits)
 
+    def _blocks(self, given: Mapping[str, Any]) -> Quant:
+        """Of torchao's scales for each block those of QNN: one per slice, times integers of 4 bits.
+
+        As ExecuTorch 1.4.1 makes them (``make_qnn_per_block_config``): the integers are 1 to 16.
+        """
+        axis = next(i for i, size in enumerate(given["block_size"]) if size == 1)
+        scales = self._tensor(given["scale"]).movedim(axis, 0).flatten(1)
+        largest = scales.amax(1) / BLOCK_STEPS
+        steps = (scales / largest[:, None]).round().clamp(1, BLOCK_STEPS).flatten()
+        blocks = Blocks(scales.shape[1], BLOCK_STEPS.bit_length() - 1, tuple(int(s) for s in steps.tolist()))
+        zeros = (0,) * len(largest)
+        return Quant("BLOCKWISE_EXPANSION", tuple(largest.tolist()), zeros, axis, blocks=blocks)
+
     def _numbers(self, value: Any) -> tuple[float, ...]:
         if isinstance(value, (int, float)):
             return (float(value),)
+        return tuple(float(v) for v in self._tensor(value).flatten().tolist())
+
+    def _tensor(self, value: Any) -> torch.Tensor:
         if isinstance(value, torch.fx.Node) and value.name in self._constants:
-            return tuple(float(v) for v in self._data[self._constants[value.name]].flatten().tolist())
+            return self._data[self._constants[value.name]]
         raise Unknown("an encoding that is computed")
 
 
 def _is(node: torch.fx.Node, kind: str) -> bool:
-    """``kind``: quantize or dequantize.  Raises Unknown for torchao's forms, whose blocks are not read here."""
-    name = str(node.target)
-    if name.startswith("torchao.") and "quantize" in name:
-        raise Unknown(name)
-    return name.startswith(f"quantized_decomposed.{kind}_")
+    """``kind``: quantize or dequantize."""
+    return str(node.target).startswith((f"quantized_decomposed.{kind}_", f"torchao.{kind}_affine"))
