@@ -7,6 +7,8 @@ from opdb.runtime.lowering import Lowered, LoweredOp, TensorRef
 
 #: Ops that choose: each value of the result is one of the first input's, whose encoding holds it as well.
 CHOOSING = ("ReduceMax", "ReduceMin", "PoolMax2d", "PoolMax3d")
+#: How the data types begin whose values are stored as they are.
+WHOLE = ("i", "u8", "u16", "u32", "u64", "bool")
 
 
 def unranged(lowered: Lowered) -> str:
@@ -28,7 +30,7 @@ def unranged(lowered: Lowered) -> str:
                 moved = True
     for op in lowered.ops:
         for t in op.outputs:
-            if t.local is not None and _key(t) not in known:
+            if t.local is not None and _key(t) not in known and not t.dtype.startswith(WHOLE):
                 return t.local
     return ""
 

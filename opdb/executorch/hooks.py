@@ -161,6 +161,42 @@ def int64_inputs(targets: Iterable[str]) -> Undo:
     return replaced(I64toI32, "I64_IN_OPS", {**I64toI32.I64_IN_OPS, **more})
 
 
+#: Operators whose first argument, some of which the result replaces, has the result's encoding.
+_WRITTEN_INTO = ("aten.index_put.default", "aten.index_copy.default", "aten.slice_scatter.default",
+                 "aten.select_scatter.default")  # fmt: skip
+
+
+def encodings_of_what_is_written_into() -> Undo:
+    """An input or constant that index_put and its like write into has the encoding of the result.
+
+    ExecuTorch's quantizer observes the values and the result only.  What other nodes read keeps its numbers, and so
+    does a buffer that the program changes: its memory holds numbers of floating point.
+    """
+    from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
+    from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
+
+    stock = AnnotateQuantAttrs.call
+
+    def call(self: Any, graph_module: Any) -> Any:
+        result = stock(self, graph_module)
+        signature = self.edge_program.graph_signature
+        changed = {
+            n for n, b in signature.inputs_to_buffers.items() if b in signature.buffers_to_mutate.values()
+        }
+        for node in result.graph_module.graph.nodes:
+            attrs = node.meta.get(QCOM_QUANT_ATTRS)
+            if attrs is None or getattr(node.target, "__name__", "") not in _WRITTEN_INTO:
+                continue
+            written = node.args[0]
+            if written.op != "placeholder" or written.name in changed or len(written.users) > 1:
+                continue
+            if QCOM_QUANT_ATTRS not in written.meta:
+                written.meta[QCOM_QUANT_ATTRS] = dict(attrs)
+        return result
+
+    return replaced(AnnotateQuantAttrs, "call", call)
+
+
 def int64_zero_points() -> Undo:
     """Zero points of weights and biases by channel are int64, before and after ExecuTorch turns the rest into int32.
 
@@ -195,7 +231,9 @@ def int64_zero_points() -> Undo:
 
 
 def _zero_points(graph: Any) -> list[Any]:
-    of = [n for n in graph.nodes if getattr(n.target, "__name__", "").endswith("dequantize_per_channel.default")]
+    of = [
+        n for n in graph.nodes if getattr(n.target, "__name__", "").endswith("dequantize_per_channel.default")
+    ]
     return [n.args[2] for n in of if n.args[2] is not None]
 
 

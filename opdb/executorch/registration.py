@@ -91,6 +91,7 @@ def register(
             lambda: hooks.layouts(wanted),
             lambda: hooks.int64_inputs(wanted),
             hooks.int64_zero_points,
+            hooks.encodings_of_what_is_written_into,
             lambda: hooks.quantizer_rules(wanted),
             lambda: hooks.passes(wanted),
             lambda: partitioning.kept_whole(wanted if whole is None else tuple(whole), decide, stock),
