@@ -118,7 +118,8 @@ def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:
 def quantize(module: Any, example_inputs: Sequence[Any], soc: str, recipe: str) -> Any:
     """``module`` with the quantize and dequantize nodes of ExecuTorch's quantizer, calibrated on one input.
 
-    ``recipe``: one of ``RECIPES``.  Convolutions and linear layers get a scale per channel of their weights.
+    ``recipe``: one of ``RECIPES``.  Convolutions and linear layers get a scale per channel of their weights; in
+    16a4w_block a scale per block of input channels, where ``opdb.executorch.blocks`` has a size for them.
     """
     if recipe not in RECIPES:
         raise OpdbError(f"--quantize {recipe}: one of {', '.join(RECIPES)}")
@@ -129,6 +130,7 @@ def quantize(module: Any, example_inputs: Sequence[Any], soc: str, recipe: str) 
     from torchao.quantization.pt2e.constant_fold import constant_fold
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+    from opdb.executorch import blocks
     from opdb.executorch.edge import exporting
 
     quantizer = QnnQuantizer(backend=QnnExecuTorchBackendType.kHtpBackend, soc_model=chipset(soc))
@@ -141,9 +143,13 @@ def quantize(module: Any, example_inputs: Sequence[Any], soc: str, recipe: str) 
         # A part of a parameter (of attention's joined weights) is a parameter: ExecuTorch's passes end at one that
         # is computed and then quantized by channel.
         constant_fold(exported)
+        if recipe.endswith("_block"):
+            quantizer.set_block_size_map(blocks.sizes(exported))
         prepared = prepare_pt2e(exported, quantizer)
         prepared(*inputs)
-        return convert_pt2e(prepared)
+        quantized = convert_pt2e(prepared)
+        blocks.round_scales(quantized)
+        return quantized
 
 
 def compile_program(

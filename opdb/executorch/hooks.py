@@ -154,7 +154,6 @@ def int64_inputs(targets: Iterable[str]) -> Undo:
     kernel reads them as int64 whatever they are, and the numbers would be off by what lies in memory.
     """
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
-    from executorch.exir.dialects._ops import ops
 
     wanted = {t: _INT64[t] for t in targets if t in _INT64}
     more = {op: [wanted[edge_name(op)]] for op in edge_operators(wanted)}

@@ -42,6 +42,14 @@ if TYPE_CHECKING:
 SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i8": np.int8, "i16": np.int16,
            "i32": np.int32, "f32": np.float32}  # fmt: skip
 PACKAGE = "qti.aisw"
+KEPT = "opdb_encodings"  # key of a node's meta
+#: Ops that give a tensor another number of dimensions and nothing else.
+RESHAPING = ("Reshape", "ExpandDims", "Squeeze")
+RESHAPED = (
+    "aten.view_copy.",
+    "aten.unsqueeze_copy.",
+    "aten.squeeze_copy.",
+)  # edge operators that become these
 NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
 STATIC = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_STATIC
 NULL = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NULL
@@ -120,7 +128,8 @@ class Sink:
             inputs.pop()
         operands = []
         for i, ref in enumerate(inputs):
-            operands.append(_left_out(f"{name}_opdb_no_input{i}") if ref is None else self.operand(ref))
+            into = op.outputs[0].shape if op.op in RESHAPING and i == 0 else None
+            operands.append(_left_out(f"{name}_opdb_no_input{i}") if ref is None else self.operand(ref, into))
         outputs = [self.output(ref) for ref in op.outputs]
         self._wrap(name, op.op, operands, op.params, [wrapper for wrapper, _ in outputs], op.package)
         for wrapper, ref in outputs:
@@ -145,15 +154,38 @@ class Sink:
 
     # -- tensors ---------------------------------------------------------------------------------
 
-    def operand(self, ref: TensorRef) -> Any:
-        """The wrapper of an op's input, after its transforms."""
+    def operand(self, ref: TensorRef, into: Sequence[int] | None = None) -> Any:
+        """The wrapper of an op's input, after its transforms.  ``into``: the shape that the op gives it."""
         if ref.static:
             return self._constant(ref)
-        local = ref.local is not None
-        wrapper = (
-            self._intermediate(ref, ref.local or "", ref.base_shape) if local else self._stored_tensor(ref)
-        )
-        return self._transformed(wrapper, ref, self._layout(ref))
+        if ref.local is not None:
+            wrapper = self._intermediate(ref, ref.local, ref.base_shape)
+            return self._transformed(wrapper, ref, self._layout(ref))
+        steps = self._layout(ref)
+        if steps:
+            into = steps[0].outputs[0].shape if steps[0].op in RESHAPING else None
+        if into is not None and ref.quant is not None and self._just_quantized(ref):
+            steps = [*self._apart(ref, into), *steps]
+        return self._transformed(self._stored_tensor(ref), ref, steps)
+
+    def _just_quantized(self, ref: TensorRef) -> bool:
+        """Whether a tensor comes from the caller, who has floating point, with nothing but Reshapes after a Quantize."""
+        source = self.view.source(ref)
+        while (name := getattr(source.target, "__name__", "")).startswith(RESHAPED):
+            source = source.args[0]
+        return is_graph_input(source, self.visitor.edge_program) or "quantize_per_tensor" in name
+
+    def _apart(self, ref: TensorRef, into: Sequence[int]) -> list[LoweredOp]:
+        """A Transpose or Tile that changes nothing, where a Quantize and a Reshape from or to five dimensions meet.
+
+        HTP 2.47 joins these two and then finalizes no graph of them (probe: 1002 from q::*InputSlice); it drops a
+        Transpose of four dimensions before.
+        """
+        shape = layout.stored(ref.base_shape, None if self.view.in_stored_order else self.view.order)
+        if (len(shape) == 5) == (len(into) == 5):
+            return []
+        permute, tile = Transform("permute", tuple(range(len(shape)))), Transform("tile", (1,) * len(shape))
+        return layout_ops(replace(ref, base_shape=shape, transforms=(permute if len(shape) == 5 else tile,)))
 
     def _stored_tensor(self, ref: TensorRef) -> Any:
         """The wrapper of a tensor that another node or the caller wrote; int64 arrives as int32."""
@@ -265,6 +297,8 @@ class Sink:
             steps.insert(0, Transform("permute", self.view.order))
         name = f"{source.name}_opdb" + "".join(f"_{s.kind}{'x'.join(map(str, s.values))}" for s in steps)
         encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
+        # The wrapper points into the arrays of blocks, which must live until the graph is compiled.
+        source.meta.setdefault(KEPT, []).append(config)
         self.visitor.get_data_type(tensor, config)  # settles config's dtype
         if ref.quant is not None and ref.quant.axis is not None:
             if any(s.kind == "reshape" for s in steps):

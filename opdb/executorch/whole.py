@@ -7,7 +7,7 @@ folds them into encodings later.  A node is judged here with the encodings that 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from opdb.coverage.nodes import DTYPES, TorchNode
+from opdb.executorch.blocks import STEPS, channel_axis, stepped
 from opdb.executorch.encodings import unranged
 from opdb.op_config import Blocks, Quant
 from opdb.runtime.lowering import Lowered, NodeView, Rejected, Rejection, TensorRef, sized
@@ -26,8 +27,6 @@ _STORED: dict[tuple[Any, Any], tuple[str, int | None]] = {
     (0, 65535): ("uq16", None), (-32768, 32767): ("sq16", None), (-32767, 32767): ("sq16", None),
     (-(2**31), 2**31 - 1): ("sq32", None), (0, 15): ("uq8", 4), (-8, 7): ("sq8", 4), (-7, 7): ("sq8", 4),
 }  # fmt: skip
-
-BLOCK_STEPS = 16  # of the scales of blocks
 
 
 class Unknown(Exception):
@@ -152,7 +151,7 @@ class Tensors:
             raise Unknown(f"{node.target} of the stored range {stored}")
         dtype, bits = _STORED[stored]
         if given.get("block_size") is not None:
-            return dtype, self._blocks(given)
+            return dtype, self._blocks(given, node.meta["val"].shape)
         scales = self._numbers(given.get("scale", given.get("scales")))
         zeros = self._numbers(given.get("zero_point", given.get("zero_points")))
         offsets = tuple(-int(z) for z in zeros)
@@ -163,16 +162,12 @@ class Tensors:
         axis = int(axis) % len(node.meta["val"].shape)
         return dtype, Quant(f"{prefix}AXIS_SCALE_OFFSET", scales, offsets, axis, bits)
 
-    def _blocks(self, given: Mapping[str, Any]) -> Quant:
-        """Of torchao's scales for each block those of QNN: one per slice, times integers of 4 bits.
-
-        As ExecuTorch 1.4.1 makes them (``make_qnn_per_block_config``): the integers are 1 to 16.
-        """
-        axis = next(i for i, size in enumerate(given["block_size"]) if size == 1)
-        scales = self._tensor(given["scale"]).movedim(axis, 0).flatten(1)
-        largest = scales.amax(1) / BLOCK_STEPS
-        steps = (scales / largest[:, None]).round().clamp(1, BLOCK_STEPS).flatten()
-        blocks = Blocks(scales.shape[1], BLOCK_STEPS.bit_length() - 1, tuple(int(s) for s in steps.tolist()))
+    def _blocks(self, given: Mapping[str, Any], shape: Sequence[int]) -> Quant:
+        """Of torchao's scales for each block those of QNN."""
+        axis = channel_axis(given["block_size"])
+        largest, steps = stepped(self._tensor(given["scale"]), axis, shape[axis])
+        integers = tuple(int(s) for s in steps.flatten().tolist())
+        blocks = Blocks(steps.shape[1], STEPS.bit_length() - 1, integers)
         zeros = (0,) * len(largest)
         return Quant("BLOCKWISE_EXPANSION", tuple(largest.tolist()), zeros, axis, blocks=blocks)
 

@@ -13,7 +13,7 @@ from torch.nn import functional as f
 import opdb.executorch
 from opdb.executorch import flow
 
-SOC = "SM8650"
+SOC, PRECISION = "SM8650", "quantized"
 
 
 class PartWithoutGradients(nn.Module):
@@ -42,12 +42,26 @@ def by_recipe() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], str]]:
     return {
         **{f"Linear {r}": (nn.Linear(64, 32), (rows,), r) for r in flow.RECIPES},
         **{f"Conv2d {r}": (convolutions(), (image,), r) for r in ("8a8w", "16a8w", "16a4w")},
+        "Conv2d in blocks": (nn.Conv2d(96, 8, 1), (torch.randn(1, 96, 8, 8),), "16a4w_block"),
         "TransformerDecoderLayer": (
             nn.TransformerDecoderLayer(16, 2, 32),
             (torch.randn(5, 1, 16), torch.randn(4, 1, 16)),
             "8a8w",
         ),
         "part without gradients": (PartWithoutGradients(), (torch.randn(3, 8),), "16a8w"),
+        **{f"{name} 16a8w": (*case, "16a8w") for name, case in sixteen_bits().items()},
+    }
+
+
+def sixteen_bits() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    """What was wrong, refused or not finalized in 16 bits."""
+    image = torch.randn(2, 3, 4, 5)
+    return {
+        "clamp_max": (Calls(lambda x: x.clamp_max(1.0)), (image * 2,)),
+        "log": (Calls(torch.log), (image.abs() + 0.1,)),
+        "LayerNorm without parameters": (nn.LayerNorm(5, elementwise_affine=False), (image,)),
+        "InstanceNorm2d without parameters": (nn.InstanceNorm2d(3), (image,)),
+        "ConvTranspose2d of groups": (nn.ConvTranspose2d(4, 6, 2, groups=2), (torch.randn(1, 4, 5, 5),)),
     }
 
 
@@ -124,6 +138,15 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "AdaptiveMaxPool2d": (nn.AdaptiveMaxPool2d(2), (image,)),
         "AdaptiveMaxPool2d 4 to 3": (nn.AdaptiveMaxPool2d(3), (image,)),
         "pad beyond the range of the input": (Calls(lambda x: f.pad(x, (1, 1), value=4.5)), (image[0, 0],)),
+        "RMSNorm": (nn.RMSNorm(4, eps=1e-4), (image,)),
+        "RMSNorm of two dimensions": (nn.RMSNorm((4, 4)), (image,)),
+        "index_put into an input": (
+            Calls(lambda x, y: x.index_put((torch.tensor([0, 2]),), y)),
+            (image[0, 0] * 0.5, image[0, 1, :2]),
+        ),
+        "MaxPool3d": (nn.MaxPool3d(2), (torch.randn(1, 3, 4, 4, 4),)),
+        "five dimensions to four": (Calls(lambda x: x.reshape(2, 3, 4, 30)), (torch.randn(2, 3, 4, 5, 6),)),
+        "three dimensions to five": (Calls(lambda x: x[None, None] + 1), (image[0],)),
         "pad at the end": (Calls(lambda x: f.pad(x, (0, 2), value=0.5)), (image[0, 0],)),
     }
 
@@ -142,7 +165,7 @@ def outcomes() -> dict[str, Any]:
 def _outcome(module: Any, inputs: tuple[torch.Tensor, ...], recipe: str) -> Any:
     """``steps``: the largest error in steps of the output's scale; ``left``: nodes on the CPU, with reasons."""
     quantized = flow.quantize(module, inputs, SOC, recipe)
-    compiled = flow.compile_module(quantized, inputs, SOC)
+    compiled = flow.compile_module(quantized, inputs, SOC, PRECISION)
     left = {n: "; ".join(r.message for r in compiled.reasons.get(n, ())) for n in compiled.not_delegated}
     last = next(n for n in quantized.graph.nodes if n.op == "output").args[0]
     scale = (last[0] if isinstance(last, (list, tuple)) else last).args[1]

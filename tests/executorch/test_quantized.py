@@ -10,7 +10,7 @@ from opdb.executorch import env, process
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 #: Steps that the emulation is off in 16 bits, with ExecuTorch's own builders as well: at most 6e-4 of the range.
-OFF = {"Linear 16a4w": 12, "Linear 16a4w_block": 19, "Linear 16a16w": 37, "Conv2d 16a4w": 22}
+OFF = {"Linear 16a4w": 12, "Linear 16a16w": 37, "Conv2d 16a4w": 22}
 #: Words of the reason for what is left out.
 LEFT = {
     "pad at the end": "smallest number",
@@ -18,14 +18,19 @@ LEFT = {
     "grid_sample bilinear": "inexact",
     "grid_sample nearest": "inexact",
     "BatchNorm2d": "the dtype of b must be that of a",
+    "log 16a8w": "other numbers in 16 bits",
+    "ConvTranspose2d of groups 16a8w": "Dequantize of a constant",
 }
+#: Right otherwise than the quantized module: on the CPU nothing is cut off at the range of the result, nor is a grid
+#: rounded, whose nearest point may be another one then.
+FINER = ("pad at the end", "grid_sample nearest")
 
 
 def test_quantized_nodes_are_delegated_and_right(environment: env.Environment) -> None:
     found = process.call(
         "quantized_cases:outcomes", environment=environment, path=[Path(__file__).parent], timeout=900
     )
-    wrong = {n: got.steps for n, got in found.items() if n not in LEFT and got.steps > OFF.get(n, 3) + 0.01}
+    wrong = {n: got.steps for n, got in found.items() if n not in FINER and got.steps > OFF.get(n, 3) + 0.01}
     assert wrong == {}
     left = {name: "; ".join(got.left.values()) for name, got in found.items() if got.left}
     assert set(left) == set(LEFT)

@@ -1,0 +1,63 @@
+"""Weights in blocks: which ExecuTorch's quantizer is asked for, and the scales that QNN can hold.
+
+QNN's BLOCKWISE_EXPANSION has a scale per slice times an integer of 4 bits per block; ExecuTorch 1.4.1 rounds
+torchao's scales to these when it builds the graph (``make_qnn_per_block_config``).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+#: Elements of a block along a weight's input channels, largest first; each divides the channels.
+SIZES = (64, 32, 16)
+STEPS = 16  # what the integers of blocks reach
+
+
+def sizes(module: Any) -> dict[str, tuple[int, ...]]:
+    """Node -> the size of its weight's blocks along each dimension, of linear layers and 2-d convolutions.
+
+    A filter of several points keeps a scale per channel: HTP 2.47 computes other numbers of its blocks.
+    """
+    wanted = {torch.ops.aten.linear.default, torch.ops.aten.conv2d.default}
+    out = {}
+    for node in module.graph.nodes:
+        if node.target in wanted and node.args[1].op == "get_attr":
+            shape = _attribute(module, node.args[1]).shape
+            size = next((b for b in SIZES if shape[1] % b == 0), None)
+            if size is not None and all(d == 1 for d in shape[2:]):
+                out[node.name] = (1, size, *(1,) * (len(shape) - 2))
+    return out
+
+
+def stepped(scales: torch.Tensor, axis: int, channels: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The scale of each slice [channels], and the integers of its blocks [channels, blocks], 1 to 16."""
+    rows = (scales if axis == 0 else scales.movedim(axis, 0)).reshape(channels, -1)
+    largest = rows.amax(1) / STEPS
+    return largest, (rows / largest[:, None]).round().clamp(1, STEPS)
+
+
+def round_scales(module: Any) -> None:
+    """Gives the quantized weights of ``module`` scales that QNN can hold, so that it computes what QNN will."""
+    for node in module.graph.nodes:
+        if str(node.target).startswith("torchao.dequantize_affine"):
+            block_size, scales = node.args[1], _attribute(module, node.args[2])
+            axis = channel_axis(block_size)
+            channels = _attribute(module, node.args[0]).shape[axis]
+            largest, steps = stepped(scales, axis, channels)
+            held = (largest[:, None] * steps).reshape(
+                scales.shape if axis == 0 else scales.movedim(axis, 0).shape
+            )
+            scales.copy_(held if axis == 0 else held.movedim(0, axis))
+
+
+def channel_axis(block_size: Any) -> int:
+    """The dimension that has a scale for each of its elements."""
+    return next(i for i, size in enumerate(block_size) if size == 1)
+
+
+def _attribute(module: Any, node: Any) -> torch.Tensor:
+    found: torch.Tensor = operator.attrgetter(str(node.target))(module)
+    return found.data
