@@ -151,6 +151,24 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     }
 
 
+def several_results() -> Any:
+    """topk, whose values become numbers in an op after the one that makes its indices int64."""
+    torch.manual_seed(3)
+    x = torch.randn(4, 9)
+    module = Calls(lambda x: tuple(torch.topk(x, 3)))
+    opdb.executorch.register()
+    try:
+        quantized = flow.quantize(module.eval(), (x,), SOC, "8a8w")
+        compiled = flow.compile_module(quantized, (x,), SOC, PRECISION)
+        return SimpleNamespace(
+            left=compiled.not_delegated,
+            got=[t.tolist() for t in flow.run_pte(compiled.pte, (x,))],
+            wanted=[t.tolist() for t in quantized(x)],
+        )
+    finally:
+        opdb.executorch.unregister()
+
+
 def outcomes() -> dict[str, Any]:
     opdb.executorch.register()
     try:

@@ -37,6 +37,16 @@ def test_quantized_nodes_are_delegated_and_right(environment: env.Environment) -
     assert {name for name, words in LEFT.items() if words not in left[name]} == set()
 
 
+def test_results_leave_in_the_order_of_the_program(environment: env.Environment) -> None:
+    found = process.call(
+        "quantized_cases:several_results", environment=environment, path=[Path(__file__).parent]
+    )
+    assert found.left == ()
+    (values, indices), (wanted, places) = found.got, found.wanted
+    assert indices == places
+    assert [pytest.approx(row, abs=1e-6) for row in wanted] == values
+
+
 def test_exp_of_very_small_numbers_inside_of_others(environment: env.Environment) -> None:
     found = process.call("quantized_cases:far_floats", environment=environment, path=[Path(__file__).parent])
     assert {name: error for name, error in found.items() if error > 0.02} == {}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from opdb.errors import OpdbError
+from opdb.nearest import nearest
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig, from_json
 from opdb.runtime import native
 from opdb.runtime.checks import Undecidable
@@ -50,6 +51,20 @@ def test_a_rejected_config_says_everything() -> None:
         "url": "generated/docs/ops/LayerNorm.md#C3",
     }
     assert json.loads(json.dumps(out)) == out
+
+
+def test_what_a_library_finalizes_no_graph_of_is_accepted_and_refused_for_graphs() -> None:
+    """The library validates it, so does the verdict; lowering refuses, and finds what would be finalized."""
+    tensor = {"name": "x", "dtype": "FLOAT_32", "shape": [2, 3]}
+    config = from_json({"op": "Gelu", "inputs": [tensor], "outputs": [tensor | {"name": "y"}]})
+    verdict = check(config, Target("HTP", "SM8350"))
+    assert verdict.verdict == "accept"
+    (violation,) = verdict.violations
+    assert (violation.rule, violation.expected, violation.refuses) == ("Gelu.H5", True, True)
+    assert nearest(config, Target("HTP", "SM8350")) is None
+    found = nearest(config, Target("HTP", "SM8350"), finalized=True)
+    assert found is not None and found.text == "x f16 instead of f32, y f16 instead of f32"
+    assert not check(config, Target("HTP", "SM8650")).violations
 
 
 def test_warnings_do_not_reject() -> None:
