@@ -22,7 +22,7 @@ class DrySink(Sink):
         self.realise(lowered)
         return self.steps
 
-    def operand(self, ref: TensorRef) -> Any:
+    def operand(self, ref: TensorRef, into: Sequence[int] | None = None) -> Any:
         if ref.static:
             return self._constant(ref)
         if ref.local is None:

@@ -246,7 +246,8 @@ class FxNodeView:
         """ExecuTorch's encoding and config of a node's result; of several, those of numbers alone have it."""
         if source is self.node and not value.dtype.is_floating_point:  # ex) the indices of topk
             return PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED, {}
-        return self._visitor.get_quant_encoding_conf(source, self.node)
+        found: tuple[Any, dict[str, Any]] = self._visitor.get_quant_encoding_conf(source, self.node)
+        return found
 
 
 def constant_names(program: torch.export.ExportedProgram) -> frozenset[str]:
