@@ -178,16 +178,14 @@ def encodings_of_what_is_written_into() -> Undo:
 
     def call(self: Any, graph_module: Any) -> Any:
         result = stock(self, graph_module)
-        signature = self.edge_program.graph_signature
-        changed = {
-            n for n, b in signature.inputs_to_buffers.items() if b in signature.buffers_to_mutate.values()
-        }
+        buffers = self.edge_program.graph_signature.inputs_to_buffers
         for node in result.graph_module.graph.nodes:
             attrs = node.meta.get(QCOM_QUANT_ATTRS)
             if attrs is None or getattr(node.target, "__name__", "") not in _WRITTEN_INTO:
                 continue
             written = node.args[0]
-            if written.op != "placeholder" or written.name in changed or len(written.users) > 1:
+            changed = written.name in buffers and any(user.op == "output" for user in node.users)
+            if written.op != "placeholder" or changed or len(written.users) > 1:
                 continue
             if QCOM_QUANT_ATTRS not in written.meta:
                 written.meta[QCOM_QUANT_ATTRS] = dict(attrs)
