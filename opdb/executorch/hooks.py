@@ -5,7 +5,9 @@ Those of its partitioner are in opdb.executorch.partitioning.
 =================================  ====================================================================
 ``node_visitor_manager``           ``_node_visitor_dict``: edge name -> builder class
 ``LayoutTransform``                ``layout_agnostic_ops``
-``I64toI32``                       ``I64_IN_OPS``: arguments that PyTorch wants as int64
+``I64toI32``                       ``I64_IN_OPS``: arguments that PyTorch wants as int64; ``call``: zero points
+``AnnotateQuantAttrs``             ``call``: the encoding of what index_put writes into
+``QnnPassManager``                 ``transform_for_export_pipeline``: zero points are int64
 ``htp_rules``, ``lpai_rules``      ``_RULES``: operator -> how the quantizer annotates it
 ``FuseConsecutiveCast`` and others  two passes that change values
 ``get_current_qnn_manager``        tells which compiler specs are at work (as bound in two modules)
@@ -148,11 +150,7 @@ _INT64 = {
 
 
 def int64_inputs(targets: Iterable[str]) -> Undo:
-    """Indices of scatter's forms stay int64 to PyTorch while ExecuTorch turns the rest into int32.
-
-    So do the zero points of weights and biases by channel: where the reader of one is left to the CPU, ExecuTorch's
-    kernel reads them as int64 whatever they are, and the numbers would be off by what lies in memory.
-    """
+    """Indices of scatter's forms stay int64 to PyTorch while ExecuTorch turns the rest into int32."""
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
 
     wanted = {t: _INT64[t] for t in targets if t in _INT64}
