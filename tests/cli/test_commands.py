@@ -155,7 +155,7 @@ def test_validate_json_is_the_contract(opdb: Run) -> None:
     violation = first["violations"][0]
     assert violation["rule"] == "LayerNorm.C3"
     assert violation["path"] == "params.axes"
-    assert set(violation) == {"rule", "message", "path", "got", "warning", "url"}
+    assert set(violation) == {"rule", "message", "path", "got", "warning", "finalize", "url"}
     page, _, anchor = violation["url"].partition("#")
     assert f'"{anchor}"' in (ROOT / page).read_text()
 
