@@ -17,14 +17,14 @@ STEPS = 16  # what the integers of blocks reach
 
 
 def sizes(module: Any) -> dict[str, tuple[int, ...]]:
-    """Node -> the size of its weight's blocks along each dimension, of linear layers and 2-d convolutions.
+    """Node -> the size of its weight's blocks along each dimension, of 1x1 convolutions.
 
-    A filter of several points keeps a scale per channel: HTP 2.47 computes other numbers of its blocks.
+    Other weights keep a scale per channel: HTP 2.47 computes other numbers of the blocks of larger filters, and now and
+    then (2 of 18 programs, as with ExecuTorch's builders) of those of a linear layer.
     """
-    wanted = {torch.ops.aten.linear.default, torch.ops.aten.conv2d.default}
     out = {}
     for node in module.graph.nodes:
-        if node.target in wanted and node.args[1].op == "get_attr":
+        if node.target is torch.ops.aten.conv2d.default and node.args[1].op == "get_attr":
             shape = _attribute(module, node.args[1]).shape
             size = next((b for b in SIZES if shape[1] % b == 0), None)
             if size is not None and all(d == 1 for d in shape[2:]):

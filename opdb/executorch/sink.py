@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i8": np.int8, "i16": np.int16,
            "i32": np.int32, "f32": np.float32}  # fmt: skip
 PACKAGE = "qti.aisw"
-KEPT = "opdb_encodings"  # key of a node's meta
 #: Ops that give a tensor another number of dimensions and nothing else.
 RESHAPING = ("Reshape", "ExpandDims", "Squeeze")
 RESHAPED = (
@@ -297,8 +296,6 @@ class Sink:
             steps.insert(0, Transform("permute", self.view.order))
         name = f"{source.name}_opdb" + "".join(f"_{s.kind}{'x'.join(map(str, s.values))}" for s in steps)
         encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
-        # The wrapper points into the arrays of blocks, which must live until the graph is compiled.
-        source.meta.setdefault(KEPT, []).append(config)
         self.visitor.get_data_type(tensor, config)  # settles config's dtype
         if ref.quant is not None and ref.quant.axis is not None:
             if any(s.kind == "reshape" for s in steps):

@@ -223,10 +223,9 @@ class FxNodeView:
         key = (str(source.name), index)
         self._sources[key] = source
         quant = quant_of(encoding.name, config) if config else None
-        if quant is not None and quant.blocks is not None and math.prod(shape[2:]) > 1:
-            raise Rejection(
-                f"{source.name} is a filter of several points in blocks: HTP 2.47 computes other numbers"
-            )
+        point = self.target != "aten.linear.default" and math.prod(shape[2:]) == 1
+        if quant is not None and quant.blocks is not None and not point:
+            raise Rejection(f"{source.name} has blocks and is no 1x1 filter: HTP 2.47 computes other numbers")
         if quant is not None and quant.axis is not None:  # ExecuTorch's config speaks of QNN's layout already
             axis = self._axis(source) % len(shape)
             quant = replace(quant, axis=axis if order is None else order.index(axis))
