@@ -6,7 +6,9 @@ torchao's scales to these when it builds the graph (``make_qnn_per_block_config`
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,7 +22,7 @@ def sizes(module: Any) -> dict[str, tuple[int, ...]]:
     """Node -> the size of its weight's blocks along each dimension, of 1x1 convolutions.
 
     Other weights keep a scale per channel: HTP 2.47 computes other numbers of the blocks of larger filters, and now and
-    then (2 of 18 programs, as with ExecuTorch's builders) of those of a linear layer.
+    then (3 of 18 programs, as with ExecuTorch's builders) of those of a linear layer.
     """
     out = {}
     for node in module.graph.nodes:
@@ -30,6 +32,11 @@ def sizes(module: Any) -> dict[str, tuple[int, ...]]:
             if size is not None and all(d == 1 for d in shape[2:]):
                 out[node.name] = (1, size, *(1,) * (len(shape) - 2))
     return out
+
+
+def right(target: str, shape: Sequence[int]) -> bool:
+    """Whether HTP computes an ATen operator with a weight of ``shape`` in blocks; see ``sizes``."""
+    return target != "aten.linear.default" and math.prod(shape[2:]) == 1
 
 
 def stepped(scales: torch.Tensor, axis: int, channels: int) -> tuple[torch.Tensor, torch.Tensor]:

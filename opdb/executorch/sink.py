@@ -44,11 +44,8 @@ SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i
 PACKAGE = "qti.aisw"
 #: Ops that give a tensor another number of dimensions and nothing else.
 RESHAPING = ("Reshape", "ExpandDims", "Squeeze")
-RESHAPED = (
-    "aten.view_copy.",
-    "aten.unsqueeze_copy.",
-    "aten.squeeze_copy.",
-)  # edge operators that become these
+#: Edge operators that become these.
+RESHAPED = ("aten.view_copy.", "aten.unsqueeze_copy.", "aten.squeeze_copy.")
 NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
 STATIC = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_STATIC
 NULL = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NULL

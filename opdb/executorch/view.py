@@ -7,7 +7,6 @@ arguments renumbered; then the rules are checked on what the backend really gets
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -33,7 +32,7 @@ from executorch.backends.qualcomm.utils.constants import (
 
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
-from opdb.executorch import layout
+from opdb.executorch import blocks, layout
 from opdb.op_config import Blocks, Quant
 from opdb.runtime.lowering import Rejection, TensorRef, sized
 
@@ -223,8 +222,7 @@ class FxNodeView:
         key = (str(source.name), index)
         self._sources[key] = source
         quant = quant_of(encoding.name, config) if config else None
-        point = self.target != "aten.linear.default" and math.prod(shape[2:]) == 1
-        if quant is not None and quant.blocks is not None and not point:
+        if quant is not None and quant.blocks is not None and not blocks.right(self.target, shape):
             raise Rejection(f"{source.name} has blocks and is no 1x1 filter: HTP 2.47 computes other numbers")
         if quant is not None and quant.axis is not None:  # ExecuTorch's config speaks of QNN's layout already
             axis = self._axis(source) % len(shape)
@@ -277,11 +275,11 @@ def quant_of(encoding: str, config: dict[str, Any]) -> Quant:
         return Quant(name, scales, tuple(int(o) for o in pairs["offset"]), int(config[QCOM_AXIS]), bits)
     if name == "BLOCKWISE_EXPANSION":
         pairs = config[QCOM_BLOCK_SCALE_OFFSET]
-        blocks = Blocks(
+        held = Blocks(
             int(config[QCOM_NUM_BLOCKS_PER_AXIS]),
             int(config[QCOM_BLOCK_SCALE_BITWIDTH]),
             tuple(int(s) for s in config[QCOM_BLOCK_SCALES]),
         )
         scales, offsets = tuple(float(s) for s in pairs["scale"]), tuple(int(o) for o in pairs["offset"])
-        return Quant(name, scales, offsets, int(config[QCOM_AXIS]), blocks=blocks)
+        return Quant(name, scales, offsets, int(config[QCOM_AXIS]), blocks=held)
     raise Rejection(f"opdb's builders carry no encoding {name}")

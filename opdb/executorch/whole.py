@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from opdb.coverage.nodes import DTYPES, TorchNode
-from opdb.executorch.blocks import STEPS, channel_axis, stepped
+from opdb.executorch.blocks import STEPS, channel_axis, right, stepped
 from opdb.executorch.encodings import unranged
 from opdb.op_config import Blocks, Quant
 from opdb.runtime.lowering import Lowered, NodeView, Rejected, Rejection, TensorRef, sized
@@ -55,6 +55,9 @@ class Whole:
         except Exception:  # a fault in a builder: it will be said when the node is built
             return False
         if not isinstance(lowered, Lowered) or (_quantized(lowered) and unranged(lowered)):
+            return False
+        read = [t for op in lowered.ops for t in op.inputs if t is not None and t.quant is not None]
+        if any(t.quant.blocks and not right(str(node.target), t.base_shape) for t in read if t.quant):
             return False
         made = {t.key for op in lowered.ops for t in op.outputs if t.key is not None}
         value = node.meta.get("val")

@@ -65,6 +65,18 @@ def sixteen_bits() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     }
 
 
+class Cache(nn.Module):
+    """Changes its buffer, whose memory holds numbers of floating point."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(1, 6, 2, 4))
+
+    def forward(self, row: torch.Tensor) -> torch.Tensor:
+        self.rows.index_copy_(1, torch.tensor([2]), row)
+        return self.rows + 0
+
+
 def batch_norm() -> nn.Module:
     """With statistics and factors of its own, encoded ones among them."""
     norm = nn.BatchNorm2d(2)
@@ -144,6 +156,7 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
             Calls(lambda x, y: x.index_put((torch.tensor([0, 2]),), y)),
             (image[0, 0] * 0.5, image[0, 1, :2]),
         ),
+        "index_copy into a buffer": (Cache(), (image[0].reshape(1, 4, 2, 4)[:, :1],)),
         "MaxPool3d": (nn.MaxPool3d(2), (torch.randn(1, 3, 4, 4, 4),)),
         "five dimensions to four": (Calls(lambda x: x.reshape(2, 3, 4, 30)), (torch.randn(2, 3, 4, 5, 6),)),
         "three dimensions to five": (Calls(lambda x: x[None, None] + 1), (image[0],)),

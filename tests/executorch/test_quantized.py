@@ -18,6 +18,7 @@ LEFT = {
     "grid_sample bilinear": "inexact",
     "grid_sample nearest": "inexact",
     "BatchNorm2d": "the dtype of b must be that of a",
+    "index_copy into a buffer": "x = f32",
     "log 16a8w": "other numbers in 16 bits",
     "ConvTranspose2d of groups 16a8w": "Dequantize of a constant",
 }
