@@ -10,6 +10,7 @@ import keyword
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 from opdb.codegen import emit_english, emit_python
@@ -38,15 +39,15 @@ from opdb.mapping import (
     unaccounted,
 )
 from opdb.reference.signature import torch_schema
-from opdb.runtime import constants, lowering
+from opdb.runtime import constants, lowering, tensors
 
 Form = CompiledMapping | CompiledDecomposition
 Schemas = Callable[[str], Schema]
 FOLDER = "generated/python/builders"
 #: Functions that make a tensor: their texts get the tensor whose dtype they take.
 MAKERS = tuple(f.name for f in FUNCTIONS.values() if f.params and set(f.params[-1]) == {TENSOR, DTYPE})
-#: Functions of opdb.runtime.constants; the other ones of torch mappings are opdb.runtime.lowering's.
-CONSTANTS = frozenset(vars(constants)) - frozenset(vars(lowering))
+#: The modules of opdb.runtime that have the functions of torch mappings.
+HOMES = (constants, lowering, tensors)
 #: Names that a builder uses itself, besides the functions of the rule language.
 OWN_NAMES = (
     frozenset({"all", "any", "map", "node", "given", "listed", "smallest", "largest", "same"})
@@ -144,11 +145,14 @@ def module_view(name: str, summary: str, forms: Iterable[Form]) -> dict[str, Any
         "functions": functions,
         "constants": {p: sorted(v.items(), key=lambda item: item[1]) for p, v in sorted(constants.items())},
         "checks": sorted(checks, key=str.lower),
-        "made": sorted(used & CONSTANTS),
-        "lowering": sorted(
-            used - CONSTANTS, key=lambda n: (not n[0].isupper(), n)
-        ),  # as isort has it: classes first
+        "homes": {m.__name__: names for m in HOMES if (names := _defined(m, used))},
     }
+
+
+def _defined(module: ModuleType, names: set[str]) -> list[str]:
+    """Those of ``names`` that ``module`` defines, as isort has them: classes first."""
+    own = (n for n in names if getattr(getattr(module, n, None), "__module__", "") == module.__name__)
+    return sorted(own, key=lambda n: (not n[0].isupper(), n))
 
 
 def _rewritten(node: Node, change: Callable[[Node], Node]) -> Node:

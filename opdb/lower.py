@@ -17,18 +17,8 @@ from opdb.nearest import Variant, nearest
 from opdb.op_config import OpConfig
 from opdb.runtime import direct
 from opdb.runtime.checks import Undecidable, Violation
-from opdb.runtime.lowering import (
-    Form,
-    Lowered,
-    LoweredOp,
-    NodeView,
-    Reason,
-    Rejected,
-    Rejection,
-    TensorRef,
-    empty,
-    layout_ops,
-)
+from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView, Reason, Rejected, layout_ops
+from opdb.runtime.tensors import Rejection, TensorRef, empty
 
 REMEMBERED = 1 << 14  # verdicts of op configs
 

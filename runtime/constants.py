@@ -12,7 +12,7 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
-from opdb.runtime.lowering import Rejection, TensorRef, dtype_of
+from opdb.runtime.tensors import Rejection, TensorRef, dtype_of
 
 MAX_VALUES = 1 << 22  # of one tensor
 Columns = Sequence[dict[int, float]]  # for each output the weights of the inputs it reads

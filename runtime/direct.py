@@ -10,18 +10,8 @@ from opdb.generated import validators
 from opdb.generated.torch_ops import SCALARS, SCHEMAS
 from opdb.op_config import ParamConfig
 from opdb.runtime.binding import Param, Signature
-from opdb.runtime.lowering import (
-    Form,
-    Lowered,
-    NodeView,
-    Rejection,
-    TensorRef,
-    one_op,
-    require,
-    reshape,
-    scalar,
-    tensor_param,
-)
+from opdb.runtime.lowering import Form, Lowered, NodeView, one_op, require, scalar, tensor_param
+from opdb.runtime.tensors import Rejection, TensorRef, reshape
 
 #: The namespace of the operators.
 LIBRARY = "qnn"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opdb.dtypes import BY_SHORT
-from opdb.runtime.lowering import TensorRef, Transform
+from opdb.runtime.tensors import TensorRef, Transform
 
 
 def made_values(t: TensorRef) -> np.ndarray[Any, Any]:
@@ -43,8 +43,29 @@ def transformed(array: np.ndarray[Any, Any], transforms: Sequence[Transform]) ->
             array = np.tile(array, step.values)
         elif step.kind == "inverse_root":
             array = (1.0 / np.sqrt(array.astype(np.float64) + step.values[0])).astype(array.dtype)
+        elif step.kind == "diagonal":
+            array = _diagonal(array, step.values[0])
+        elif step.kind == "spaced":
+            array = _spaced(array, step.values)
         elif step.kind == "mod":
             array = np.remainder(array, array.dtype.type(step.values[0]))
         else:
             array = array * array.dtype.type(step.values[0])
     return np.ascontiguousarray(array)
+
+
+def _diagonal(array: np.ndarray[Any, Any], groups: int) -> np.ndarray[Any, Any]:
+    """Block g of the rows in block g of the columns, zeros elsewhere."""
+    rows, columns = array.shape[0] // groups, array.shape[1]
+    wide = np.zeros((array.shape[0], columns * groups, *array.shape[2:]), array.dtype)
+    for g in range(groups):
+        wide[g * rows : (g + 1) * rows, g * columns : (g + 1) * columns] = array[g * rows : (g + 1) * rows]
+    return wide
+
+
+def _spaced(array: np.ndarray[Any, Any], steps: Sequence[int]) -> np.ndarray[Any, Any]:
+    """``steps[i]`` - 1 zeros between neighbours of the dimension i + 2."""
+    kernel = [step * (d - 1) + 1 for d, step in zip(array.shape[2:], steps, strict=True)]
+    wide = np.zeros((*array.shape[:2], *kernel), array.dtype)
+    wide[(slice(None), slice(None), *(slice(None, None, step) for step in steps))] = array
+    return wide

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.runtime.lowering import Lowered, LoweredOp, Rejected, Rejection, TensorRef, Transform, layout_ops
+from opdb.runtime.lowering import Lowered, LoweredOp, Rejected, layout_ops
 from opdb.runtime.static import made_values, transformed
+from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 if TYPE_CHECKING:
     from opdb.coverage.nodes import Key, Program, TorchNode

@@ -20,7 +20,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from opdb.errors import OpdbError
-from opdb.runtime.lowering import Rejection, TensorRef, sized
+from opdb.runtime.tensors import Rejection, TensorRef, sized
 
 Key = tuple[str, int]
 DTYPES: Mapping[torch.dtype, str] = {

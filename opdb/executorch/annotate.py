@@ -26,7 +26,8 @@ from opdb.generated.constants.quant import RULES
 from opdb.lower import forms
 from opdb.quant_rules import QuantRules, SlotRule
 from opdb.runtime.checks import Undecidable
-from opdb.runtime.lowering import LoweredOp, Rejection, TensorRef
+from opdb.runtime.lowering import LoweredOp
+from opdb.runtime.tensors import Rejection, TensorRef
 
 
 def annotate(node: torch.fx.Node, config: QuantizationConfig) -> None:

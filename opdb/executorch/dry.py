@@ -9,7 +9,8 @@ from opdb.executorch import layout
 from opdb.executorch.sink import Sink, add_param, dtype_of, encoded
 from opdb.executorch.view import FxNodeView
 from opdb.op_config import ParamConfig
-from opdb.runtime.lowering import Lowered, LoweredOp, Rejection, TensorRef
+from opdb.runtime.lowering import Lowered, LoweredOp
+from opdb.runtime.tensors import Rejection, TensorRef
 
 
 class DrySink(Sink):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from opdb.generated.constants.quant import RULES
-from opdb.runtime.lowering import Lowered, LoweredOp, TensorRef
+from opdb.runtime.lowering import Lowered, LoweredOp
+from opdb.runtime.tensors import TensorRef
 
 #: Ops that choose: each value of the result is one of the first input's, whose encoding holds it as well.
 CHOOSING = ("ReduceMax", "ReduceMin", "PoolMax2d", "PoolMax3d")

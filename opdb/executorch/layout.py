@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opdb.runtime.lowering import Rejection, Transform
+from opdb.runtime.tensors import Rejection, Transform
 
 #: Operators f with ``permute(f(x, ...), order) == f(permute(x, order), ...)`` once the arguments named
 #: ``dim`` or ``dims`` are renumbered (ATen's definitions), for tensors of one rank or of one element.

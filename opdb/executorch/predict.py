@@ -49,7 +49,8 @@ from opdb.executorch.view import FxNodeView, constant_names
 from opdb.executorch.visitor import OpdbVisitor
 from opdb.lower import lower, mapped, unmapped_reason, violations
 from opdb.op_config import OpConfig
-from opdb.runtime.lowering import Lowered, Reason, Rejected, Rejection
+from opdb.runtime.lowering import Lowered, Reason, Rejected
+from opdb.runtime.tensors import Rejection
 
 STOCK = "ExecuTorch's builder"  # the form of a node whose target no spec maps
 

@@ -19,7 +19,7 @@ from executorch.backends.qualcomm.utils.constants import QCOM_DATA
 from opdb.dtypes import BY_SHORT, lookup
 from opdb.executorch.view import quant_of
 from opdb.op_config import INTEGER, OpConfig, ParamConfig, TensorConfig
-from opdb.runtime.lowering import Rejection
+from opdb.runtime.tensors import Rejection
 
 Value = bool | int | float | str | tuple[Any, ...]
 

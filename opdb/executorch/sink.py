@@ -25,15 +25,9 @@ from opdb.executorch import layout
 from opdb.executorch.encodings import unranged
 from opdb.executorch.view import FxNodeView
 from opdb.op_config import ParamConfig
-from opdb.runtime.lowering import (
-    Lowered,
-    LoweredOp,
-    Rejection,
-    TensorRef,
-    Transform,
-    layout_ops,
-)
+from opdb.runtime.lowering import Lowered, LoweredOp, layout_ops
 from opdb.runtime.static import made_values, transformed
+from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 if TYPE_CHECKING:
     from opdb.executorch.visitor import OpdbVisitor

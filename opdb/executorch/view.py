@@ -34,7 +34,7 @@ from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch import blocks, layout
 from opdb.op_config import Blocks, Quant
-from opdb.runtime.lowering import Rejection, TensorRef, sized
+from opdb.runtime.tensors import Rejection, TensorRef, sized
 
 INT32 = torch.empty(0, dtype=torch.int32)
 #: ATen's names of arguments that hold indices.

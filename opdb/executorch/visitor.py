@@ -23,13 +23,8 @@ from opdb.errors import OpdbError
 from opdb.executorch.compared import Difference, compare
 from opdb.executorch.sink import Sink
 from opdb.executorch.view import FxNodeView, constant_names
-from opdb.runtime.lowering import (
-    Lowered,
-    NodeView,
-    Reason,
-    Rejected,
-    Rejection,
-)
+from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
+from opdb.runtime.tensors import Rejection
 
 #: The ops for a node, or why there are none.
 Lower = Callable[[NodeView], Lowered | Rejected]

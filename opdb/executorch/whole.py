@@ -18,7 +18,8 @@ from opdb.coverage.nodes import DTYPES, TorchNode
 from opdb.executorch.blocks import STEPS, channel_axis, right, stepped
 from opdb.executorch.encodings import unranged
 from opdb.op_config import Blocks, Quant
-from opdb.runtime.lowering import Lowered, NodeView, Rejected, Rejection, TensorRef, sized
+from opdb.runtime.lowering import Lowered, NodeView, Rejected
+from opdb.runtime.tensors import Rejection, TensorRef, sized
 
 Key = tuple[str, int]
 #: (smallest, largest) stored value -> QNN's data type and the bits that count

@@ -13,7 +13,7 @@ from opdb.generated import validators
 from opdb.op_config import OpConfig
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.direct import LIBRARY, direct, signature
-from opdb.runtime.lowering import Rejection, TensorRef
+from opdb.runtime.tensors import Rejection, TensorRef
 
 #: The data types of QNN that a torch tensor can have, in the order in which a free one is chosen.
 TORCH = {

@@ -24,7 +24,8 @@ from opdb.model import OpDef, TorchMapping
 from opdb.op_config import ParamConfig
 from opdb.reference import aten_schema
 from opdb.runtime.checks import Undecidable
-from opdb.runtime.lowering import Lowered, Rejection, TensorRef, Transform, layout_ops, scalar, tensor_param
+from opdb.runtime.lowering import Lowered, layout_ops, scalar, tensor_param
+from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 ROOT = Path(__file__).parent.parent.parent
 

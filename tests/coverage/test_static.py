@@ -11,15 +11,15 @@ from modules import Function, aten
 
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
-from opdb.runtime.lowering import (
+from opdb.runtime.lowering import layout_ops, lowered_op
+from opdb.runtime.static import ramp_values, transformed
+from opdb.runtime.tensors import (
     Rejection,
     TensorRef,
     chosen,
     full,
     given_at,
-    layout_ops,
     lifted,
-    lowered_op,
     permute,
     ramp,
     ramp_mask,
@@ -28,7 +28,6 @@ from opdb.runtime.lowering import (
     tiled,
     wrapped,
 )
-from opdb.runtime.static import ramp_values, transformed
 
 
 def values(t: TensorRef) -> np.ndarray[Any, Any]:

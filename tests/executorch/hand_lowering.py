@@ -8,15 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from opdb.op_config import ParamConfig
-from opdb.runtime.lowering import (
-    Lowered,
-    LoweredOp,
-    NodeView,
-    Reason,
-    Rejected,
-    Rejection,
-    permute,
-)
+from opdb.runtime.lowering import Lowered, LoweredOp, NodeView, Reason, Rejected
+from opdb.runtime.tensors import Rejection, permute
 
 
 def lower(view: NodeView, target: Any) -> Lowered | Rejected:

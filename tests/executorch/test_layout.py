@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdb.executorch import layout
-from opdb.runtime.lowering import Rejection, TensorRef, Transform, layout_ops
+from opdb.runtime.lowering import layout_ops
+from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 ORDERS = [(0, 2, 1), (0, 2, 3, 1), (0, 2, 3, 4, 1)]
 

@@ -16,7 +16,7 @@ from opdb.generated.torch_ops import SCHEMAS
 from opdb.lower import forms, judge
 from opdb.op_config import OpConfig, TensorConfig
 from opdb.runtime.direct import targets
-from opdb.runtime.lowering import TensorRef
+from opdb.runtime.tensors import TensorRef
 from opdb.samples import sample_config, slot_of
 from opdb.validate import Target
 

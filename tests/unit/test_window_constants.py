@@ -21,7 +21,7 @@ from opdb.runtime.constants import (
     window_places,
     window_sums,
 )
-from opdb.runtime.lowering import Rejection, TensorRef
+from opdb.runtime.tensors import Rejection, TensorRef
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional

@@ -1,0 +1,308 @@
+"""The tensors of generated builders: where they come from, and what changes them on the way into an op."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from opdb.dtypes import BY_SHORT
+from opdb.op_config import Quant, TensorConfig
+
+MAX_FILTER = 1 << 26  # values of one that gets zeros
+
+
+class Rejection(Exception):
+    """Raised by a form: the node cannot be expressed; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A change of a tensor before it reaches the op.
+
+    ``permute``: ``values`` is the permutation.  ``reshape``: ``values`` is the new shape (same size).
+    On the way into an op only: ``tile`` repeats each dimension ``values[i]`` times, ``mod`` takes the elements
+    modulo ``values[0]`` (never negative), ``scale`` multiplies them by it.  Of a static tensor only: ``inverse_root``
+    is 1 / sqrt(element + ``values[0]``); ``diagonal`` spreads ``values[0]`` blocks of rows over as many blocks of
+    columns, and ``spaced`` the last dimensions by ``values``, with zeros between.
+    """
+
+    kind: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """Values that depend on the place alone: ``start`` + the sum of ``steps[i]`` * the place along dimension i.
+
+    In a tensor of bool8 an element is true where that is not negative.
+    """
+
+    steps: tuple[int, ...]
+    start: int
+
+
+@dataclass(frozen=True)
+class TensorRef:
+    """A tensor as a builder sees it: after its transforms.
+
+    ``key`` identifies the origin for the sink (a torch node and result index); None for a tensor that
+    the builder makes (``fill`` is then the value of every element, ``ramp`` says what they are, or ``data``
+    holds the values, row-major) or for an intermediate (``local``).
+    ``base_shape`` is the shape at the origin, before transforms.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str  # short name; ex) f32
+    static: bool = False
+    key: Hashable = None
+    fill: float | None = None
+    data: tuple[float, ...] | None = field(default=None, repr=False)
+    local: str | None = None
+    quant: Quant | None = None
+    base_shape: tuple[int, ...] = ()
+    transforms: tuple[Transform, ...] = ()
+    ramp: Ramp | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def made(self) -> bool:
+        """Whether a builder says the values."""
+        return self.fill is not None or self.ramp is not None or self.data is not None
+
+    @property
+    def sparse(self) -> bool:
+        return False
+
+    @property
+    def encoding(self) -> str:
+        return self.quant.encoding if self.quant else "NONE"
+
+    @property
+    def symmetric(self) -> bool:
+        return self.quant.symmetric(self.dtype) if self.quant else True
+
+    @property
+    def axis(self) -> int:
+        return -1 if self.quant is None or self.quant.axis is None else self.quant.axis
+
+    @property
+    def scale(self) -> float:
+        """The first one; 0 without encoding."""
+        return self.quant.scale[0] if self.quant and self.quant.scale else 0.0
+
+    @property
+    def offset(self) -> int:
+        """The first one; 0 without encoding."""
+        return self.quant.offset[0] if self.quant and self.quant.offset else 0
+
+    def config(self, slot: str) -> TensorConfig:
+        return TensorConfig(
+            slot, self.dtype, self.shape, "STATIC" if self.static else "NATIVE", None, self.quant
+        )
+
+
+def sized(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """``shape``, of a tensor that has elements, or [0]: torch.cat passes over such tensors (``filled``).
+
+    QNN has no rule about a dimension of size 0; by execution, the libraries of 2.47 take such tensors in some ops, refuse
+    them in others, and HTP ends with SIGFPE where one is broadcast.
+    """
+    if 0 in shape and shape != (0,):
+        raise empty(name, shape)
+    return shape
+
+
+def empty(name: str, shape: tuple[int, ...]) -> Rejection:
+    """The refusal of a tensor that no op may get."""
+    return Rejection(
+        f"{name} has no element, its shape is {list(shape)}; the libraries refuse such tensors or crash"
+    )
+
+
+def permute(t: TensorRef, perm: Sequence[int]) -> TensorRef:
+    """``t`` with dimension ``perm[i]`` at place i (torch.permute)."""
+    if sorted(perm) != list(range(t.rank)):
+        raise Rejection(f"{list(perm)} does not permute a tensor of rank {t.rank}")
+    shape = tuple(t.shape[p] for p in perm)
+    if list(perm) == list(range(t.rank)):
+        return t
+    quant = t.quant
+    if quant is not None and quant.axis is not None:
+        quant = replace(quant, axis=list(perm).index(quant.axis))
+    return replace(t, shape=shape, quant=quant, transforms=(*t.transforms, Transform("permute", tuple(perm))))
+
+
+def reshape(t: TensorRef, shape: Sequence[int]) -> TensorRef:
+    """``t`` with the same elements in ``shape``."""
+    if _size(shape) != _size(t.shape):
+        raise Rejection(f"a tensor of the shape {list(t.shape)} cannot take the shape {list(shape)}")
+    if tuple(shape) == t.shape:
+        return t
+    return replace(t, shape=tuple(shape), transforms=(*t.transforms, Transform("reshape", tuple(shape))))
+
+
+def dtype_of(like: TensorRef | str) -> str:
+    """The short name of a dtype that is given by a tensor or by itself."""
+    return like if isinstance(like, str) else like.dtype
+
+
+def full(shape: Sequence[int], value: float, like: TensorRef | str) -> TensorRef:
+    """A static tensor of the dtype of ``like``, every element ``value``."""
+    return TensorRef(tuple(shape), dtype_of(like), static=True, fill=value, base_shape=tuple(shape))
+
+
+def ones(shape: Sequence[int], like: TensorRef | str) -> TensorRef:
+    return full(shape, 1.0, like)
+
+
+def zeros(shape: Sequence[int], like: TensorRef | str) -> TensorRef:
+    return full(shape, 0.0, like)
+
+
+def ramp(shape: Sequence[int], steps: Sequence[int], start: int) -> TensorRef:
+    """A static tensor of i32; see Ramp."""
+    return _ramp("i32", shape, steps, start)
+
+
+def ramp_mask(shape: Sequence[int], steps: Sequence[int], start: int) -> TensorRef:
+    """A static tensor of bool8, true where ``ramp`` is not negative."""
+    return _ramp("bool8", shape, steps, start)
+
+
+def _ramp(dtype: str, shape: Sequence[int], steps: Sequence[int], start: int) -> TensorRef:
+    if len(steps) != len(shape):
+        raise Rejection(f"{len(steps)} steps along the dimensions of {list(shape)}")
+    if abs(start) + sum(abs(s) * d for s, d in zip(steps, shape, strict=True)) >= 2**31:
+        raise Rejection(f"the places in a tensor of the shape {list(shape)} do not fit INT_32")
+    made = Ramp(tuple(steps), start)
+    return TensorRef(tuple(shape), dtype, static=True, base_shape=tuple(shape), ramp=made)
+
+
+def tiled(t: TensorRef, shape: Sequence[int]) -> TensorRef:
+    """``t`` repeated to ``shape``, as PyTorch broadcasts it."""
+    if t.fill is not None:
+        return full(shape, t.fill, t)
+    lifted = (*(1,) * (len(shape) - t.rank), *t.shape)
+    if len(lifted) != len(shape) or any(a not in (1, b) for a, b in zip(lifted, shape, strict=True)):
+        raise Rejection(f"a tensor of the shape {list(t.shape)} cannot be repeated to {list(shape)}")
+    multiples = tuple(1 if a == b else b for a, b in zip(lifted, shape, strict=True))
+    t = reshape(t, lifted)
+    if all(m == 1 for m in multiples):
+        return t
+    return replace(t, shape=tuple(shape), transforms=(*t.transforms, Transform("tile", multiples)))
+
+
+def wrapped(t: TensorRef, size: int) -> TensorRef:
+    """The indices ``t`` of a dimension of ``size``, negative ones counted from its end."""
+    if size < 1:
+        raise Rejection("a dimension of size 0 has no element to choose")
+    if t.fill is not None:
+        return replace(t, fill=t.fill % size)
+    return replace(t, transforms=(*t.transforms, Transform("mod", (size,))))
+
+
+def scaled(t: TensorRef, factor: int) -> TensorRef:
+    """The integers ``t`` times ``factor``."""
+    if t.fill is not None:
+        return replace(t, fill=t.fill * factor)
+    if factor == 1:
+        return t
+    return replace(t, transforms=(*t.transforms, Transform("scale", (factor,))))
+
+
+def inverse_root(t: TensorRef, more: float) -> TensorRef:
+    """1 / sqrt(t + more) of each element of a static tensor.
+
+    Worked out before the program runs: HTP 2.47 computes chains of static tensors of rank 5 wrongly.
+    """
+    if t.quant is not None or not is_float(t):
+        raise Rejection(f"the root of a tensor of the type {t.dtype} with an encoding")
+    if t.fill is not None:
+        return replace(t, fill=1.0 / math.sqrt(t.fill + more))
+    if not t.static:
+        raise Rejection("a variance that is only known when the program runs")
+    return replace(t, transforms=(*t.transforms, Transform("inverse_root", (more,))))
+
+
+def given_at(tensors: Sequence[TensorRef | None]) -> list[int]:
+    """The positions of a list with gaps at which there is a tensor."""
+    return [i for i, t in enumerate(tensors) if t is not None]
+
+
+def chosen(tensors: Sequence[TensorRef | None]) -> list[TensorRef]:
+    """A list with gaps without them."""
+    return [t for t in tensors if t is not None]
+
+
+def filled(tensors: Sequence[TensorRef]) -> list[TensorRef]:
+    """The tensors that have elements: torch.cat passes over tensors of the shape [0]."""
+    return [t for t in tensors if t.shape != (0,)]
+
+
+def lifted(tensors: Sequence[TensorRef], axis: int) -> list[TensorRef]:
+    """Each of ``tensors`` with a dimension of size 1 at place ``axis``."""
+    return [reshape(t, (*t.shape[:axis], 1, *t.shape[axis:])) for t in tensors]
+
+
+def block_diagonal(t: TensorRef, groups: int) -> TensorRef:
+    """The filter [in, out / groups, ...] of a transposed convolution with groups, as [in, out, ...] of one without.
+
+    What a group does not read is zero.  HTP 2.47 is wrong with groups where scales are by channel.
+    """
+    if groups == 1:
+        return t
+    if t.rank < 2 or t.shape[0] % groups:
+        raise Rejection(f"a filter of the shape {list(t.shape)} has no {groups} groups")
+    quant = t.quant
+    if quant is not None and quant.axis == 1:
+        quant = replace(quant, scale=quant.scale * groups, offset=quant.offset * groups)
+    shape = (t.shape[0], t.shape[1] * groups, *t.shape[2:])
+    return _with_zeros(replace(t, quant=quant), shape, Transform("diagonal", (groups,)))
+
+
+def spaced(t: TensorRef, steps: Sequence[int]) -> TensorRef:
+    """The filter [_, _, *kernel] with ``steps[i]`` - 1 zeros between neighbours: dilation 1 instead of ``steps``."""
+    if t.rank != len(steps) + 2:
+        raise Rejection(f"a filter of the shape {list(t.shape)} has not {len(steps)} dimensions of space")
+    if all(step == 1 for step in steps):
+        return t
+    kernel = (step * (d - 1) + 1 for d, step in zip(t.shape[2:], steps, strict=True))
+    return _with_zeros(t, (*t.shape[:2], *kernel), Transform("spaced", tuple(steps)))
+
+
+def _with_zeros(t: TensorRef, shape: tuple[int, ...], step: Transform) -> TensorRef:
+    if not t.static or t.made:
+        raise Rejection("a filter that is only known when the program runs")
+    if t.quant is not None and (t.quant.blocks is not None or any(t.quant.offset)):
+        raise Rejection("a filter in whose encoding zero is not stored as zero")
+    if math.prod(shape) > MAX_FILTER:
+        raise Rejection(f"a filter of the shape {list(shape)} has more than {MAX_FILTER} values")
+    return replace(t, shape=shape, transforms=(*t.transforms, step))
+
+
+def is_float(t: TensorRef) -> bool:
+    """Whether ``t`` holds floating-point numbers (not quantized ones)."""
+    return t.dtype in ("f16", "f32", "f64", "bf16")
+
+
+def is_real(t: TensorRef) -> bool:
+    """Whether ``t`` stands for real numbers: floating-point or quantized ones, not integers or truth values."""
+    return is_float(t) or BY_SHORT[t.dtype].quantized
+
+
+def intermediate(name: str, shape: Sequence[int], like: TensorRef | str) -> TensorRef:
+    """A tensor between two ops of one lowering, with the dtype and encoding of ``like``, or of this dtype."""
+    quant = None if isinstance(like, str) else like.quant
+    return TensorRef(tuple(shape), dtype_of(like), local=name, quant=quant, base_shape=tuple(shape))
+
+
+def _size(shape: Sequence[int]) -> int:
+    size = 1
+    for d in shape:
+        size *= d
+    return size
