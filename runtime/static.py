@@ -44,9 +44,9 @@ def transformed(array: np.ndarray[Any, Any], transforms: Sequence[Transform]) ->
         elif step.kind == "inverse_root":
             array = (1.0 / np.sqrt(array.astype(np.float64) + step.values[0])).astype(array.dtype)
         elif step.kind == "diagonal":
-            array = _diagonal(array, step.values[0])
+            array = _diagonal(array, *step.values)
         elif step.kind == "spaced":
-            array = _spaced(array, step.values)
+            array = _spaced(array, step.values[0], step.values[1:])
         elif step.kind == "mod":
             array = np.remainder(array, array.dtype.type(step.values[0]))
         else:
@@ -54,18 +54,18 @@ def transformed(array: np.ndarray[Any, Any], transforms: Sequence[Transform]) ->
     return np.ascontiguousarray(array)
 
 
-def _diagonal(array: np.ndarray[Any, Any], groups: int) -> np.ndarray[Any, Any]:
-    """Block g of the rows in block g of the columns, zeros elsewhere."""
+def _diagonal(array: np.ndarray[Any, Any], zero: int, groups: int) -> np.ndarray[Any, Any]:
+    """Block g of the rows in block g of the columns, ``zero`` elsewhere."""
     rows, columns = array.shape[0] // groups, array.shape[1]
-    wide = np.zeros((array.shape[0], columns * groups, *array.shape[2:]), array.dtype)
+    wide = np.full((array.shape[0], columns * groups, *array.shape[2:]), zero, array.dtype)
     for g in range(groups):
         wide[g * rows : (g + 1) * rows, g * columns : (g + 1) * columns] = array[g * rows : (g + 1) * rows]
     return wide
 
 
-def _spaced(array: np.ndarray[Any, Any], steps: Sequence[int]) -> np.ndarray[Any, Any]:
-    """``steps[i]`` - 1 zeros between neighbours of the dimension i + 2."""
+def _spaced(array: np.ndarray[Any, Any], zero: int, steps: Sequence[int]) -> np.ndarray[Any, Any]:
+    """``zero`` ``steps[i]`` - 1 times between neighbours of the dimension i + 2."""
     kernel = [step * (d - 1) + 1 for d, step in zip(array.shape[2:], steps, strict=True)]
-    wide = np.zeros((*array.shape[:2], *kernel), array.dtype)
+    wide = np.full((*array.shape[:2], *kernel), zero, array.dtype)
     wide[(slice(None), slice(None), *(slice(None, None, step) for step in steps))] = array
     return wide

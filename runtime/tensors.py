@@ -24,8 +24,8 @@ class Transform:
     ``permute``: ``values`` is the permutation.  ``reshape``: ``values`` is the new shape (same size).
     On the way into an op only: ``tile`` repeats each dimension ``values[i]`` times, ``mod`` takes the elements
     modulo ``values[0]`` (never negative), ``scale`` multiplies them by it.  Of a static tensor only: ``inverse_root``
-    is 1 / sqrt(element + ``values[0]``); ``diagonal`` spreads ``values[0]`` blocks of rows over as many blocks of
-    columns, and ``spaced`` the last dimensions by ``values``, with zeros between.
+    is 1 / sqrt(element + ``values[0]``); ``diagonal`` spreads ``values[1]`` blocks of rows over as many blocks of
+    columns, and ``spaced`` the last dimensions by ``values[1:]``, with ``values[0]``, a stored zero, between.
     """
 
     kind: str
@@ -262,7 +262,7 @@ def block_diagonal(t: TensorRef, groups: int) -> TensorRef:
     if quant is not None and quant.axis == 1:
         quant = replace(quant, scale=quant.scale * groups, offset=quant.offset * groups)
     shape = (t.shape[0], t.shape[1] * groups, *t.shape[2:])
-    return _with_zeros(replace(t, quant=quant), shape, Transform("diagonal", (groups,)))
+    return _with_zeros(replace(t, quant=quant), shape, "diagonal", (groups,))
 
 
 def spaced(t: TensorRef, steps: Sequence[int]) -> TensorRef:
@@ -272,16 +272,18 @@ def spaced(t: TensorRef, steps: Sequence[int]) -> TensorRef:
     if all(step == 1 for step in steps):
         return t
     kernel = (step * (d - 1) + 1 for d, step in zip(t.shape[2:], steps, strict=True))
-    return _with_zeros(t, (*t.shape[:2], *kernel), Transform("spaced", tuple(steps)))
+    return _with_zeros(t, (*t.shape[:2], *kernel), "spaced", tuple(steps))
 
 
-def _with_zeros(t: TensorRef, shape: tuple[int, ...], step: Transform) -> TensorRef:
+def _with_zeros(t: TensorRef, shape: tuple[int, ...], kind: str, values: tuple[int, ...]) -> TensorRef:
     if not t.static or t.made:
         raise Rejection("a filter that is only known when the program runs")
-    if t.quant is not None and (t.quant.blocks is not None or any(t.quant.offset)):
-        raise Rejection("a filter in whose encoding zero is not stored as zero")
+    zeros = {-offset for offset in t.quant.offset} if t.quant is not None else {0}
+    if len(zeros) != 1 or t.quant is not None and t.quant.blocks is not None:
+        raise Rejection("a filter in which zero is not stored as one number")
     if math.prod(shape) > MAX_FILTER:
         raise Rejection(f"a filter of the shape {list(shape)} has more than {MAX_FILTER} values")
+    step = Transform(kind, (zeros.pop(), *values))
     return replace(t, shape=shape, transforms=(*t.transforms, step))
 
 

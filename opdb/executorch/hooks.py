@@ -1,14 +1,11 @@
 """The places of ExecuTorch 1.4.1 that a registration changes; each function returns what undoes it.
 
-Those of its partitioner are in opdb.executorch.partitioning.
+Those of its partitioner are in opdb.executorch.partitioning, those of its quantizer in opdb.executorch.quantizing.
 
 =================================  ====================================================================
 ``node_visitor_manager``           ``_node_visitor_dict``: edge name -> builder class
 ``LayoutTransform``                ``layout_agnostic_ops``
-``I64toI32``                       ``I64_IN_OPS``: arguments that PyTorch wants as int64; ``call``: zero points
-``AnnotateQuantAttrs``             ``call``: the encoding of what index_put writes into
-``QnnPassManager``                 ``transform_for_export_pipeline``: zero points are int64
-``htp_rules``, ``lpai_rules``      ``_RULES``: operator -> how the quantizer annotates it
+``I64toI32``                       ``I64_IN_OPS``: arguments that PyTorch wants as int64
 ``FuseConsecutiveCast`` and others  two passes that change values
 ``get_current_qnn_manager``        tells which compiler specs are at work (as bound in two modules)
 =================================  ====================================================================
@@ -24,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from opdb.executorch import env, layout
-from opdb.executorch.operators import edge_name, edge_operators, overload
+from opdb.executorch.operators import edge_name, edge_operators
 from opdb.executorch.undo import Undo, all_of, replaced
 from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
 
@@ -156,115 +153,6 @@ def int64_inputs(targets: Iterable[str]) -> Undo:
     wanted = {t: _INT64[t] for t in targets if t in _INT64}
     more = {op: [wanted[edge_name(op)]] for op in edge_operators(wanted)}
     return replaced(I64toI32, "I64_IN_OPS", {**I64toI32.I64_IN_OPS, **more})
-
-
-#: Operators whose first argument, some of which the result replaces, has the result's encoding.
-_WRITTEN_INTO = ("aten.index_put.default", "aten.index_copy.default", "aten.slice_scatter.default",
-                 "aten.select_scatter.default")  # fmt: skip
-
-
-def encodings_of_what_is_written_into() -> Undo:
-    """An input or constant that index_put and its like write into has the encoding of the result.
-
-    ExecuTorch's quantizer observes the values and the result only.  What other nodes read keeps its numbers, and so
-    does a buffer that the program changes: its memory holds numbers of floating point.
-    """
-    from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
-    from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
-
-    stock = AnnotateQuantAttrs.call
-
-    def call(self: Any, graph_module: Any) -> Any:
-        result = stock(self, graph_module)
-        buffers = self.edge_program.graph_signature.inputs_to_buffers
-        for node in result.graph_module.graph.nodes:
-            attrs = node.meta.get(QCOM_QUANT_ATTRS)
-            if attrs is None or getattr(node.target, "__name__", "") not in _WRITTEN_INTO:
-                continue
-            written = node.args[0]
-            changed = written.name in buffers and any(user.op == "output" for user in node.users)
-            if written.op != "placeholder" or changed or len(written.users) > 1:
-                continue
-            if QCOM_QUANT_ATTRS not in written.meta:
-                written.meta[QCOM_QUANT_ATTRS] = dict(attrs)
-        return result
-
-    return replaced(AnnotateQuantAttrs, "call", call)
-
-
-def int64_zero_points() -> Undo:
-    """Zero points of weights and biases by channel are int64, before and after ExecuTorch turns the rest into int32.
-
-    Where the reader of a weight is left to the CPU, ExecuTorch's kernel reads them as int64 whatever they are, and
-    the numbers would be off by what lies in memory.
-    """
-    from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
-    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
-
-    exports, narrows = QnnPassManager.transform_for_export_pipeline, I64toI32.call
-
-    def transform_for_export_pipeline(self: Any, exported_program: Any, *more: Any, **named: Any) -> Any:
-        program = exports(self, exported_program, *more, **named)
-        for zeros in _zero_points(program.graph):
-            _widen(zeros, program)
-        return program
-
-    def call(self: Any, graph_module: Any) -> Any:
-        result = narrows(self, graph_module)
-        for zeros in _zero_points(result.graph_module.graph):
-            if zeros.target is self.copy_op:
-                zeros.replace_all_uses_with(zeros.args[0])
-        result.graph_module.recompile()
-        return result
-
-    return all_of(
-        (
-            replaced(QnnPassManager, "transform_for_export_pipeline", transform_for_export_pipeline),
-            replaced(I64toI32, "call", call),
-        )
-    )
-
-
-def _zero_points(graph: Any) -> list[Any]:
-    of = [
-        n for n in graph.nodes if getattr(n.target, "__name__", "").endswith("dequantize_per_channel.default")
-    ]
-    return [n.args[2] for n in of if n.args[2] is not None]
-
-
-def _widen(placeholder: Any, program: Any) -> None:
-    """Makes a buffer of int32 one of int64."""
-    import torch
-
-    name = program.graph_signature.inputs_to_buffers.get(placeholder.name)
-    for tensors in (program.state_dict, program.constants):
-        if name in tensors and tensors[name].dtype == torch.int32:
-            tensors[name] = tensors[name].to(torch.int64)
-            placeholder.meta["val"] = placeholder.meta["val"].to(torch.int64)
-
-
-def quantizer_rules(targets: Iterable[str]) -> Undo:
-    """Rules for operators that ExecuTorch's quantizer knows none of, for HTP and LPAI."""
-    from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
-    from executorch.backends.qualcomm.quantizer.rules import GeneralOpDef, OpQuantRule
-
-    from opdb.executorch.annotate import annotate
-    from opdb.lower import forms
-
-    wanted = {overload(t): forms(t)[0].name for t in targets if forms(t)}
-
-    def added(rules: dict[Any, Any]) -> Undo:
-        new = [op for op in wanted if op not in rules]
-        for op in new:
-            rules[op] = OpQuantRule(op, wanted[op], annotate, GeneralOpDef.validate)
-
-        def undo() -> None:
-            for op in new:
-                del rules[op]
-
-        return undo
-
-    return all_of(added(module.get_rules()) for module in (htp_rules, lpai_rules))
 
 
 def passes(targets: Iterable[str]) -> Undo:

@@ -71,7 +71,7 @@ def register(
     env.require_active()
     if _undo:
         raise OpdbError("opdb's builders are registered already; call unregister() first")
-    from opdb.executorch import hooks, operators, partitioning, results
+    from opdb.executorch import hooks, operators, partitioning, quantizing, results
 
     if lower is None:
         import opdb.lower
@@ -90,9 +90,11 @@ def register(
         steps += [
             lambda: hooks.layouts(wanted),
             lambda: hooks.int64_inputs(wanted),
-            hooks.int64_zero_points,
-            hooks.encodings_of_what_is_written_into,
-            lambda: hooks.quantizer_rules(wanted),
+            quantizing.int64_zero_points,
+            quantizing.encodings_of_what_is_written_into,
+            quantizing.biases_of_groups,
+            quantizing.zeros_of_dilated_filters,
+            lambda: quantizing.quantizer_rules(wanted),
             lambda: hooks.passes(wanted),
             lambda: partitioning.kept_whole(wanted if whole is None else tuple(whole), decide, stock),
         ]

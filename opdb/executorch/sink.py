@@ -17,6 +17,7 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_OFFSET,
     QCOM_QUANT_ATTRS,
     QCOM_SCALE,
+    QCOM_SCALE_OFFSET,
 )
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -292,6 +293,9 @@ class Sink:
             if any(s.kind == "reshape" for s in steps):
                 raise Rejection(f"{source.name} has an encoding per axis and cannot be reshaped")
             config[QCOM_AXIS] = ref.quant.axis
+            pairs = config.get(QCOM_SCALE_OFFSET, ())
+            if len(pairs) not in (0, len(ref.quant.scale)):  # once for each group of a filter
+                config[QCOM_SCALE_OFFSET] = np.resize(pairs, len(ref.quant.scale))
         if isinstance(tensor, FakeTensor):  # while partitioning there is no data yet
             return self._static(name, ref, None, encoding, config)
         if config:
