@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 
 from opdb.runtime.tensors import Rejection, TensorRef, dtype_of
 
@@ -55,6 +56,27 @@ def window_sums(size: int, kernel: int, stride: int, pad: int, out: int, like: T
     starts = [i * stride - pad for i in range(out)]
     columns = [dict.fromkeys(range(max(s, 0), min(s + kernel, size)), 1.0) for s in starts]
     return _matrix(size, columns, like)
+
+
+def window_factors(
+    sizes: Sequence[int],
+    kernels: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    outs: Sequence[int],
+    counted: bool,
+    like: TensorRef | str,
+) -> TensorRef:
+    """A tensor of the shape ``outs``: by what the mean of a whole window is multiplied, zeros beyond the edges
+    included, to be the mean of those values that count.  ``counted``: places of the padding do.
+    """
+    along = []
+    for size, kernel, stride, pad, out in zip(sizes, kernels, strides, pads, outs, strict=True):
+        starts = [i * stride - pad for i in range(out)]
+        stops = [min(s + kernel, size + pad) for s in starts]
+        counts = [e - s if counted else min(e, size) - max(s, 0) for s, e in zip(starts, stops, strict=True)]
+        along.append([kernel / max(c, 1) for c in counts])
+    return _made(tuple(outs), lambda: map(math.prod, product(*along)), like)
 
 
 def adaptive_means(size: int, out: int, like: TensorRef | str) -> TensorRef:

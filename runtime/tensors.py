@@ -279,7 +279,7 @@ def _with_zeros(t: TensorRef, shape: tuple[int, ...], kind: str, values: tuple[i
     if not t.static or t.made:
         raise Rejection("a filter that is only known when the program runs")
     zeros = {-offset for offset in t.quant.offset} if t.quant is not None else {0}
-    if len(zeros) != 1 or t.quant is not None and t.quant.blocks is not None:
+    if len(zeros) != 1 or (t.quant is not None and t.quant.blocks is not None):
         raise Rejection("a filter in which zero is not stored as one number")
     if math.prod(shape) > MAX_FILTER:
         raise Rejection(f"a filter of the shape {list(shape)} has more than {MAX_FILTER} values")

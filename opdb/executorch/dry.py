@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from opdb.dtypes import BY_SHORT
 from opdb.executorch import layout
-from opdb.executorch.sink import Sink, add_param, dtype_of, encoded
+from opdb.executorch.encodings import encoded
+from opdb.executorch.sink import Sink, add_param, dtype_of
 from opdb.executorch.view import FxNodeView
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp
@@ -47,8 +49,8 @@ class DrySink(Sink):
         if ref.key is None:
             if not ref.made:
                 raise Rejection("a static tensor without data")
-            if ref.fill is not None:
-                encoded(ref.dtype, ref.fill)
+            if ref.fill is not None and BY_SHORT[ref.dtype].quantized:
+                encoded(ref.dtype, (ref.fill,))
         elif (
             ref.quant is not None
             and ref.quant.axis is not None

@@ -69,8 +69,14 @@ def zeros_of_dilated_filters() -> Undo:
         return stock_call(self, graph_module)
 
     def dilate(self: Any, tensor: Any, dilation: Any) -> Any:
-        zero = next((int(z) for t, z in self.zero_points if t is tensor or t.data_ptr() == tensor.data_ptr()), 0)
-        return stock_dilate(self, tensor - zero, dilation) + zero if zero else stock_dilate(self, tensor, dilation)
+        zero = next(
+            (int(z) for t, z in self.zero_points if t is tensor or t.data_ptr() == tensor.data_ptr()), 0
+        )
+        return (
+            stock_dilate(self, tensor - zero, dilation) + zero
+            if zero
+            else stock_dilate(self, tensor, dilation)
+        )
 
     return all_of((replaced(CanonicalizeConv, "call", call), replaced(CanonicalizeConv, "dilate", dilate)))
 

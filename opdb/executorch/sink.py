@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from opdb.dtypes import BY_SHORT
 from opdb.executorch import layout
-from opdb.executorch.encodings import unranged
+from opdb.executorch.encodings import encoded, unranged
 from opdb.executorch.view import FxNodeView
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp, layout_ops
@@ -312,13 +312,16 @@ class Sink:
         config: dict[str, Any] = {}
         if not ref.made:
             raise Rejection("a static tensor without data")
-        if ref.fill is None:
-            if BY_SHORT[ref.dtype].quantized:
-                raise Rejection(f"a constant of several values of the type {BY_SHORT[ref.dtype].qnn}")
+        kind = BY_SHORT[ref.dtype]
+        if not kind.quantized:
             array = transformed(made_values(ref), ref.transforms)
+        elif ref.ramp is not None:
+            raise Rejection(f"a constant of places of the type {kind.qnn}")
         else:
-            stored, encoding, config = encoded(ref.dtype, ref.fill)
-            array = np.full(ref.shape, stored, BY_SHORT[ref.dtype].numpy)
+            stored, scale, offset = encoded(ref.dtype, (ref.fill,) if ref.data is None else ref.data)
+            encoding, config = PER_TENSOR, {QCOM_SCALE: scale, QCOM_OFFSET: offset}
+            array = np.array(stored, kind.numpy).reshape(() if ref.data is None else ref.base_shape)
+            array = transformed(np.broadcast_to(array, ref.base_shape), ref.transforms)
         return self._static(f"{self.view.name}_opdb_constant{self.made}", ref, array, encoding, config)
 
     def _static(self, name: str, ref: TensorRef, array: Any, encoding: Any, config: dict[str, Any]) -> Any:
@@ -336,24 +339,6 @@ def dtype_of(short: str) -> Any:
     if found is None:
         raise Rejection(f"ExecuTorch has no tensors of type {BY_SHORT[short].qnn}")
     return found
-
-
-def encoded(dtype: str, value: float) -> tuple[float, Any, dict[str, Any]]:
-    """What is stored for ``value``, and the encoding: of a quantised type, the type's end times a small scale.
-
-    A scale like ``value`` itself would be far from those of the tensors beside it: HTP 2.47 computes the smaller of
-    a tensor in 16 bits and 1, stored as 1, wrong (probe: off by the whole range).  Zero is in the middle, as rules of
-    weights want it.
-    """
-    kind = BY_SHORT[dtype]
-    if not kind.quantized:
-        return value, UNDEFINED, {}
-    if not math.isfinite(value):
-        raise Rejection(f"the constant {value} of the type {kind.qnn}")
-    middle = 2 ** (kind.bits - 1)
-    zero = middle if dtype.startswith("u") else 0
-    config = {QCOM_SCALE: (abs(value) or 1.0) / (middle - 1), QCOM_OFFSET: -zero}
-    return zero + float(np.sign(value)) * (middle - 1), PER_TENSOR, config
 
 
 def _left_out(name: str) -> Any:

@@ -110,6 +110,8 @@ FUNCTIONS: dict[str, Function] = {
                  "the means of {4} windows of {1} among {0}", (), torch=True, optional=1),
         Function("window_sums", (*(_INT,) * 5, _LIKE), TENSOR, "window_sums", "",
                  "the sums of {4} windows of {1} among {0}", (), torch=True, optional=1),
+        Function("window_factors", (*(_LIST,) * 5, (BOOL,), _LIKE), TENSOR, "window_factors", "",
+                 "by what the means of windows of {1} among {0} are multiplied, zeros beyond the edges included", (), torch=True, optional=1),
         Function("adaptive_means", (_INT, _INT, _LIKE), TENSOR, "adaptive_means", "",
                  "the means of {1} windows that share {0}", (), torch=True, optional=1),
         Function("window_places", ((INT,),) * 6, TENSOR, "window_places", "",
