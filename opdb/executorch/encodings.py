@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from opdb.dtypes import BY_SHORT
 from opdb.generated.constants.quant import RULES
 from opdb.runtime.lowering import Lowered, LoweredOp
-from opdb.runtime.tensors import Rejection, TensorRef
+from opdb.runtime.tensors import Rejection, TensorRef, widened
 
 #: Ops that choose: each value of the result is one of the first input's, whose encoding holds it as well.
 CHOOSING = ("ReduceMax", "ReduceMin", "PoolMax2d", "PoolMax3d")
@@ -29,7 +29,7 @@ def unranged(lowered: Lowered) -> str:
     while moved:
         moved = False
         for op in lowered.ops:
-            tensors = {_key(t) for t in (_shared(op) or _chosen(op) or _grown(op))}
+            tensors = {_key(t) for t in (_shared(op) or _chosen(op) or _grown(op) or _widened(op))}
             if tensors & known and not tensors <= known:
                 known |= tensors
                 moved = True
@@ -64,6 +64,16 @@ def _grown(op: LoweredOp) -> list[TensorRef]:
     if factors.data is None or min(factors.data) < 1 or source.quant != product.quant:
         return []
     return [source, product]
+
+
+def _widened(op: LoweredOp) -> list[TensorRef]:
+    """A tensor and the same numbers with more bits, in the one or the other order."""
+    if op.op != "Convert" or op.inputs[0] is None:
+        return []
+    source, result = op.inputs[0], op.outputs[0]
+    narrow, wide = sorted((source, result), key=lambda t: BY_SHORT[t.dtype].bits)
+    same = narrow.quant is not None and widened(narrow).quant == wide.quant
+    return [source, result] if same else []
 
 
 def encoded(dtype: str, values: Sequence[float]) -> tuple[list[int], float, int]:

@@ -24,7 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from opdb.dtypes import BY_SHORT
 from opdb.executorch import layout
 from opdb.executorch.encodings import encoded, unranged
-from opdb.executorch.view import FxNodeView
+from opdb.executorch.view import PER_TENSOR, FxNodeView
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp, layout_ops
 from opdb.runtime.static import made_values, transformed
@@ -47,7 +47,6 @@ NULL = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NULL
 FLOAT32 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_FLOAT_32
 INT32 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_32
 INT64 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_64
-PER_TENSOR = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
 UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
 
 

@@ -40,6 +40,8 @@ INT32 = torch.empty(0, dtype=torch.int32)
 #: ATen's names of arguments that hold indices.
 INDICES = ("index", "indices")
 
+PER_TENSOR = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
+
 
 @cache
 def _arguments(operator: Any) -> dict[str, tuple[int, str, bool, Any]]:
@@ -140,7 +142,9 @@ class FxNodeView:
         return tensor if self.order is None or tensor.dim() <= 1 else tensor.permute(self.order).contiguous()
 
     def encoding(self, quant: Quant) -> tuple[Any, dict[str, Any]]:
-        """ExecuTorch's encoding and config from which ``quant`` was read."""
+        """ExecuTorch's encoding and config from which ``quant`` was read, or that say the same of an intermediate."""
+        if quant not in self._encodings and quant.encoding == "SCALE_OFFSET":
+            return PER_TENSOR, {QCOM_SCALE: quant.scale[0], QCOM_OFFSET: quant.offset[0]}
         if quant not in self._encodings:
             raise Rejection("an encoding that no tensor of this node has")
         encoding, config = self._encodings[quant]

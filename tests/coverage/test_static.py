@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ from modules import Function, aten
 
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
+from opdb.op_config import Quant
 from opdb.runtime.lowering import layout_ops, lowered_op
 from opdb.runtime.static import ramp_values, transformed
 from opdb.runtime.tensors import (
     Rejection,
     TensorRef,
+    block_diagonal,
     chosen,
     full,
     given_at,
@@ -25,7 +28,9 @@ from opdb.runtime.tensors import (
     ramp_mask,
     reshape,
     scaled,
+    spaced,
     tiled,
+    widened,
     wrapped,
 )
 
@@ -51,6 +56,53 @@ def test_transforms_of_static_data_are_those_of_torch() -> None:
     t = permute(tiled(reshape(t, [2, 1, 3]), [4, 2, 2, 3]), [3, 0, 1, 2])
     wanted = torch.remainder(truth * 2, 5)[:, None].expand(4, 2, 2, 3).permute(3, 0, 1, 2)
     assert t.shape == tuple(wanted.shape) and np.array_equal(values(t), wanted.numpy())
+
+
+@pytest.mark.parametrize("zero", [0, 128])
+def test_a_filter_without_groups_and_gaps_convolves_alike(zero: int) -> None:
+    shape, groups, gaps = (6, 4, 2, 3), 3, (2, 3)
+    stored = torch.randint(1, 255, shape, dtype=torch.uint8)
+    quant = Quant("SCALE_OFFSET", (0.5,), (-zero,))
+    filter_ = TensorRef(shape, "uq8", static=True, key="w", base_shape=shape, quant=quant)
+    made = spaced(block_diagonal(filter_, groups), gaps)
+    wide = torch.from_numpy(transformed(stored.numpy(), made.transforms))
+    assert made.shape == tuple(wide.shape) == (6, 12, 3, 7)
+    x = torch.randn(2, 6, 5, 5, dtype=torch.float64)
+    convolve = torch.nn.functional.conv_transpose2d
+    truth = convolve(x, stored.double() - zero, stride=2, padding=1, groups=groups, dilation=gaps)
+    torch.testing.assert_close(convolve(x, wide.double() - zero, stride=2, padding=1), truth)
+
+
+def test_scales_by_channel_are_those_of_each_group() -> None:
+    quant = Quant("AXIS_SCALE_OFFSET", (0.5, 2.0), (0, 0), axis=1)
+    filter_ = TensorRef((4, 2, 1), "sq8", static=True, key="w", base_shape=(4, 2, 1), quant=quant)
+    assert block_diagonal(filter_, 2).quant == Quant("AXIS_SCALE_OFFSET", (0.5, 2.0) * 2, (0,) * 4, axis=1)
+    assert block_diagonal(filter_, 1) == spaced(filter_, [1]) == filter_
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"static": False}, "only known when the program runs"),
+        ({"quant": Quant("AXIS_SCALE_OFFSET", (0.5, 2.0), (-3, -4), axis=1)}, "not stored as one number"),
+        ({"shape": (5, 2, 1)}, "no 2 groups"),
+        ({"shape": (1 << 20, 1 << 6, 1)}, "more than"),
+    ],
+)
+def test_filters_that_get_no_zeros(changes: dict[str, Any], words: str) -> None:
+    filter_ = TensorRef((4, 2, 1), "sq8", static=True, key="w", base_shape=(4, 2, 1))
+    with pytest.raises(Rejection, match=words):
+        block_diagonal(replace(filter_, **changes), 2)
+
+
+def test_a_tensor_of_8_bits_in_16() -> None:
+    t = TensorRef((3,), "uq8", key="x", quant=Quant("SCALE_OFFSET", (0.5,), (-3,)))
+    wide = widened(t)
+    assert wide.dtype == "uq16"
+    for stored in (0, 3, 255):
+        assert (257 * stored + wide.offset) * wide.scale == pytest.approx((stored - 3) * 0.5)
+    with pytest.raises(Rejection, match="not widened"):
+        widened(wide)
 
 
 def test_other_tensors_get_an_op_for_each_transform() -> None:

@@ -62,6 +62,16 @@ def sixteen_bits() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "LayerNorm without parameters": (nn.LayerNorm(5, elementwise_affine=False), (image,)),
         "InstanceNorm2d without parameters": (nn.InstanceNorm2d(3), (image,)),
         "ConvTranspose2d of groups": (nn.ConvTranspose2d(4, 6, 2, groups=2), (torch.randn(1, 4, 5, 5),)),
+        "ConvTranspose1d with gaps": (nn.ConvTranspose1d(4, 6, 2, dilation=2), (torch.randn(1, 4, 8),)),
+        "AvgPool2d over the edge": (nn.AvgPool2d(2, 2, 1, ceil_mode=True), (image,)),
+        "grid_sample bilinear": (
+            sampled("bilinear", "zeros", False),
+            (image[:1], torch.randn(1, 3, 4, 2).clamp(-0.9, 0.9)),
+        ),
+        "bicubic of corners": (
+            Calls(lambda x: f.interpolate(x, scale_factor=2, mode="bicubic", align_corners=True)),
+            (image[:1],),
+        ),
     }
 
 
@@ -94,7 +104,7 @@ def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     """What HTP computes wrong in some form of the op."""
     torch.manual_seed(2)
     image, volume, positive = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 4, 4, 4), torch.rand(10, 10) + 0.1
-    grid = torch.randn(1, 3, 4, 2).clamp(-1, 1)
+    grid = torch.randn(1, 3, 4, 2).clamp(-0.9, 0.9)  # at 1 two points are equally near
     return {
         "LayerNorm of 65535": (nn.LayerNorm(65535, elementwise_affine=False), (torch.randn(1, 65535),)),
         "LayerNorm of 65536": (
@@ -103,6 +113,22 @@ def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         ),
         "LayerNorm of three dimensions": (nn.LayerNorm([3, 4, 5]), (torch.randn(2, 3, 4, 5),)),
         "avg_pool3d": (nn.AvgPool3d(2), (volume,)),
+        "AvgPool2d of padding that counts": (nn.AvgPool2d(2, 1, 1), (image,)),
+        "AvgPool2d of padding that does not count": (
+            nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+            (image,),
+        ),
+        "AvgPool2d over the edge": (nn.AvgPool2d(2, 2, ceil_mode=True), (image,)),
+        "AvgPool2d two apart": (nn.AvgPool2d(2, 2, 1), (torch.randn(1, 3, 6, 6),)),
+        "ConvTranspose2d of groups": (
+            nn.ConvTranspose2d(6, 8, 2, groups=2, dilation=2),
+            (torch.randn(1, 6, 4, 4),),
+        ),
+        "ConvTranspose2d by channel": (nn.ConvTranspose2d(6, 6, 2, 2, groups=6), (torch.randn(1, 6, 4, 4),)),
+        "grid_sample of a volume": (
+            sampled("bilinear", "zeros", False),
+            (volume, torch.randn(1, 2, 3, 3, 3).clamp(-0.9, 0.9)),
+        ),
         "pow of a number": (Calls(lambda x: torch.pow(2.0, x)), (positive,)),
         "pow of a row": (Calls(torch.pow), (torch.rand(1, 10) + 1, positive)),
         "pow to a number": (Calls(lambda x: x**3), (image,)),

@@ -211,6 +211,11 @@ def test_english() -> None:
             "adaptive_window(n, m)": "the widest of m windows that share n",
             "nearest_places(n, m, f, p)": "the nearest places among n of m values",
             "padded_places(n, m, n, s)": "the places of n values with m more before and n after",
+            "window_factors(S, L, S, L, S, p, x)": "by what the means of windows of L among S are multiplied, zeros beyond the"
+            " edges included",
+            "block_diagonal(x, n)": "x without its n groups",
+            "spaced(x, S)": "x with zeros between, for the dilation S",
+            "widened(x)": "x in 16 bits",
             "linear_weights(n, m, f, p, x)": "the weights of n values in m between them",
             "cubic_weights(n, m, f, p, x)": "the weights of n values in m between them",
             "causal_mask(n, m, f, x)": "f above the diagonal of n rows of m",

@@ -17,6 +17,7 @@ from opdb.runtime.constants import (
     nearest_places,
     padded_places,
     root,
+    window_factors,
     window_means,
     window_places,
     window_sums,
@@ -55,6 +56,8 @@ def test_windows(size: int, kernel: int, step: int, pad: int, ceil: bool) -> Non
         truth = functional.avg_pool1d(eye, kernel, step, pad, ceil, counted)[:, 0]
         made = window_means(size, kernel, step, pad, truth.shape[-1], counted, "f32")
         torch.testing.assert_close(matrix(made), truth)
+        factors = window_factors([size], [kernel], [step], [pad], [truth.shape[-1]], counted, "f32")
+        torch.testing.assert_close(matrix(factors) * (truth > 0) / kernel, truth.float())
     sums = matrix(window_sums(size, kernel, step, pad, truth.shape[-1], "f32"))
     assert torch.equal(sums, (truth > 0).float())
     largest = functional.max_pool1d(line, kernel, step, pad, 1, ceil).flatten()
