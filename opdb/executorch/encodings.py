@@ -72,8 +72,9 @@ def _widened(op: LoweredOp) -> list[TensorRef]:
         return []
     source, result = op.inputs[0], op.outputs[0]
     narrow, wide = sorted((source, result), key=lambda t: BY_SHORT[t.dtype].bits)
-    same = narrow.quant is not None and widened(narrow).quant == wide.quant
-    return [source, result] if same else []
+    if narrow.dtype != "uq8" or narrow.encoding != "SCALE_OFFSET" or widened(narrow).quant != wide.quant:
+        return []
+    return [source, result]
 
 
 def encoded(dtype: str, values: Sequence[float]) -> tuple[list[int], float, int]:

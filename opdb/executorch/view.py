@@ -7,6 +7,7 @@ arguments renumbered; then the rules are checked on what the backend really gets
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -272,6 +273,10 @@ def quant_of(encoding: str, config: dict[str, Any]) -> Quant:
     name = encoding.removeprefix("QNN_QUANTIZATION_ENCODING_")
     bits = config.get(QCOM_BITWIDTH)
     if name in ("SCALE_OFFSET", "BW_SCALE_OFFSET"):
+        if not math.isfinite(config[QCOM_SCALE]):
+            raise Rejection(
+                "a scale that is not finite: its observer saw an infinity; mask with a finite number, ex) -1e4"
+            )
         return Quant(name, (float(config[QCOM_SCALE]),), (int(config[QCOM_OFFSET]),), bits=bits)
     if name in ("AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET"):
         pairs = config[QCOM_SCALE_OFFSET]

@@ -52,3 +52,5 @@ def test_what_is_converted_to_more_bits_has_the_same_range() -> None:
     assert (
         unranged(Lowered("made", (lowered_op("Convert", inputs={"x": X}, outputs={"y": other}),))) == "wide"
     )
+    back = lowered_op("Convert", inputs={"x": wide}, outputs={"y": intermediate("same", [2], wide)})
+    assert unranged(Lowered("made", (back,))) == "same"
