@@ -5,8 +5,11 @@ The reasons are those of a whole program: no node alone has them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any
+
+from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS, QCOM_SCALE
 
 from opdb.runtime.lowering import Reason
 
@@ -16,6 +19,13 @@ CONSTANT_GRAPH = Reason(
 )
 #: Why a node that ``dequantizes`` a constant stays with its readers, where none of them is delegated.
 DEQUANTIZED_CONSTANT = Reason("stock", "static", "HTP does not finalize Dequantize of a constant")
+
+#: Why a node with ``endless_scale`` is not delegated; HTP finalizes no graph with one.
+ENDLESS_SCALE = Reason(
+    "stock",
+    "scale",
+    "a scale that is not finite: its observer saw an infinity; mask with a finite number, ex) -1e4",
+)
 
 
 def reads_inputs(nodes: Collection[Any], constants: Collection[str]) -> bool:
@@ -28,3 +38,12 @@ def dequantizes(node: Any, constants: Collection[str]) -> bool:
     """Whether a node gives the numbers of one of ``constants`` that is stored with an encoding."""
     name = getattr(node.target, "__name__", "")
     return name.startswith("quantized_decomposed.dequantize_per") and node.args[0].name in constants
+
+
+def endless_scale(node: Any) -> bool:
+    """Whether a call reads or gives what is quantized with a scale that is infinite or no number."""
+    if node.op != "call_function":
+        return False
+    encodings = (n.meta.get(QCOM_QUANT_ATTRS, {}) for n in (node, *node.all_input_nodes))
+    scales = (e.get(QCOM_SCALE) for e in encodings)
+    return any(isinstance(scale, float) and not math.isfinite(scale) for scale in scales)

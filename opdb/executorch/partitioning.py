@@ -21,7 +21,9 @@ from opdb.executorch.operators import edge_operators, overload
 from opdb.executorch.outside import (
     CONSTANT_GRAPH,
     DEQUANTIZED_CONSTANT,
+    ENDLESS_SCALE,
     dequantizes,
+    endless_scale,
     reads_inputs,
 )
 from opdb.executorch.undo import Undo, replaced, with_contents
@@ -43,6 +45,10 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
 
     def is_node_supported(self: Any, submodules: Any, node: Any) -> bool:
         try:
+            if endless_scale(node):
+                reject(node.name, (ENDLESS_SCALE,))
+                left.add(node)
+                return False
             # Readers come first, as the partitioner goes.
             visitor = self.node_visitors.get(getattr(node.target, "__name__", ""))
             if (

@@ -44,7 +44,14 @@ from opdb.coverage.check import (
 from opdb.executorch import recorded
 from opdb.executorch.dry import DrySink
 from opdb.executorch.grouping import as_executorch
-from opdb.executorch.outside import CONSTANT_GRAPH, DEQUANTIZED_CONSTANT, dequantizes, reads_inputs
+from opdb.executorch.outside import (
+    CONSTANT_GRAPH,
+    DEQUANTIZED_CONSTANT,
+    ENDLESS_SCALE,
+    dequantizes,
+    endless_scale,
+    reads_inputs,
+)
 from opdb.executorch.view import FxNodeView, constant_names
 from opdb.executorch.visitor import OpdbVisitor
 from opdb.lower import lower, mapped, unmapped_reason, violations
@@ -98,7 +105,9 @@ class Predictor:
         calls = [n for n in self.program.graph.nodes if n.op == "call_function"]
         rows: dict[torch.fx.Node, Row] = {}
         for done, node in enumerate(calls, 1):
-            if node.target is not operator.getitem:
+            if endless_scale(node):
+                rows[node] = row_of(node, self.row(node).target, Rejected((ENDLESS_SCALE,)))
+            elif node.target is not operator.getitem:
                 rows[node] = self.row(node)
             if progress is not None and (done % STEP == 0 or done == len(calls)):
                 progress(done, len(calls))

@@ -34,6 +34,7 @@ from executorch.backends.qualcomm.utils.constants import (
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch import blocks, layout
+from opdb.executorch.outside import ENDLESS_SCALE
 from opdb.op_config import Blocks, Quant
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
@@ -274,9 +275,7 @@ def quant_of(encoding: str, config: dict[str, Any]) -> Quant:
     bits = config.get(QCOM_BITWIDTH)
     if name in ("SCALE_OFFSET", "BW_SCALE_OFFSET"):
         if not math.isfinite(config[QCOM_SCALE]):
-            raise Rejection(
-                "a scale that is not finite: its observer saw an infinity; mask with a finite number, ex) -1e4"
-            )
+            raise Rejection(ENDLESS_SCALE.message)
         return Quant(name, (float(config[QCOM_SCALE]),), (int(config[QCOM_OFFSET]),), bits=bits)
     if name in ("AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET"):
         pairs = config[QCOM_SCALE_OFFSET]

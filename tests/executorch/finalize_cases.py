@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from plugged_cases import Calls
 from torch import nn
+from torch.nn import functional as f
 
 import opdb.executorch
 from opdb.executorch import flow
@@ -21,6 +22,12 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     return {
         "GELU": (nn.Sequential(nn.Linear(6, 6), nn.GELU()), (image,)),
         "cumsum": (Calls(lambda x: torch.relu(x).cumsum(-1)), (image,)),
+        "Pad of five dimensions": (Calls(lambda x: f.pad(x, (1, 1), value=0.5)), (image[None],)),
+        "Pad at the ends": (Calls(lambda x: f.pad(x, (0, 1, 0, 2, 1, 3, 1, 2), value=1.5)), (image,)),
+        "reflection": (Calls(lambda x: f.pad(x, (1, 2), mode="reflect")), (image[0],)),
+        "PReLU": (nn.PReLU(4, 0.2), (image,)),
+        "leaky_relu": (nn.LeakyReLU(0.05), (image,)),
+        "floor_divide by a number": (Calls(lambda x: torch.floor_divide(x, 0.3)), (image,)),
         "where": (Calls(lambda x: torch.where(x > 0, x, -x)), (image,)),
     }
 

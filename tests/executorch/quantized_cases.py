@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as f
 
 import opdb.executorch
+from opdb.errors import OpdbError
 from opdb.executorch import flow
 
 SOC, PRECISION = "SM8650", "quantized"
@@ -206,6 +207,24 @@ def several_results() -> Any:
         )
     finally:
         opdb.executorch.unregister()
+
+
+def mask_of_infinities() -> str:
+    """How the export of an attention ends whose mask was calibrated with infinities."""
+    torch.manual_seed(4)
+    rows = torch.randn(1, 2, 6, 8)
+    mask = torch.full((6, 6), float("-inf")).triu(1)
+    module = Calls(lambda x, m: f.scaled_dot_product_attention(x, x, x, attn_mask=m))
+    opdb.executorch.register()
+    try:
+        flow.compile_module(
+            flow.quantize(module.eval(), (rows, mask), SOC, "8a8w"), (rows, mask), SOC, PRECISION
+        )
+    except OpdbError as e:
+        return str(e)
+    finally:
+        opdb.executorch.unregister()
+    return ""
 
 
 def outcomes() -> dict[str, Any]:
