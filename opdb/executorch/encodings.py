@@ -58,12 +58,12 @@ def _chosen(op: LoweredOp) -> list[TensorRef]:
 
 def _grown(op: LoweredOp) -> list[TensorRef]:
     """What is multiplied by constants of at least 1, and the product where it has the same encoding, which holds zero."""
-    if op.op != "ElementWiseMultiply" or op.inputs[0] is None or op.inputs[1] is None:
+    if op.op != "ElementWiseMultiply":
         return []
-    (source, factors), product = op.inputs, op.outputs[0]
-    if factors.data is None or min(factors.data) < 1 or source.quant != product.quant:
+    source, factors = op.inputs
+    if source is None or factors is None or factors.data is None or min(factors.data) < 1:
         return []
-    return [source, product]
+    return [source, op.outputs[0]] if source.quant == op.outputs[0].quant else []
 
 
 def _widened(op: LoweredOp) -> list[TensorRef]:

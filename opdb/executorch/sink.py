@@ -317,7 +317,9 @@ class Sink:
         elif ref.ramp is not None:
             raise Rejection(f"a constant of places of the type {kind.qnn}")
         else:
-            stored, scale, offset = encoded(ref.dtype, (ref.fill,) if ref.data is None else ref.data)
+            values = ref.data if ref.fill is None else (ref.fill,)
+            assert values is not None  # made, and no ramp
+            stored, scale, offset = encoded(ref.dtype, values)
             encoding, config = PER_TENSOR, {QCOM_SCALE: scale, QCOM_OFFSET: offset}
             array = np.array(stored, kind.numpy).reshape(() if ref.data is None else ref.base_shape)
             array = transformed(np.broadcast_to(array, ref.base_shape), ref.transforms)
