@@ -69,6 +69,17 @@ def sixteen_bits() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
             sampled("bilinear", "zeros", False),
             (image[:1], torch.randn(1, 3, 4, 2).clamp(-0.9, 0.9)),
         ),
+        "grid_sample nearest at the edge": (
+            sampled("nearest", "zeros", False),
+            (
+                image[:1],
+                torch.tensor([-1.0, 1.0, 0.0])
+                .repeat(4)
+                .reshape(1, 12, 1, 1)
+                .expand(1, 12, 2, 2)
+                .contiguous(),
+            ),
+        ),
         "bicubic of corners": (
             Calls(lambda x: f.interpolate(x, scale_factor=2, mode="bicubic", align_corners=True)),
             (image[:1],),
