@@ -211,7 +211,7 @@ class Support:
         )
         when = None if form.when is None else parsed(to_text(form.when))
         made = () if isinstance(form, CompiledMapping) else form.tensors
-        settled = {t.name: str(t.like.value) for t in made if t.like.kind == "const"}
+        settled = {t.name: dtype for t in made if (dtype := _always(t.like))}
         found = []
         for step in steps:
             part = self.part(step.op, _fixed(step.op, step.params) | _ranks(step))
@@ -223,6 +223,13 @@ class Support:
                 part = replace(part, combinations=tuple(kept))
             found.append(_settled(part, step, settled))
         return found
+
+
+def _always(like: Node) -> str:
+    """The data type of what is like ``like``, if it has the same one whatever the arguments are."""
+    if like.kind == "call" and like.value == "widened":
+        return "uq16"
+    return str(like.value) if like.kind == "const" else ""
 
 
 def _dtypes(combination: Combination, arguments: Mapping[str, Iterable[str]]) -> dict[str, str]:
