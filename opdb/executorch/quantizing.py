@@ -4,7 +4,7 @@
 ``htp_rules``, ``lpai_rules``      ``_RULES``: operator -> how the quantizer annotates it
 ``qconfig``                        ``_derived_bias_quant_spec``: scales of biases
 ``AnnotateQuantAttrs``             ``call``: the encoding of what index_put writes into
-``CanonicalizeConv``               ``call``: what it puts between the values of a filter
+``CanonicalizeConv``               ``call``, ``dilate``: what is put between the values of a filter
 ``QnnPassManager``                 ``transform_for_export_pipeline``: zero points are int64
 ``I64toI32``                       ``call``: zero points stay int64
 =================================  ====================================================================
@@ -69,14 +69,10 @@ def zeros_of_dilated_filters() -> Undo:
         return stock_call(self, graph_module)
 
     def dilate(self: Any, tensor: Any, dilation: Any) -> Any:
-        zero = next(
-            (int(z) for t, z in self.zero_points if t is tensor or t.data_ptr() == tensor.data_ptr()), 0
-        )
-        return (
-            stock_dilate(self, tensor - zero, dilation) + zero
-            if zero
-            else stock_dilate(self, tensor, dilation)
-        )
+        zero = next((int(z) for t, z in self.zero_points if t.data_ptr() == tensor.data_ptr()), 0)
+        if zero == 0:
+            return stock_dilate(self, tensor, dilation)
+        return stock_dilate(self, tensor - zero, dilation) + zero
 
     return all_of((replaced(CanonicalizeConv, "call", call), replaced(CanonicalizeConv, "dilate", dilate)))
 
