@@ -229,12 +229,16 @@ class Recorder:
 
 
 def touched() -> dict[str, Any]:
-    """Everything of ExecuTorch that ``register`` may change (opdb.executorch.hooks), as it is now."""
+    """What ``register`` may change of ExecuTorch (opdb.executorch.hooks, partitioning, quantizing), as it is now."""
     from executorch.backends.qualcomm import qnn_preprocess
+    from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
+    from executorch.backends.qualcomm._passes.canonicalize_conv import CanonicalizeConv
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
     from executorch.backends.qualcomm._passes.layout_transform import LayoutTransform
+    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
     from executorch.backends.qualcomm.builders import node_visitor_manager
     from executorch.backends.qualcomm.partition import common_defs, qnn_partitioner
+    from executorch.backends.qualcomm.quantizer import qconfig
     from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
 
     return {
@@ -245,6 +249,10 @@ def touched() -> dict[str, Any]:
         "missing": list(common_defs.to_be_implemented_operator),
         "layouts": (set(LayoutTransform.layout_agnostic_ops), set(LayoutTransform.layout_sensitive_ops)),
         "int64": dict(I64toI32.I64_IN_OPS),
+        "zero points": (QnnPassManager.transform_for_export_pipeline, I64toI32.call),
+        "written into": AnnotateQuantAttrs.call,
+        "biases": qconfig._derived_bias_quant_spec,
+        "gaps": (CanonicalizeConv.call, CanonicalizeConv.dilate),
         "rules": (dict(htp_rules.get_rules()), dict(lpai_rules.get_rules())),
     }
 
