@@ -31,6 +31,17 @@ def root(value: float) -> float:
     return math.sqrt(value)
 
 
+def power(base: float, exponent: float) -> float:
+    """``base`` to the power of ``exponent``.  Raises Rejection where that is no real number of a double."""
+    try:
+        value = base**exponent
+    except (OverflowError, ZeroDivisionError):
+        value = math.inf
+    if isinstance(value, complex) or not math.isfinite(value):
+        raise Rejection(f"{base} to the power of {exponent} is not a number")
+    return value
+
+
 def causal_mask(rows: int, columns: int, value: float, like: TensorRef | str) -> TensorRef:
     """[rows, columns]: ``value`` above the diagonal, which starts in the first corner; zero elsewhere."""
     return _made(

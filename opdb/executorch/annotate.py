@@ -7,6 +7,7 @@ is not annotated: what is in between has no range; it is computed in fp16.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,20 +22,33 @@ from torchao.quantization.pt2e.quantizer import (
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from opdb.executorch.encodings import unranged
-from opdb.executorch.whole import Tensors, View
+from opdb.executorch.whole import Key, Tensors, View
 from opdb.generated.constants.quant import RULES
 from opdb.lower import forms
+from opdb.op_config import Quant
 from opdb.quant_rules import QuantRules, SlotRule
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.lowering import LoweredOp
 from opdb.runtime.tensors import Rejection, TensorRef
 
 
+class _AsQuantized(Tensors):
+    """Those of a graph that is to be quantized: what is of floating point has an encoding, as forms will see it."""
+
+    def ref(self, key: Key, node: torch.fx.Node | None = None) -> TensorRef:
+        found = super().ref(key, node)
+        return replace(found, quant=_SOME) if found.dtype in ("f32", "f16") else found
+
+
+#: Which one is not known before calibration.
+_SOME = Quant("SCALE_OFFSET", (1.0,), (0,))
+
+
 def annotate(node: torch.fx.Node, config: QuantizationConfig) -> None:
     """Sets the annotation of ``node``, if it is an op whose operands' encodings the specs determine."""
     if _is_annotated([node]):
         return
-    tensors = Tensors.of_graph(node.graph)
+    tensors = _AsQuantized.of_graph(node.graph)
     op = _one_op(View(tensors, node))
     if op is None:
         return

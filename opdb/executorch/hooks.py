@@ -6,7 +6,7 @@ Those of its partitioner are in opdb.executorch.partitioning, those of its quant
 ``node_visitor_manager``           ``_node_visitor_dict``: edge name -> builder class
 ``LayoutTransform``                ``layout_agnostic_ops``
 ``I64toI32``                       ``I64_IN_OPS``: arguments that PyTorch wants as int64
-``FuseConsecutiveCast`` and others  two passes that change values
+``FuseConsecutiveCast`` and others  passes that change values
 ``get_current_qnn_manager``        tells which compiler specs are at work (as bound in two modules)
 =================================  ====================================================================
 """
@@ -156,11 +156,12 @@ def int64_inputs(targets: Iterable[str]) -> Undo:
 
 
 def passes(targets: Iterable[str]) -> Undo:
-    """Two passes of ExecuTorch that change values.
+    """Passes of ExecuTorch that change values.
 
     FuseConsecutiveCast drops the first of two casts whatever it does to the numbers: ``x.long().float()`` becomes
     ``x``.  DecomposeMaxPool3d forgets the dilation, and takes adaptive pools for its own; where opdb maps the pools
-    they stay as they are.
+    they stay as they are.  So do asinh and its like (DecomposeHyperbolicVariants: log(x + sqrt(x * x + 1)), which is
+    -7.6 for -200 in fp16), and the exponents of powers of floats (a tensor hides which of them HTP computes rightly).
     """
     from executorch.backends.qualcomm._passes.decompose_maxpool3d import DecomposeMaxPool3d
     from executorch.backends.qualcomm._passes.fuse_consecutive_cast import FuseConsecutiveCast
@@ -177,7 +178,43 @@ def passes(targets: Iterable[str]) -> Undo:
     undos = [replaced(FuseConsecutiveCast, "_fuse", fuse)]
     if "aten.max_pool3d_with_indices.default" in set(targets):
         undos.append(replaced(DecomposeMaxPool3d, "call", lambda self, module: PassResult(module, False)))
-    return all_of(undos)
+    return all_of((*undos, _hyperbolic_kept(targets), _exponents_kept(targets)))
+
+
+def _hyperbolic_kept(targets: Iterable[str]) -> Undo:
+    """The edge operators that DecomposeHyperbolicVariants knows stay where opdb maps them; a quantizer sees parts."""
+    from executorch.backends.qualcomm._passes.decompose_hyperbolic_variants import DecomposeHyperbolicVariants
+
+    kept = set(edge_operators(targets)) & DecomposeHyperbolicVariants._EDGE_OPS
+    stock = DecomposeHyperbolicVariants.__init__
+
+    def init(self: Any) -> None:
+        stock(self)
+        for op in kept:
+            del self._dispatcher[op]
+
+    return replaced(DecomposeHyperbolicVariants, "__init__", init)
+
+
+def _exponents_kept(targets: Iterable[str]) -> Undo:
+    """What a quantizer has seen has its exponents as tensors already; a pass of the export makes the others ones."""
+    import torch
+    from executorch.backends.qualcomm._passes.lift_constant_scalar_operands import SKIP_LIFT_OPS
+    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
+
+    power = torch.ops.aten.pow.Tensor_Scalar
+    stock = QnnPassManager.transform_for_export_pipeline
+
+    def transform_for_export_pipeline(self: Any, *program: Any, **named: Any) -> Any:
+        SKIP_LIFT_OPS.add(power)
+        try:
+            return stock(self, *program, **named)
+        finally:
+            SKIP_LIFT_OPS.discard(power)
+
+    if "aten.pow.Tensor_Scalar" not in set(targets):
+        return all_of(())
+    return replaced(QnnPassManager, "transform_for_export_pipeline", transform_for_export_pipeline)
 
 
 def keeps_values(dtype: Any, through: Any) -> bool:

@@ -133,6 +133,7 @@ FUNCTIONS: dict[str, Function] = {
         Function("causal_mask", (_INT, _INT, _FLOAT, _LIKE), TENSOR, "causal_mask", "",
                  "{2} above the diagonal of {0} rows of {1}", (), torch=True, optional=1),
         Function("root", (_FLOAT,), FLOAT, "root", "", "the square root of {0}", (), torch=True),
+        Function("power", (_FLOAT, _FLOAT), FLOAT, "power", "", "{0} to the power of {1}", (), torch=True),
         Function("to_float", (_INT,), FLOAT, "float", "", "{0}", (), torch=True),
         Function("is_whole", (_FLOAT,), BOOL, "is_whole", "", "", (), torch=True,
                  predicate=("be a whole number", "have a fraction")),

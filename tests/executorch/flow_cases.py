@@ -233,6 +233,9 @@ def touched() -> dict[str, Any]:
     from executorch.backends.qualcomm import qnn_preprocess
     from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
     from executorch.backends.qualcomm._passes.canonicalize_conv import CanonicalizeConv
+    from executorch.backends.qualcomm._passes.decompose_hyperbolic_variants import DecomposeHyperbolicVariants
+    from executorch.backends.qualcomm._passes.decompose_maxpool3d import DecomposeMaxPool3d
+    from executorch.backends.qualcomm._passes.fuse_consecutive_cast import FuseConsecutiveCast
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
     from executorch.backends.qualcomm._passes.layout_transform import LayoutTransform
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
@@ -250,6 +253,7 @@ def touched() -> dict[str, Any]:
         "layouts": (set(LayoutTransform.layout_agnostic_ops), set(LayoutTransform.layout_sensitive_ops)),
         "int64": dict(I64toI32.I64_IN_OPS),
         "zero points": (QnnPassManager.transform_for_export_pipeline, I64toI32.call),
+        "passes": (FuseConsecutiveCast._fuse, DecomposeMaxPool3d.call, DecomposeHyperbolicVariants.__init__),
         "written into": AnnotateQuantAttrs.call,
         "biases": qconfig._derived_bias_quant_spec,
         "gaps": (CanonicalizeConv.call, CanonicalizeConv.dilate),

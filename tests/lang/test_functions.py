@@ -220,6 +220,7 @@ def test_english() -> None:
             "cubic_weights(n, m, f, p, x)": "the weights of n values in m between them",
             "causal_mask(n, m, f, x)": "f above the diagonal of n rows of m",
             "root(f)": "the square root of f",
+            "power(f, f)": "f to the power of f",
             "to_float(n)": "n",
             "is_whole(f)": "f must be a whole number | if f is a whole number | if f has a fraction",
             "columns(S, L, S)": "the rows whose columns are the arguments",

@@ -16,6 +16,7 @@ from opdb.runtime.constants import (
     linear_weights,
     nearest_places,
     padded_places,
+    power,
     root,
     window_factors,
     window_means,
@@ -115,9 +116,12 @@ def test_what_cannot_be_made() -> None:
         adaptive_means(4096, 2048, "f32")
     with pytest.raises(Rejection, match="has no square root"):
         root(-1.0)
+    for base, exponent in ((-1.0, 0.5), (10.0, 400.0), (0.0, -1.0)):
+        with pytest.raises(Rejection, match="is not a number"):
+            power(base, exponent)
 
 
 def test_numbers() -> None:
-    assert is_whole(-3.0) and is_whole(2.0**31 - 1) and root(9.0) == 3.0
+    assert is_whole(-3.0) and is_whole(2.0**31 - 1) and root(9.0) == 3.0 and power(2.0, -3.0) == 0.125
     assert not (is_whole(0.5) or is_whole(2.0**31) or is_whole(math.inf) or is_whole(math.nan))
     assert matrix(causal_mask(2, 3, -5.0, "f32")).tolist() == [[0, -5, -5], [0, 0, -5]]
