@@ -54,11 +54,16 @@ def build_part(
     inputs: Sequence[Key],
     outputs: Sequence[Key],
 ) -> Part:
-    """The QnnGraph of ``nodes``, which read ``inputs`` besides constants; the ends have the program's layout."""
+    """The QnnGraph of ``nodes``, which read ``inputs`` besides constants; the ends have the program's layout.
+
+    An input without elements is none of the graph's.
+    """
     sink = _Sink(program, QnnGraph(name))
     held = {}
     for key in inputs:
         ref = _end(program, key)
+        if 0 in ref.shape:  # no op reads it, ex. Concat leaves it out; HTP would ask for its memory
+            continue
         held[key] = sink.add(GraphTensor(_spelled(key), ref.dtype, ref.shape, "APP_WRITE"), (key, ()))
     for node in nodes:
         outcome = lowered.get(node.name)

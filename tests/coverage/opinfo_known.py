@@ -39,13 +39,18 @@ KNOWN = {
     ("masked.amin", "float32", "CPU"): Known(INFINITE, "20-22 25-27 30-32 35-37 40 52-53 56-58 63-67 85-86"),
     ("masked.amin", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
     ("masked.amin", "int32", "HTP"): Known(
-        ENDS, "9 11 13 15 17 19 21 23 25 27-32 34-39 41-46 48-53 55-60 62-74"
+        ENDS, "9 11 13 15 17 19 21 23 25 27-32 34-39 41-46 48-53 55-60 62-67"
     ),
     ("masked.argmax", "float32", "CPU"): Known(INFINITE, "17 22"),
     ("masked.argmax", "float32", "HTP"): Known(INFINITE, "14 16-19 21-22 25"),
+    ("masked.argmax", "int32", "HTP"): Known(ENDS, "13 15 17 19-24 26-31 34 36-38"),
     ("masked.argmin", "float32", "CPU"): Known(INFINITE, "17 22"),
     ("masked.argmin", "float32", "HTP"): Known(INFINITE, "15-18 20-22 24"),
-    ("masked.logsumexp", "float32", "CPU"): Known(INFINITE, "18 23 28 33 38 52-53 56-58 63-67 85-86"),
+    ("masked.log_softmax", "float32", "CPU"): Known(INFINITE, "1 3 5 7 9-14"),
+    ("masked.log_softmax", "float32", "HTP"): Known(INFINITE, "5 7 9-13"),
+    ("masked.logsumexp", "float32", "CPU"): Known(
+        INFINITE, "18 20-23 25-28 30-33 35-38 40 52-53 56-58 63-67 85-86"
+    ),
     ("masked.logsumexp", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
     ("masked.norm", "float32", "CPU"): Known(
         INFINITE, "18-19 23-24 28-29 33-34 38-39 200-202 205-207 210-212 215-217 220"
@@ -54,9 +59,11 @@ KNOWN = {
         INFINITE,
         "20-22 25-27 30-32 35-37 40 110-112 115-117 120-122 125-127 130 200-202 205-207 210-212 215-217 220",
     ),
+    ("masked.softmax", "float32", "HTP"): Known(INFINITE, "5 7 9-13"),
+    ("masked.softmin", "float32", "HTP"): Known(INFINITE, "5 7 9-13"),
     ("masked.sum", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
     ("nn.functional.gelu", "float32", "CPU"): Known(GELU, "0 2 4 6"),
-    ("nn.functional.multi_head_attention_forward", "float32", "HTP"): Known(SCORES, "134 182"),
+    ("nn.functional.multi_head_attention_forward", "float32", "HTP"): Known(SCORES, "78 134 182"),
     ("nn.functional.rms_norm", "float32", "HTP"): Known(SQUARES, "0-1"),
     ("sort", "float32", "HTP"): Known(TIES, "0"),
     ("topk", "int32", "CPU"): Known(TIES, "0-6"),

@@ -248,6 +248,13 @@ def test_neighbours_exchange_one_layout() -> None:
     assert [t.name for t in graph.outputs] == ["conv2d_1", "add"]
 
 
+def test_an_input_without_elements_is_no_end_of_the_graph() -> None:
+    program = Program(export(Function(lambda a, b: torch.cat([a, b], 1)), (torch.zeros(0), r(2, 3))))
+    assert len(program.inputs) == 2
+    graph = build_graph(program, check_nodes(program, HTP).lowered)
+    assert [t.shape for t in graph.tensors.values() if t.type == "APP_WRITE"] == [(2, 3)]
+
+
 def test_constants_are_computed_ahead() -> None:
     weight = nn.Parameter(r(4, 5))
 
