@@ -34,12 +34,9 @@ def root(value: float) -> float:
 def power(base: float, exponent: float) -> float:
     """``base`` to the power of ``exponent``.  Raises Rejection where that is no real number of a double."""
     try:
-        value = base**exponent
-    except (OverflowError, ZeroDivisionError):
-        value = math.inf
-    if isinstance(value, complex) or not math.isfinite(value):
-        raise Rejection(f"{base} to the power of {exponent} is not a number")
-    return value
+        return math.pow(base, exponent)
+    except (OverflowError, ValueError) as error:
+        raise Rejection(f"{base} to the power of {exponent} is not a number") from error
 
 
 def causal_mask(rows: int, columns: int, value: float, like: TensorRef | str) -> TensorRef:
