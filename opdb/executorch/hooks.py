@@ -162,6 +162,7 @@ def passes(targets: Iterable[str]) -> Undo:
     ``x``.  DecomposeMaxPool3d forgets the dilation, and takes adaptive pools for its own; where opdb maps the pools
     they stay as they are.  So do asinh and its like (DecomposeHyperbolicVariants: log(x + sqrt(x * x + 1)), which is
     -7.6 for -200 in fp16), and the exponents of powers of floats (a tensor hides which of them HTP computes rightly).
+    CanonicalizeConv turns lines without a batch into images of another shape, which have other convolutions.
     """
     from executorch.backends.qualcomm._passes.decompose_maxpool3d import DecomposeMaxPool3d
     from executorch.backends.qualcomm._passes.fuse_consecutive_cast import FuseConsecutiveCast
@@ -178,7 +179,7 @@ def passes(targets: Iterable[str]) -> Undo:
     undos = [replaced(FuseConsecutiveCast, "_fuse", fuse)]
     if "aten.max_pool3d_with_indices.default" in set(targets):
         undos.append(replaced(DecomposeMaxPool3d, "call", lambda self, module: PassResult(module, False)))
-    return all_of((*undos, _hyperbolic_kept(targets), _exponents_kept(targets)))
+    return all_of((*undos, _hyperbolic_kept(targets), _exponents_kept(targets), _lines_with_a_batch()))
 
 
 def _hyperbolic_kept(targets: Iterable[str]) -> Undo:
@@ -215,6 +216,40 @@ def _exponents_kept(targets: Iterable[str]) -> Undo:
     if "aten.pow.Tensor_Scalar" not in set(targets):
         return all_of(())
     return replaced(QnnPassManager, "transform_for_export_pipeline", transform_for_export_pipeline)
+
+
+def _lines_with_a_batch() -> Undo:
+    """CanonicalizeConv, which puts a dimension at 2, gets conv1d and conv_transpose1d of two dimensions with a batch."""
+    import torch
+    from executorch.backends.qualcomm._passes.canonicalize_conv import CanonicalizeConv
+    from executorch.backends.qualcomm._passes.utils import append_qdq, copy_meta
+
+    stock = CanonicalizeConv.call
+    aten = torch.ops.aten
+
+    def batched(value: Any) -> Any:
+        return copy_meta(value.meta, lambda m: {**m, "val": m["val"].unsqueeze(0)})
+
+    def call(self: Any, module: Any) -> Any:
+        graph = module.graph
+        for node in list(graph.nodes):
+            if node.target not in self.conv1d_op_map or node.meta["val"].dim() != 2:
+                continue
+            source, users, meta = node.args[0], list(node.users), dict(node.meta)
+            with graph.inserting_before(node):
+                lines = graph.call_function(aten.unsqueeze_copy.default, (source, 0))
+            lines.meta = batched(source)
+            node.replace_input_with(source, append_qdq(module, lines, source))
+            node.meta = batched(node)
+            encoded = append_qdq(module, node, users[0])
+            with graph.inserting_after(encoded):
+                line = graph.call_function(aten.squeeze_copy.dims, (encoded, [0]))
+            line.meta = meta
+            for user in users:
+                user.replace_input_with(node, line)
+        return stock(self, module)
+
+    return replaced(CanonicalizeConv, "call", call)
 
 
 def keeps_values(dtype: Any, through: Any) -> bool:

@@ -3,7 +3,7 @@
 =================================  ====================================================================
 ``htp_rules``, ``lpai_rules``      ``_RULES``: operator -> how the quantizer annotates it
 ``qconfig``                        ``_derived_bias_quant_spec``: scales of biases
-``AnnotateQuantAttrs``             ``call``: the encoding of what index_put writes into
+``AnnotateQuantAttrs``             ``call``: encodings of what index_put writes into, and where the rank changes
 ``CanonicalizeConv``               ``call``, ``dilate``: what is put between the values of a filter
 ``QnnPassManager``                 ``transform_for_export_pipeline``: zero points are int64
 ``I64toI32``                       ``call``: zero points stay int64
@@ -106,6 +106,51 @@ def encodings_of_what_is_written_into() -> Undo:
                 continue
             if QCOM_QUANT_ATTRS not in written.meta:
                 written.meta[QCOM_QUANT_ATTRS] = dict(attrs)
+        return result
+
+    return replaced(AnnotateQuantAttrs, "call", call)
+
+
+#: What PyTorch puts around an operator that it turns into one of another rank; ex) of an image without a batch.
+_RANKS = (
+    "aten.unsqueeze_copy.default",
+    "aten.squeeze_copy.dims",
+    "aten.squeeze_copy.dim",
+    "aten.view_copy.default",
+)
+
+
+def encodings_within_ranks() -> Undo:
+    """Between what is quantized and what is quantized, an operator of another rank has the encodings of its ends.
+
+    An image without a batch is convolved, and a line pooled, with a dimension more, after the quantizer has gone:
+    what comes in has the encoding of what it is made from, the result that of what is made of it.
+    """
+    from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
+    from executorch.backends.qualcomm._passes.utils import get_quant_attrs
+    from executorch.backends.qualcomm.builders.node_visitor import dq_ops
+    from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
+
+    stock = AnnotateQuantAttrs.call
+
+    def changes_rank(node: Any) -> bool:
+        return getattr(node.target, "__name__", "") in _RANKS
+
+    def call(self: Any, graph_module: Any) -> Any:
+        result = stock(self, graph_module)
+        for last in result.graph_module.graph.nodes:
+            if not (changes_rank(last) and QCOM_QUANT_ATTRS in last.meta):
+                continue
+            inside = last.args[0]
+            if inside.op != "call_function" or QCOM_QUANT_ATTRS in inside.meta or len(inside.users) > 1:
+                continue
+            first = [n for n in inside.all_input_nodes if changes_rank(n)]
+            whole = all(n in first or n.target in dq_ops for n in inside.all_input_nodes)
+            if not (first and whole and all(n.args[0].target in dq_ops for n in first)):
+                continue
+            inside.meta[QCOM_QUANT_ATTRS] = dict(last.meta[QCOM_QUANT_ATTRS])
+            for node in first:
+                node.meta[QCOM_QUANT_ATTRS] = get_quant_attrs(self.edge_program, node.args[0])
         return result
 
     return replaced(AnnotateQuantAttrs, "call", call)

@@ -92,6 +92,7 @@ def register(
             lambda: hooks.int64_inputs(wanted),
             quantizing.int64_zero_points,
             quantizing.encodings_of_what_is_written_into,
+            quantizing.encodings_within_ranks,
             quantizing.biases_of_groups,
             quantizing.zeros_of_dilated_filters,
             lambda: quantizing.quantizer_rules(wanted),
