@@ -46,7 +46,7 @@ def _measured(name: str, recipe: str, soc: str) -> dict[str, Any]:
     try:
         inputs = case.inputs()
         quantized = flow.quantize(case.build(), inputs, soc, recipe)
-        ends = [n for n in tree_leaves(next(n for n in quantized.graph.nodes if n.op == "output").args[0])]
+        ends = list(tree_leaves(next(n for n in quantized.graph.nodes if n.op == "output").args[0]))
         scales = [n.args[1] if _is_dequantize(n) and isinstance(n.args[1], float) else None for n in ends]
         if not any(scales):
             return line | {"outcome": "floats"}
@@ -119,7 +119,9 @@ def main() -> int:
             print(f"{line['outcome']:7} {line['name']:44} {line['steps']:8.2f} steps  {told}", flush=True)
         if asked.json:
             asked.json.write_text(json.dumps(lines, indent=1))
-    print(f"{len(lines)} modules in {asked.recipe} on {asked.soc}:", dict(Counter(x["outcome"] for x in lines)))
+    print(
+        f"{len(lines)} modules in {asked.recipe} on {asked.soc}:", dict(Counter(x["outcome"] for x in lines))
+    )
     return 0
 
 

@@ -163,9 +163,11 @@ def passes(targets: Iterable[str]) -> Undo:
     they stay as they are.  So do asinh and its like (DecomposeHyperbolicVariants: log(x + sqrt(x * x + 1)), which is
     -7.6 for -200 in fp16), and the exponents of powers of floats (a tensor hides which of them HTP computes rightly).
     CanonicalizeConv turns lines without a batch into images of another shape, which have other convolutions.
+    Remove0DTensor takes the whole line for the number that ``select`` picks of it; where opdb maps it, it stays.
     """
     from executorch.backends.qualcomm._passes.decompose_maxpool3d import DecomposeMaxPool3d
     from executorch.backends.qualcomm._passes.fuse_consecutive_cast import FuseConsecutiveCast
+    from executorch.backends.qualcomm._passes.remove_0d_tensor import Remove0DTensor
     from executorch.exir.pass_base import PassResult
 
     def fuse(self: Any, graph_module: Any) -> None:
@@ -179,6 +181,8 @@ def passes(targets: Iterable[str]) -> Undo:
     undos = [replaced(FuseConsecutiveCast, "_fuse", fuse)]
     if "aten.max_pool3d_with_indices.default" in set(targets):
         undos.append(replaced(DecomposeMaxPool3d, "call", lambda self, module: PassResult(module, False)))
+    if "aten.select.int" in set(targets):
+        undos.append(replaced(Remove0DTensor, "call", lambda self, module: PassResult(module, False)))
     return all_of((*undos, _hyperbolic_kept(targets), _exponents_kept(targets), _lines_with_a_batch()))
 
 

@@ -239,6 +239,7 @@ def touched() -> dict[str, Any]:
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
     from executorch.backends.qualcomm._passes.layout_transform import LayoutTransform
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
+    from executorch.backends.qualcomm._passes.remove_0d_tensor import Remove0DTensor
     from executorch.backends.qualcomm.builders import node_visitor_manager
     from executorch.backends.qualcomm.partition import common_defs, qnn_partitioner
     from executorch.backends.qualcomm.quantizer import qconfig
@@ -256,6 +257,7 @@ def touched() -> dict[str, Any]:
         "passes": (FuseConsecutiveCast._fuse, DecomposeMaxPool3d.call, DecomposeHyperbolicVariants.__init__),
         "written into": AnnotateQuantAttrs.call,
         "biases": qconfig._derived_bias_quant_spec,
+        "numbers of lines": Remove0DTensor.call,
         "gaps": (CanonicalizeConv.call, CanonicalizeConv.dilate),
         "rules": (dict(htp_rules.get_rules()), dict(lpai_rules.get_rules())),
     }

@@ -50,6 +50,9 @@ FLOATS: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
         Calls(lambda x, i: torch.gather(x, 1, i)), (X[0][0], torch.tensor([[1, 0, 2], [3, 3, 0], [0, 1, 2], [5, 4, 3]])),
     ),
     "constants of int64": (Gathers(), (X[0][0, :1, :4].clone(),)),
+    "a number of a line": (Calls(lambda x: x[2] * 2), (torch.randn(5),)),
+    "Conv1d without a batch": (nn.Conv1d(4, 6, 3, padding=1), (torch.randn(4, 11),)),
+    "ConvTranspose1d without a batch": (nn.ConvTranspose1d(4, 6, 3), (torch.randn(4, 11),)),
     "a bool becomes a float": (Calls(lambda x: (x > 0).float() * x), X),
     "an input that is written over": (Calls(torch.ops.aten.copy.default), (X[0], X[0] * 2)),
     "int64 that is written over": (

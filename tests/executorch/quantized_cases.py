@@ -150,27 +150,15 @@ def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "grid_sample nearest": (sampled("nearest", "zeros", False), (image, grid)),
         "grid_sample nearest of corners": (sampled("nearest", "zeros", True), (image, grid)),
         "grid_sample at the border": (sampled("bilinear", "border", False), (image, grid)),
+        "mean of rows": (Calls(lambda x: x.mean(-1)), (torch.randn(36, 64),)),
+        "sum of rows": (Calls(lambda x: x.sum(-1)), (torch.randn(33, 7),)),
+        "sum of images": (Calls(lambda x: x.sum((2, 3))), (torch.randn(3, 33, 4, 5),)),
+        "a number of a line": (Calls(lambda x: x[2] * 2), (torch.randn(5),)),
+        "Conv1d without a batch": (nn.Conv1d(4, 6, 3, padding=1), (torch.randn(4, 11),)),
+        "Conv2d without a batch": (nn.Conv2d(2, 3, 3, padding=1), (image[0],)),
         "BatchNorm2d": (batch_norm(), (image,)),
         "reciprocal near zero": (Calls(torch.reciprocal), (torch.tensor([[0.001, 0.01, 0.5, 1.0, 100.0]]),)),
     }
-
-
-def far_floats() -> dict[str, float]:
-    """The largest error in half precision of what is built on Exp, where HTP's own gives numbers up to 131008."""
-    x = torch.tensor([[-200.0, -120.0, -100.0, -60.0, -10.0, -1.0, 0.0, 3.0]])
-    modules = {
-        "expm1": Calls(torch.expm1), "erf": Calls(torch.erf), "mish": nn.Mish(), "log_sigmoid": nn.LogSigmoid(),
-        "logsumexp": Calls(lambda x: torch.logsumexp(x, 1)),
-    }  # fmt: skip
-    opdb.executorch.register()
-    try:
-        programs = {name: flow.compile_module(m.eval(), (x,), SOC).pte for name, m in modules.items()}
-        return {
-            name: float((flow.run_pte(pte, (x,))[0] - modules[name](x)).abs().max())
-            for name, pte in programs.items()
-        }
-    finally:
-        opdb.executorch.unregister()
 
 
 def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:

@@ -31,6 +31,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "softplus of another slope": lambda x: f.softplus(x, 2.0, 5.0),
     "log_sigmoid": f.logsigmoid,
     "mish": f.mish,
+    "erf": torch.erf,
     "elu": f.elu,
     "square": torch.square,
     "product with itself": lambda x: x * x,
