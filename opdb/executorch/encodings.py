@@ -10,8 +10,8 @@ from opdb.generated.constants.quant import RULES
 from opdb.runtime.lowering import Lowered, LoweredOp
 from opdb.runtime.tensors import Rejection, TensorRef, widened
 
-#: Ops that choose: each value of the result is one of the first input's, whose encoding holds it as well.
-CHOOSING = ("ReduceMax", "ReduceMin", "PoolMax2d", "PoolMax3d")
+#: Ops that choose: each value of the result is one of the first input's, or lies between some; its encoding holds it too.
+CHOOSING = ("ReduceMax", "ReduceMin", "PoolMax2d", "PoolMax3d", "PoolAvg2d")
 #: How the data types begin whose values are stored as they are.
 WHOLE = ("i", "u8", "u16", "u32", "u64", "bool")
 

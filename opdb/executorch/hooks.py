@@ -163,6 +163,7 @@ def passes(targets: Iterable[str]) -> Undo:
     they stay as they are.  So do asinh and its like (DecomposeHyperbolicVariants: log(x + sqrt(x * x + 1)), which is
     -7.6 for -200 in fp16), and the exponents of powers of floats (a tensor hides which of them HTP computes rightly).
     CanonicalizeConv turns lines without a batch into images of another shape, which have other convolutions.
+    I64toI32 ends where a node of several results has one of int64; each result that leaves keeps its type by itself.
     Remove0DTensor takes the whole line for the number that ``select`` picks of it; where opdb maps it, it stays.
     """
     from executorch.backends.qualcomm._passes.decompose_maxpool3d import DecomposeMaxPool3d
@@ -183,7 +184,8 @@ def passes(targets: Iterable[str]) -> Undo:
         undos.append(replaced(DecomposeMaxPool3d, "call", lambda self, module: PassResult(module, False)))
     if "aten.select.int" in set(targets):
         undos.append(replaced(Remove0DTensor, "call", lambda self, module: PassResult(module, False)))
-    return all_of((*undos, _hyperbolic_kept(targets), _exponents_kept(targets), _lines_with_a_batch()))
+    kept = (_hyperbolic_kept(targets), _exponents_kept(targets))
+    return all_of((*undos, *kept, _lines_with_a_batch(), _types_of_several_results()))
 
 
 def _hyperbolic_kept(targets: Iterable[str]) -> Undo:
@@ -254,6 +256,21 @@ def _lines_with_a_batch() -> Undo:
         return stock(self, module)
 
     return replaced(CanonicalizeConv, "call", call)
+
+
+def _types_of_several_results() -> Undo:
+    from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
+    from executorch.backends.qualcomm.utils.constants import QCOM_ORIG_DTYPE
+
+    stock = I64toI32._preserve_output_dtype
+
+    def preserve(self: Any, module: Any) -> None:
+        for node in module.graph.nodes:
+            if isinstance(node.meta.get(QCOM_ORIG_DTYPE), list):
+                del node.meta[QCOM_ORIG_DTYPE]
+        stock(self, module)
+
+    return replaced(I64toI32, "_preserve_output_dtype", preserve)
 
 
 def keeps_values(dtype: Any, through: Any) -> bool:

@@ -253,6 +253,7 @@ def touched() -> dict[str, Any]:
         "missing": list(common_defs.to_be_implemented_operator),
         "layouts": (set(LayoutTransform.layout_agnostic_ops), set(LayoutTransform.layout_sensitive_ops)),
         "int64": dict(I64toI32.I64_IN_OPS),
+        "several results": I64toI32._preserve_output_dtype,
         "zero points": (QnnPassManager.transform_for_export_pipeline, I64toI32.call),
         "passes": (FuseConsecutiveCast._fuse, DecomposeMaxPool3d.call, DecomposeHyperbolicVariants.__init__),
         "written into": AnnotateQuantAttrs.call,

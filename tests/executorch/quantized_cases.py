@@ -59,6 +59,8 @@ def sixteen_bits() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     image = torch.randn(2, 3, 4, 5)
     return {
         "clamp_max": (Calls(lambda x: x.clamp_max(1.0)), (image * 2,)),
+        "average of 4 by 4": (nn.AvgPool2d(4), (torch.randn(2, 8, 20, 20),)),
+        "mean of rows": (Calls(lambda x: x.mean(-1)), (torch.randn(4, 9, 7),)),
         "log": (Calls(torch.log), (image.abs() + 0.1,)),
         "LayerNorm without parameters": (nn.LayerNorm(5, elementwise_affine=False), (image,)),
         "InstanceNorm2d without parameters": (nn.InstanceNorm2d(3), (image,)),
@@ -153,6 +155,8 @@ def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "mean of rows": (Calls(lambda x: x.mean(-1)), (torch.randn(36, 64),)),
         "sum of rows": (Calls(lambda x: x.sum(-1)), (torch.randn(33, 7),)),
         "sum of images": (Calls(lambda x: x.sum((2, 3))), (torch.randn(3, 33, 4, 5),)),
+        "average of 4 by 4": (nn.AvgPool2d(4), (torch.randn(2, 8, 20, 20),)),
+        "average of 6 by 4": (nn.AdaptiveAvgPool2d((4, 5)), (torch.randn(1, 8, 24, 20),)),
         "a number of a line": (Calls(lambda x: x[2] * 2), (torch.randn(5),)),
         "Conv1d without a batch": (nn.Conv1d(4, 6, 3, padding=1), (torch.randn(4, 11),)),
         "Conv2d without a batch": (nn.Conv2d(2, 3, 3, padding=1), (image[0],)),
