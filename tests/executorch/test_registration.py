@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from opdb.executorch import env, process
-from opdb.executorch.hooks import keeps_values
+from opdb.executorch.passes import keeps_values
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
