@@ -267,7 +267,8 @@ def touched() -> dict[str, Any]:
 def register_and_undo() -> dict[str, bool]:
     """What ``register`` changes, and that ``unregister`` puts everything back."""
     before = touched()
-    targets = [*hand_lowering.FORMS, "aten.softplus.default", "aten.scatter_add.default"]
+    targets = [*hand_lowering.FORMS, "aten.softplus.default", "aten.scatter_add.default", "aten.asinh.default",
+               "aten.select.int", "aten.max_pool3d_with_indices.default"]  # fmt: skip
     targets = [t for t in targets if t != "aten.relu.default"]
     softplus = torch.ops.aten.softplus.default
     taken = registration.register(
