@@ -2,13 +2,13 @@
 
     python benchmarks/quantized.py [NAME ...] [--recipe 8a8w] [--soc SM8650] [--json FILE]
 
-Each module (about 540, one for each way in which a mapped ATen target is used) is calibrated on its inputs, compiled
+Each module (about 750, one for each way in which a mapped ATen target is used) is calibrated on its inputs, compiled
 and run on the emulation; PyTorch's run of the quantized module judges, in steps of each output's encoding.
 
 * ``right``: delegated whole, within three steps (in 16 bits within 1e-3 of the range, where that is more);
 * ``partly``: right, and some nodes run on the CPU;
 * ``wrong``: more steps off;
-* ``ends``: the export ends with a reason, since ExecuTorch's runtime has no kernel for what was left to the CPU;
+* ``ends``: quantizing, exporting or running raised; ex) ExecuTorch's runtime has no kernel for what was left to the CPU;
 * ``floats``: nothing in it is quantized; ex) comparisons of whole numbers.
 """
 

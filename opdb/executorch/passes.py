@@ -124,6 +124,7 @@ def _lines_with_a_batch() -> Undo:
 
 
 def _types_of_several_results() -> Undo:
+    """I64toI32 is not told the types of a node of several results, but those of each result that leaves."""
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
     from executorch.backends.qualcomm.utils.constants import QCOM_ORIG_DTYPE
 

@@ -18,7 +18,10 @@ from opdb.coverage.graph import build_graph
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.errors import OpdbError
-from opdb.lower import unmapped_reason, violations
+from opdb.lower import judge, unmapped_reason, violations
+from opdb.op_config import Quant
+from opdb.runtime.lowering import Lowered, LoweredOp
+from opdb.runtime.tensors import TensorRef
 from opdb.validate import Target
 
 pytestmark = pytest.mark.torch
@@ -246,6 +249,13 @@ def test_neighbours_exchange_one_layout() -> None:
     convs = [op for op in graph.ops if op.op == "Conv2d"]
     assert convs[1].inputs[0] == convs[0].outputs[0]
     assert [t.name for t in graph.outputs] == ["conv2d_1", "add"]
+
+
+def test_a_reshape_between_types_is_refused_though_the_library_takes_it() -> None:
+    x = TensorRef((2, 3), "f32", key=("x", 0))
+    y = TensorRef((6,), "uq8", key=("y", 0), quant=Quant("SCALE_OFFSET", (0.1,), (0,)))
+    (reason,) = judge(Lowered("Reshape", (LoweredOp("Reshape", (x,), (), (y,)),)), HTP)
+    assert (reason.rule, reason.warning) == ("Reshape.C1", False)
 
 
 def test_an_input_without_elements_is_no_end_of_the_graph() -> None:

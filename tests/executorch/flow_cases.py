@@ -229,7 +229,7 @@ class Recorder:
 
 
 def touched() -> dict[str, Any]:
-    """What ``register`` may change of ExecuTorch (opdb.executorch.hooks, partitioning, quantizing), as it is now."""
+    """What ``register`` may change of ExecuTorch (opdb.executorch.hooks, passes, partitioning, quantizing), as it is."""
     from executorch.backends.qualcomm import qnn_preprocess
     from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
     from executorch.backends.qualcomm._passes.canonicalize_conv import CanonicalizeConv
@@ -255,7 +255,9 @@ def touched() -> dict[str, Any]:
         "int64": dict(I64toI32.I64_IN_OPS),
         "several results": I64toI32._preserve_output_dtype,
         "zero points": (QnnPassManager.transform_for_export_pipeline, I64toI32.call),
-        "passes": (FuseConsecutiveCast._fuse, DecomposeMaxPool3d.call, DecomposeHyperbolicVariants.__init__),
+        "casts": FuseConsecutiveCast._fuse,
+        "max_pool3d": DecomposeMaxPool3d.call,
+        "asinh": DecomposeHyperbolicVariants.__init__,
         "written into": AnnotateQuantAttrs.call,
         "biases": qconfig._derived_bias_quant_spec,
         "numbers of lines": Remove0DTensor.call,

@@ -79,6 +79,7 @@ def everything() -> dict[str, Any]:
             )
         },
         "unmapped": unmapped(),
+        "whole results": whole_results(),
         "compared": compared(),
     }
 
@@ -125,6 +126,21 @@ def unmapped() -> SimpleNamespace:
         stock=stock, left=compiled.not_delegated, reasons=dict(compiled.reasons), delegated=compiled.delegated,
         error=float((got - module(*inputs)).abs().max()),
     )  # fmt: skip
+
+
+def whole_results() -> SimpleNamespace:
+    """A node with results of int64 ends ExecuTorch 1.4.1's export, whoever reads them."""
+    module, inputs = nn.EmbeddingBag(10, 5), (torch.tensor([1, 4, 9, 2]), torch.tensor([0, 3]))
+    try:
+        flow.compile_module(module.eval(), inputs, SOC)
+        stock = ""
+    except Exception as e:
+        stock = str(e.__cause__)
+    opdb.executorch.register()
+    try:
+        return SimpleNamespace(stock=stock, left=flow.compile_module(module, inputs, SOC).not_delegated)
+    finally:
+        opdb.executorch.unregister()
 
 
 def compared() -> dict[str, tuple[str, ...]]:

@@ -76,6 +76,12 @@ def test_an_operator_without_a_builder_is_left_to_the_cpu(everything: dict[str, 
     assert got.error < 0.02
 
 
+def test_a_node_with_results_of_int64_is_left_to_the_cpu(everything: dict[str, Any]) -> None:
+    got = everything["whole results"]
+    assert "Multi output nodes" in got.stock
+    assert got.left == ("aten__embedding_bag_default",)
+
+
 def test_with_stock_builders_kept_the_differences_are_told(everything: dict[str, Any]) -> None:
     told = everything["compared"]
     assert told["aten.relu.default"] == told["aten.convolution.default"] == ()
