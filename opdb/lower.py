@@ -10,11 +10,14 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
+from typing import Any
 
 from opdb import validate
 from opdb.generated.builders import TARGETS
+from opdb.in_floats import FormInFloats, InFloats
 from opdb.nearest import Variant, nearest
 from opdb.op_config import OpConfig
+from opdb.ranges import unranged
 from opdb.runtime import direct
 from opdb.runtime.checks import Undecidable, Violation
 from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView, Reason, Rejected, layout_ops
@@ -59,10 +62,18 @@ def lower(view: NodeView, target: validate.Target) -> Lowered | Rejected:
         reasons += found
         if lowered is not None:
             return replace(lowered, notes=tuple(reasons))
+    floats = InFloats(view)
+    for last_resort in map(FormInFloats, forms(view.target)):
+        lowered, found = _attempt(last_resort, floats, target)
+        reasons += found if floats.changed else []
+        if lowered is not None:
+            return replace(lowered, notes=tuple(reasons))
     return Rejected(tuple(dict.fromkeys(reasons)))
 
 
-def _attempt(form: Form, view: NodeView, target: validate.Target) -> tuple[Lowered | None, list[Reason]]:
+def _attempt(
+    form: Form | FormInFloats, view: Any, target: validate.Target
+) -> tuple[Lowered | None, list[Reason]]:
     guard = f"{form.name}.M_{view.target}"
     try:
         lowered = form.build(view)
@@ -70,6 +81,8 @@ def _attempt(form: Form, view: NodeView, target: validate.Target) -> tuple[Lower
             for slot, t, _ in _tensors(op):
                 if 0 in t.shape:
                     raise empty(f"{op.op}: {slot}", t.shape)
+        if between := unranged(lowered):
+            raise Rejection(f"{between} lies between two ops and its range is not known; quantize the parts")
     except Rejection as reason:
         return None, [Reason(form.name, guard, str(reason))]
     except Undecidable as reason:

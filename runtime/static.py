@@ -43,6 +43,8 @@ def transformed(array: np.ndarray[Any, Any], transforms: Sequence[Transform]) ->
             array = np.tile(array, step.values)
         elif step.kind == "inverse_root":
             array = (1.0 / np.sqrt(array.astype(np.float64) + step.values[0])).astype(array.dtype)
+        elif step.kind == "dequantize":
+            array = _dequantized(array, *step.values)
         elif step.kind == "diagonal":
             array = _diagonal(array, *step.values)
         elif step.kind == "spaced":
@@ -52,6 +54,16 @@ def transformed(array: np.ndarray[Any, Any], transforms: Sequence[Transform]) ->
         else:
             array = array * array.dtype.type(step.values[0])
     return np.ascontiguousarray(array)
+
+
+def _dequantized(
+    array: np.ndarray[Any, Any], scales: Sequence[float], offsets: Sequence[int], axis: int
+) -> np.ndarray[Any, Any]:
+    """What the stored integers stand for, in float32; one scale for all, or one for each place along ``axis``."""
+    shape = [-1 if i == axis else 1 for i in range(array.ndim)] if axis >= 0 else []
+    scale, offset = np.reshape(scales, shape), np.reshape(offsets, shape)
+    result: np.ndarray[Any, Any] = ((array.astype(np.float64) + offset) * scale).astype(np.float32)
+    return result
 
 
 def _diagonal(array: np.ndarray[Any, Any], zero: int, groups: int) -> np.ndarray[Any, Any]:

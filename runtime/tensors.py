@@ -24,7 +24,8 @@ class Transform:
     ``permute``: ``values`` is the permutation.  ``reshape``: ``values`` is the new shape (same size).
     On the way into an op only: ``tile`` repeats each dimension ``values[i]`` times, ``mod`` takes the elements
     modulo ``values[0]`` (never negative), ``scale`` multiplies them by it.  Of a static tensor only: ``inverse_root``
-    is 1 / sqrt(element + ``values[0]``); ``diagonal`` spreads ``values[1]`` blocks of rows over as many blocks of
+    is 1 / sqrt(element + ``values[0]``); ``dequantize`` is what the stored integers stand for, with the scales, QNN's
+    offsets and the axis (-1: none) in ``values``; ``diagonal`` spreads ``values[1]`` blocks of rows over as many blocks of
     columns, and ``spaced`` the last dimensions by ``values[1:]``, with ``values[0]``, a stored zero, between.
     """
 

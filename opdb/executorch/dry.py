@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import torch
+
 from opdb.dtypes import BY_SHORT
 from opdb.executorch import layout
 from opdb.executorch.encodings import encoded
-from opdb.executorch.sink import Sink, add_param, dtype_of
+from opdb.executorch.sink import Sink, add_param, castable, dtype_of
 from opdb.executorch.view import FxNodeView
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp
@@ -29,7 +31,10 @@ class DrySink(Sink):
         if ref.static:
             return self._constant(ref)
         if ref.local is None:
-            self._stored(self.view.source(ref).meta["val"])
+            source = self.view.source(ref)
+            self._stored(source.meta["val"])
+            if source.meta["val"].dtype == torch.int64 and source.op == "placeholder":
+                castable(source.meta["val"])
         return self._transformed(None, ref, self._layout(ref))
 
     def _read_rest(self, read: Collection[str]) -> None:

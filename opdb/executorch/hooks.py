@@ -142,12 +142,12 @@ def layouts(targets: Iterable[str]) -> Undo:
 #: ATen operators whose index arguments PyTorch wants as int64, by position (ATen's schemas).
 _INT64 = {
     "aten.scatter.value": 2, "aten.scatter.reduce": 2, "aten.scatter.value_reduce": 2,
-    "aten.scatter_add.default": 2, "aten.scatter_reduce.two": 2,
+    "aten.scatter_add.default": 2, "aten.scatter_reduce.two": 2, "aten.take.default": 1,
 }  # fmt: skip
 
 
 def int64_inputs(targets: Iterable[str]) -> Undo:
-    """Indices of scatter's forms stay int64 to PyTorch while ExecuTorch turns the rest into int32."""
+    """Indices of take and of scatter's forms stay int64 to PyTorch while ExecuTorch turns the rest into int32."""
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
 
     wanted = {t: _INT64[t] for t in targets if t in _INT64}

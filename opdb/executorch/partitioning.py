@@ -125,6 +125,8 @@ def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -
             operator = node.target._op if left else node.target
             if operator not in table or (left and operator in own and _runs_on_cpu(operator)):
                 return False  # PyTorch does not decompose it, or ExecuTorch can run it on the CPU
+            if not all(_as_written(v) for v in _values(node)):
+                return False
             accepted = whole.accepts(node) if node.target in ours else None
             if not accepted and operator in ops and str(operator) not in built:
                 return bool(allows(node))
@@ -133,6 +135,24 @@ def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -
         return [*ops, *sorted(own - set(ops), key=str)], check
 
     return replaced(QnnPartitioner, "ops_to_not_decompose", ops_to_not_decompose)
+
+
+def _values(node: Any) -> list[Any]:
+    value = node.meta.get("val")
+    return [
+        v for v in (value if isinstance(value, (tuple, list)) else [value]) if hasattr(v, "is_contiguous")
+    ]
+
+
+def _as_written(value: Any) -> bool:
+    """Whether a result lies in memory as QNN writes it; ex) not that of rot90, which is a view of what it turns.
+
+    The program would read it in the order of the view.
+    """
+    import torch
+
+    last = value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
+    return bool(value.is_contiguous()) or last
 
 
 def _runs_on_cpu(operator: Any) -> bool:

@@ -4,6 +4,10 @@
 ``FuseConsecutiveCast``            ``_fuse``: only what keeps values is fused
 ``DecomposeMaxPool3d``             ``call``: not where opdb maps the pools
 ``DecomposeHyperbolicVariants``    ``__init__``: not where opdb maps the function
+``RecomposePadMaxPool2d``          ``call``: not where opdb maps the pools
+``DecomposeAny``                   ``call``: not where opdb maps ``any``
+``DecomposeRoll``                  ``call``: dimensions counted from the end
+``DecomposeRemainder`` and others  ``call``: whole numbers are not divided as floats
 ``Remove0DTensor``                 ``call``: not where opdb maps ``select``
 ``CanonicalizeConv``               ``call``: lines get a batch
 ``I64toI32``                       ``_preserve_output_dtype``: nodes of several results
@@ -14,27 +18,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 from opdb.executorch.operators import edge_operators
-from opdb.executorch.undo import Undo, all_of, replaced
+from opdb.executorch.undo import Undo, all_of, hiding, replaced, sparing
+
+#: Passes that are off where opdb maps the target: module, class -> target.
+_OFF = {
+    ("decompose_any", "DecomposeAny"): "aten.any.dims",
+    ("decompose_maxpool3d", "DecomposeMaxPool3d"): "aten.max_pool3d_with_indices.default",
+    ("recompose_pad_maxpool2d", "RecomposePadMaxPool2d"): "aten.max_pool2d_with_indices.default",
+    ("remove_0d_tensor", "Remove0DTensor"): "aten.select.int",
+}
+#: Passes that divide; of whole numbers opdb has quotients that are right beyond 2048, of which fp16 lacks some.
+_DIVIDING = {
+    ("decompose_remainder", "DecomposeRemainder"): "aten.remainder.Tensor",
+    ("decompose_div_mode", "DecomposeDivMode"): "aten.div.Tensor_mode",
+    ("decompose_floor_divide", "DecomposeFloorDivide"): "aten.floor_divide.default",
+}
 
 
 def mended(targets: Iterable[str]) -> Undo:
     """Passes of ExecuTorch that change values.
 
     FuseConsecutiveCast drops the first of two casts whatever it does to the numbers: ``x.long().float()`` becomes
-    ``x``.  DecomposeMaxPool3d forgets the dilation, and takes adaptive pools for its own; where opdb maps the pools
-    they stay as they are.  So do asinh and its like (DecomposeHyperbolicVariants: log(x + sqrt(x * x + 1)), which is
-    -7.6 for -200 in fp16), and the exponents of powers of floats (a tensor hides which of them HTP computes rightly).
+    ``x``.  DecomposeMaxPool3d forgets the dilation, and takes adaptive pools for its own; RecomposePadMaxPool2d gives
+    windows that hang over the edge (``ceil_mode``) more rows, DecomposeAny results of another shape; Remove0DTensor
+    takes the whole line for the number that ``select`` picks of it.  DecomposeRoll takes dimension -1 for the first.
+    asinh and its like stay (DecomposeHyperbolicVariants: log(x + sqrt(x * x + 1)), which is -7.6 for -200 in fp16), and
+    so do the exponents of powers of floats (a tensor hides which of them HTP computes rightly).
     CanonicalizeConv turns lines without a batch into images of another shape, which have other convolutions.
     I64toI32 ends where a node of several results has one of int64; each result that leaves keeps its type by itself.
-    Remove0DTensor takes the whole line for the number that ``select`` picks of it; where opdb maps it, it stays.
     """
-    from executorch.backends.qualcomm._passes.decompose_maxpool3d import DecomposeMaxPool3d
-    from executorch.backends.qualcomm._passes.fuse_consecutive_cast import FuseConsecutiveCast
-    from executorch.backends.qualcomm._passes.remove_0d_tensor import Remove0DTensor
+    known = set(targets)
+    off = [_off(_class(*of)) for of, target in _OFF.items() if target in known]
+    dividing = [
+        sparing(_class(*of), _of_whole_numbers) for of, target in _DIVIDING.items() if target in known
+    ]
+    kept = (_hyperbolic_kept(known), _exponents_kept(known), _masked_attention_kept(known))
+    own = (_casts(), _rolls_from_the_end(), _lines_with_a_batch(), _types_of_several_results())
+    return all_of((*off, *dividing, *kept, *own))
+
+
+def _class(module: str, name: str) -> Any:
+    return getattr(import_module(f"executorch.backends.qualcomm._passes.{module}"), name)
+
+
+def _off(owner: Any) -> Undo:
     from executorch.exir.pass_base import PassResult
+
+    return replaced(owner, "call", lambda self, module: PassResult(module, False))
+
+
+def _of_whole_numbers(node: Any) -> bool:
+    divides = node.op == "call_function" and any(word in str(node.target) for word in ("remainder", "div"))
+    return divides and not node.meta["val"].dtype.is_floating_point
+
+
+def _casts() -> Undo:
+    from executorch.backends.qualcomm._passes.fuse_consecutive_cast import FuseConsecutiveCast
 
     def fuse(self: Any, graph_module: Any) -> None:
         for node in graph_module.graph.nodes:
@@ -44,13 +87,24 @@ def mended(targets: Iterable[str]) -> Undo:
             if keeps_values(before.args[0].meta["val"].dtype, before.meta["val"].dtype):
                 node.replace_input_with(before, before.args[0])
 
-    undos = [replaced(FuseConsecutiveCast, "_fuse", fuse)]
-    if "aten.max_pool3d_with_indices.default" in set(targets):
-        undos.append(replaced(DecomposeMaxPool3d, "call", lambda self, module: PassResult(module, False)))
-    if "aten.select.int" in set(targets):
-        undos.append(replaced(Remove0DTensor, "call", lambda self, module: PassResult(module, False)))
-    kept = (_hyperbolic_kept(targets), _exponents_kept(targets))
-    return all_of((*undos, *kept, _lines_with_a_batch(), _types_of_several_results()))
+    return replaced(FuseConsecutiveCast, "_fuse", fuse)
+
+
+def _rolls_from_the_end() -> Undo:
+    """DecomposeRoll gets dimensions that are counted from the front."""
+    import torch
+    from executorch.backends.qualcomm._passes.decompose_roll import DecomposeRoll
+
+    stock = DecomposeRoll.call
+
+    def call(self: Any, module: Any) -> Any:
+        for node in module.graph.nodes:
+            if node.target is torch.ops.aten.roll.default and len(node.args) > 2:
+                tensor, shifts, dims = node.args
+                node.args = (tensor, shifts, [d % tensor.meta["val"].dim() for d in dims] or [None])
+        return stock(self, module)
+
+    return replaced(DecomposeRoll, "call", call)
 
 
 def _hyperbolic_kept(targets: Iterable[str]) -> Undo:
@@ -66,6 +120,37 @@ def _hyperbolic_kept(targets: Iterable[str]) -> Undo:
             del self._dispatcher[op]
 
     return replaced(DecomposeHyperbolicVariants, "__init__", init)
+
+
+def _masked_attention_kept(targets: Iterable[str]) -> Undo:
+    """Attention with a mask of booleans stays whole where opdb maps it; a quantizer sees parts.
+
+    In parts the mask adds -infinity, which HTP's fp16 does not tell from large numbers: a row that is wholly masked
+    would be the mean of all values, not zero.
+    """
+    import torch
+    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
+    from executorch.backends.transforms.decompose_sdpa import DecomposeScaledDotProductAttention
+
+    target = torch.ops.aten.scaled_dot_product_attention.default
+    stock = QnnPassManager.get_export_passes
+
+    def masked(node: Any) -> bool:
+        if node.target is not target:
+            return False
+        mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
+        return mask is not None and mask.meta["val"].dtype == torch.bool
+
+    class KeptIfMasked(DecomposeScaledDotProductAttention):  # type: ignore[misc]  # untyped base
+        call = hiding(DecomposeScaledDotProductAttention, masked)
+
+    def get_export_passes(cls: Any, *asked: Any, **named: Any) -> Any:
+        passes = stock(*asked, **named)
+        return [KeptIfMasked if p is DecomposeScaledDotProductAttention else p for p in passes]
+
+    if "aten.scaled_dot_product_attention.default" not in set(targets):
+        return all_of(())
+    return replaced(QnnPassManager, "get_export_passes", classmethod(get_export_passes))
 
 
 def _exponents_kept(targets: Iterable[str]) -> Undo:

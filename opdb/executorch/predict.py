@@ -235,7 +235,7 @@ class Predictor:
         arguments = tuple(map(self._part, node.args))
         if node.kwargs:
             arguments += tuple((k, self._part(v)) for k, v in node.kwargs.items())
-        used: Hashable = bool(node.users)
+        used: Hashable = (bool(node.users), any(user.op == "output" for user in node.users))
         if isinstance(meta.get("val"), (tuple, list)):
             used = frozenset(u.args[1] for u in node.users if u.target is operator.getitem)
         return (

@@ -86,7 +86,7 @@ def encodings_of_what_is_written_into() -> Undo:
     """An input or constant that index_put and its like write into has the encoding of the result.
 
     ExecuTorch's quantizer observes the values and the result only.  What other nodes read keeps its numbers, and so
-    does a buffer that the program changes: its memory holds numbers of floating point.
+    does what is added to, and a buffer that the program changes: its memory holds numbers of floating point.
     """
     from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
     from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
@@ -102,7 +102,10 @@ def encodings_of_what_is_written_into() -> Undo:
                 continue
             written = node.args[0]
             changed = written.name in buffers and any(user.op == "output" for user in node.users)
-            if written.op != "placeholder" or changed or len(written.users) > 1:
+            added = getattr(node.target, "__name__", "") == "aten.index_put.default" and node.args[3:] == (
+                True,
+            )
+            if added or written.op != "placeholder" or changed or len(written.users) > 1:
                 continue
             if QCOM_QUANT_ATTRS not in written.meta:
                 written.meta[QCOM_QUANT_ATTRS] = dict(attrs)

@@ -4,8 +4,8 @@
 
     opdb.executorch.register()
 
-What is touched is private to release 1.4.1, which is checked; opdb.executorch.hooks, passes, partitioning and
-quantizing say what.  After that ExecuTorch's own flow (``to_edge_transform_and_lower_to_qnn``) works as before, for
+What is touched is private to release 1.4.1, which is checked; opdb.executorch.hooks, passes, partitioning,
+quantizing and valid_graphs say what.  After that ExecuTorch's own flow (``to_edge_transform_and_lower_to_qnn``) works as before, for
 the backend and SoC of its compiler specs.
 """
 
@@ -71,7 +71,7 @@ def register(
     env.require_active()
     if _undo:
         raise OpdbError("opdb's builders are registered already; call unregister() first")
-    from opdb.executorch import hooks, operators, partitioning, passes, quantizing, results
+    from opdb.executorch import hooks, operators, partitioning, passes, quantizing, results, valid_graphs
 
     if lower is None:
         import opdb.lower
@@ -96,6 +96,7 @@ def register(
             quantizing.biases_of_groups,
             quantizing.zeros_of_dilated_filters,
             lambda: quantizing.quantizer_rules(wanted),
+            valid_graphs.accepted,  # before passes: a pass that takes more may also be told less
             lambda: passes.mended(wanted),
             lambda: partitioning.kept_whole(wanted if whole is None else tuple(whole), decide, stock),
         ]

@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from opdb.dtypes import BY_SHORT
 from opdb.executorch import layout
-from opdb.executorch.encodings import encoded, unranged
+from opdb.executorch.encodings import encoded
 from opdb.executorch.view import PER_TENSOR, FxNodeView
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp, layout_ops
@@ -62,14 +62,6 @@ class Sink:
 
     def realise(self, lowered: Lowered) -> list[Any]:
         """PyQnnOpWrappers in order of execution."""
-        if any(
-            t is not None and t.quant is not None for op in lowered.ops for t in (*op.inputs, *op.outputs)
-        ):
-            between = unranged(lowered)
-            if between:
-                raise Rejection(
-                    f"{lowered.form}: {between} lies between two ops and its range is not known; quantize the parts"
-                )
         produced = {r.key for op in lowered.ops for r in op.outputs if r.key is not None}
         for index in range(len(self.view.values())):
             if self.view.result_used(index) and (self.view.name, index) not in produced:
@@ -110,6 +102,8 @@ class Sink:
                 name, NATIVE, INT32 if dtype == INT64 else dtype, encoding, config,
                 len(shape), shape, [], np.array([]), False,
             )  # fmt: skip
+            if dtype == INT64:
+                castable(tensor)
             self._wrap(name, "Cast" if dtype == INT64 else "Reshape", [wrapper], (), [unread])
 
     def _op(self, name: str, op: LoweredOp) -> None:
@@ -186,6 +180,7 @@ class Sink:
         wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
         if PyQnn.PyQnnTensorWrapper(wrapper).GetDataType() != INT64:
             return wrapper
+        castable(tensor)
         self.made += 1
         narrow = self._intermediate(ref, f"int32_{self.made}", tuple(tensor.shape) or (1,))
         self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [narrow])
@@ -219,17 +214,16 @@ class Sink:
             wrapper = self._named(f"{node.name}@{index}", ref, shape)
             self.wrappers[node.name][index] = wrapper
             return wrapper
-        encoding = None if tensor.dtype.is_floating_point else node.meta.pop(QCOM_QUANT_ATTRS, None)
-        try:
+        with self.view.encoded(index):
+            if not tensor.dtype.is_floating_point:  # the encoding is of the numbers beside these
+                node.meta.pop(QCOM_QUANT_ATTRS, None)
             return self.visitor.define_tensor(node, node, tensor, NATIVE, self.wrappers, wrapper_idx=index)
-        finally:
-            if encoding is not None:  # of the numbers beside these
-                node.meta[QCOM_QUANT_ATTRS] = encoding
 
     def _store(self, wrapper: Any, ref: TensorRef) -> None:
         """Ops from what an op wrote to the result as it is stored."""
         steps = layout_ops(self._from_stored(ref), inverse=True)
         if self._widens(ref):
+            castable(self.view.values()[self.view.index(ref)])
             wrapper = self._transformed(wrapper, ref, steps)
             self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [self._result(ref)])
             return
@@ -296,9 +290,12 @@ class Sink:
             if len(pairs) not in (0, len(ref.quant.scale)):  # once for each group of a filter
                 config[QCOM_SCALE_OFFSET] = np.resize(pairs, len(ref.quant.scale))
         if isinstance(tensor, FakeTensor):  # while partitioning there is no data yet
-            return self._static(name, ref, None, encoding, config)
+            held = (encoding, config) if ref.quant is not None else (UNDEFINED, {})
+            return self._static(name, ref, None, *held)
         if config:
             tensor = self.visitor.get_quant_tensor_value(tensor, source.meta[QCOM_QUANT_ATTRS], config)
+        if ref.quant is None:  # integers that are read as floating point
+            encoding, config = UNDEFINED, {}
         array = transformed(tensor.contiguous().numpy(), steps).reshape(ref.shape)
         if ref.dtype == "f32":
             array = array.astype(np.float32)  # float64 parameters
@@ -333,6 +330,12 @@ class Sink:
                 name, STATIC, dtype_of(ref.dtype), encoding, config, ref.rank, list(ref.shape), [], *data
             )
         return self.wrappers[name][0]
+
+
+def castable(tensor: Any) -> None:
+    """Raises Rejection for a tensor of int64 that the caller gives or gets and no Cast reads or writes (Cast.H4)."""
+    if tensor.dim() > 4:
+        raise Rejection("HTP finalizes no Cast from or to INT_64 of more than four dimensions")
 
 
 def dtype_of(short: str) -> Any:

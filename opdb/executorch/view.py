@@ -8,7 +8,8 @@ arguments renumbered; then the rules are checked on what the backend really gets
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -216,7 +217,7 @@ class FxNodeView:
             else None
         )
         shape = layout.stored(shape, order)
-        encoding, config = self._encoding(source, value)
+        encoding, config = self._encoding(source, index, value)
         # QNN computes with int32; the sink puts a Cast where int64 comes or goes
         typed = INT32 if indices or value.dtype == torch.int64 else value
         try:
@@ -245,12 +246,35 @@ class FxNodeView:
         # In blocks ExecuTorch observes the channels, which are second in the filter of a transposed convolution.
         return int(self.target == "aten.convolution.default" and bool(self.arg("transposed")))
 
-    def _encoding(self, source: torch.fx.Node, value: Any) -> tuple[Any, dict[str, Any]]:
+    def _encoding(self, source: torch.fx.Node, index: int, value: Any) -> tuple[Any, dict[str, Any]]:
         """ExecuTorch's encoding and config of a node's result; of several, those of numbers alone have it."""
         if source is self.node and not value.dtype.is_floating_point:  # ex) the indices of topk
             return PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED, {}
-        found: tuple[Any, dict[str, Any]] = self._visitor.get_quant_encoding_conf(source, self.node)
+        with self.encoded(index) if source is self.node else nullcontext():
+            found: tuple[Any, dict[str, Any]] = self._visitor.get_quant_encoding_conf(source, self.node)
         return found
+
+    @contextmanager
+    def encoded(self, index: int) -> Iterator[None]:
+        """With this result's encoding as the node's: of several results each has its own, at what picks it."""
+        picks = [
+            u
+            for u in self.node.users
+            if getattr(u.target, "__name__", "") == "getitem" and u.args[1] == index
+        ]
+        held = self.node.meta.get(QCOM_QUANT_ATTRS)
+        own = picks[0].meta.get(QCOM_QUANT_ATTRS) if picks else held
+        try:
+            _put(self.node.meta, own)
+            yield
+        finally:
+            _put(self.node.meta, held)
+
+
+def _put(meta: dict[str, Any], encoding: dict[str, Any] | None) -> None:
+    meta.pop(QCOM_QUANT_ATTRS, None)
+    if encoding is not None:
+        meta[QCOM_QUANT_ATTRS] = encoding
 
 
 def constant_names(program: torch.export.ExportedProgram) -> frozenset[str]:

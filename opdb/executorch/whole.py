@@ -16,7 +16,6 @@ from torch.export.graph_signature import InputKind
 
 from opdb.coverage.nodes import DTYPES, TorchNode
 from opdb.executorch.blocks import STEPS, channel_axis, right, stepped
-from opdb.executorch.encodings import unranged
 from opdb.op_config import Blocks, Quant
 from opdb.runtime.lowering import Lowered, NodeView, Rejected
 from opdb.runtime.tensors import Rejection, TensorRef, sized
@@ -55,7 +54,7 @@ class Whole:
             return None
         except Exception:  # a fault in a builder: it will be said when the node is built
             return False
-        if not isinstance(lowered, Lowered) or (_quantized(lowered) and unranged(lowered)):
+        if not isinstance(lowered, Lowered):
             return False
         read = [t for op in lowered.ops for t in op.inputs if t is not None and t.quant is not None]
         if any(t.quant.blocks and not right(str(node.target), t.base_shape) for t in read if t.quant):
@@ -65,10 +64,6 @@ class Whole:
         count = len(value) if isinstance(value, (list, tuple)) else 1
         view = View(self._tensors, node)
         return all((node.name, i) in made for i in range(count) if view.result_used(i))
-
-
-def _quantized(lowered: Lowered) -> bool:
-    return any(t is not None and t.quant is not None for op in lowered.ops for t in (*op.inputs, *op.outputs))
 
 
 class View(TorchNode):

@@ -1,0 +1,122 @@
+"""A node with quantized tensors, computed in floating point: each is dequantized before, and results are quantized after.
+
+That is what PyTorch's quantized module computes.  It is the last resort: a form of quantized tensors needs fewer ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opdb.dtypes import BY_SHORT
+from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView
+from opdb.runtime.tensors import Rejection, TensorRef, Transform
+
+DTYPE = "f32"
+#: Encodings of one scale for all of a tensor, which Dequantize and Quantize take.
+PER_TENSOR = "SCALE_OFFSET"
+
+
+@dataclass(frozen=True)
+class FormInFloats:
+    """A form of the ``InFloats`` of a node, with the ops around it."""
+
+    form: Form
+
+    @property
+    def name(self) -> str:
+        return f"{self.form.name} in floats"
+
+    def build(self, view: InFloats) -> Lowered:
+        return view.around(replace(self.form.build(view), form=self.name))
+
+
+class InFloats:
+    """``view`` as builders of floating point see it."""
+
+    def __init__(self, view: NodeView) -> None:
+        self.target, self.name = view.target, view.name
+        self._view = view
+        self._read: dict[str, TensorRef] = {}
+        self._written: dict[str, TensorRef] = {}
+        self.changed = False  # whether a builder was given something else than ``view`` gives
+
+    def arg(self, name: str) -> Any:
+        value = self._view.arg(name)
+        if isinstance(value, (list, tuple)):
+            return [self._operand(v) for v in value]
+        return self._operand(value)
+
+    def result(self, index: int) -> TensorRef:
+        return self.results()[index]
+
+    def results(self) -> Sequence[TensorRef]:
+        return [
+            self._stand_in(f"float_result{i}", t, self._written) for i, t in enumerate(self._view.results())
+        ]
+
+    def result_used(self, index: int) -> bool:
+        return self._view.result_used(index)
+
+    def around(self, lowered: Lowered) -> Lowered:
+        """``lowered``, a form of this view, with the ops before and after it.  Raises Rejection where it has none."""
+        if not self.changed:
+            raise Rejection("no tensor of the node is quantized")
+        used = {t.local for op in lowered.ops for t in op.inputs if t is not None}
+        if used & set(self._written):
+            raise Rejection("an op reads a result, which is quantized")
+        before = [
+            _converted("Dequantize", t, self._float(name, t))
+            for name, t in self._read.items()
+            if name in used
+        ]
+        made, after = [], []
+        for op in lowered.ops:
+            outputs = []
+            for t in op.outputs:
+                quantized = None if t.local is None else self._written.get(t.local)
+                if quantized is not None:
+                    to = replace(quantized, shape=t.shape, transforms=t.transforms)
+                    t = replace(t, base_shape=t.shape, transforms=())
+                    after.append(_converted("Quantize", t, to))
+                outputs.append(t)
+            made.append(replace(op, outputs=tuple(outputs)))
+        return replace(lowered, ops=(*before, *made, *after))
+
+    def _operand(self, value: Any) -> Any:
+        if not (isinstance(value, TensorRef) and BY_SHORT[value.dtype].quantized):
+            return value
+        self.changed = True
+        if value.static:
+            return _dequantized(value)
+        return self._stand_in(f"float_{_name(value)}", value, self._read)
+
+    def _stand_in(self, name: str, t: TensorRef, known: dict[str, TensorRef]) -> TensorRef:
+        if not BY_SHORT[t.dtype].quantized:
+            return t
+        if t.encoding != PER_TENSOR or t.transforms:
+            raise Rejection(f"a tensor with the encoding {t.encoding}")
+        known[name] = t
+        self.changed = True
+        return self._float(name, t)
+
+    def _float(self, name: str, t: TensorRef) -> TensorRef:
+        return TensorRef(t.shape, DTYPE, local=name, base_shape=t.shape)
+
+
+def _dequantized(t: TensorRef) -> TensorRef:
+    """A static tensor, of one scale or one for each place along an axis, as numbers of floating point."""
+    if t.quant is None or t.encoding not in (PER_TENSOR, "AXIS_SCALE_OFFSET") or t.transforms:
+        raise Rejection(f"a constant with the encoding {t.encoding}")
+    step = Transform("dequantize", (t.quant.scale, t.quant.offset, t.axis))
+    return replace(t, dtype=DTYPE, quant=None, transforms=(step,))
+
+
+def _converted(op: str, source: TensorRef, result: TensorRef) -> LoweredOp:
+    return LoweredOp(op, (source,), (), (result,), ("x", "y"))
+
+
+def _name(t: TensorRef) -> str:
+    """Of a tensor of the graph; ex) conv2d_0."""
+    return "_".join(map(str, t.key)) if isinstance(t.key, tuple) else str(t.key)

@@ -1,0 +1,75 @@
+"""The ranges of quantized tensors between the ops of one node."""
+
+from __future__ import annotations
+
+from opdb.dtypes import BY_SHORT
+from opdb.generated.constants.quant import RULES
+from opdb.runtime.lowering import Lowered, LoweredOp
+from opdb.runtime.tensors import TensorRef, widened
+
+#: Ops that choose: each value of the result is one of the first input's, or lies between some; its encoding holds it too.
+CHOOSING = ("ReduceMax", "ReduceMin", "PoolMax2d", "PoolMax3d", "PoolAvg2d")
+
+
+def unranged(lowered: Lowered) -> str:
+    """The first tensor between the ops of a node whose range nobody knows; "" if there is none.
+
+    What lies between the ops is never observed.  Where it is only moved or chosen, before or after, it has the
+    encoding of what it was or becomes; anything else would saturate, so a quantised node must not become these ops.
+    """
+    between = [t for op in lowered.ops for t in op.outputs if t.local and BY_SHORT[t.dtype].quantized]
+    if not between:
+        return ""
+    known = {
+        _key(t) for op in lowered.ops for t in (*op.inputs, *op.outputs) if t is not None and t.local is None
+    }
+    moved = True
+    while moved:
+        moved = False
+        for op in lowered.ops:
+            tensors = {_key(t) for t in (_shared(op) or _chosen(op) or _grown(op) or _widened(op))}
+            if tensors & known and not tensors <= known:
+                known |= tensors
+                moved = True
+    return next((t.local or "" for t in between if _key(t) not in known), "")
+
+
+def _shared(op: LoweredOp) -> list[TensorRef]:
+    """The tensors of ``op`` that have one encoding."""
+    names = RULES[op.op].shared
+    tensors = (*op.inputs, *op.outputs)
+    slots = op.slots or ("",) * len(tensors)
+    return [t for slot, t in zip(slots, tensors, strict=False) if slot in names and t is not None]
+
+
+def _chosen(op: LoweredOp) -> list[TensorRef]:
+    """The first input of an op that chooses, and its result where that has the same encoding."""
+    source = op.inputs[0]
+    if op.op not in CHOOSING or source is None or op.outputs[0].quant != source.quant:
+        return []
+    return [source, op.outputs[0]]
+
+
+def _grown(op: LoweredOp) -> list[TensorRef]:
+    """What is multiplied by constants of at least 1, and the product where it has the same encoding, which holds zero."""
+    if op.op != "ElementWiseMultiply":
+        return []
+    source, factors = op.inputs
+    if source is None or factors is None or factors.data is None or min(factors.data) < 1:
+        return []
+    return [source, op.outputs[0]] if source.quant == op.outputs[0].quant else []
+
+
+def _widened(op: LoweredOp) -> list[TensorRef]:
+    """A tensor and the same numbers with more bits, in the one or the other order."""
+    if op.op != "Convert" or op.inputs[0] is None:
+        return []
+    source, result = op.inputs[0], op.outputs[0]
+    narrow, wide = sorted((source, result), key=lambda t: BY_SHORT[t.dtype].bits)
+    if narrow.dtype != "uq8" or narrow.encoding != "SCALE_OFFSET" or widened(narrow).quant != wide.quant:
+        return []
+    return [source, result]
+
+
+def _key(t: TensorRef) -> object:
+    return ("local", t.local) if t.local is not None else t.key
