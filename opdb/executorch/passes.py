@@ -8,6 +8,7 @@
 ``DecomposeAny``                   ``call``: not where opdb maps ``any``
 ``DecomposeRoll``                  ``call``: dimensions counted from the end
 ``DecomposeRemainder`` and others  ``call``: whole numbers are not divided as floats
+``DecomposeScaledDotProduct...``   ``call``: not where it hides by a mask
 ``Remove0DTensor``                 ``call``: not where opdb maps ``select``
 ``CanonicalizeConv``               ``call``: lines get a batch
 ``I64toI32``                       ``_preserve_output_dtype``: nodes of several results
@@ -22,7 +23,7 @@ from importlib import import_module
 from typing import Any
 
 from opdb.executorch.operators import edge_operators
-from opdb.executorch.undo import Undo, all_of, hiding, replaced, sparing
+from opdb.executorch.undo import Undo, all_of, replaced, sparing
 
 #: Passes that are off where opdb maps the target: module, class -> target.
 _OFF = {
@@ -50,6 +51,7 @@ def mended(targets: Iterable[str]) -> Undo:
     so do the exponents of powers of floats (a tensor hides which of them HTP computes rightly).
     CanonicalizeConv turns lines without a batch into images of another shape, which have other convolutions.
     I64toI32 ends where a node of several results has one of int64; each result that leaves keeps its type by itself.
+    Attention that is causal or has a mask of booleans is not taken apart.
     """
     known = set(targets)
     off = [_off(_class(*of)) for of, target in _OFF.items() if target in known]
@@ -78,14 +80,17 @@ def _of_whole_numbers(node: Any) -> bool:
 
 def _casts() -> Undo:
     from executorch.backends.qualcomm._passes.fuse_consecutive_cast import FuseConsecutiveCast
+    from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 
     def fuse(self: Any, graph_module: Any) -> None:
         for node in graph_module.graph.nodes:
             before = node.args[0] if node.target in self.op_map else None
             if before is None or before.target not in self.op_map:
                 continue
-            if keeps_values(before.args[0].meta["val"].dtype, before.meta["val"].dtype):
-                node.replace_input_with(before, before.args[0])
+            source = before.args[0]
+            encoded = any(QCOM_QUANT_ATTRS in n.meta or "quantize" in str(n.target) for n in (source, before))
+            if not encoded and keeps_values(source.meta["val"].dtype, before.meta["val"].dtype):
+                node.replace_input_with(before, source)
 
     return replaced(FuseConsecutiveCast, "_fuse", fuse)
 
@@ -123,34 +128,27 @@ def _hyperbolic_kept(targets: Iterable[str]) -> Undo:
 
 
 def _masked_attention_kept(targets: Iterable[str]) -> Undo:
-    """Attention with a mask of booleans stays whole where opdb maps it; a quantizer sees parts.
+    """Causal attention, and that with a mask of booleans, stays whole where opdb maps it.
 
     In parts the mask adds -infinity, which HTP's fp16 does not tell from large numbers: a row that is wholly masked
-    would be the mean of all values, not zero.
+    would be the mean of all values, not zero.  Quantized, it adds -255 or -65535: a step of the scores is then 1, and the
+    result off by a quarter of its range (SM8650, 16 bits).
     """
     import torch
-    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
     from executorch.backends.transforms.decompose_sdpa import DecomposeScaledDotProductAttention
 
     target = torch.ops.aten.scaled_dot_product_attention.default
-    stock = QnnPassManager.get_export_passes
 
     def masked(node: Any) -> bool:
         if node.target is not target:
             return False
-        mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
-        return mask is not None and mask.meta["val"].dtype == torch.bool
-
-    class KeptIfMasked(DecomposeScaledDotProductAttention):  # type: ignore[misc]  # untyped base
-        call = hiding(DecomposeScaledDotProductAttention, masked)
-
-    def get_export_passes(cls: Any, *asked: Any, **named: Any) -> Any:
-        passes = stock(*asked, **named)
-        return [KeptIfMasked if p is DecomposeScaledDotProductAttention else p for p in passes]
+        given = dict(zip(("attn_mask", "dropout_p", "is_causal"), node.args[3:], strict=False)) | node.kwargs
+        mask = given.get("attn_mask")
+        return bool(given.get("is_causal")) or (mask is not None and mask.meta["val"].dtype == torch.bool)
 
     if "aten.scaled_dot_product_attention.default" not in set(targets):
         return all_of(())
-    return replaced(QnnPassManager, "get_export_passes", classmethod(get_export_passes))
+    return sparing(DecomposeScaledDotProductAttention, masked)
 
 
 def _exponents_kept(targets: Iterable[str]) -> Undo:

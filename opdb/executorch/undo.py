@@ -16,27 +16,22 @@ def replaced(owner: Any, name: str, value: Any) -> Undo:
 
 def sparing(owner: Any, spared: Callable[[Any], bool]) -> Undo:
     """The pass ``owner`` does not see the nodes that are ``spared``; later steps decompose or lower them."""
-    return replaced(owner, "call", hiding(owner, spared))
-
-
-def hiding(owner: Any, hidden: Callable[[Any], bool]) -> Callable[[Any, Any], Any]:
-    """The ``call`` of a pass that does not see some nodes."""
     import torch
 
     stock = owner.call
 
     def call(self: Any, module: Any) -> Any:
-        nodes = [(node, node.target) for node in module.graph.nodes if hidden(node)]
-        for node, _ in nodes:
+        hidden = [(node, node.target) for node in module.graph.nodes if spared(node)]
+        for node, _ in hidden:
             node.target = torch.ops.aten.alias.default
         try:
             return stock(self, module)
         finally:
-            for node, target in nodes:
+            for node, target in hidden:
                 node.target = target
             module.recompile()
 
-    return call
+    return replaced(owner, "call", call)
 
 
 def with_contents(listed: list[Any], contents: list[Any]) -> Undo:

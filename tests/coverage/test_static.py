@@ -18,6 +18,7 @@ from opdb.runtime.static import ramp_values, transformed
 from opdb.runtime.tensors import (
     Rejection,
     TensorRef,
+    Transform,
     block_diagonal,
     chosen,
     full,
@@ -155,3 +156,15 @@ def test_what_shapes_decide_is_known_before_running() -> None:
 def test_a_copy_of_what_is_read_is_not_known_before_running() -> None:
     program = Program(export(Function(lambda x: aten.copy.default(x, x * 2)), (torch.randn(2, 3),)))
     assert [n.target for n in program.nodes] == ["aten.mul.Tensor", "aten.copy.default"]
+
+
+def test_stored_integers_are_dequantized_with_one_scale_or_one_for_each_place() -> None:
+    stored = np.array([[0, 128], [255, 1]], np.uint8)
+    one = transformed(stored, [Transform("dequantize", ((0.5,), (-128,), -1))])
+    assert one.dtype == np.float32 and one.tolist() == [[-64.0, 0.0], [63.5, -63.5]]
+    each = transformed(stored, [Transform("dequantize", ((0.5, 2.0), (-128, 0), 1))])
+    assert each.tolist() == [[-64.0, 256.0], [63.5, 2.0]]
+    assert transformed(stored, [Transform("dequantize", ((1.0, 2.0), (0, 0), 0))]).tolist() == [
+        [0, 128],
+        [510, 2],
+    ]

@@ -1,0 +1,96 @@
+"""A node of quantized tensors that no form takes as it is becomes ops of floating point between two conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from opdb.lower import lower
+from opdb.op_config import Quant
+from opdb.runtime.lowering import Lowered, Rejected
+from opdb.runtime.tensors import TensorRef
+from opdb.validate import Target
+
+HTP = Target("HTP", "SM8650")
+QUANT = Quant("SCALE_OFFSET", (0.02,), (-128,))
+X = TensorRef((2, 3, 4), "uq8", key=("x", 0), quant=QUANT, base_shape=(2, 3, 4))
+FLOATS = replace(X, dtype="f32", quant=None)
+
+
+class View:
+    """A call of an operator whose result has the shape of ``like``."""
+
+    def __init__(self, target: str, arguments: Mapping[str, Any], *results: TensorRef) -> None:
+        self.target, self.name = target, "node"
+        self._arguments = arguments
+        self._results = [replace(r, key=("node", i)) for i, r in enumerate(results)]
+
+    def arg(self, name: str) -> Any:
+        return self._arguments[name]
+
+    def result(self, index: int) -> TensorRef:
+        return self._results[index]
+
+    def results(self) -> Sequence[TensorRef]:
+        return self._results
+
+    def result_used(self, index: int) -> bool:
+        return index < len(self._results)
+
+
+def elu(x: TensorRef, result: TensorRef) -> View:
+    return View("aten.elu.default", {"self": x, "alpha": 1.0, "scale": 0.7, "input_scale": 0.5}, result)
+
+
+@pytest.mark.parametrize(
+    ("x", "result", "first", "last"),
+    [(X, X, True, True), (X, FLOATS, True, False), (FLOATS, X, False, True), (FLOATS, FLOATS, False, False)],
+)
+def test_what_is_quantized_is_converted(x: TensorRef, result: TensorRef, first: bool, last: bool) -> None:
+    lowered = lower(elu(x, result), HTP)
+    assert isinstance(lowered, Lowered)
+    kinds = [op.op for op in lowered.ops]
+    assert kinds.count("Dequantize") == (kinds[0] == "Dequantize") == first
+    assert kinds.count("Quantize") == (kinds[-1] == "Quantize") == last
+    assert lowered.form == ("elu_scaled in floats" if first or last else "elu_scaled")
+    assert lowered.ops[0].inputs[0] is not None and lowered.ops[0].inputs[0].key == x.key
+    assert lowered.ops[-1].outputs[0].key == ("node", 0)
+    between = [t for op in lowered.ops[first : len(kinds) - last] for t in op.outputs]
+    assert {t.dtype for t in between} == {"f32"}
+
+
+def test_an_op_of_quantized_tensors_goes_first() -> None:
+    lowered = lower(View("aten.relu.default", {"self": X}, X), HTP)
+    assert isinstance(lowered, Lowered) and [op.op for op in lowered.ops] == ["Relu"]
+
+
+def test_a_result_in_another_layout_is_quantized_in_it() -> None:
+    """BatchNorm of images is computed with channels last; what brings the result back follows the Quantize."""
+    image = replace(X, shape=(1, 3, 4, 5), base_shape=(1, 3, 4, 5))
+    numbers = TensorRef((3,), "f32", static=True, key=("weight", 0), base_shape=(3,))
+    arguments = {"input": image, "weight": numbers, "bias": numbers, "running_mean": numbers,
+                 "running_var": replace(numbers, key=("variance", 0)), "momentum": 0.1, "eps": 1e-5}  # fmt: skip
+    lowered = lower(View("aten._native_batch_norm_legit_no_training.default", arguments, image), HTP)
+    assert isinstance(lowered, Lowered) and lowered.ops[-1].op == "Quantize"
+    (result,) = lowered.ops[-1].outputs
+    assert result.key == ("node", 0) and result.quant == QUANT
+
+
+def test_encodings_that_dequantize_does_not_take_are_refused() -> None:
+    along = replace(X, quant=Quant("AXIS_SCALE_OFFSET", (0.1, 0.2), (0, 0), 0))
+    refused = lower(elu(along, X), HTP)
+    assert isinstance(refused, Rejected)
+    assert any("a tensor with the encoding AXIS_SCALE_OFFSET" in r.message for r in refused.reasons)
+
+
+def test_a_constant_is_dequantized_before_the_program_runs() -> None:
+    weight = TensorRef((4,), "sq8", static=True, key=("w", 0), base_shape=(4,),
+                       quant=Quant("AXIS_SCALE_OFFSET", (0.1, 0.2, 0.3, 0.4), (0, 0, 0, 0), 0))  # fmt: skip
+    lowered = lower(View("aten.hypot.default", {"self": X, "other": weight}, X), HTP)
+    assert isinstance(lowered, Lowered)
+    read = [t for op in lowered.ops for t in op.inputs if t is not None and t.key == ("w", 0)]
+    assert read and all(t.dtype == "f32" and t.quant is None for t in read)
+    assert {t.transforms[0].kind for t in read} == {"dequantize"}
