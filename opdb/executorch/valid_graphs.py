@@ -6,7 +6,7 @@
 ``DecomposeDiagonal``                    ``_get_ops``: a view of what a permutation has moved
 ``LiftConstantScalarOperands``           ``_lift``: the ``alpha`` of ``add(x, 2, 3)`` becomes a tensor
 ``ConcatObserver``                       ``forward``: takes any reader of an input for its observer
-``htp_rules``, ``lpai_rules``            ``_RULES``: whole numbers are quantized
+``htp_rules``, ``lpai_rules``            ``_RULES``: whole numbers; scales by channel of computed weights
 PyTorch's named results                  have no name to be saved by; ex) what ``torch.topk`` returns
 =======================================  ==============================================================
 """
@@ -28,7 +28,7 @@ def accepted() -> Undo:
             _diagonals_of_permuted(),
             _alphas(),
             _observers_of_joined(),
-            _floats_only(),
+            _annotations(),
             _named_results(),
         )
     )
@@ -107,33 +107,47 @@ def _observers_of_joined() -> Undo:
     return replaced(ConcatObserver, "forward", forward)
 
 
-def _floats_only() -> Undo:
-    """What a rule asks of whole numbers and booleans is dropped."""
+def _annotations() -> Undo:
+    """What a rule asks of whole numbers and booleans is dropped, and scales by channel of weights that are computed.
+
+    Those get one scale as activations do, and a bias, whose scale would be made of these, none.
+    """
     from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
     from executorch.backends.qualcomm.quantizer.rules import _is_float_tensor
+    from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec
     from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-    def of_floats(annotate: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    def mended(annotate: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
         def annotated(node: Any, config: Any) -> None:
             annotate(node, config)
             found = node.meta.get(Q_ANNOTATION_KEY)
             if found is None:
                 return
-            wanted = found.input_qspec_map
-            found.input_qspec_map = {n: spec for n, spec in wanted.items() if _is_float_tensor(n)}
-            if len(found.input_qspec_map) < len(wanted) and not _is_float_tensor(node):
+            wanted = {n: spec for n, spec in found.input_qspec_map.items() if _is_float_tensor(n)}
+            if len(wanted) < len(found.input_qspec_map) and not _is_float_tensor(node):
                 found.output_qspec = None
+            computed = {n for n, spec in wanted.items() if n.op != "get_attr" and _by_channel(spec)}
+            for n in computed:
+                wanted[n] = config.input_activation
+            if computed:
+                made = DerivedQuantizationSpec
+                wanted = {n: s for n, s in wanted.items() if not isinstance(found.input_qspec_map[n], made)}
+            found.input_qspec_map = wanted
 
         return annotated
 
     def changed(rules: dict[Any, Any]) -> Undo:
         before = dict(rules)
-        rules.update(
-            {op: replace(rule, annotate_fn=of_floats(rule.annotate_fn)) for op, rule in before.items()}
-        )
+        rules.update({op: replace(rule, annotate_fn=mended(rule.annotate_fn)) for op, rule in before.items()})
         return lambda: rules.update(before)
 
     return all_of(changed(module.get_rules()) for module in (htp_rules, lpai_rules))
+
+
+def _by_channel(spec: Any) -> bool:
+    import torch
+
+    return getattr(spec, "qscheme", None) in (torch.per_channel_affine, torch.per_channel_symmetric)
 
 
 def _named_results() -> Undo:

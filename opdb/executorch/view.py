@@ -218,6 +218,11 @@ class FxNodeView:
         )
         shape = layout.stored(shape, order)
         encoding, config = self._encoding(source, index, value)
+        changes = self._visitor.edge_program.graph_signature.buffers_to_mutate
+        if config and source is self.node and source.name in changes:
+            raise Rejection(
+                f"{source.name} is quantized and changes a buffer, which holds numbers of floating point"
+            )
         # QNN computes with int32; the sink puts a Cast where int64 comes or goes
         typed = INT32 if indices or value.dtype == torch.int64 else value
         try:

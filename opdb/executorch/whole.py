@@ -39,6 +39,7 @@ class Whole:
     def __init__(self, exported: ExportedProgram, lower: Callable[[NodeView], Lowered | Rejected]) -> None:
         self._lower = lower
         self._tensors = Tensors.of_program(exported)
+        self._changing = frozenset(exported.graph_signature.buffers_to_mutate)
         self._answers: dict[torch.fx.Node, bool | None] = {}
 
     def accepts(self, node: torch.fx.Node) -> bool | None:
@@ -54,7 +55,7 @@ class Whole:
             return None
         except Exception:  # a fault in a builder: it will be said when the node is built
             return False
-        if not isinstance(lowered, Lowered):
+        if not isinstance(lowered, Lowered) or self._changes_quantized(node):
             return False
         read = [t for op in lowered.ops for t in op.inputs if t is not None and t.quant is not None]
         if any(t.quant.blocks and not right(str(node.target), t.base_shape) for t in read if t.quant):
@@ -64,6 +65,10 @@ class Whole:
         count = len(value) if isinstance(value, (list, tuple)) else 1
         view = View(self._tensors, node)
         return all((node.name, i) in made for i in range(count) if view.result_used(i))
+
+    def _changes_quantized(self, node: torch.fx.Node) -> bool:
+        """Whether a buffer, which holds floating point, becomes what this node gives and others read quantized."""
+        return node.name in self._changing and any(_is(user, "quantize") for user in node.users)
 
 
 class View(TorchNode):

@@ -229,21 +229,16 @@ class Recorder:
 
 
 def touched() -> dict[str, Any]:
-    """What ``register`` may change of ExecuTorch (opdb.executorch.hooks, passes, partitioning, quantizing), as it is."""
-    from executorch.backends.qualcomm import qnn_preprocess
-    from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
-    from executorch.backends.qualcomm._passes.canonicalize_conv import CanonicalizeConv
-    from executorch.backends.qualcomm._passes.decompose_hyperbolic_variants import DecomposeHyperbolicVariants
-    from executorch.backends.qualcomm._passes.decompose_maxpool3d import DecomposeMaxPool3d
-    from executorch.backends.qualcomm._passes.fuse_consecutive_cast import FuseConsecutiveCast
-    from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
-    from executorch.backends.qualcomm._passes.layout_transform import LayoutTransform
+    """What ``register`` may change of ExecuTorch (opdb.executorch.hooks, passes and others), and of PyTorch, as it is."""
+    from executorch.backends.qualcomm import _passes, qnn_preprocess
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
-    from executorch.backends.qualcomm._passes.remove_0d_tensor import Remove0DTensor
     from executorch.backends.qualcomm.builders import node_visitor_manager
     from executorch.backends.qualcomm.partition import common_defs, qnn_partitioner
     from executorch.backends.qualcomm.quantizer import qconfig
     from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
+    from executorch.backends.qualcomm.quantizer.observers.concat_observer import ConcatObserver
+    from executorch.backends.transforms.decompose_sdpa import DecomposeScaledDotProductAttention
+    from torch.utils import _pytree as pytree
 
     return {
         "builders": dict(node_visitor_manager._node_visitor_dict),
@@ -251,18 +246,36 @@ def touched() -> dict[str, Any]:
         "whole": qnn_partitioner.QnnPartitioner.ops_to_not_decompose,
         "managers": (qnn_preprocess.get_current_qnn_manager, qnn_partitioner.get_current_qnn_manager),
         "missing": list(common_defs.to_be_implemented_operator),
-        "layouts": (set(LayoutTransform.layout_agnostic_ops), set(LayoutTransform.layout_sensitive_ops)),
-        "int64": dict(I64toI32.I64_IN_OPS),
-        "several results": I64toI32._preserve_output_dtype,
-        "zero points": (QnnPassManager.transform_for_export_pipeline, I64toI32.call),
-        "casts": FuseConsecutiveCast._fuse,
-        "max_pool3d": DecomposeMaxPool3d.call,
-        "asinh": DecomposeHyperbolicVariants.__init__,
-        "written into": AnnotateQuantAttrs.call,
+        "layouts": (
+            set(_passes.LayoutTransform.layout_agnostic_ops),
+            set(_passes.LayoutTransform.layout_sensitive_ops),
+        ),
+        "int64": dict(_passes.I64toI32.I64_IN_OPS),
+        "several results": _passes.I64toI32._preserve_output_dtype,
+        "zero points": (QnnPassManager.transform_for_export_pipeline, _passes.I64toI32.call),
+        "casts": _passes.FuseConsecutiveCast._fuse,
+        "max_pool3d": _passes.DecomposeMaxPool3d.call,
+        "max_pool2d": _passes.RecomposePadMaxPool2d.call,
+        "any": _passes.DecomposeAny.call,
+        "roll": _passes.DecomposeRoll.call,
+        "remainder": _passes.DecomposeRemainder.call,
+        "quotients": _passes.DecomposeDivMode.call,
+        "floor_divide": _passes.DecomposeFloorDivide.call,
+        "distances": _passes.DecomposeCDist.call,
+        "diagonals": _passes.DecomposeDiagonal._get_ops,
+        "attention": DecomposeScaledDotProductAttention.call,
+        "alphas": _passes.LiftConstantScalarOperands._lift,
+        "joined": ConcatObserver.forward,
+        "asinh": _passes.DecomposeHyperbolicVariants.__init__,
+        "written into": _passes.AnnotateQuantAttrs.call,
         "biases": qconfig._derived_bias_quant_spec,
-        "numbers of lines": Remove0DTensor.call,
-        "gaps": (CanonicalizeConv.call, CanonicalizeConv.dilate),
+        "numbers of lines": _passes.Remove0DTensor.call,
+        "gaps": (_passes.CanonicalizeConv.call, _passes.CanonicalizeConv.dilate),
         "rules": (dict(htp_rules.get_rules()), dict(lpai_rules.get_rules())),
+        "named results": (
+            dict(pytree.SUPPORTED_SERIALIZED_TYPES),
+            dict(pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE),
+        ),
     }
 
 
@@ -270,7 +283,9 @@ def register_and_undo() -> dict[str, bool]:
     """What ``register`` changes, and that ``unregister`` puts everything back."""
     before = touched()
     targets = [*hand_lowering.FORMS, "aten.softplus.default", "aten.scatter_add.default", "aten.asinh.default",
-               "aten.select.int", "aten.max_pool3d_with_indices.default"]  # fmt: skip
+               "aten.select.int", "aten.max_pool3d_with_indices.default", "aten.max_pool2d_with_indices.default",
+               "aten.any.dims", "aten.remainder.Tensor", "aten.div.Tensor_mode", "aten.floor_divide.default",
+               "aten.scaled_dot_product_attention.default", "aten.roll.default"]  # fmt: skip
     targets = [t for t in targets if t != "aten.relu.default"]
     softplus = torch.ops.aten.softplus.default
     taken = registration.register(
