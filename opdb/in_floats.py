@@ -14,9 +14,9 @@ from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 DTYPE = "f32"
-#: Ops that HTP 2.47 joins with the conversions around them: it computes the quantized op, with its faults (probe: Pad
-#: behind a dimension fills in the smallest number).
-JOINED = frozenset({"Pad"})
+#: Ops that move values and compute none.  HTP 2.47 joins them with the conversions around them into ops of quantized
+#: tensors, of which Pad fills in the smallest number behind a dimension (probe); what computes is not joined.
+MOVES = frozenset({"Pad", "StridedSlice", "Reshape", "Transpose"})
 #: Encodings of one scale for all of a tensor, which Dequantize and Quantize take.
 PER_TENSOR = "SCALE_OFFSET"
 
@@ -67,9 +67,9 @@ class InFloats:
         if not self.changed:
             raise Rejection("no tensor of the node is quantized")
         used = {t.local for op in lowered.ops for t in op.inputs if t is not None}
-        joined = next((op.op for op in lowered.ops if op.op in JOINED), None)
-        if joined is not None:
-            raise Rejection(f"HTP computes {joined} between conversions as one of quantized tensors")
+        kinds = {op.op for op in lowered.ops}
+        if "Pad" in kinds and kinds <= MOVES:
+            raise Rejection("HTP computes a Pad between conversions as one of quantized tensors")
         if used & set(self._written):
             raise Rejection("an op reads a result, which is quantized")
         before = [

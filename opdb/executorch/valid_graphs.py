@@ -108,13 +108,12 @@ def _observers_of_joined() -> Undo:
 
 
 def _annotations() -> Undo:
-    """What a rule asks of whole numbers and booleans is dropped, and scales by channel of weights that are computed.
+    """What a rule asks of whole numbers and booleans is dropped, and what it asks of weights and biases that are computed.
 
-    Those get one scale as activations do, and a bias, whose scale would be made of these, none.
+    Weights by channel get one scale as activations do; a bias, which would have 32 bits, has no encoding.
     """
     from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
     from executorch.backends.qualcomm.quantizer.rules import _is_float_tensor
-    from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec
     from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
     def mended(annotate: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
@@ -127,12 +126,12 @@ def _annotations() -> Undo:
             if len(wanted) < len(found.input_qspec_map) and not _is_float_tensor(node):
                 found.output_qspec = None
             computed = {n for n, spec in wanted.items() if n.op != "get_attr" and _by_channel(spec)}
-            for n in computed:
-                wanted[n] = config.input_activation
-            if computed:
-                made = DerivedQuantizationSpec
-                wanted = {n: s for n, s in wanted.items() if not isinstance(found.input_qspec_map[n], made)}
-            found.input_qspec_map = wanted
+            wanted |= {n: config.input_activation for n in computed if not _derived(wanted[n])}
+            found.input_qspec_map = {
+                n: spec
+                for n, spec in wanted.items()
+                if not (n.op != "get_attr" and _of_bias(spec)) and not (computed and _derived(spec))
+            }
 
         return annotated
 
@@ -148,6 +147,18 @@ def _by_channel(spec: Any) -> bool:
     import torch
 
     return getattr(spec, "qscheme", None) in (torch.per_channel_affine, torch.per_channel_symmetric)
+
+
+def _of_bias(spec: Any) -> bool:
+    import torch
+
+    return getattr(spec, "dtype", None) == torch.int32
+
+
+def _derived(spec: Any) -> bool:
+    from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec
+
+    return isinstance(spec, DerivedQuantizationSpec)
 
 
 def _named_results() -> Undo:

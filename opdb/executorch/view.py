@@ -218,8 +218,7 @@ class FxNodeView:
         )
         shape = layout.stored(shape, order)
         encoding, config = self._encoding(source, index, value)
-        changes = self._visitor.edge_program.graph_signature.buffers_to_mutate
-        if config and source is self.node and source.name in changes:
+        if config and source is self.node and self._changes_a_buffer():
             raise Rejection(
                 f"{source.name} is quantized and changes a buffer, which holds numbers of floating point"
             )
@@ -242,6 +241,9 @@ class FxNodeView:
         if quant is not None:
             self._encodings[quant] = (encoding, config)
         return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape)
+
+    def _changes_a_buffer(self) -> bool:
+        return self.node.name in self._visitor.edge_program.graph_signature.buffers_to_mutate
 
     def _axis(self, source: torch.fx.Node) -> int:
         """The dimension of a constant, in PyTorch's layout, that its encoding goes along."""

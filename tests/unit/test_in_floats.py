@@ -94,3 +94,12 @@ def test_a_constant_is_dequantized_before_the_program_runs() -> None:
     read = [t for op in lowered.ops for t in op.inputs if t is not None and t.key == ("w", 0)]
     assert read and all(t.dtype == "f32" and t.quant is None for t in read)
     assert {t.transforms[0].kind for t in read} == {"dequantize"}
+
+
+def test_a_pad_alone_is_not_computed_in_floats() -> None:
+    """HTP 2.47 joins it with the conversions, and fills in the smallest number behind a dimension."""
+    wide = replace(X, shape=(2, 3, 6), base_shape=(2, 3, 6), quant=replace(QUANT, scale=(0.03,)))
+    arguments = {"self": X, "pad": [0, 2], "mode": "constant", "value": 1.0}
+    refused = lower(View("aten.pad.default", arguments, wide), HTP)
+    assert isinstance(refused, Rejected)
+    assert any("a Pad between conversions" in r.message for r in refused.reasons)
