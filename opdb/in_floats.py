@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
+from opdb.runtime.binding import Context
 from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
@@ -19,6 +20,11 @@ DTYPE = "f32"
 MOVES = frozenset({"Pad", "StridedSlice", "Reshape", "Transpose"})
 #: Encodings of one scale for all of a tensor, which Dequantize and Quantize take.
 PER_TENSOR = "SCALE_OFFSET"
+
+
+def possible(context: Context) -> bool:
+    """Not on HTP v68: the library of 2.47 validates most of these chains, and finalizes few of them (probe SM8350)."""
+    return context.backend != "HTP" or context.arch > 68
 
 
 @dataclass(frozen=True)

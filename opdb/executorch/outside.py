@@ -6,9 +6,10 @@ The reasons are those of a whole program: no node alone has them.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
+from executorch.backends.qualcomm.partition.common_defs import constant_operator
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS, QCOM_SCALE
 
 from opdb.runtime.lowering import Reason
@@ -19,6 +20,11 @@ CONSTANT_GRAPH = Reason(
 )
 #: Why a node that ``dequantizes`` a constant stays with its readers, where none of them is delegated.
 DEQUANTIZED_CONSTANT = Reason("stock", "static", "HTP does not finalize Dequantize of a constant")
+
+#: Why a constant is not delegated that ``read_outside`` says yes of: the runtime would take the next result for it.
+CONSTANT_RESULT = Reason(
+    "partition", "outputs", "a constant that is read outside of its graph, where no op would write it"
+)
 
 #: Why a node with ``endless_scale`` is not delegated; HTP finalizes no graph with one.
 ENDLESS_SCALE = Reason(
@@ -32,6 +38,11 @@ def reads_inputs(nodes: Collection[Any], constants: Collection[str]) -> bool:
     """Whether a group of nodes reads anything but ``constants``, names of placeholders."""
     own = set(nodes)
     return any(s not in own and s.name not in constants for n in nodes for s in n.all_input_nodes)
+
+
+def read_outside(node: Any, graph: Callable[[Any], bool]) -> bool:
+    """Whether a node that ExecuTorch makes a static tensor is read by any that ``graph`` says no of; ex) the output."""
+    return node.target in constant_operator and not all(map(graph, node.users))
 
 
 def dequantizes(node: Any, constants: Collection[str]) -> bool:

@@ -20,10 +20,12 @@ from opdb.executorch import layout
 from opdb.executorch.operators import edge_operators, overload
 from opdb.executorch.outside import (
     CONSTANT_GRAPH,
+    CONSTANT_RESULT,
     DEQUANTIZED_CONSTANT,
     ENDLESS_SCALE,
     dequantizes,
     endless_scale,
+    read_outside,
     reads_inputs,
 )
 from opdb.executorch.undo import Undo, replaced, with_contents
@@ -50,6 +52,10 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
                 left.add(node)
                 return False
             # Readers come first, as the partitioner goes.
+            if read_outside(node, lambda user: user.op != "output" and user not in left):
+                reject(node.name, (CONSTANT_RESULT,))
+                left.add(node)
+                return False
             visitor = self.node_visitors.get(getattr(node.target, "__name__", ""))
             if (
                 visitor is not None
@@ -77,7 +83,9 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
 
 
 def without_constant_graphs(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
-    """A group of nodes that reads constants alone is left to the CPU: QNN saves no graph without inputs."""
+    """Left to the CPU are groups of nodes that read constants alone (QNN saves no graph without inputs), and constants
+    that another group reads as well.
+    """
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
 
     from opdb.executorch.view import constant_names
@@ -87,6 +95,9 @@ def without_constant_graphs(reject: Callable[[str, tuple[Reason, ...]], None]) -
     def generate_partitions(self: Any, program: Any) -> Any:
         constants, kept = constant_names(program), []
         for partition in stock(self, program):
+            for node in [n for n in partition.nodes if read_outside(n, partition.nodes.__contains__)]:
+                reject(node.name, (CONSTANT_RESULT,))
+                partition.remove_node(node)
             if reads_inputs(partition.nodes, constants):
                 kept.append(partition)
                 continue

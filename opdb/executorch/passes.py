@@ -9,6 +9,7 @@
 ``DecomposeRoll``                  ``call``: dimensions counted from the end
 ``DecomposeRemainder`` and others  ``call``: whole numbers are not divided as floats
 ``DecomposeScaledDotProduct...``   ``call``: not where it hides by a mask
+``QnnQuantizer``                   ``transform_for_annotation``: for which chip
 ``Remove0DTensor``                 ``call``: not where opdb maps ``select``
 ``CanonicalizeConv``               ``call``: lines get a batch
 ``I64toI32``                       ``_preserve_output_dtype``: nodes of several results
@@ -18,6 +19,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
@@ -132,23 +134,38 @@ def _masked_attention_kept(targets: Iterable[str]) -> Undo:
 
     In parts the mask adds -infinity, which HTP's fp16 does not tell from large numbers: a row that is wholly masked
     would be the mean of all values, not zero.  Quantized, it adds -255 or -65535: a step of the scores is then 1, and the
-    result off by a quarter of its range (SM8650, 16 bits).
+    result off by a quarter of its range (SM8650, 16 bits).  A quantizer for v68, which has no fp16, gets the parts.
     """
     import torch
+    from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer
     from executorch.backends.transforms.decompose_sdpa import DecomposeScaledDotProductAttention
 
     target = torch.ops.aten.scaled_dot_product_attention.default
+    stock = QnnQuantizer.transform_for_annotation
+    v68 = threading.local()
 
     def masked(node: Any) -> bool:
-        if node.target is not target:
+        if node.target is not target or getattr(v68, "asks", False):
             return False
         given = dict(zip(("attn_mask", "dropout_p", "is_causal"), node.args[3:], strict=False)) | node.kwargs
         mask = given.get("attn_mask")
         return bool(given.get("is_causal")) or (mask is not None and mask.meta["val"].dtype == torch.bool)
 
+    def transform_for_annotation(self: Any, model: Any) -> Any:
+        v68.asks = self.soc_info.htp_info.htp_arch == 68
+        try:
+            return stock(self, model)
+        finally:
+            v68.asks = False
+
     if "aten.scaled_dot_product_attention.default" not in set(targets):
         return all_of(())
-    return sparing(DecomposeScaledDotProductAttention, masked)
+    return all_of(
+        (
+            sparing(DecomposeScaledDotProductAttention, masked),
+            replaced(QnnQuantizer, "transform_for_annotation", transform_for_annotation),
+        )
+    )
 
 
 def _exponents_kept(targets: Iterable[str]) -> Undo:

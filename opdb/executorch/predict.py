@@ -46,10 +46,12 @@ from opdb.executorch.dry import DrySink
 from opdb.executorch.grouping import as_executorch
 from opdb.executorch.outside import (
     CONSTANT_GRAPH,
+    CONSTANT_RESULT,
     DEQUANTIZED_CONSTANT,
     ENDLESS_SCALE,
     dequantizes,
     endless_scale,
+    read_outside,
     reads_inputs,
 )
 from opdb.executorch.view import FxNodeView, constant_names
@@ -113,10 +115,16 @@ class Predictor:
                 progress(done, len(calls))
         for node in reversed(calls):  # readers first, as the partitioner goes
             left = all(u in rows and rows[u].verdict != "supported" for u in node.users)
-            if left and dequantizes(node, self.constants):
+            if read_outside(node, lambda u: u.op != "output" and rows[u].verdict == "supported"):
+                rows[node] = row_of(node, rows[node].target, Rejected((CONSTANT_RESULT,)))
+            elif left and dequantizes(node, self.constants):
                 rows[node] = row_of(node, rows[node].target, Rejected((DEQUANTIZED_CONSTANT,)))
         partitions = 0
         for group in self._groups(calls, rows):
+            inside = set(group)
+            for node in [n for n in group if read_outside(n, inside.__contains__)]:
+                rows[node] = row_of(node, rows[node].target, Rejected((CONSTANT_RESULT,)))
+                group.remove(node)
             if reads_inputs(group, self.constants):
                 partitions += any(n in rows for n in group)
                 continue
@@ -128,7 +136,7 @@ class Predictor:
 
     def _groups(
         self, calls: Sequence[torch.fx.Node], rows: Mapping[torch.fx.Node, Row]
-    ) -> Iterable[Sequence[torch.fx.Node]]:
+    ) -> Iterable[list[torch.fx.Node]]:
         """The supported nodes, and ``getitem``, as they share graphs."""
         joins = [n not in rows or rows[n].verdict == "supported" for n in calls]
         place = {n: i for i, n in enumerate(calls)}

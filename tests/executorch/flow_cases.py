@@ -237,6 +237,7 @@ def touched() -> dict[str, Any]:
     from executorch.backends.qualcomm.quantizer import qconfig
     from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
     from executorch.backends.qualcomm.quantizer.observers.concat_observer import ConcatObserver
+    from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer
     from executorch.backends.transforms.decompose_sdpa import DecomposeScaledDotProductAttention
     from torch.utils import _pytree as pytree
 
@@ -264,6 +265,7 @@ def touched() -> dict[str, Any]:
         "distances": _passes.DecomposeCDist.call,
         "diagonals": _passes.DecomposeDiagonal._get_ops,
         "attention": DecomposeScaledDotProductAttention.call,
+        "chips": QnnQuantizer.transform_for_annotation,
         "alphas": _passes.LiftConstantScalarOperands._lift,
         "joined": ConcatObserver.forward,
         "asinh": _passes.DecomposeHyperbolicVariants.__init__,

@@ -62,6 +62,10 @@ def test_what_is_quantized_is_converted(x: TensorRef, result: TensorRef, first: 
     assert {t.dtype for t in between} == {"f32"}
 
 
+def test_not_on_v68() -> None:
+    assert isinstance(lower(elu(X, X), Target("HTP", "SM8350")), Rejected)
+
+
 def test_an_op_of_quantized_tensors_goes_first() -> None:
     lowered = lower(View("aten.relu.default", {"self": X}, X), HTP)
     assert isinstance(lowered, Lowered) and [op.op for op in lowered.ops] == ["Relu"]
