@@ -22,7 +22,6 @@ OFF = {
 #: Words of the reason for what is left out.
 LEFT = {
     "index_copy into a buffer": "changes a buffer",
-    "bicubic of corners 16a8w": "constants alone",
 }
 
 
