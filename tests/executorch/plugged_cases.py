@@ -79,9 +79,18 @@ def everything() -> dict[str, Any]:
             )
         },
         "unmapped": unmapped(),
+        "constants that leave": {
+            "alone": run(Calls(lambda x: (torch.relu(x), torch.full_like(x, 3.0))), X),
+            "beside its readers": run(Calls(beside_its_readers), X),
+        },
         "whole results": whole_results(),
         "compared": compared(),
     }
+
+
+def beside_its_readers(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    halves = torch.full_like(x, 0.5)
+    return torch.relu(x) * halves, halves
 
 
 def run(module: nn.Module, inputs: tuple[torch.Tensor, ...], recipe: str | None = None) -> SimpleNamespace:

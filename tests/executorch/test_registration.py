@@ -67,6 +67,14 @@ def test_a_quantized_module_is_delegated_and_right(everything: dict[str, Any], c
     )  # HTP computes softplus of 16 bits roughly
 
 
+@pytest.mark.parametrize("case", ["alone", "beside its readers"])
+def test_a_constant_that_leaves_is_no_result_of_a_graph(everything: dict[str, Any], case: str) -> None:
+    """No op would write it, and ExecuTorch's runtime would take the next result for it."""
+    got = everything["constants that leave"][case]
+    assert got.left == ("aten_full_like_default",)
+    assert got.wrong < FP16 and got.same_types
+
+
 def test_an_operator_without_a_builder_is_left_to_the_cpu(everything: dict[str, Any]) -> None:
     got = everything["unmapped"]
     assert got.stock.startswith("KeyError")
