@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from opdb.executorch.hooks import Decider
 
 
+#: Constants that one graph would write and another read; partitioning is done again without them.
+_between_graphs: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
 def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
     """A node that no builder takes, or whose builder raises, is left to the CPU, with the reason."""
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnOperatorSupport
@@ -52,7 +56,7 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
                 left.add(node)
                 return False
             # Readers come first, as the partitioner goes.
-            if read_outside(node, lambda user: user.op != "output" and user not in left):
+            if node in _between_graphs or read_outside(node, lambda u: u.op != "output" and u not in left):
                 reject(node.name, (CONSTANT_RESULT,))
                 left.add(node)
                 return False
@@ -83,8 +87,9 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
 
 
 def without_constant_graphs(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
-    """Left to the CPU are groups of nodes that read constants alone (QNN saves no graph without inputs), and constants
-    that another group reads as well.
+    """A group of nodes that reads constants alone is left to the CPU: QNN saves no graph without inputs.
+
+    So is a constant that another group reads as well; what it leaves is grouped anew, as it may part a group in two.
     """
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
 
@@ -94,10 +99,11 @@ def without_constant_graphs(reject: Callable[[str, tuple[Reason, ...]], None]) -
 
     def generate_partitions(self: Any, program: Any) -> Any:
         constants, kept = constant_names(program), []
-        for partition in stock(self, program):
-            for node in [n for n in partition.nodes if read_outside(n, partition.nodes.__contains__)]:
-                reject(node.name, (CONSTANT_RESULT,))
-                partition.remove_node(node)
+        partitions = stock(self, program)
+        while between := [n for p in partitions for n in p.nodes if read_outside(n, p.nodes.__contains__)]:
+            _between_graphs.update(between)
+            partitions = stock(self, program)
+        for partition in partitions:
             if reads_inputs(partition.nodes, constants):
                 kept.append(partition)
                 continue

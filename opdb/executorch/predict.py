@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -120,11 +120,12 @@ class Predictor:
             elif left and dequantizes(node, self.constants):
                 rows[node] = row_of(node, rows[node].target, Rejected((DEQUANTIZED_CONSTANT,)))
         partitions = 0
-        for group in self._groups(calls, rows):
-            inside = set(group)
-            for node in [n for n in group if read_outside(n, inside.__contains__)]:
+        groups = self._groups(calls, rows)
+        while between := [n for g in map(set, groups) for n in g if read_outside(n, g.__contains__)]:
+            for node in between:
                 rows[node] = row_of(node, rows[node].target, Rejected((CONSTANT_RESULT,)))
-                group.remove(node)
+            groups = self._groups(calls, rows)
+        for group in groups:
             if reads_inputs(group, self.constants):
                 partitions += any(n in rows for n in group)
                 continue
@@ -136,7 +137,7 @@ class Predictor:
 
     def _groups(
         self, calls: Sequence[torch.fx.Node], rows: Mapping[torch.fx.Node, Row]
-    ) -> Iterable[list[torch.fx.Node]]:
+    ) -> Collection[Sequence[torch.fx.Node]]:
         """The supported nodes, and ``getitem``, as they share graphs."""
         joins = [n not in rows or rows[n].verdict == "supported" for n in calls]
         place = {n: i for i, n in enumerate(calls)}

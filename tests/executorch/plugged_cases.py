@@ -82,6 +82,7 @@ def everything() -> dict[str, Any]:
         "constants that leave": {
             "alone": run(Calls(lambda x: (torch.relu(x), torch.full_like(x, 3.0))), X),
             "beside its readers": run(Calls(beside_its_readers), X),
+            "of two graphs": run(Calls(read_by_two_graphs), (X[0][0],)),
         },
         "whole results": whole_results(),
         "compared": compared(),
@@ -91,6 +92,12 @@ def everything() -> dict[str, Any]:
 def beside_its_readers(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     halves = torch.full_like(x, 0.5)
     return torch.relu(x) * halves, halves
+
+
+def read_by_two_graphs(x: torch.Tensor) -> torch.Tensor:
+    """The constant reads the first graph, which reads it: taken out alone, it would make a cycle."""
+    halves = torch.full_like(torch.relu(x), 0.5)
+    return torch.exp(torch.pdist(torch.relu(x) * halves).sum() * halves * 0.01)
 
 
 def run(module: nn.Module, inputs: tuple[torch.Tensor, ...], recipe: str | None = None) -> SimpleNamespace:
