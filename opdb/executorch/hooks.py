@@ -127,7 +127,8 @@ def layouts(targets: Iterable[str]) -> Undo:
     """Which operators take any layout: opdb's view puts those that commute with permutations in the stored one.
 
     ExecuTorch lists some that do not commute (``bmm``, ``repeat``: every layout costs them Transposes anyway),
-    and lacks others (``tanh``, ``cos``, ...), so that a region ends at them.
+    and lacks others (``tanh``, ``cos``, ...), so that a region ends at them.  Convolutions whose padding is a word
+    begin one, as others do.
     """
     from executorch.backends.qualcomm._passes.layout_transform import LayoutTransform
 
@@ -136,7 +137,13 @@ def layouts(targets: Iterable[str]) -> Undo:
     sensitive = LayoutTransform.layout_sensitive_ops
     more = {op for op in edges if layout.elementwise(edge_name(op)) and op not in sensitive}
     fewer = {op for op in edges if op in known and not layout.commutes(edge_name(op))}
-    return replaced(LayoutTransform, "layout_agnostic_ops", (set(known) | more) - fewer)
+    begin = {op for op in edges if edge_name(op) in layout.LAID_OUT}
+    return all_of(
+        [
+            replaced(LayoutTransform, "layout_agnostic_ops", (set(known) | more) - fewer),
+            replaced(LayoutTransform, "layout_sensitive_ops", set(sensitive) | begin),
+        ]
+    )
 
 
 #: ATen operators whose index arguments PyTorch wants as int64, by position (ATen's schemas).

@@ -34,6 +34,8 @@ _LAID_OUT = """
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d group_norm log_softmax max_pool2d softmax
 """
 LAID_OUT_AS_ANOTHER = frozenset(_LAID_OUT.split())
+#: PyTorch makes a Pad and a convolution of these where a filter is even; kept whole they are laid out as convolution is.
+LAID_OUT = frozenset({"aten.conv2d.padding", "aten.conv3d.padding"})
 
 
 def commutes(target: str) -> bool:
@@ -45,7 +47,8 @@ def commutes(target: str) -> bool:
 def laid_out_as_another(target: str) -> bool:
     """ex) aten.conv2d.default, which becomes aten.convolution.default."""
     namespace, _, rest = target.partition(".")
-    return namespace == "aten" and rest.partition(".")[0] in LAID_OUT_AS_ANOTHER
+    name, _, overload = rest.partition(".")
+    return namespace == "aten" and name in LAID_OUT_AS_ANOTHER and overload != "padding"
 
 
 def elementwise(target: str) -> bool:

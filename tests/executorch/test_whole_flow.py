@@ -50,6 +50,8 @@ IN_FLOATS = [
     "grid_0_0_True",
     "put_added",
 ]
+#: PyTorch pads apart for these, at a place where HTP's Pad is wrong.
+EVEN_FILTERS = ["conv1d_same", "conv2d_same", "conv3d_same"]
 #: Quantizing raises at these, or takes whole numbers for numbers of floating point.
 QUANTIZED = [
     "full_like",
@@ -59,6 +61,7 @@ QUANTIZED = [
     "take",
     "max_pool_ceil_padded",
     *IN_FLOATS,
+    *EVEN_FILTERS,
 ]
 WHOLE_NUMBERS = ["put_numbers", "index_copy_last", "select_scatter_first", "diagonal_below"]
 
