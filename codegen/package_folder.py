@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from opdb.codegen import constants, formatters, targets, validators
+from opdb.codegen import kernels as generated_kernels
 from opdb.codegen.artifact import Artifact, Catalog, sorted_ops, spec_path, with_header
 from opdb.codegen.environment import render
 from opdb.codegen.packages import faults, table
@@ -20,7 +21,18 @@ GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h", "qnn_abi.h"
 RUNTIME_HEADERS = ("binding", "checked", "lists", "op_package", "report", "runtime")
 RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/op_package.c", "packages/package_view.c",
                    "packages/package_view.h")  # fmt: skip
-CFLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden")
+CFLAGS = (
+    "-std=c11",
+    "-O3",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+)
 LDFLAGS = ("-shared", "-s", "-Wl,--build-id=none", "-Wl,-z,defs", "-lm")
 INCLUDES = ("-Iinclude", "-Isrc/kernels", "-Isrc/packages")
 
@@ -51,7 +63,10 @@ def folder(
     problems = [p for name in names for p in faults(part.compiled(name))]
     if problems:
         raise SpecError(problems)
-    texts = _generated(part, package, names) | _runtime() | _kernels(part, names, kernels)
+    computed = _formatted(
+        {a.path.replace("generated/c/kernels/", "src/kernels/"): a for a in _of_elements(catalog, part)}
+    )
+    texts = _generated(part, package, names) | _runtime() | _kernels(part, names, kernels, computed)
     view = {"sources": sources(texts), "headers": sorted(p for p in texts if p.endswith(".h"))}
     texts["Makefile"] = render(
         "op_package.mk.j2", package=package, library=library(package), cflags=CFLAGS, ldflags=LDFLAGS,
@@ -82,6 +97,17 @@ def _generated(part: Catalog, package: str, names: Sequence[str]) -> dict[str, s
     for name in names:
         for artifact in validators.c(part, name):
             made[artifact.path.replace("generated/c/src/", "src/ops/")] = artifact
+    return _formatted(made)
+
+
+def _of_elements(catalog: Catalog, part: Catalog) -> list[Artifact]:
+    """The generated kernels that ops of ``part`` name, their own or those of another op."""
+    wanted = {op.kernel.function for op in part.ops.values() if op.kernel is not None}
+    named = [n for n, op in catalog.ops.items() if op.kernel is not None and op.kernel.function in wanted]
+    return [artifact for name in named for artifact in generated_kernels.c(catalog, name)]
+
+
+def _formatted(made: Mapping[str, Artifact]) -> dict[str, str]:
     texts = formatters.format_all(list(made.values()))
     return {
         path: with_header(Artifact(a.path, text, a.inputs, a.language))
@@ -100,10 +126,16 @@ def _runtime() -> dict[str, str]:
     return {path: file.read_text(encoding="utf-8") for path, file in found.items()}
 
 
-def _kernels(part: Catalog, names: Sequence[str], given: Sequence[Path]) -> dict[str, str]:
-    """The files that define the ops' kernels, and the headers and helpers that those include."""
+def _kernels(
+    part: Catalog, names: Sequence[str], given: Sequence[Path], computed: Mapping[str, str]
+) -> dict[str, str]:
+    """The files that define the ops' kernels, and the headers and helpers that those include.
+
+    ``computed``: those that are generated, by path.
+    """
     own = sorted((_runtime_folder() / "src" / "kernels").glob("*.[ch]"))
-    known = {p.name: _read(p) for p in (*own, *given)}
+    known = {path.rpartition("/")[2]: text for path, text in computed.items()}
+    known |= {p.name: _read(p) for p in (*own, *given)}
     wanted: list[str] = []
     for name in names:
         kernel = part.ops[name].kernel

@@ -286,12 +286,14 @@ def _reading(node: Node) -> str:
 
 
 def kernel_declaration(op: CompiledOp) -> str:
-    """The declaration of the op's kernel; the definition is written by hand in runtime/src/kernels."""
+    """The declaration of the op's kernel; the definition is in runtime/src/kernels, or generated."""
     assert op.definition.kernel is not None
-    return f"opdb_status {op.definition.kernel.function}({', '.join(_kernel_parameters(op))});"
+    return f"opdb_status {op.definition.kernel.function}({', '.join(kernel_parameters(op))});"
 
 
-def _kernel_parameters(op: CompiledOp) -> list[str]:
+def kernel_parameters(op: CompiledOp) -> list[str]:
+    """Those of the C function: inputs, parameters, outputs."""
+
     def tensor(s: Slot) -> str:
         return f"opdb_tensors {local(s.name)}" if s.variadic else f"const opdb_tensor *{local(s.name)}"
 

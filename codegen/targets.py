@@ -13,6 +13,7 @@ from opdb.codegen import (
     builders,
     constants,
     docs,
+    kernels,
     packages,
     quant,
     support_tables,
@@ -101,6 +102,7 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "validators-c-registry", "the table of ops and the kernels' header: C", whole=validators.c_registry
     ),
+    Target("kernels", "kernels of ops that are functions of elements: C", per_op=kernels.c),
     Target("op-packages", "op packages of ops that are not QNN's own: C", whole=packages.c),
     Target(
         "builders", "torch nodes to ops: Python", per_op=builders.python, reads=(FACTS / "aten-2.13.0.json",)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
+from opdb.lang.element import Element
 from opdb.lang.nodes import Node, Scope
 from opdb.model import OpDef, ParamDef, TensorDef, Unchecked
 from opdb.quant_rules import QuantRules
@@ -128,6 +129,8 @@ class CompiledOp:
     inferences: tuple[Inference, ...]
     tolerance: Mapping[str, Node] = field(default_factory=dict)
     quant: QuantRules = field(default_factory=QuantRules)
+    #: Value of the parameter that chooses ("" without one) -> kind of numbers -> an element of the result.
+    each: Mapping[str, Mapping[str, Element]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from opdb import quant_rules
 from opdb.compiled import BOUND, UNKNOWN, CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
 from opdb.dtypes import BY_SHORT
+from opdb.each import each_of
 from opdb.errors import OpdbError
 from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
 from opdb.model import RESERVED, Configuration, OpDef, ParamDef, Rule, Unchecked
@@ -73,10 +74,12 @@ class _Compiler(ShapeRules):
                 tolerance[dtype] = node
         self._samples()
         quant = self._quant(params)
+        each, faults = each_of(self.op)
+        self.faults.extend(faults)
         if self.faults:
             raise CompileError(self.faults)
         return CompiledOp(self.op, slots, params, self.scope, tuple(self.ranks), tuple(self.binds), lets, rules,
-                          backend_rules, type_rows, inferences, tolerance, quant)  # fmt: skip
+                          backend_rules, type_rows, inferences, tolerance, quant, each)  # fmt: skip
 
     def _slots(self) -> tuple[Slot, ...]:
         slots = []

@@ -61,6 +61,13 @@ def _op_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
             yield Fault((), f"the op has no '{what}'")
     if op.kernel is not None and not op.tolerance:
         yield Fault(("kernel",), "an op with a kernel needs a 'tolerance'")
+    if op.kernel is not None and op.kernel.each is not None:
+        function = op.kernel.function
+        others = [
+            n for n, o in catalog.ops.items() if o.kernel and o.kernel.each and o.kernel.function == function
+        ]
+        if others[0] != name:
+            yield Fault(("kernel", "function"), f"{function} is generated for {others[0]} too")
     for backend, part in op.backends.items():
         if part.source is None:
             yield Fault(("backends", backend), "the facts of a backend need their 'source'")

@@ -383,14 +383,26 @@ class TorchMapping(Model):
     source: Source | None = None
 
 
+#: What an element of the result is: one expression, or one for each kind of numbers (opdb.lang.element).
+EachDef = Expression | dict[Literal["truth", "whole", "real"], Expression]
+
+
 class KernelDef(Model):
-    """The C function that computes the op, and the dtypes it takes (short names of the first input)."""
+    """The C function that computes the op, and the dtypes it takes (short names of the first input).
+
+    ``each``: the function is generated, from what an element of the result is of those of the inputs; with
+    ``by`` from one such text for each value of that enum parameter.  Without, it is written by hand.
+    """
 
     function: Annotated[str, Field(pattern=KERNEL)]
+    each: EachDef | dict[Identifier, EachDef] | None = None
+    by: Identifier | None = None
     dtypes: list[str]
 
     @model_validator(mode="after")
     def _sound(self) -> KernelDef:
+        if self.by is not None and not isinstance(self.each, dict):
+            raise ValueError("with 'by', 'each' has an expression for each value of that parameter")
         for d in self.dtypes:
             if d not in BY_SHORT:
                 raise ValueError(f"'{d}' is not a data type; ex) f32, uq8")

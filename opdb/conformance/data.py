@@ -20,13 +20,56 @@ from opdb.samples import slot_of
 Array = np.ndarray[Any, Any]
 #: Spread of the real values, and the most that a quantised sample tensor can hold.
 SPREAD, MOST = 1.25, 3.9
-#: ElementWiseBinary.operation (QnnOpDef.h): whose results jump.
-QUOTIENTS, COMPARISONS, DIVIDE, POWER = (4, 5, 12), (3, 6, 7, 8, 9, 14), 2, 16
+#: Functions of elements whose results jump.
+QUOTIENTS = ("FLOOR_DIV", "FMOD", "MOD")
+COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
 #: Inputs that hold places in another tensor: they are 0, which is one of every tensor.
 PLACES = ("batch_idx", "batch_splits", "indices", "position_ids", "seqlens_k")
-#: Ops of numbers above zero, and of numbers in [-1, 1].
-ABOVE_ZERO = ("ElementWiseLog", "ElementWiseRsqrt", "ElementWiseSquareRoot")
-WITHIN_ONE = ("ElementWiseAsin",)
+#: Functions of numbers above zero, of numbers in [-1, 1], and those that are not defined at zero.
+ABOVE_ZERO, WITHIN_ONE, OFF_ZERO = ("LOG", "RSQRT", "SQRT"), ("ASIN",), ("RECIPROCAL",)
+#: Op -> the function of elements that it is, where one parameter does not choose it.
+FUNCTIONS = {
+    f"ElementWise{name}": function
+    for name, function in {
+        "Abs": "ABS", "Add": "ADD", "And": "AND", "Asin": "ASIN", "Atan": "ATAN", "Ceil": "CEIL", "Cos": "COS",
+        "Divide": "DIVIDE", "Equal": "EQUAL", "Exp": "EXP", "Floor": "FLOOR", "FloorDiv": "FLOOR_DIV",
+        "Fmod": "FMOD", "Greater": "GREATER", "GreaterEqual": "GREATER_EQUAL", "Less": "LESS",
+        "LessEqual": "LESS_EQUAL", "Log": "LOG", "Maximum": "MAXIMUM", "Minimum": "MINIMUM", "Mod": "MOD",
+        "Multiply": "MULTIPLY", "Neg": "NEG", "Not": "NOT", "NotEqual": "NOT_EQUAL", "Or": "OR",
+        "Power": "POWER", "Round": "ROUND", "Rsqrt": "RSQRT", "Sign": "SIGN", "Sin": "SIN",
+        "Softplus": "SOFTPLUS", "SquareRoot": "SQRT", "SquaredDifference": "SQUARED_DIFFERENCE",
+        "Subtract": "SUBTRACT", "Xor": "XOR",
+    }.items()
+} | {
+    "Elu": "ELU", "Gelu": "GELU", "HardSwish": "HARD_SWISH", "IsInf": "ISINF", "IsNan": "ISNAN", "Prelu": "PRELU",
+    "Relu": "RELU", "Relu1": "RELU1", "Relu6": "RELU6", "ReluMinMax": "RELU_MIN_MAX", "Sigmoid": "SIGMOID",
+    "Tanh": "TANH",
+}  # fmt: skip
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+#: QnnOpDef.h: the functions of ``operation``, in the order of their numbers.
+OPERATIONS = {
+    "ElementWiseBinary": _words(
+        "ADD AND DIVIDE EQUAL FLOOR_DIV FMOD GREATER GREATER_EQUAL LESS LESS_EQUAL MAXIMUM MINIMUM MOD MULTIPLY "
+        "NOT_EQUAL OR POWER SQUARED_DIFFERENCE SUBTRACT XOR"
+    ),
+    "ElementWiseNeuron": _words("ELU GELU HARD_SIGMOID HARD_SWISH RELU RELU_MIN_MAX SIGMOID SOFTPLUS TANH"),
+    "ElementWiseUnary": _words(
+        "ABS ASIN ATAN CEIL COS EXP FLOOR LOG NEG NOT RECIPROCAL ROUND RSQRT SIGN SIN SQRT"
+    ),
+}
+
+
+def function_of(config: OpConfig) -> str:
+    """The function of elements that an op config is; "" for another op."""
+    if config.op in OPERATIONS:
+        number: int = next(p.value for p in config.params if p.name == "operation")
+        return OPERATIONS[config.op][number]
+    return FUNCTIONS.get(config.op, "")
 
 
 def seed(case: str) -> int:
@@ -54,21 +97,19 @@ def inputs(case: str, config: OpConfig, half: bool = False) -> list[Array | None
 def _domain(config: OpConfig, slot: str) -> Callable[[Array], Array]:
     if slot in PLACES:
         return np.zeros_like
-    if config.op in ABOVE_ZERO:
+    function, second = function_of(config), config.inputs[-1].name in ("", slot) and len(config.inputs) > 1
+    if function in ABOVE_ZERO:
         return lambda v: np.abs(v) + 0.1
-    if config.op in WITHIN_ONE:
+    if function in WITHIN_ONE:
         return lambda v: v / MOST
-    operation = next((p.value for p in config.params if p.name == "operation"), None)
-    if config.op != "ElementWiseBinary":
-        return lambda v: v
-    if operation in COMPARISONS:
-        return lambda v: np.round(v * 2) / 2
-    if operation in QUOTIENTS:
-        return lambda v: _off_zero(np.round(v * 4) / 4) if slot == "b" else np.round(v * 4) / 4
-    if operation == DIVIDE and slot == "b":
+    if function in OFF_ZERO or (function == "DIVIDE" and second):
         return _off_zero
-    if operation == POWER:
-        return lambda v: np.clip(v, -2, 2) if slot == "b" else np.abs(v) / 2 + 0.1
+    if function in COMPARISONS:
+        return lambda v: np.round(v * 2) / 2
+    if function in QUOTIENTS:
+        return lambda v: _off_zero(np.round(v * 4) / 4) if second else np.round(v * 4) / 4
+    if function == "POWER":
+        return lambda v: np.clip(v, -2, 2) if second else np.abs(v) / 2 + 0.1
     return lambda v: v
 
 

@@ -37,7 +37,8 @@ class Lane:
 def pytorch(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array] | str:
     """The expected real values, or why there are none."""
     try:
-        from opdb.conformance.executors.torch_oracle import NoOracle, compute
+        from opdb.conformance.executors.base import NoOracle
+        from opdb.conformance.executors.torch_oracle import compute
     except MissingExtra as missing:
         return f"nothing to compare with: {missing}"
     try:

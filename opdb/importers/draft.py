@@ -143,6 +143,8 @@ def _alike(op_name: str, like: OpDef, package: str | None, words: list[str]) -> 
         data.pop(key, None)
     if package:
         source = f"{package}@1.0#{op_name}"
+        if data.get("kernel"):  # the function of ``like`` computes it
+            data["kernel"] = {k: v for k, v in data["kernel"].items() if k in ("function", "dtypes")}
         data |= {"package": package, "source": source}
         rows = _rows_of_kernel(like)
         data["backends"] = {"CPU": {"source": source, "constraints": {}, "dtypes": rows}} if rows else {}

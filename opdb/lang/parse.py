@@ -78,6 +78,20 @@ class ExpressionError(Exception):
 
 def parse(text: str, scope: Scope, want: str | tuple[str, ...]) -> Node:
     """The typed node of ``text``, whose type must be (one of) ``want``."""
+    tree = tree_of(text)
+    text = text.strip()
+    wanted = (want,) if isinstance(want, str) else want
+    checker = _Checker(text, scope, wanted == (ROWS,))
+    node = checker.visit(tree)
+    if node.type not in wanted:
+        if node.type == INT and FLOAT in wanted and node.kind == "const":
+            return _as_float(node)
+        checker.fail(f"expected {' or '.join(wanted)}, got {node.type}", tree)
+    return node
+
+
+def tree_of(text: str) -> ast.expr:
+    """The syntax tree of ``text`` without the space around it, within the limits.  Raises ExpressionError."""
     _limits(text)
     text = text.strip()
     if not text:
@@ -91,14 +105,7 @@ def parse(text: str, scope: Scope, want: str | tuple[str, ...]) -> Node:
         column = max((getattr(error, "offset", None) or 1) - 1, 0)
         raise ExpressionError(f"cannot parse: {detail}", text, column) from None
     _tree_limits(tree, text)
-    wanted = (want,) if isinstance(want, str) else want
-    checker = _Checker(text, scope, wanted == (ROWS,))
-    node = checker.visit(tree)
-    if node.type not in wanted:
-        if node.type == INT and FLOAT in wanted and node.kind == "const":
-            return _as_float(node)
-        checker.fail(f"expected {' or '.join(wanted)}, got {node.type}", tree)
-    return node
+    return tree
 
 
 def _limits(text: str) -> None:

@@ -155,7 +155,13 @@ torch_binding = parts(
 )
 quant_rule = parts("quant_rule", "definition", text("value"))  # JSON
 kernel = table(
-    "kernel", of("definition"), text("function"), text("dtypes"), UniqueConstraint("definition_id")
+    "kernel",
+    of("definition"),
+    text("function"),
+    text("dtypes"),
+    maybe("each"),  # JSON: what an element of the result is, where the function is generated
+    maybe("by"),  # the enum parameter that chooses among them
+    UniqueConstraint("definition_id"),
 )
 tolerance = parts(
     "tolerance", "definition", text("ulp"), Column("absolute", Float, nullable=False), key="dtype"

@@ -88,7 +88,10 @@ class _Rows:
 
         head = self.of(t.definition, "id", definition)[0]
         tensors, rules = parts(t.op_tensor), [r for r in parts(t.op_rule) if r.kind == "written"]
-        kernels = [{"function": r.function, "dtypes": r.dtypes.split()} for r in parts(t.kernel)]
+        kernels = [
+            _compact(function=r.function, each=_json(r.each), by=r.by, dtypes=r.dtypes.split())
+            for r in parts(t.kernel)
+        ]
         return {
             "summary": head.summary,
             "source": self.sources.get(head.source_id),

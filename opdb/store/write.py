@@ -12,7 +12,18 @@ from opdb import schema as t
 from opdb.catalog import Backend, Soc
 from opdb.compiled import CompiledOp, CompiledRule
 from opdb.lang.printer import to_text
-from opdb.model import BaseDef, Body, Configuration, Decomposition, OpDef, Rule, Step, TensorDef, TorchMapping
+from opdb.model import (
+    BaseDef,
+    Body,
+    Configuration,
+    Decomposition,
+    KernelDef,
+    OpDef,
+    Rule,
+    Step,
+    TensorDef,
+    TorchMapping,
+)
 
 
 def to_json(value: Any) -> str:
@@ -127,8 +138,7 @@ class Rows:
                 t.quant_rule, definition_id=definition, position=position, name=name, value=to_json(value)
             )
         if body.kernel is not None:
-            dtypes = " ".join(body.kernel.dtypes)
-            self.add(t.kernel, definition_id=definition, function=body.kernel.function, dtypes=dtypes)
+            self._kernel(definition, body.kernel)
         for position, (dtype, tol) in enumerate(body.tolerance.items()):
             self.add(
                 t.tolerance,
@@ -237,6 +247,16 @@ class Rows:
                     self.add(
                         t.type_cell, type_row_id=row, position=column, slot=slot, dtypes=" ".join(dtypes)
                     )
+
+    def _kernel(self, definition: int, kernel: KernelDef) -> None:
+        self.add(
+            t.kernel,
+            definition_id=definition,
+            function=kernel.function,
+            dtypes=" ".join(kernel.dtypes),
+            each=None if kernel.each is None else to_json(kernel.each),
+            by=kernel.by,
+        )
 
     def _mapping(self, definition: int, position: int, target: str, mapping: TorchMapping) -> None:
         ident = self.add(

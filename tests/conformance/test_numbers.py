@@ -59,10 +59,16 @@ class Perturbed(CExecutor):
         first = answer.outputs[0].copy()
         flat = first.reshape(-1)
         at = flat.size // 2
+        dtype = case.config.outputs[0].dtype
         if first.dtype.kind == "f":
-            flat[at] += np.float32(2e-3) * max(1.0, abs(flat[at]))
-        else:
-            flat[at] = not flat[at] if first.dtype.kind == "b" else flat[at] ^ 1
+            more = 2e-3 if dtype == "f32" else 0.5
+            flat[at] += first.dtype.type(more) * max(first.dtype.type(1), abs(flat[at]))
+        elif first.dtype.kind == "b":
+            flat[at] = not flat[at]
+        else:  # of quantised numbers some steps are allowed
+            flat[at] ^= {"bf16": 0x4000, "uq8": 0x40, "sq8": 0x40, "uq16": 0x4000, "sq16": 0x4000}.get(
+                dtype, 1
+            )
         return replace(answer, outputs=(first, *answer.outputs[1:]))
 
 

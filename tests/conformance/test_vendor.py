@@ -67,6 +67,10 @@ def unexplained(executor: Executor, results: list[ResultRecord]) -> list[str]:
     return [f"{r.case.name}: {why}: {r.detail}" for r, why in wrong]
 
 
+#: Ops of whose few cases a library computes none rightly.  CPU: Fmod has the other sign, Relu1 is refused.
+NEVER_RIGHT = {("CPU", "ElementWiseFmod"), ("CPU", "Relu1")}
+
+
 def test_numbers_are_pytorchs_or_a_known_quirk(
     op: str, catalog: Catalog, case_set: Cases, executor: Executor
 ) -> None:
@@ -74,7 +78,8 @@ def test_numbers_are_pytorchs_or_a_known_quirk(
         return
     results = asked(catalog, executor, few(case_set(op)))
     assert not unexplained(executor, results)
-    assert any(r.matches == "yes" for r in results) == (op in OPS)
+    expected = op in OPS and (executor.backend, op) not in NEVER_RIGHT
+    assert any(r.matches == "yes" for r in results) == expected
     # Where the library takes what the documents refuse, the report says so; a few of an op are that.
     refused = [r for r in results if r.case.kind == "negative" and r.validates in ("yes", "no")]
     assert sum(r.validates == "no" for r in refused) >= 0.5 * len(refused)

@@ -18,9 +18,12 @@ from opdb.dtypes import BY_SHORT
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [ROOT / "runtime/src/lists.c", ROOT / "runtime/src/report.c"]
 SOURCES += sorted((ROOT / "runtime/src/kernels").glob("*.c"))
-INCLUDES = [f"-I{ROOT / folder}" for folder in ("runtime/include", "generated/c/include")]
+SOURCES += sorted((ROOT / "generated/c/kernels").glob("*.c"))
+INCLUDES = [
+    f"-I{ROOT / folder}" for folder in ("runtime/include", "generated/c/include", "runtime/src/kernels")
+]
 CC = os.environ.get("CC", "gcc")
-FLAGS = ["-std=c99", "-O3", "-fPIC", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+FLAGS = ["-std=c99", "-O3", "-fPIC", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
 UNDEFINED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 ADDRESS = [
     "-O1",

@@ -37,6 +37,10 @@ class Answer:
     computed: bool = True
 
 
+class NoOracle(Exception):
+    """The documents do not say what comes out; the reason."""
+
+
 class Executor(Protocol):
     """``name`` is what --executor takes; ``backend`` the QNN backend that it measures, or ''."""
 

@@ -11,25 +11,22 @@ from typing import Any
 
 from opdb.conformance import data
 from opdb.conformance.cases import Case
-from opdb.conformance.executors.base import Answer, Array
-from opdb.dtypes import BY_SHORT
+from opdb.conformance.executors.base import Answer, Array, NoOracle
 from opdb.errors import MissingExtra
-from opdb.op_config import OpConfig, TensorConfig
+from opdb.op_config import OpConfig
 from opdb.store.records import ExecutorRecord
 
 try:
     import torch
     import torch.nn.functional as F  # noqa: N812  PyTorch's custom
+
+    from opdb.conformance.executors.oracle_elements import convert, dequantize_add, of_elements
 except ImportError:
     raise MissingExtra("the package torch that the executor 'torch' needs", "torch") from None
 
 T = Any  # torch.Tensor
 Inputs = Sequence[Any]  # torch tensors; None for an omitted input
 Params = Mapping[str, Any]
-
-
-class NoOracle(Exception):
-    """The documents do not say what comes out; the reason."""
 
 
 class TorchExecutor:
@@ -89,116 +86,6 @@ def _same_type(config: OpConfig) -> None:
         raise NoOracle(
             f"the documents do not say how {config.op} converts between {', '.join(sorted(kinds))}"
         )
-
-
-def _real(config: OpConfig, tensor: T) -> None:
-    if not tensor.is_floating_point():
-        raise NoOracle(f"the documents do not say how {config.op} rounds whole numbers")
-
-
-# -- element by element
-
-
-def convert(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """The same real values in another type or encoding."""
-    (source,), (made,) = config.inputs, config.outputs
-    if source.dtype != made.dtype and not (_holds_reals(source) and _holds_reals(made)):
-        raise NoOracle(
-            "the documents do not say how whole numbers and truth values become real ones, or back"
-        )
-    return [inputs[0]]
-
-
-def _holds_reals(tensor: TensorConfig) -> bool:
-    kind = BY_SHORT[tensor.dtype]
-    return kind.quantized or kind.qnn.startswith(("FLOAT", "BFLOAT"))
-
-
-def relu(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    return [F.relu(inputs[0])]
-
-
-#: ElementWiseNeuron.operation
-ELU, GELU, HARD_SIGMOID, HARD_SWISH, RELU, RELU_MIN_MAX, SIGMOID, SOFTPLUS, TANH = range(9)
-
-
-def element_wise_neuron(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    x, operation = inputs[0], params["operation"]
-    if operation == RELU:
-        return [F.relu(x)]
-    if operation == RELU_MIN_MAX:
-        return [torch.minimum(torch.maximum(x, _like(x, params["min_value"])), _like(x, params["max_value"]))]
-    _real(config, x)
-    functions: dict[int, Callable[[], T]] = {
-        ELU: lambda: F.elu(x, params.get("alpha", 1.0)),
-        GELU: lambda: F.gelu(x),
-        HARD_SIGMOID: lambda: _hard_sigmoid(x, params.get("alpha", 0.2), params.get("beta", 0.5)),
-        HARD_SWISH: lambda: F.hardswish(x),
-        SIGMOID: lambda: torch.sigmoid(x),
-        SOFTPLUS: lambda: _softplus(x, params.get("beta", 1.0), params.get("threshold", -1.0)),
-        TANH: lambda: torch.tanh(x),
-    }
-    return [functions[operation]()]
-
-
-def _like(x: T, value: float) -> T:
-    return torch.tensor(value, dtype=x.dtype)
-
-
-def _hard_sigmoid(x: T, alpha: float, beta: float) -> T:
-    """F.hardsigmoid has alpha 1/6 and beta 1/2: its argument is moved so that others come out."""
-    return F.hardsigmoid(6.0 * (alpha * x + beta) - 3.0)
-
-
-def _softplus(x: T, beta: float, threshold: float) -> T:
-    """A negative threshold (the default) never gives way to the straight line."""
-    return F.softplus(x, beta, threshold if threshold >= 0 else float("inf"))
-
-
-#: ElementWiseBinary.operation -> PyTorch's function.
-NUMERICAL: dict[int, Callable[[T, T], T]] = {
-    0: torch.add,
-    2: torch.divide,
-    4: torch.floor_divide,
-    5: torch.fmod,
-    10: torch.maximum,
-    11: torch.minimum,
-    12: torch.remainder,
-    13: torch.multiply,
-    16: torch.pow,
-    17: lambda a, b: torch.square(torch.subtract(a, b)),
-    18: torch.subtract,
-}
-COMPARISONS: dict[int, Callable[[T, T], T]] = {
-    3: torch.eq, 6: torch.gt, 7: torch.ge, 8: torch.lt, 9: torch.le, 14: torch.ne,
-}  # fmt: skip
-LOGICAL: dict[int, Callable[[T, T], T]] = {1: torch.logical_and, 15: torch.logical_or, 19: torch.logical_xor}
-DIVIDE, POWER = 2, 16
-
-
-def element_wise_binary(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    a, b, operation = inputs[0], inputs[1], params["operation"]
-    out = config.outputs[0].dtype
-    if operation in NUMERICAL:
-        if a.dtype == torch.bool or b.dtype == torch.bool:
-            raise NoOracle("the documents do not say how truth values are computed with")
-        if operation in (DIVIDE, POWER):
-            _real(config, a)
-            _real(config, b)
-        return [NUMERICAL[operation](a, b)]
-    if out != "bool8":
-        raise NoOracle(f"the documents do not say how a truth value is written in {out}")
-    if operation in LOGICAL and (a.dtype != torch.bool or b.dtype != torch.bool):
-        raise NoOracle("the documents do not say which numbers are true")
-    return [(COMPARISONS | LOGICAL)[operation](a, b)]
-
-
-def element_wise_add(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    return [torch.add(inputs[0], inputs[1])]
-
-
-def dequantize_add(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    return [torch.add(inputs[1], inputs[0].double(), alpha=params["scale"])]
 
 
 # -- over axes
@@ -286,20 +173,17 @@ def split(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     return list(torch.tensor_split(inputs[0], params["split_index"], dim=params["axis"]))
 
 
+Oracle = Callable[[OpConfig, Inputs, Params], list[T]]
 #: op -> its oracle.
-OPS: dict[str, Callable[[OpConfig, Inputs, Params], list[T]]] = {
-    "Concat": concat,
+OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_elements) | {
     "Convert": convert,
-    "Conv2d": conv2d,
     "DequantizeAdd": dequantize_add,
-    "ElementWiseAdd": element_wise_add,
-    "ElementWiseBinary": element_wise_binary,
-    "ElementWiseNeuron": element_wise_neuron,
+    "Concat": concat,
+    "Conv2d": conv2d,
     "FullyConnected": fully_connected,
     "LayerNorm": layer_norm,
     "MatMul": mat_mul,
     "ReduceMean": reduce_mean,
-    "Relu": relu,
     "Reshape": reshape,
     "Softmax": softmax,
     "Split": split,

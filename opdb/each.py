@@ -1,0 +1,70 @@
+"""Kernels that are generated: the texts of ``kernel.each`` as typed nodes, by choice and kind of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from opdb.compiled import Fault
+from opdb.dtypes import BY_SHORT
+from opdb.lang.element import KINDS, REAL, TRUTH, WHOLE, Element, parse_element
+from opdb.lang.parse import ExpressionError
+from opdb.model import EachDef, KernelDef, OpDef
+
+#: Value of the parameter that chooses ("" without one) -> kind -> node.
+Each = Mapping[str, Mapping[str, Element]]
+
+
+def kind_of(dtype: str) -> str:
+    """What the elements of a data type are to a kernel; ex) uq8 -> real."""
+    kind = BY_SHORT[dtype]
+    if kind.quantized or kind.qnn.startswith(("FLOAT", "BFLOAT")):
+        return REAL
+    return TRUTH if dtype == "bool8" else WHOLE
+
+
+def parameters(op: OpDef) -> list[str]:
+    """The scalar parameters that an expression may name."""
+    return [n for n, p in op.params.items() if not p.dims and not p.enum and p.base != "str"]
+
+
+def each_of(op: OpDef) -> tuple[Each, list[Fault]]:
+    """What the kernel of ``op`` computes of elements, and what is wrong with the texts."""
+    kernel, at = op.kernel, ("kernel", "each")
+    if kernel is None or kernel.each is None:
+        return {}, []
+    if kernel.by is None:
+        found, faults = _kinds(cast(EachDef, kernel.each), op, kernel, at)
+        return {"": found}, faults
+    param = op.params.get(kernel.by)
+    if param is None or not param.enum:
+        return {}, [Fault(("kernel", "by"), f"'{kernel.by}' is no enum parameter of the op")]
+    each: dict[str, Mapping[str, Element]] = {}
+    faults = []
+    for value, given in cast("dict[str, EachDef]", kernel.each).items():
+        if value not in param.enum:
+            known = ", ".join(param.enum)
+            faults.append(Fault((*at, value), f"'{value}' is no value of '{kernel.by}': {known}"))
+            continue
+        each[value], wrong = _kinds(given, op, kernel, (*at, value))
+        faults += wrong
+    return each, faults
+
+
+def _kinds(
+    given: EachDef, op: OpDef, kernel: KernelDef, at: tuple[str | int, ...]
+) -> tuple[Mapping[str, Element], list[Fault]]:
+    """By kind.  One text is read for the kinds of all the kernel's data types; where a parameter chooses, it
+    need not have a meaning for each."""
+    kinds = {kind_of(d) for d in kernel.dtypes}
+    texts = {k: given for k in KINDS if k in kinds} if isinstance(given, str) else given
+    found, faults = {}, []
+    for kind, text in texts.items():
+        try:
+            found[kind] = parse_element(text, op.inputs, parameters(op), kind)
+        except ExpressionError as error:
+            place = at if isinstance(given, str) else (*at, kind)
+            faults.append(Fault(place, f"{error.message}: {error.shown}", error.column))
+    if isinstance(given, str) and kernel.by and found:
+        return found, []
+    return found, faults

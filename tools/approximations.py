@@ -1,0 +1,59 @@
+"""Prints the coefficients of runtime/src/kernels/real_math.h: polynomials through Chebyshev's points.
+
+    python tools/approximations.py
+
+Needs mpmath.  Each line says how far the polynomial is off at most, relative to the function, where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mpmath import mp, mpf
+
+mp.dps = 60
+
+
+def fitted(function: Callable[[mpf], mpf], low: float, high: float, degree: int) -> list[mpf]:
+    """The coefficients, lowest power first, of the polynomial that is ``function`` at Chebyshev's points."""
+    middle, half = (mpf(low) + mpf(high)) / 2, (mpf(high) - mpf(low)) / 2
+    points = [middle + half * mp.cos(mp.pi * (2 * k + 1) / (2 * degree + 2)) for k in range(degree + 1)]
+    rows = mp.matrix([[p**k for k in range(degree + 1)] for p in points])
+    return list(mp.lu_solve(rows, mp.matrix([function(p) for p in points])))
+
+
+def off(function: Callable[[mpf], mpf], coefficients: list[mpf], low: float, high: float) -> mpf:
+    points = [mpf(low) + (mpf(high) - mpf(low)) * k / 2000 for k in range(1, 2000)]
+    return max(abs(mp.polyval(coefficients[::-1], p) / function(p) - 1) for p in points)
+
+
+def tail(t: mpf) -> mpf:
+    """erfc(x) exp(x * x) / t for t = 2 / (2 + x)."""
+    x = 2 / t - 2
+    return mp.erfc(x) * mp.exp(x * x) / t
+
+
+def arctangent(z: mpf) -> mpf:
+    return mp.atan(mp.sqrt(z)) / mp.sqrt(z)
+
+
+def arcsine(z: mpf) -> mpf:
+    return mp.asin(mp.sqrt(z)) / mp.sqrt(z)
+
+
+FUNCTIONS: tuple[tuple[str, Callable[[mpf], mpf], float, float, int], ...] = (
+    ("erfc: TAIL of t = 2 / (2 + x)", tail, 0.15, 1.0, 13),
+    ("atan: of x * x up to 1", arctangent, 1e-30, 1.0, 11),
+    ("asin: of x * x up to 1 / 4", arcsine, 1e-30, 0.25, 7),
+)
+
+
+def main() -> None:
+    for name, function, low, high, degree in FUNCTIONS:
+        coefficients = fitted(function, low, high, degree)
+        print(f"{name}: off by {mp.nstr(off(function, [mpf(float(c)) for c in coefficients], low, high), 2)}")
+        print("   ", ", ".join(repr(float(c)) for c in coefficients))
+
+
+if __name__ == "__main__":
+    main()
