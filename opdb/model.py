@@ -403,6 +403,14 @@ class KernelDef(Model):
     def _sound(self) -> KernelDef:
         if self.by is not None and not isinstance(self.each, dict):
             raise ValueError("with 'by', 'each' has an expression for each value of that parameter")
+        if (
+            self.by is None
+            and isinstance(self.each, dict)
+            and not self.each.keys() <= {"truth", "whole", "real"}
+        ):
+            raise ValueError(
+                "without 'by', 'each' is an expression, or one for each of truth, whole and real"
+            )
         for d in self.dtypes:
             if d not in BY_SHORT:
                 raise ValueError(f"'{d}' is not a data type; ex) f32, uq8")
