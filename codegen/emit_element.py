@@ -80,7 +80,8 @@ class _Emitter:
 
     def binary(self, node: Element) -> tuple[str, int]:
         if self.kind != REAL or node.value not in REAL_OPERATORS:
-            return f"{self.kind}_{WORDS[node.value]}({self.arguments(node)})", ATOM
+            suffix = "f" if self.kind == REAL and not self.wide else ""
+            return f"{self.kind}_{WORDS[node.value]}{suffix}({self.arguments(node)})", ATOM
         binds = REAL_OPERATORS[node.value]
         left, right = self.inside(node.args[0], binds), self.inside(node.args[1], binds + 1)
         return f"{left} {node.value} {right}", binds

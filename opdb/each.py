@@ -33,6 +33,10 @@ def each_of(op: OpDef) -> tuple[Each, list[Fault]]:
     kernel, at = op.kernel, ("kernel", "each")
     if kernel is None or kernel.each is None:
         return {}, []
+    tensors = [*op.inputs.values(), *op.outputs.values()]
+    if len(op.inputs) not in (1, 2) or len(op.outputs) != 1 or any(t.optional or t.variadic for t in tensors):
+        wanted = "one or two tensors and gives one, none of them optional or variadic"
+        return {}, [Fault(at, f"a kernel of elements takes {wanted}")]
     if kernel.by is None:
         found, faults = _kinds(cast(EachDef, kernel.each), op, kernel, at)
         return {"": found}, faults
@@ -65,6 +69,10 @@ def _kinds(
         except ExpressionError as error:
             place = at if isinstance(given, str) else (*at, kind)
             faults.append(Fault(place, f"{error.message}: {error.shown}", error.column))
+    if len({node.type for kind, node in found.items() if kind != TRUTH}) > 1:
+        faults.append(
+            Fault(at, "the result is a number for real or for whole numbers, and a truth value for the other")
+        )
     if isinstance(given, str) and kernel.by and found:
         return found, []
     return found, faults

@@ -30,6 +30,8 @@ def c(text: str, kind: str = REAL) -> str:
         ("maximum(x, 0)", REAL, "real_maximumf(x, 0.0f)"),
         ("x if x > 0 else alpha * x", REAL, "x > 0.0f ? x : alpha * x"),
         ("x > 0 and y < 1 or x == y", REAL, "((x > 0.0f) & (y < 1.0f)) | (x == y)"),
+        ("x % y", REAL, "real_modulof(x, y)"),
+        ("x % y + alpha", REAL, "real_modulo(x, y) + alpha"),
         ("x + y", WHOLE, "whole_add(x, y)"),
         ("-x", WHOLE, "whole_subtract(0, x)"),
         ("quotient(x, y)", WHOLE, "whole_quotient(x, y)"),

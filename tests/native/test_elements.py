@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +182,7 @@ def values(question: Question, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 
 def wrong(question: Question, shapes: tuple[tuple[int, ...], ...], seed: int = 0) -> str:
-    """Where the kernel is off by more than half a unit in the last place (and 2**-8 of one), or by more than half a step."""
+    """Where the kernel is off by more than half a unit in the last place (and 2**-8 of one), or by more than a step."""
     config = question.config(*shapes)
     inputs = [values(question, s, seed + i) for i, s in enumerate(shapes)]
     (got,) = native.run(config, inputs)
@@ -231,10 +231,20 @@ SHAPES = [((), ()), ((7,), (7,)), ((0,), (0,)), ((4, 5), (5,)), ((5,), (4, 5)), 
 )
 def test_an_element_is_pytorchs_rounded_once(question: Question) -> None:
     inputs = len(OPS[question.op].inputs)
-    shapes = (
-        SHAPES if inputs == 2 else [s for s in SHAPES if s[0]]
-    )  # QNN's functions of one tensor want a dimension
+    # QNN's functions of one tensor want a dimension.
+    shapes = SHAPES if inputs == 2 else [s for s in SHAPES if s[0]]
     if question.op == "Prelu":
         shapes = [s for s in shapes if s[1] and np.broadcast_shapes(*s) == s[0]]
     found = [wrong(question, tuple(s[:inputs]), i) for i, s in enumerate(shapes)]
     assert not "".join(found)
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    """Prelu.C4 only warns: the kernel itself must not read beyond its slopes."""
+    config = Question("Prelu", "", "f32").config((4,), (1,))
+    slopes = TensorConfig("alpha", "f32", (3,))
+    with pytest.raises(native.KernelError, match="unsupported"):
+        native.run(
+            replace(config, inputs=(config.inputs[0], slopes)),
+            [np.ones(4, np.float32), np.ones(3, np.float32)],
+        )

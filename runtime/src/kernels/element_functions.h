@@ -16,23 +16,25 @@
 REAL_FUNCTIONS(float, f)
 REAL_FUNCTIONS(double, )
 
-/* Python's a % b: the sign of b. */
-static inline float real_modulo(float a, float b) {
-    float r = fmodf(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
+/* Python's a % b, with the sign of b; and a // b, exact where a / b is not: 1 // 0.1 is 9. */
+#define REAL_DIVISIONS(TYPE, SUFFIX)                                                                         \
+    static inline TYPE real_modulo##SUFFIX(TYPE a, TYPE b) {                                                 \
+        TYPE r = fmod##SUFFIX(a, b);                                                                         \
+        return r != 0 && (r < 0) != (b < 0) ? r + b : r;                                                     \
+    }                                                                                                        \
+    static inline TYPE real_floor_divide##SUFFIX(TYPE a, TYPE b) {                                           \
+        if (b == 0)                                                                                          \
+            return a / b;                                                                                    \
+        TYPE r = fmod##SUFFIX(a, b);                                                                         \
+        TYPE q = (a - r) / b - (r != 0 && (r < 0) != (b < 0)); /* an integer, but for rounding */            \
+        TYPE whole = floor##SUFFIX(q);                                                                       \
+        if (q == 0)                                                                                          \
+            return copysign##SUFFIX(0, a / b);                                                               \
+        return q - whole > (TYPE)0.5 ? whole + 1 : whole;                                                    \
+    }
 
-/* Python's a // b, exact where a / b is not: 1 // 0.1 is 9. */
-static inline float real_floor_divide(float a, float b) {
-    if (b == 0)
-        return a / b;
-    float r = fmodf(a, b);
-    float q = (a - r) / b - (r != 0 && (r < 0) != (b < 0)); /* an integer, but for rounding */
-    float whole = floorf(q);
-    if (q == 0)
-        return copysignf(0, a / b);
-    return q - whole > 0.5f ? whole + 1 : whole;
-}
+REAL_DIVISIONS(float, f)
+REAL_DIVISIONS(double, )
 
 static inline int64_t whole_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static inline int64_t whole_subtract(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
