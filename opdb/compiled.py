@@ -131,6 +131,7 @@ class CompiledOp:
     quant: QuantRules = field(default_factory=QuantRules)
     #: Value of the parameter that chooses ("" without one) -> kind of numbers -> an element of the result.
     each: Mapping[str, Mapping[str, Element]] = field(default_factory=dict)
+    scratch: Node | None = None  # the bytes that the kernel needs
 
     @property
     def name(self) -> str:

@@ -76,10 +76,27 @@ class _Compiler(ShapeRules):
         quant = self._quant(params)
         each, faults = each_of(self.op)
         self.faults.extend(faults)
+        scratch = self._kernel()
         if self.faults:
             raise CompileError(self.faults)
         return CompiledOp(self.op, slots, params, self.scope, tuple(self.ranks), tuple(self.binds), lets, rules,
-                          backend_rules, type_rows, inferences, tolerance, quant, each)  # fmt: skip
+                          backend_rules, type_rows, inferences, tolerance, quant, each, scratch)  # fmt: skip
+
+    def _kernel(self) -> Node | None:
+        """The bytes that the kernel needs, with a fault for each argument that there is not."""
+        kernel = self.op.kernel
+        if kernel is None:
+            return None
+        known = [*self.op.inputs, *self.op.params, *self.op.let, *self.op.outputs]
+        for i, name in enumerate(kernel.arguments or ()):
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1)
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                self.fault(
+                    ("kernel", "arguments", i),
+                    f"'{name}' is no input, parameter, output or name of let{hint}",
+                )
+        return None if kernel.scratch is None else self.parse(kernel.scratch, ("kernel", "scratch"), INT)
 
     def _slots(self) -> tuple[Slot, ...]:
         slots = []

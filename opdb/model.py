@@ -392,11 +392,17 @@ class KernelDef(Model):
 
     ``each``: the function is generated, from what an element of the result is of those of the inputs; with
     ``by`` from one such text for each value of that enum parameter.  Without, it is written by hand.
+    ``arguments``: what the function is given, in this order: inputs, parameters, names of ``let``, outputs;
+    without, all inputs, parameters and outputs.  ``computes``: the type that it is written for; tensors of
+    other real types are converted to it and back.  ``scratch``: the bytes that it needs besides, given last.
     """
 
     function: Annotated[str, Field(pattern=KERNEL)]
     each: EachDef | dict[Identifier, EachDef] | None = None
     by: Identifier | None = None
+    arguments: list[Identifier] | None = None
+    computes: Literal["f32"] | None = None
+    scratch: Expression | None = None
     dtypes: list[str]
 
     @model_validator(mode="after")
@@ -411,6 +417,8 @@ class KernelDef(Model):
             raise ValueError(
                 "without 'by', 'each' is an expression, or one for each of truth, whole and real"
             )
+        if self.each is not None and (self.arguments or self.computes or self.scratch):
+            raise ValueError("a generated function has no 'arguments', 'computes' or 'scratch' of its own")
         for d in self.dtypes:
             if d not in BY_SHORT:
                 raise ValueError(f"'{d}' is not a data type; ex) f32, uq8")

@@ -161,6 +161,9 @@ kernel = table(
     text("dtypes"),
     maybe("each"),  # JSON: what an element of the result is, where the function is generated
     maybe("by"),  # the enum parameter that chooses among them
+    maybe("arguments"),  # names between blanks; NULL: all inputs, parameters and outputs
+    maybe("computes"),  # the data type that the function is written for
+    maybe("scratch"),  # expression: bytes
     UniqueConstraint("definition_id"),
 )
 tolerance = parts(

@@ -89,7 +89,15 @@ class _Rows:
         head = self.of(t.definition, "id", definition)[0]
         tensors, rules = parts(t.op_tensor), [r for r in parts(t.op_rule) if r.kind == "written"]
         kernels = [
-            _compact(function=r.function, each=_json(r.each), by=r.by, dtypes=r.dtypes.split())
+            _compact(
+                function=r.function,
+                each=_json(r.each),
+                by=r.by,
+                arguments=r.arguments and r.arguments.split(),
+                computes=r.computes,
+                scratch=r.scratch,
+                dtypes=r.dtypes.split(),
+            )
             for r in parts(t.kernel)
         ]
         return {

@@ -256,6 +256,9 @@ class Rows:
             dtypes=" ".join(kernel.dtypes),
             each=None if kernel.each is None else to_json(kernel.each),
             by=kernel.by,
+            arguments=" ".join(kernel.arguments) if kernel.arguments else None,
+            computes=kernel.computes,
+            scratch=kernel.scratch,
         )
 
     def _mapping(self, definition: int, position: int, target: str, mapping: TorchMapping) -> None:

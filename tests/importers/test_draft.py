@@ -35,6 +35,7 @@ def test_layer_norm_is_the_committed_spec_but_for_what_was_learnt(targets: list[
     ours = spec.read_folder(FOLDER).ops["LayerNorm"]
     theirs = compiled(draft("LayerNorm", targets), "LayerNorm").definition
     drafted, kept = documented(theirs), documented(ours)
+    drafted.pop("kernel"), kept.pop("kernel")  # how opdb computes it is in no document
     samples = kept.pop("samples")
     assert samples and all(s in samples for s in drafted.pop("samples"))
     # The rules of GPU are two for gamma and beta in the document, and one about the axes in the spec.
