@@ -148,7 +148,7 @@ def _kernels(
                 f"{name}: no C file defines its kernel {kernel.function}; write runtime/src/kernels/ or name the "
                 "file with --kernel"
             )
-        wanted.append(places[0])
+        wanted += [places[0]] + ["in_floats.c"] * (kernel.computes is not None)
     return {f"src/kernels/{name}": known[name] for name in sorted(_included(wanted, known))}
 
 

@@ -204,7 +204,8 @@ class _Op:
         lines: list[str] = []
         value = {FLOAT: f"{source}->real", BOOL: f"{source}->ints[0] != 0", INTS: f"opdb_param_ints({source})",
                  ROWS: f"opdb_param_rows({source})"}.get(p.type, f"{source}->ints[0]")  # fmt: skip
-        kind = c_type(p.type)
+        value = f"opdb_param_reals({source})" if _of_reals(p) else value
+        kind = _param_type(p)
         if p.required:
             return [*lines, f"const {kind}{name} = {value};"]
         if p.default is not None and self.names[p.name].sure:
@@ -234,8 +235,9 @@ class _Op:
             values = [a.value for row in p.default.args for a in row.args]
             size += f", {len(p.default.args[0].args) if p.default.args else 0}"
         literal = f"({kind.strip()}){{{size}, {name}_default}}"
+        element = "double" if _of_reals(p) else "int64_t"
         return [
-            f"static const int64_t {name}_default[] = {{{', '.join(map(str, values)) or '0'}}};",
+            f"static const {element} {name}_default[] = {{{', '.join(map(str, values)) or '0'}}};",
             f"const {kind}{name} = {source} != NULL ? {value} : {literal};",
         ]
 
@@ -261,6 +263,15 @@ class _Op:
     def _let(self, name: str, node: Node) -> dict[str, Any]:
         kind = {"kind": "let", "name": local(name), "type": c_type(node.type), "zero": _zero(node.type)}
         return {**kind, "value": self.emit(node, prefix=f"{name}_")}
+
+
+def _of_reals(p: Param) -> bool:
+    """Whether it is a list of real numbers; no rule reads any."""
+    return p.type == INTS and p.definition.base.startswith(("f", "bf"))
+
+
+def _param_type(p: Param) -> str:
+    return "opdb_reals " if _of_reals(p) else c_type(p.type)
 
 
 def _zero(type_: str) -> str:
@@ -297,8 +308,28 @@ def kernel_parameters(op: CompiledOp) -> list[str]:
     def tensor(s: Slot) -> str:
         return f"opdb_tensors {local(s.name)}" if s.variadic else f"const opdb_tensor *{local(s.name)}"
 
-    params = [f"{c_type(p.type)}{local(p.name)}" for p in op.params]
-    return [*(tensor(s) for s in op.inputs), *params, *(tensor(s) for s in op.outputs)]
+    assert op.definition.kernel is not None
+    known = {s.name: tensor(s) for s in op.slots}
+    known |= {p.name: f"{_param_type(p)}{local(p.name)}" for p in op.params}
+    known |= {name: f"{c_type(node.type)}{local(name)}" for name, node in op.lets}
+    return [known[name] for name in kernel_arguments(op)] + ["void *scratch"] * (op.scratch is not None)
+
+
+def kernel_enums(op: CompiledOp) -> list[tuple[str, Mapping[str, int]]]:
+    """What a kernel that is written by hand calls the values of the op's enum parameters: a prefix, and names."""
+    kernel = op.definition.kernel
+    if kernel is None or kernel.each is not None:
+        return []
+    prefix = f"OPDB_{snake(op.name).upper()}"
+    return [(prefix, p.definition.enum) for p in op.params if p.definition.enum]
+
+
+def kernel_arguments(op: CompiledOp) -> list[str]:
+    """The names of what the kernel is given, scratch aside."""
+    assert op.definition.kernel is not None
+    return op.definition.kernel.arguments or [
+        *(s.name for s in op.inputs), *(p.name for p in op.params), *(s.name for s in op.outputs)
+    ]  # fmt: skip
 
 
 def view(op: CompiledOp) -> dict[str, Any]:
@@ -388,14 +419,21 @@ def _kernel(op: CompiledOp, texts: _Op) -> dict[str, Any] | None:
     kernel = op.definition.kernel
     if kernel is None:
         return None
-    arguments = [*(s.name for s in op.inputs), *(p.name for p in op.params), *(s.name for s in op.outputs)]
+    arguments = kernel_arguments(op)
     used = needs(op, [], also=arguments)
-    first = op.inputs[0]
+    lets = {name for name, _ in op.lets}
+    scratch = None
+    if op.scratch is not None:
+        measured = needs(op, [op.scratch])
+        scratch = {"unpack": texts.unpack(measured), "prepare": texts.prepare(measured),
+                   "bytes": texts.emit(op.scratch, 1)}  # fmt: skip
     return {
         "function": kernel.function,
         "dtypes": [BY_SHORT[d].enumerator for d in kernel.dtypes],
-        "first": local(first.name) + (".v[0]" if first.variadic else ""),
         "unpack": texts.unpack(used),
         "prepare": texts.prepare(used),
-        "arguments": [local(a) for a in arguments],
+        "surely": [f"{local(a)}_known" for a in arguments if a in lets],
+        "arguments": [local(a) for a in arguments] + ["op->scratch"] * (scratch is not None),
+        "in_floats": kernel.computes is not None,
+        "scratch": scratch,
     }

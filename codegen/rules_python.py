@@ -159,7 +159,8 @@ def view(op: CompiledOp) -> dict[str, Any]:
     settled = len(infer) == len(op.outputs)  # else infer gives no shape at all
     inferences = op.inferences if settled else ()
     used_by_infer = needs(op, [n for i in inferences for n in (i.shape, *([i.count] if i.count else []))])
-    texts.nodes += [renamed(node) for _, node in op.lets]
+    lets = [node for name, node in op.lets if name in used.values | used_by_infer.values]
+    texts.nodes += [renamed(node) for node in lets]
     texts.nodes += [renamed(b.value) for b in op.binds if not b.sure]
     texts.nodes += [renamed(p.default) for p in op.params if p.default is not None]
     if settled and infer:
@@ -167,7 +168,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
     checks = (
         {"Report", "Undecidable", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra
     )
-    if op.lets or not all(b.sure for b in op.binds):
+    if lets or not all(b.sure for b in op.binds):
         checks.add("Let")
     if any(p.default is not None and not texts.names[local(p.name)].sure for p in op.params):
         checks.add("default")

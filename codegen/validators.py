@@ -38,6 +38,7 @@ def c_registry(catalog: Catalog) -> Iterable[Artifact]:
         for n in names
         if catalog.compiled(n).definition.kernel
     ]
+    enums = [e for n in names for e in rules_c.kernel_enums(catalog.compiled(n))]
     backends = rules_python.backend_names(catalog)
     for path, template in (
         ("include/opdb/kernels.h", "kernels.h.j2"),
@@ -46,7 +47,7 @@ def c_registry(catalog: Catalog) -> Iterable[Artifact]:
     ):
         yield Artifact(
             f"generated/c/{path}",
-            render(template, ops=names, kernels=kernels, backends=backends),
+            render(template, ops=names, kernels=kernels, enums=enums, backends=backends),
             inputs,
             "c",
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from opdb.compiled import CompiledOp, Param, Slot
 from opdb.dtypes import BY_SHORT
+from opdb.each import kind_of
 from opdb.errors import OpdbError
 from opdb.op_config import OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centred
 from opdb.runtime.checks import Undecidable
@@ -49,6 +50,29 @@ def sample_config(
     if made is None:
         raise OpdbError(f"specs/ops/{compiled.name}.yaml: samples[{sample}]: its outputs cannot be inferred")
     return encoded(compiled, with_sparse(compiled, made))
+
+
+def kernel_types(compiled: CompiledOp, dtype: str) -> dict[str, str]:
+    """A data type for each slot around ``dtype`` of the first input: the same, or, where the type rows give the
+    slot types of its own (indices, truth values), the first of these."""
+    first = compiled.inputs[0].name
+    rows = [r.cells for rows in compiled.type_rows.values() for r in rows if r.cells.get(first)]
+    kind = kind_of(dtype)
+
+    def distance(cells: Mapping[str, Sequence[str]]) -> tuple[bool, bool]:
+        return dtype not in cells[first], kind not in map(kind_of, cells[first])
+
+    row: Mapping[str, Sequence[str]] = min(rows, key=distance, default={})
+    of_row = row.get(first, (dtype,))
+    like = dtype if dtype in of_row else next((d for d in of_row if kind_of(d) == kind), of_row[0])
+
+    def chosen(slot: Slot) -> str:
+        if slot.definition.dtype:
+            return slot.definition.dtype[0]
+        cell = row.get(slot.name) or (like,)
+        return dtype if like in cell else cell[0]
+
+    return {s.name: chosen(s) for s in compiled.slots}
 
 
 def with_sparse(compiled: CompiledOp, config: OpConfig) -> OpConfig:

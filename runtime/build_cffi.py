@@ -28,7 +28,9 @@ def declarations() -> str:
     text = "\n".join((ROOT / header).read_text(encoding="utf-8") for header in HEADERS)
     text = re.sub(r"#ifdef __cplusplus\n.*?#endif\n", "", text, flags=re.DOTALL)
     text = re.sub(r"^#(?:[^\n]*\\\n)*[^\n]*\n", "", text, flags=re.MULTILINE)
-    return re.sub(r"^(void|opdb_status) opdb_(validate|infer|run)_[^;]*;", "", text, flags=re.MULTILINE)
+    return re.sub(
+        r"^(void|size_t|opdb_status) opdb_(validate|infer|scratch|run)_[^;]*;", "", text, flags=re.MULTILINE
+    )
 
 
 def sources() -> list[str]:

@@ -25,7 +25,8 @@ except ImportError as error:  # a source tree that has not been built
     raise OpdbError(f"the C part of opdb is not built ({error}); run: pip install -e .") from None
 
 STATUS = {lib.OPDB_OK: "ok", lib.OPDB_INVALID: "invalid", lib.OPDB_UNSUPPORTED: "unsupported",
-          lib.OPDB_UNKNOWN_OP: "unknown op", lib.OPDB_TOO_SMALL: "too small", lib.OPDB_UNDECIDABLE: "undecidable"}  # fmt: skip
+          lib.OPDB_UNKNOWN_OP: "unknown op", lib.OPDB_TOO_SMALL: "too small", lib.OPDB_UNDECIDABLE: "undecidable",
+          lib.OPDB_OUTSIDE: "an index lies outside of its tensor"}  # fmt: skip
 ENCODINGS = {None: lib.OPDB_ENCODING_NONE, "SCALE_OFFSET": 0, "AXIS_SCALE_OFFSET": 1, "BW_SCALE_OFFSET": 2,
              "BW_AXIS_SCALE_OFFSET": 3, "BLOCK": 4, "BLOCKWISE_EXPANSION": 5, "VECTOR": 6}  # fmt: skip
 
@@ -91,6 +92,8 @@ class _Arena:
         out.count = len(values)
         numbers = [v for v in values if isinstance(v, (bool, int, float))]
         out.real = float(numbers[0]) if numbers else 0.0
+        if config.shape is not None and config.dtype.startswith(("f", "bf")):
+            out.reals = self.new("double[]", [float(v) for v in numbers] or [0.0])
         whole = [int(v) if isinstance(v, (bool, int)) else 0 for v in values]
         out.ints = self.new("int64_t[]", whole or [0])
 
@@ -174,6 +177,8 @@ class Prepared:
     def __init__(
         self, config: OpConfig, inputs: Sequence[np.ndarray | None], results: Sequence[np.ndarray]
     ) -> None:
+        import numpy
+
         for side, tensors, arrays in (
             ("an input", config.inputs, inputs),
             ("an output", config.outputs, results),
@@ -190,7 +195,18 @@ class Prepared:
         self._arena = _Arena()
         self._struct = self._arena.op(config, inputs, results)
         self._report = ffi.new("opdb_report *")
-        self._run = _entry(config.op).run
+        entry = _entry(config.op)
+        self._run = entry.run
+        size = int(entry.scratch(self._struct))
+        try:
+            scratch = numpy.empty(size, dtype="uint8")
+        except (MemoryError, ValueError):
+            raise OpdbError(
+                f"{config.op}: its kernel needs {size} bytes of scratch, which are not there"
+            ) from None
+        self._arena.keep.append(scratch)
+        self._struct.scratch_size = scratch.size
+        self._struct.scratch = ffi.cast("void *", scratch.ctypes.data) if scratch.size else ffi.NULL
 
     def run(self) -> None:
         """Computes the outputs.  Raises KernelError: the op is not valid, or has no kernel for its data types."""

@@ -21,7 +21,7 @@ from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import walk
 from opdb.op_config import OpConfig, from_json, to_json
-from opdb.samples import sample_config, slot_of
+from opdb.samples import kernel_types, sample_config, slot_of
 from opdb.schema import ASKED_BACKENDS
 from opdb.sdk import sdk_number
 from opdb.store.records import CaseRecord
@@ -184,13 +184,15 @@ class _Cases:
         ]
         if "bool8" in kinds:  # comparisons, and logical operations
             wanted += [(s, d, "bool8") for s in self.samples for d in (kinds[0], "bool8")]
+        if kinds and "f32" not in kinds:  # of indices
+            wanted += [(s, kinds[0], "f32") for s in self.samples]
         for sample, dtype, output in dict.fromkeys(wanted):
             yield from self._in_kernel_type(sample, dtype, output)
 
     def _in_kernel_type(self, sample: int, dtype: str, output: str) -> Iterator[Case]:
-        dtypes = {
-            s.name: (s.definition.dtype or [output if s.output else dtype])[0] for s in self.compiled.slots
-        }
+        dtypes = kernel_types(self.compiled, dtype)
+        if dtype != output:
+            dtypes |= {s.name: output for s in self.compiled.outputs}
         config = sample_config(self.compiled, sample, dtypes)
         name = dtype if dtype == output else f"{dtype}.{output}"
         rows = (r for rows in self.compiled.type_rows.values() for r in rows)

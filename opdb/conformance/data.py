@@ -23,8 +23,20 @@ SPREAD, MOST = 1.25, 3.9
 #: Functions of elements whose results jump.
 QUOTIENTS = ("FLOOR_DIV", "FMOD", "MOD")
 COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
-#: Inputs that hold places in another tensor: they are 0, which is one of every tensor.
+#: Inputs that hold places in another tensor: 0, which is one of every tensor, where ``_places`` knows no others.
 PLACES = ("batch_idx", "batch_splits", "indices", "position_ids", "seqlens_k")
+#: Ops of which ``_places`` knows what their indices are for.
+INDEXED = (
+    "BatchPermutation",
+    "Gather",
+    "GatherElements",
+    "GatherNd",
+    "OneHot",
+    "ScatterElements",
+    "ScatterNd",
+)
+#: Ops whose results are places of elements: no two are equal.
+RANKING = ("Argmax", "Argmin", "TopK")
 #: Functions of numbers above zero, of numbers in [-1, 1], and those that are not defined at zero.
 ABOVE_ZERO, WITHIN_ONE, OFF_ZERO = ("LOG", "RSQRT", "SQRT"), ("ASIN",), ("RECIPROCAL",)
 #: Op -> the function of elements that it is, where one parameter does not choose it.
@@ -88,15 +100,68 @@ def inputs(case: str, config: OpConfig, half: bool = False) -> list[Array | None
         if tensor.type == "NULL":
             values.append(None)
             continue
+        places = _places(config, tensor, rng) if slot_of(tensor) == "indices" else None
+        if places is not None:
+            values.append(places.astype(BY_SHORT[tensor.dtype].numpy))
+            continue
+        if config.op in RANKING:
+            values.append(_ranks(tensor, rng))
+            continue
         real = np.clip(rng.normal(0.0, SPREAD, tensor.shape), -MOST, MOST)
         real = _domain(config, slot_of(tensor))(real)
         values.append(stored(real.astype(np.float16).astype(np.float64) if half else real, tensor))
     return values
 
 
+def _ranks(tensor: TensorConfig, rng: np.random.Generator) -> Array:
+    """Numbers in any order, no two of them equal as long as the type has as many."""
+    size = int(np.prod(tensor.shape))
+    whole = rng.permutation(size).reshape(tensor.shape)
+    kind = BY_SHORT[tensor.dtype]
+    if kind.numpy is not None and not kind.quantized and np.dtype(kind.numpy).kind in "iu":
+        return np.asarray(whole - (size // 2 if np.dtype(kind.numpy).kind == "i" else 0)).astype(kind.numpy)
+    return stored((whole - size / 2) * (1.9 * MOST / max(size, 1)), tensor)
+
+
+def _places(config: OpConfig, tensor: TensorConfig, rng: np.random.Generator) -> Array | None:
+    """Indices into the first input; each place once where the last of several writers would be seen."""
+    if BY_SHORT[tensor.dtype].quantized or config.op not in INDEXED:
+        return None
+    params, table = {p.name: p.value for p in config.params}, config.inputs[0].shape
+    if config.op == "OneHot":
+        return rng.integers(0, max(params["depth"], 1), tensor.shape)
+    if config.op in ("Gather", "GatherElements"):
+        return rng.integers(0, max(table[params.get("axis", 0)], 1), tensor.shape)
+    if config.op == "GatherNd":
+        length, first = tensor.shape[-1], params.get("batch_dims", 0)
+        sizes = table[first : first + length]
+        return np.stack([rng.integers(0, max(n, 1), tensor.shape[:-1]) for n in sizes], -1)
+    if config.op == "BatchPermutation":
+        return rng.permutation(table[0])[: tensor.shape[0]]
+    if config.op == "ScatterNd":
+        sizes = table[: tensor.shape[-1]]
+        tuples = int(np.prod(tensor.shape[:-1]))
+        chosen = rng.permutation(int(np.prod(sizes)))
+        return np.stack(np.unravel_index(np.resize(chosen, tuples), sizes), -1).reshape(tensor.shape)
+    axis = params.get("axis", 0)
+    every = np.broadcast_to(np.arange(table[axis]), (*_without(tensor.shape, axis), table[axis]))
+    lines = rng.permuted(every, axis=-1)[..., np.arange(tensor.shape[axis]) % max(table[axis], 1)]
+    return np.moveaxis(lines, -1, axis)
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
+
+
 def _domain(config: OpConfig, slot: str) -> Callable[[Array], Array]:
     if slot in PLACES:
         return np.zeros_like
+    if config.op == "CropAndResize" and slot == "boxes":
+        return lambda v: np.abs(v) / MOST
+    if config.op == "ElementWiseMux" and slot == "condition":
+        return lambda v: np.abs(np.round(v)) / 4 % 0.5  # stored as 0 or 1
+    if config.op == "Logit":
+        return lambda v: np.full_like(v, 0.125) if slot == "epsilon" else np.abs(v) / MOST * 0.9 + 0.05
     function, second = function_of(config), config.inputs[-1].name in ("", slot) and len(config.inputs) > 1
     if function in ABOVE_ZERO:
         return lambda v: np.abs(v) + 0.1

@@ -84,6 +84,15 @@ opdb_rows opdb_param_rows(const opdb_param *param) {
     return rows;
 }
 
+opdb_reals opdb_param_reals(const opdb_param *param) {
+    opdb_reals values = {0, NULL};
+    if (param != NULL && param->reals != NULL) {
+        values.n = param->count;
+        values.v = param->reals;
+    }
+    return values;
+}
+
 static void check_slots(const opdb_slot *slots, size_t num_slots, const opdb_tensor *const *tensors,
                         size_t count, const char *rule, int group, opdb_report *report) {
     static const char *const GROUP[] = {"inputs", "outputs"};

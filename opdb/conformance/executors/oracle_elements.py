@@ -121,10 +121,10 @@ def of_elements(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
         raise NoOracle(f"the documents do not say how {config.op} rounds whole numbers")
     if name in WITH_PARAMS | REAL_WITH_PARAMS:
         return [(WITH_PARAMS | REAL_WITH_PARAMS)[name](inputs[0], params)]
-    return [_held((UNARY | REAL_UNARY | NUMERICAL | REAL_NUMERICAL)[name](*inputs), out)]
+    return [held((UNARY | REAL_UNARY | NUMERICAL | REAL_NUMERICAL)[name](*inputs), out)]
 
 
-def _held(result: T, dtype: str) -> T:
+def held(result: T, dtype: str) -> T:
     """Whole numbers as their type holds them: they wrap, as PyTorch's do."""
     kind = BY_SHORT[dtype]
     if result.is_floating_point() or kind.quantized or kind.numpy is None:

@@ -7,19 +7,28 @@ formula with the kernels.  Where the documents leave the result open there is no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from opdb.conformance import data
 from opdb.conformance.cases import Case
 from opdb.conformance.executors.base import Answer, Array, NoOracle
 from opdb.errors import MissingExtra
-from opdb.op_config import OpConfig
+from opdb.generated import validators
+from opdb.op_config import OpConfig, TensorConfig
+from opdb.runtime.binding import arrange
 from opdb.store.records import ExecutorRecord
 
 try:
     import torch
-    import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
+    from opdb.conformance.executors import oracle_images as images
+    from opdb.conformance.executors import oracle_moves as moves
+    from opdb.conformance.executors import oracle_numbers as numbers
+    from opdb.conformance.executors import oracle_products as products
+    from opdb.conformance.executors import oracle_sequences as sequences
     from opdb.conformance.executors.oracle_elements import convert, dequantize_add, of_elements
 except ImportError:
     raise MissingExtra("the package torch that the executor 'torch' needs", "torch") from None
@@ -55,18 +64,29 @@ def compute(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array]:
     op = OPS.get(config.op)
     if op is None:
         raise NoOracle(f"no oracle is written for {config.op}")
+    for t in (*config.inputs, *config.outputs):
+        axis = t.quant.axis if t.quant is not None and "AXIS" in t.quant.encoding else None
+        if t.quant is not None and axis is not None and t.shape[axis : axis + 1] != (len(t.quant.scale),):
+            raise NoOracle(f"{t.name} has not as many scales as elements along their axis")
+    real_of = {id(t): data.real(a, t) for a, t in zip(inputs, config.inputs, strict=True) if a is not None}
+    arranged = arrange(config.inputs, _slots(config.op))
     given = [
-        None if a is None else torch.from_numpy(data.real(a, t))
-        for a, t in zip(inputs, config.inputs, strict=True)
+        None if t is None or id(t) not in real_of else torch.from_numpy(real_of[id(t)]) for t in arranged
     ]
+    config = replace(config, inputs=tuple(t or ABSENT for t in arranged))
     params = {p.name: _value(p.value, p.shape) for p in config.params}
     real = [t.is_floating_point() for t in given if t is not None]
-    if any(real) and not all(real) and config.op not in ("Reshape", "DequantizeAdd"):
+    if any(real) and not all(real) and config.op not in MIXED:
         raise NoOracle(
             f"the documents do not say how {config.op} computes with real and whole numbers together"
         )
     outputs = op(config, given, params)
     return [o.contiguous().numpy() for o in outputs]
+
+
+def _slots(op: str) -> Sequence[Any]:
+    module = validators.module(op)
+    return () if module is None else module.SIGNATURE.inputs
 
 
 def _value(value: Any, shape: tuple[int, ...] | None) -> Any:
@@ -75,117 +95,97 @@ def _value(value: Any, shape: tuple[int, ...] | None) -> Any:
     return [list(value[r * shape[1] : (r + 1) * shape[1]]) for r in range(shape[0])]
 
 
-def _optional(inputs: Inputs, i: int) -> Any:
-    return inputs[i] if i < len(inputs) else None
-
-
-def _same_type(config: OpConfig) -> None:
-    """Data is moved: what becomes of it in another type, the documents do not say."""
-    kinds = {t.dtype for t in (*config.inputs, *config.outputs) if t.type != "NULL" and t.name != "shape"}
-    if len(kinds) > 1:
-        raise NoOracle(
-            f"the documents do not say how {config.op} converts between {', '.join(sorted(kinds))}"
-        )
-
-
-# -- over axes
-
-
-def layer_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """The normalised axes are brought to the end, in the order of the parameter, and back."""
-    x, axes = inputs[0], params["axes"]
-    order = [d for d in range(x.ndim) if d not in axes] + list(axes)
-    moved = x.permute(order)
-    shape = [x.shape[a] for a in axes]
-    y = F.layer_norm(moved, shape, _optional(inputs, 1), _optional(inputs, 2), params.get("epsilon", 0.001))
-    return [y.permute([order.index(d) for d in range(x.ndim)])]
-
-
-def softmax(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    x = inputs[0]
-    return [torch.softmax(x * params.get("beta", 1.0), params.get("axis", x.ndim - 1))]
-
-
-def reduce_mean(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    y = torch.mean(inputs[0], dim=params["axes"], keepdim=params.get("keep_dims", False))
-    return [y.reshape(config.outputs[0].shape)]
-
-
-# -- products
-
-
-def _bias(config: OpConfig, inputs: Inputs) -> Any:
-    """The bias or None.  Beside weights with scales along an axis HTP's document gives it the scale 0."""
-    weight = config.inputs[1].quant
-    if _optional(inputs, 2) is not None and weight is not None and weight.axis is not None:
-        raise NoOracle("the documents do not say what a bias means beside weights with scales along an axis")
-    return _optional(inputs, 2)
-
-
-def fully_connected(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    x, weight = inputs[0], inputs[1]
-    y = F.linear(x.reshape(-1, weight.shape[1]), weight, _bias(config, inputs))
-    return [y.reshape(config.outputs[0].shape)]
-
-
-def mat_mul(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    a = inputs[0].mT if params.get("transpose_in0", False) else inputs[0]
-    b = inputs[1].mT if params.get("transpose_in1", False) else inputs[1]
-    y, bias = torch.matmul(a, b), _bias(config, inputs)
-    return [y if bias is None else y + bias]
-
-
-def conv2d(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """NHWC and HWIO become PyTorch's NCHW and OIHW."""
-    (top, bottom), (left, right) = params["pad_amount"]
-    x = F.pad(inputs[0].permute(0, 3, 1, 2), (left, right, top, bottom))
-    y = F.conv2d(
-        x,
-        inputs[1].permute(3, 2, 0, 1),
-        _bias(config, inputs),
-        stride=params["stride"],
-        dilation=params.get("dilation", [1, 1]),
-        groups=params.get("group", 1),
-    )
-    return [y.permute(0, 2, 3, 1)]
-
-
-# -- data is moved
-
-
-def concat(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    _same_type(config)
-    return [torch.cat(list(inputs), dim=params.get("axis", inputs[0].ndim - 1))]
-
-
-def reshape(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    _same_type(config)
-    return [torch.reshape(inputs[0], config.outputs[0].shape)]
-
-
-def transpose(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    _same_type(config)
-    return [torch.permute(inputs[0], params["perm"])]
-
-
-def split(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    _same_type(config)
-    return list(torch.tensor_split(inputs[0], params["split_index"], dim=params["axis"]))
-
-
+ABSENT = TensorConfig("", "f32", (), "NULL")
 Oracle = Callable[[OpConfig, Inputs, Params], list[T]]
 #: op -> its oracle.
 OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_elements) | {
+    "Argmax": numbers.arg(np.argmax),
+    "Argmin": numbers.arg(np.argmin),
+    "BatchPermutation": moves.batch_permutation,
+    "BatchToSpace": moves.batch_to_space,
+    "Batchnorm": numbers.batchnorm,
+    "Cast": moves.cast,
+    "ChannelShuffle": moves.channel_shuffle,
+    "Col2Im": moves.col2im,
+    "Concat": moves.concat,
+    "ConstantOfShape": moves.constant_of_shape,
+    "Conv1d": products.conv,
+    "Conv2d": products.conv,
+    "Conv3d": products.conv,
     "Convert": convert,
+    "CumulativeSum": numbers.cumulative_sum,
+    "DepthToSpace": moves.depth_to_space,
+    "DepthWiseConv1d": products.conv,
+    "DepthWiseConv2d": products.conv,
+    "Dequantize": convert,
     "DequantizeAdd": dequantize_add,
-    "Concat": concat,
-    "Conv2d": conv2d,
-    "FullyConnected": fully_connected,
-    "LayerNorm": layer_norm,
-    "MatMul": mat_mul,
-    "ReduceMean": reduce_mean,
-    "Reshape": reshape,
-    "Softmax": softmax,
-    "Split": split,
-    "Transpose": transpose,
+    "ElementWiseSelect": moves.select,
+    "ExpandDims": moves.reshape,
+    "ExtractPatches": moves.extract_patches,
+    "FullyConnected": products.fully_connected,
+    "Gather": moves.gather,
+    "GatherElements": moves.gather_elements,
+    "GatherNd": moves.gather_nd,
+    "GroupNorm": numbers.group_norm,
+    "Im2Col": moves.im2col,
+    "InstanceNorm": numbers.instance_norm,
+    "L2Norm": numbers.l2_norm,
+    "L2Pool2d": numbers.l2_pool,
+    "LayerNorm": numbers.layer_norm,
+    "LogSoftmax": numbers.log_softmax,
+    "MatMul": products.mat_mul,
+    "Moments": numbers.moments,
+    "NonZero": moves.non_zero,
+    "OneHot": moves.one_hot,
+    "Pack": moves.pack,
+    "Pad": moves.pad,
+    "PoolAvg2d": numbers.pool_avg,
+    "PoolAvg3d": numbers.pool_avg,
+    "PoolMax2d": numbers.pool_max,
+    "PoolMax3d": numbers.pool_max,
+    "Quantize": convert,
+    "ReduceMax": numbers.reduction(torch.amax),
+    "ReduceMean": numbers.of_real(numbers.reduction(torch.mean)),
+    "ReduceMin": numbers.reduction(torch.amin),
+    "ReduceProd": numbers.reduction(numbers.product),
+    "ReduceSum": numbers.reduction(torch.sum),
+    "ReduceSumSquare": numbers.reduction(lambda x, axes: torch.sum(torch.square(x), axes)),
+    "Reshape": moves.reshape,
+    "RmsNorm": numbers.rms_norm,
+    "ScatterElements": moves.scatter_elements,
+    "ScatterNd": moves.scatter_nd,
+    "Shape": moves.shape,
+    "Softmax": numbers.softmax,
+    "SpaceToBatch": moves.space_to_batch,
+    "SpaceToDepth": moves.space_to_depth,
+    "Split": moves.split,
+    "Squeeze": moves.reshape,
+    "StridedSlice": moves.strided_slice,
+    "Tile": moves.tile,
+    "TopK": numbers.top_k,
+    "Transpose": moves.transpose,
+    "TransposeConv1d": products.transpose_conv,
+    "TransposeConv2d": products.transpose_conv,
+    "TransposeConv3d": products.transpose_conv,
+    "Resize": images.resize,
+    "ResizeBilinear": images.resize_bilinear,
+    "ResizeNearestNeighbor": images.resize_nearest,
+    "GridSample": images.grid_sample,
+    "HadamardTransform": sequences.hadamard,
+    "Stft": sequences.stft,
+    "Logit": sequences.logit,
+    "RotaryEmbedding": sequences.rotary_embedding,
+    "Lrn": sequences.lrn,
+    "Lstm": sequences.lstm,
+    "Gru": sequences.gru,
+    "ArgbToRgb": moves.argb_to_rgb,
+    "Correlation1D": images.correlation,
+    "CropAndResize": images.crop_and_resize,
+    "ElementWiseMux": moves.mux,
+    "UnPack": moves.unpack,
 }
+#: Ops of which some inputs are real and others whole: indices, sizes, truth values.
+MIXED = (
+    "BatchPermutation", "CropAndResize", "DequantizeAdd", "ElementWiseMux", "ElementWiseSelect", "Gather",
+    "GatherElements", "GatherNd", "Gru", "Lstm", "Reshape", "RotaryEmbedding", "ScatterElements", "ScatterNd",
+)  # fmt: skip

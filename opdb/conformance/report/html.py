@@ -16,6 +16,7 @@ from opdb.conformance.cases import read_config
 from opdb.conformance.judge import OUTCOMES
 from opdb.conformance.report.plain import gaps_data, summary
 from opdb.conformance.report.rows import Row
+from opdb.dtypes import BY_SHORT
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.query.table import HEADER, agreement_cells
 from opdb.schema import STATUS_COLUMNS, STATUSES
@@ -148,8 +149,8 @@ def _case(row: Row, seed: int) -> list[Any]:
 
 
 def _ranges(row: Row, config: OpConfig, seed: int) -> list[str]:
-    """Of each input, where its values lie; they follow from the case's id."""
-    if row.kind != "positive":
+    """Of each input, where its values lie; they follow from the case's id.  4-bit types have no arrays."""
+    if row.kind != "positive" or any(BY_SHORT[t.dtype].numpy is None for t in config.inputs):
         return [""] * len(config.inputs)
     from opdb.conformance import data as numbers
 

@@ -56,6 +56,7 @@ const opdb_param *opdb_find_param(const opdb_op *op, const char *name);
 
 opdb_ints opdb_param_ints(const opdb_param *param);
 opdb_rows opdb_param_rows(const opdb_param *param);
+opdb_reals opdb_param_reals(const opdb_param *param);
 
 /* Values that may be absent: reading one clears ok. */
 static inline const opdb_tensor *opdb_given(const opdb_tensor *t, bool *ok) {

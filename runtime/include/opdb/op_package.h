@@ -17,6 +17,7 @@ typedef struct {
 typedef struct {
     const char *name;
     void (*validate)(const opdb_op *op, const opdb_target *target, opdb_report *report);
+    size_t (*scratch)(const opdb_op *op);
     opdb_status (*run)(const opdb_op *op, opdb_report *report);
     const enum opdb_dtype
         *kernel; /* types of the first input that there is a kernel for; ended by OPDB_NO_DTYPE */

@@ -50,6 +50,12 @@ typedef struct {
     const int64_t *v;
 } opdb_ints;
 
+/* A list of real numbers. */
+typedef struct {
+    int64_t n;
+    const double *v;
+} opdb_reals;
+
 /* A tensor, dense where it has data.  An omitted optional tensor is a NULL pointer, never a struct. */
 typedef struct {
     uint32_t rank;
@@ -91,6 +97,7 @@ typedef struct {
     int64_t count;       /* number of values */
     const int64_t *ints; /* integer, enum and bool values */
     double real;         /* the value of a floating-point scalar */
+    const double *reals; /* the values of a floating-point tensor */
 } opdb_param;
 
 /* One op as a backend is asked about it. */
@@ -102,6 +109,8 @@ typedef struct {
     const opdb_tensor *const *outputs;
     size_t num_params;
     const opdb_param *params;
+    void *scratch; /* memory of the caller's for one run, aligned to 16 bytes; NULL where none is needed */
+    size_t scratch_size;
 } opdb_op;
 
 /* What the op is judged for.  arch is the Hexagon version (75 for v75), soc_model the number of the chip
@@ -143,8 +152,9 @@ typedef enum {
     OPDB_INVALID = 1,     /* the report says why */
     OPDB_UNSUPPORTED = 2, /* no kernel for these dtypes */
     OPDB_UNKNOWN_OP = 3,
-    OPDB_TOO_SMALL = 4,  /* scratch or output buffer */
-    OPDB_UNDECIDABLE = 5 /* the shapes do not follow from inputs and parameters */
+    OPDB_TOO_SMALL = 4,   /* scratch or output buffer */
+    OPDB_UNDECIDABLE = 5, /* the shapes do not follow from inputs and parameters */
+    OPDB_OUTSIDE = 6      /* an index in the data lies outside of its tensor; outputs may be half written */
 } opdb_status;
 
 #ifdef __cplusplus

@@ -1,24 +1,35 @@
-#include <string.h>
+#include "move.h"
 
-#include "kernel.h"
-
-/* The tensors xs joined along `axis`; any element type of whole bytes. */
+/* The tensors xs one after the other along `axis`; Pack's have no such axis yet, and 1 along it. */
 opdb_status opdb_concat(opdb_tensors xs, int64_t axis, const opdb_tensor *y) {
-    int64_t size = (int64_t)element_size(y->dtype), inner = size * size_between(y, axis + 1, y->rank);
-    if (size == 0)
-        return OPDB_UNSUPPORTED;
+    int64_t outer = size_between(y, 0, axis), stride = size_between(y, axis, y->rank), at = 0;
     for (int64_t k = 0; k < xs.n; k++)
-        if (xs.v[k]->dtype != y->dtype)
+        if (!opdb_moves(xs.v[k], y))
             return OPDB_UNSUPPORTED;
-    char *out = y->data;
-    int64_t outer = size_between(y, 0, axis), stride = y->dims[axis] * inner, at = 0;
     for (int64_t k = 0; k < xs.n; k++) {
-        const char *in = xs.v[k]->data;
-        int64_t run = xs.v[k]->dims[axis] * inner;
-        if (run == 0)
-            continue;
-        for (int64_t i = 0; i < outer; i++)
-            memcpy(out + i * stride + at, in + i * run, (size_t)run);
+        int64_t run = size_between(xs.v[k], axis, xs.v[k]->rank);
+        opdb_nest nest = {0};
+        nest_add(&nest, outer, run, stride, 0);
+        nest_add(&nest, run, 1, 1, 0);
+        opdb_move(xs.v[k], 0, y, at, &nest);
+        at += run;
+    }
+    return OPDB_OK;
+}
+
+/* x cut along `axis` into as many parts as there are outputs, each as long as its output; UnPack's have 1
+ * along it and lose the axis. */
+opdb_status opdb_split(const opdb_tensor *x, int64_t axis, opdb_tensors ys) {
+    int64_t outer = size_between(x, 0, axis), stride = size_between(x, axis, x->rank), at = 0;
+    for (int64_t k = 0; k < ys.n; k++)
+        if (!opdb_moves(x, ys.v[k]))
+            return OPDB_UNSUPPORTED;
+    for (int64_t k = 0; k < ys.n; k++) {
+        int64_t run = size_between(ys.v[k], axis, ys.v[k]->rank);
+        opdb_nest nest = {0};
+        nest_add(&nest, outer, stride, run, 0);
+        nest_add(&nest, run, 1, 1, 0);
+        opdb_move(x, at, ys.v[k], 0, &nest);
         at += run;
     }
     return OPDB_OK;

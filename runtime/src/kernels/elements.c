@@ -218,6 +218,8 @@ opdb_kind opdb_kind_of(const opdb_tensor *t) {
         return OPDB_NO_KIND;
     bool quantised = type->lowest < type->highest;
     bool known = t->quant != NULL && t->quant->n > 0 && t->encoding <= OPDB_ENCODING_BW_AXIS_SCALE_OFFSET;
+    if (known && along_axis(t))
+        known = t->axis >= 0 && t->axis < (int64_t)t->rank && t->quant->n == t->dims[t->axis];
     return quantised && !known ? OPDB_NO_KIND : type->kind;
 }
 

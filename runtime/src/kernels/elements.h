@@ -10,6 +10,14 @@
 
 typedef enum { OPDB_NO_KIND, OPDB_TRUTH, OPDB_WHOLE, OPDB_REAL } opdb_kind;
 
+/* Elements of one kind as they are computed with. */
+enum { OPDB_TILE = 512 };
+typedef union {
+    float real[OPDB_TILE];
+    int64_t whole[OPDB_TILE];
+    uint8_t truth[OPDB_TILE];
+} opdb_numbers;
+
 /* What the elements of a tensor are; OPDB_NO_KIND for types without whole bytes, f64, strings, and for
  * encodings in blocks or vectors. */
 opdb_kind opdb_kind_of(const opdb_tensor *t);

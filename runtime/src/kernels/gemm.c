@@ -1,5 +1,7 @@
 #include "gemm.h"
 
+#include "clones.h"
+
 #include <string.h>
 
 /* Blocks of A and B, packed as double, stay in the first two cache levels: 72 KiB of stack in all. */
@@ -14,7 +16,8 @@ typedef struct {
 static inline int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
 
 /* sum[r, c] += a[., r] b[., c] over the depth. */
-static void multiply(const double *restrict a, const double *restrict b, int depth, double *restrict sum) {
+OPDB_CLONES static void multiply(const double *restrict a, const double *restrict b, int depth,
+                                 double *restrict sum) {
     double s[GEMM_ROWS][GEMM_COLUMNS];
     memcpy(s, sum, sizeof s);
     for (int d = 0; d < depth; d++, a += GEMM_ROWS, b += GEMM_COLUMNS)
@@ -44,12 +47,22 @@ void opdb_gemm_pack(const void *source, int64_t row, int rows, int64_t k, int de
     interleave(a->v + row * a->down + k * a->along, a->down, a->along, rows, GEMM_ROWS, depth, to);
 }
 
+/* Columns j .. j + lanes of B, rows k .. k + depth, run by run. */
+static void pack_columns(const gemm_matrix *b, int64_t k, int depth, int64_t j, int lanes, double *to) {
+    int64_t run = b->run > 0 ? b->run : k + depth;
+    for (int d = 0, n; d < depth; d += n) {
+        int64_t within = (k + d) % run;
+        n = (int)at_most(run - within, depth - d);
+        interleave(b->v + (k + d) / run * b->jump + within * b->down + j * b->along, b->along, b->down, lanes,
+                   GEMM_COLUMNS, n, to + d * GEMM_COLUMNS);
+    }
+}
+
 /* Adds what columns k .. k + depth of A and those rows of B give to the sums of one block. */
 static void add_block(const gemm_job *job, workspace *w, int64_t i, int m, int64_t j, int n, int64_t k,
                       int depth) {
     for (int c = 0; c < n; c += GEMM_COLUMNS)
-        interleave(job->b.v + k * job->b.down + (j + c) * job->b.along, job->b.along, job->b.down,
-                   (int)at_most(n - c, GEMM_COLUMNS), GEMM_COLUMNS, depth, w->b[c / GEMM_COLUMNS]);
+        pack_columns(&job->b, k, depth, j + c, (int)at_most(n - c, GEMM_COLUMNS), w->b[c / GEMM_COLUMNS]);
     for (int r = 0; r < m; r += GEMM_ROWS) {
         double *a = w->a[r / GEMM_ROWS];
         job->pack(job->a, i + r, (int)at_most(m - r, GEMM_ROWS), k, depth, a);

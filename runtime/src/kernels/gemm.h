@@ -13,6 +13,7 @@ typedef void gemm_pack(const void *source, int64_t row, int rows, int64_t k, int
 typedef struct {
     const float *v;
     int64_t down, along;
+    int64_t run, jump; /* of B: each `run` rows start `jump` after the last ones; 0: all rows are one run */
 } gemm_matrix;
 
 typedef struct {

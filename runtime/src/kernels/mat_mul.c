@@ -3,7 +3,7 @@
 
 static gemm_matrix matrix(const opdb_tensor *t, bool transposed) {
     int64_t columns = t->dims[t->rank - 1];
-    gemm_matrix m = {t->data, transposed ? 1 : columns, transposed ? columns : 1};
+    gemm_matrix m = {t->data, transposed ? 1 : columns, transposed ? columns : 1, 0, 0};
     return m;
 }
 
@@ -28,8 +28,9 @@ opdb_status opdb_mat_mul(const opdb_tensor *a, const opdb_tensor *b, const opdb_
             m *= nest_pop(&batch).n;
     }
     do {
-        gemm_matrix ai = {ma.v + batch.at[0], ma.down, ma.along},
-                    bi = {mb.v + batch.at[1], mb.down, mb.along};
+        gemm_matrix ai = ma, bi = mb;
+        ai.v += batch.at[0];
+        bi.v += batch.at[1];
         gemm_job job = {
             .m = m,
             .n = n,
@@ -46,16 +47,15 @@ opdb_status opdb_mat_mul(const opdb_tensor *a, const opdb_tensor *b, const opdb_
     return OPDB_OK;
 }
 
-/* y = x weight' + bias: x as [batch, n], weight [m, n], bias [m].  keep_dims changes the shape of y only. */
+/* y = x weight' + bias: x as [batch, n], weight [m, n], bias [m]. */
 opdb_status opdb_fully_connected(const opdb_tensor *x, const opdb_tensor *weight, const opdb_tensor *bias,
-                                 bool keep_dims, const opdb_tensor *y) {
-    (void)keep_dims;
+                                 const opdb_tensor *y) {
     if (!is_f32(x) || !is_f32(weight) || !is_f32(bias) || !is_f32(y))
         return OPDB_UNSUPPORTED;
     int64_t m = weight->dims[0], n = weight->dims[1];
     if (size_of(y) == 0)
         return OPDB_OK;
-    gemm_matrix a = {x->data, n, 1}, b = {weight->data, 1, n};
+    gemm_matrix a = {x->data, n, 1, 0, 0}, b = {weight->data, 1, n, 0, 0};
     gemm_job job = {
         .m = size_of(y) / m,
         .n = m,

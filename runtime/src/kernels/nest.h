@@ -4,7 +4,7 @@
 
 #include "kernel.h"
 
-enum { OPERANDS = 3 };
+enum { OPERANDS = 3, LOOPS = 2 * OPDB_MAX_RANK };
 
 typedef struct {
     int64_t n;
@@ -13,8 +13,8 @@ typedef struct {
 
 typedef struct {
     int rank;
-    opdb_loop loop[OPDB_MAX_RANK]; /* outermost first */
-    int64_t index[OPDB_MAX_RANK];
+    opdb_loop loop[LOOPS]; /* outermost first */
+    int64_t index[LOOPS];
     int64_t at[OPERANDS]; /* where each operand stands */
 } opdb_nest;
 

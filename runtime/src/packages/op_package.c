@@ -116,12 +116,13 @@ static Qnn_ErrorHandle_t validate_op(Qnn_OpConfig_t config) {
     return refused ? REFUSED : SUCCESS;
 }
 
-/* Allocates nothing.  One node is executed by one thread at a time: the backend's own tensors are shared. */
+/* Allocates scratch in the first run, where the kernel needs any, or where shapes have grown.  One node is
+ * executed by one thread at a time: the backend's own tensors are shared. */
 static Qnn_ErrorHandle_t execute(void *user_data) {
     opdb_node *state = user_data;
     opdb_report report;
     report.n = report.dropped = 0;
-    if (!opdb_node_refresh(state))
+    if (!opdb_node_refresh(state) || !opdb_node_scratch(state))
         return GENERAL;
     const opdb_status status = state->op->run(&state->view.op, &report);
     if (status == OPDB_OK)

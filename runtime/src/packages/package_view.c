@@ -24,7 +24,8 @@ static bool view_new(opdb_op_view *view, const char *op, size_t inputs, size_t o
     view->params = calloc(params + 1, sizeof *view->params);
     view->shapes = calloc(params + 1, sizeof *view->shapes);
     view->ints = calloc(values + 1, sizeof *view->ints);
-    view->op = (opdb_op){op, inputs, view->slots, outputs, view->slots + inputs, params, view->params};
+    view->op =
+        (opdb_op){op, inputs, view->slots, outputs, view->slots + inputs, params, view->params, NULL, 0};
     return view->tensors && view->slots && view->dims && view->params && view->shapes && view->ints;
 }
 
@@ -300,7 +301,20 @@ bool opdb_node_refresh(opdb_node *node) {
     return true;
 }
 
+bool opdb_node_scratch(opdb_node *node) {
+    opdb_op *op = &node->view.op;
+    const size_t size = node->op->scratch(op);
+    if (size <= op->scratch_size)
+        return true;
+    free(node->scratch);
+    node->scratch = malloc(size);
+    op->scratch = node->scratch;
+    op->scratch_size = node->scratch != NULL ? size : 0;
+    return node->scratch != NULL;
+}
+
 void opdb_node_free(opdb_node *node) {
+    free(node->scratch);
     opdb_op_view_free(&node->view);
     free(node->tensors);
     free(node);

@@ -23,6 +23,7 @@ typedef struct {
     opdb_op_view view;
     size_t num_tensors;
     const QnnCpuOpPackage_Tensor_t **tensors; /* the backend's: inputs, then outputs */
+    void *scratch;                            /* what the kernel needs besides, from the first run on */
 } opdb_node;
 
 /* Whether QNN's CPU backend shows tensors of this type to packages. */
@@ -36,6 +37,8 @@ void opdb_op_view_free(opdb_op_view *view);
 const char *opdb_op_view_node(opdb_node *state, const QnnCpuOpPackage_Node_t *in);
 /* Dims and data as they are now; false for more dims than a view holds. */
 bool opdb_node_refresh(opdb_node *node);
+/* Gives the kernel the scratch that it needs; false where there is no memory. */
+bool opdb_node_scratch(opdb_node *node);
 void opdb_node_free(opdb_node *node);
 
 #endif
