@@ -34,6 +34,11 @@ def computed(catalog: Catalog, made: CaseSet) -> list[tuple[Case, ResultRecord]]
     return [(c, r) for c, r in results if r.executes == "yes"]
 
 
+#: Samples of which PyTorch has no answer.  Lstm: the documents give the output gate as many numbers as the output, which
+#: is not the number of units where the output is projected; the last has normalised gates.
+UNJUDGED = {"Lstm": {"sample1", "sample2", "sample4", "sample5"}}
+
+
 def test_kernels_equal_pytorch_on_every_sample(op: str, catalog: Catalog, case_set: Cases) -> None:
     """Each sample, and each value of an enum, is compared with PyTorch in one case at least."""
     results = computed(catalog, case_set(op))
@@ -43,10 +48,11 @@ def test_kernels_equal_pytorch_on_every_sample(op: str, catalog: Catalog, case_s
     wrong = [f"{c.id}: {r.detail}" for c, r in results if r.matches not in ("yes", "unknown")]
     assert not wrong, "\n".join(wrong)
     matched = {c.id.split("-")[1] for c, r in results if r.matches == "yes"}
-    assert {f"sample{i}" for i in range(len(catalog.ops[op].samples))} <= matched
+    assert {f"sample{i}" for i in range(len(catalog.ops[op].samples))} - UNJUDGED.get(op, set()) <= matched
     for name, param in catalog.ops[op].params.items():
-        given = {p.value for c, r in results if r.matches == "yes" for p in c.config.params if p.name == name}
-        assert given == set(param.enum.values()) or not param.enum, name
+        right = [{p.name: p.value for p in c.config.params} for c, r in results if r.matches == "yes"]
+        given = {params.get(name, param.enum.get(param.default or "")) for params in right}
+        assert given - {None} == set(param.enum.values()) or not param.enum, name
 
 
 class Perturbed(CExecutor):
@@ -66,9 +72,8 @@ class Perturbed(CExecutor):
         elif first.dtype.kind == "b":
             flat[at] = not flat[at]
         else:  # of quantised numbers some steps are allowed
-            flat[at] ^= {"bf16": 0x4000, "uq8": 0x40, "sq8": 0x40, "uq16": 0x4000, "sq16": 0x4000}.get(
-                dtype, 1
-            )
+            high = {"bf16": 14, "uq8": 6, "sq8": 6, "uq16": 14, "sq16": 14, "uq32": 30, "sq32": 30}
+            flat[at] ^= 1 << high.get(dtype, 0)
         return replace(answer, outputs=(first, *answer.outputs[1:]))
 
 

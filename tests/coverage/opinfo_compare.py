@@ -23,7 +23,7 @@ SUMS = re.compile(
     r"\w*attention\w*|\w*upsample\w*|grid_sampler\w*|scatter_add|index_add|scatter_reduce|col2im|index_put)\."
 )
 HALF = torch.finfo(torch.float16)
-EPS = {"CPU": torch.finfo(torch.float32).eps, "HTP": HALF.eps}
+EPS = {"CPU": torch.finfo(torch.float32).eps, "HTP": HALF.eps, "KERNELS": torch.finfo(torch.float32).eps}
 #: How far, and how often, inputs are moved to see how much a result depends on their last places.
 UNITS, DRAWS = 4, 6
 Array = np.ndarray[Any, Any]
@@ -83,7 +83,7 @@ def _room(want: Array, backend: str, targets: Sequence[str], moved: Sequence[Ten
     size = np.where(np.isfinite(want), np.abs(want), 0).astype(np.float64)
     if any(SUMS.match(t) for t in targets):
         size = np.full_like(size, np.max(size, initial=0))
-    room: Array = BOUNDS[backend] * np.maximum(size, 1)
+    room: Array = BOUNDS["CPU" if backend == "KERNELS" else backend] * np.maximum(size, 1)
     further = [np.abs(m.detach().numpy().astype(np.float64) - want) for m in moved]
     return room + np.nan_to_num(np.max(further, axis=0), nan=0, posinf=0) if further else room
 

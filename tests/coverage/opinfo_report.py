@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from opinfo_known import KNOWN
-from opinfo_run import FAILED, PLACES, REFUSED, RIGHT, outcomes
+from opinfo_run import FAILED, PLACES, REFUSED, RIGHT, Kernels, outcomes
 from opinfo_samples import BY_NAME, TAKEN, UNTAKEN, kind_of, samples
 
 from opdb.generated.builders import TARGETS
@@ -40,7 +40,8 @@ def main() -> None:
     path.parent.mkdir(exist_ok=True)
     begun, rows = time.monotonic(), list(_read(path))
     done = {r["done"] for r in rows if "done" in r}
-    workers = {b: VendorWorker(b, place.soc, log_level="error") for b, place in PLACES.items()}
+    vendors = {b: VendorWorker(b, p.soc, log_level="error") for b, p in PLACES.items() if p.backend}
+    workers = {**vendors, "KERNELS": Kernels()}
     with open(path, "a") as out:
         for name, dtype in ((n, d) for n in BY_NAME for d in (*TAKEN, *UNTAKEN)):
             key = f"{name}-{kind_of(dtype)}"
@@ -52,7 +53,7 @@ def main() -> None:
             out.writelines(json.dumps(r) + "\n" for r in made)
             out.flush()
             rows += made
-    for worker in workers.values():
+    for worker in vendors.values():
         worker.close()
     sys.stdout.write("\n".join(_figures([r for r in rows if "sample" in r])) + "\n")
     sys.stdout.write(f"{time.monotonic() - begun:.0f} s, {len(done)} OpInfos and types from {path}\n")

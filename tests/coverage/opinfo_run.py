@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,14 +19,38 @@ from opdb.coverage.graph import Part, build_part
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.errors import OpdbError
+from opdb.graph import QnnGraph
 from opdb.lower import mapped
-from opdb.probe.client import VendorWorker
+from opdb.runtime.kernels import run_graph
+from opdb.runtime.native import KernelError
 from opdb.validate import Target
 
-PLACES = {"CPU": Target("CPU"), "HTP": Target("HTP", "SM8650")}
+#: opdb's own kernels take what the op definitions accept.
+PLACES = {"CPU": Target("CPU"), "HTP": Target("HTP", "SM8650"), "KERNELS": Target()}
 #: How a sample ends: its numbers are PyTorch's; refused with a reason; a target that no spec maps; torch.export or
 #: PyTorch itself refuses it; anything else.
 RIGHT, REFUSED, UNMAPPED, NO_PROGRAM, FAILED = "right", "refused", "unmapped", "no program", "failed"
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What ``Library.run`` gives, as far as it is read here."""
+
+    outputs: Mapping[str, np.ndarray[Any, Any]]
+    verdict: str = "yes"
+
+
+class Library(Protocol):
+    """Runs a graph: a VendorWorker, or Kernels."""
+
+    def run(self, graph: QnnGraph, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Any: ...
+
+
+class Kernels:
+    """opdb's C kernels, in this process."""
+
+    def run(self, graph: QnnGraph, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Computed:
+        return Computed(run_graph(graph, inputs))
 
 
 @dataclass(frozen=True)
@@ -41,7 +65,7 @@ class Outcome:
     text: str = ""
 
 
-def outcomes(sample: Sample, workers: Mapping[str, VendorWorker]) -> Iterator[Outcome]:
+def outcomes(sample: Sample, workers: Mapping[str, Library]) -> Iterator[Outcome]:
     """The outcome on each backend of ``workers``: of the first form that is accepted, else of the first."""
     left = dict.fromkeys(workers)
     for form, module, inputs in sample.forms():
@@ -79,7 +103,7 @@ def judge(
     inputs: tuple[Tensor, ...],
     program: Program,
     backend: str,
-    worker: VendorWorker,
+    worker: Library,
 ) -> Outcome:
     targets = tuple(dict.fromkeys(n.target for n in program.nodes))
     base = Outcome(sample, backend, form, FAILED, targets)
@@ -104,13 +128,17 @@ def judge(
         except OpdbError as error:
             return replace(base, outcome=REFUSED, text=f"graph: {error}")
         wrong = run(part, program, module, inputs, backend, worker)
+    except KernelError as error:
+        if error.status != "unsupported":
+            return replace(base, text=str(error))
+        return replace(base, outcome=REFUSED, text=str(error))
     except Exception as error:  # what must not be
         return replace(base, text=f"{type(error).__name__}: {str(error)[:300]}")
     return replace(base, outcome=FAILED, text=wrong) if wrong else replace(base, outcome=RIGHT)
 
 
 def run(
-    part: Part, program: Program, module: Call, inputs: tuple[Tensor, ...], backend: str, worker: VendorWorker
+    part: Part, program: Program, module: Call, inputs: tuple[Tensor, ...], backend: str, worker: Library
 ) -> str:
     """What is wrong with the library's results, "" for nothing."""
     if backend == "HTP":
@@ -121,7 +149,8 @@ def run(
     if answer.verdict != "yes":
         log = " | ".join(line for line in answer.log if "rror" in line or "output:" in line)[-300:]
         return f"{answer.stage}: {answer.verdict} {answer.code_name or answer.code} {answer.node} {log}"
-    got = [answer.outputs[part.outputs[key]] for key in program.outputs]
+    names = [part.outputs[key] for key in program.outputs]
+    got = [as_numpy(answer.outputs[n], part.graph.tensors[n].dtype) for n in names]
     return difference(got, inputs, lambda x: called(module, x), backend, [n.target for n in program.nodes])
 
 
@@ -129,7 +158,13 @@ def called(module: Call, inputs: Sequence[Tensor]) -> list[Tensor]:
     """The tensors that PyTorch returns."""
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [t for t in pytree.tree_leaves(module(*inputs)) if isinstance(t, Tensor)]
+        made = [t for t in pytree.tree_leaves(module(*inputs)) if isinstance(t, Tensor)]
+    return [t.float() if t.dtype == torch.bfloat16 else t for t in made]
+
+
+def as_numpy(stored: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """numpy has no bfloat16: they are stored as the upper halves of floats."""
+    return (stored.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else stored
 
 
 def held(x: Tensor) -> np.ndarray[Any, Any]:

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 import torch
 from opinfo_known import KNOWN
-from opinfo_run import FAILED, NO_PROGRAM, PLACES, REFUSED, UNMAPPED, Outcome, outcomes
+from opinfo_run import FAILED, NO_PROGRAM, PLACES, REFUSED, UNMAPPED, Kernels, Library, Outcome, outcomes
 from opinfo_samples import BY_NAME, TAKEN, UNTAKEN, kind_of, samples
 
 from opdb.errors import MissingExtra
@@ -23,13 +23,15 @@ KINDS = [kind_of(d) for d in (*TAKEN, *UNTAKEN)]
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[dict[str, VendorWorker]]:
+def workers() -> Iterator[dict[str, Library]]:
     try:
         installed()
     except MissingExtra as missing:
         pytest.skip(str(missing))
-    opened = {b: VendorWorker(b, place.soc, log_level="error") for b, place in PLACES.items()}
-    yield opened
+    opened = {
+        b: VendorWorker(b, place.soc, log_level="error") for b, place in PLACES.items() if place.backend
+    }
+    yield {**opened, "KERNELS": Kernels()}
     for worker in opened.values():
         worker.close()
 
@@ -38,14 +40,15 @@ def told(found: list[Outcome]) -> str:
     return "\n".join(f"{o.sample} on {o.backend} ({o.form}): {o.text}" for o in found)
 
 
-def test_the_first_sample_of_each_mapped_operator(workers: dict[str, VendorWorker]) -> None:
-    """On QNN CPU; the sweep below runs all samples, on HTP too."""
-    known = {f"{n}-{kind}-{i}" for (n, kind, b), k in KNOWN.items() if b == "CPU" for i in k.numbers}
+@pytest.mark.parametrize("place", ["CPU", "KERNELS"])
+def test_the_first_sample_of_each_mapped_operator(place: str, workers: dict[str, Library]) -> None:
+    """On QNN CPU and on opdb's own kernels; the sweep below runs all samples, on HTP too."""
+    known = {f"{n}-{kind}-{i}" for (n, kind, b), k in KNOWN.items() if b == place for i in k.numbers}
     found = [
         outcome
         for name in NAMED
         for sample in islice(samples(name, torch.float32), 1)
-        for outcome in outcomes(sample, {"CPU": workers["CPU"]})
+        for outcome in outcomes(sample, {place: workers[place]})
     ]
     assert len({t for o in found if o.outcome == "right" for t in o.targets}) > 100
     assert not told([o for o in found if o.outcome == FAILED and o.sample not in known])
@@ -54,7 +57,7 @@ def test_the_first_sample_of_each_mapped_operator(workers: dict[str, VendorWorke
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", BY_NAME)
-def test_every_sample_is_right_or_refused(name: str, kind: str, workers: dict[str, VendorWorker]) -> None:
+def test_every_sample_is_right_or_refused(name: str, kind: str, workers: dict[str, Library]) -> None:
     dtype = getattr(torch, kind)
     for sample in samples(name, dtype) if dtype in TAKEN else islice(samples(name, dtype), 1):
         for o in outcomes(sample, workers):

@@ -33,7 +33,7 @@ ADDRESS = [
     "-fno-sanitize-recover=all",
 ]
 
-STATUS = ("OK", "INVALID", "UNSUPPORTED", "UNKNOWN_OP", "TOO_SMALL")
+STATUS = ("OK", "INVALID", "UNSUPPORTED", "UNKNOWN_OP", "TOO_SMALL", "UNDECIDABLE", "OUTSIDE")
 NUMPY_TO_DTYPE = {
     np.dtype(np.float16): "f16", np.dtype(np.float32): "f32", np.dtype(np.float64): "f64",
     np.dtype(np.int8): "i8", np.dtype(np.int16): "i16", np.dtype(np.int32): "i32", np.dtype(np.int64): "i64",

@@ -34,7 +34,7 @@ def fully_connected() -> Iterator[Case]:
             yield Case(
                 f"{tag(x.shape)}-{m}{'-bias' * has_bias}{'-keep' * keep_dims}",
                 "opdb_fully_connected",
-                (x, weight, bias, keep_dims),
+                (x, weight, bias),
                 f32(out),
                 oracle,
             )

@@ -108,7 +108,7 @@ def module_of(catalog: Catalog, definition: OpDef) -> ModuleType:
 
 def inferred(module: ModuleType, config: OpConfig) -> list[list[int]] | None:
     try:
-        return flat(module.infer(config))
+        return flat(module, module.infer(config))
     except Undecidable:
         return None
 

@@ -81,7 +81,7 @@ def agreement(
                     differ = [(a, b) for a, b in zip(want, got, strict=False) if a != b]
                     found.append(f"{name} {config} in {context}: {differ[:1] or (want, got)}")
             try:
-                shapes = flat(module.infer(config))
+                shapes = flat(module, module.infer(config))
             except Undecidable:
                 shapes = None
             counts["inferred"] += shapes is not None

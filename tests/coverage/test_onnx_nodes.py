@@ -1,0 +1,43 @@
+"""ONNX's node tests on the C kernels: right, or a reason; what is wrong is in a strict list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+
+import pytest
+from onnx_nodes import NO_KERNEL, RIGHT, WRONG, cases, outcomes
+
+pytestmark = pytest.mark.torch
+#: onnx2torch drops the dilation of average pools: its module has windows without it.
+DILATED = (
+    "test_averagepool_2d_dilations",
+    "test_averagepool_3d_dilations_small",
+    *(
+        f"test_averagepool_3d_dilations_large_count_include_pad_is_{pad}_ceil_mode_is_{ceil}"
+        for pad in (0, 1)
+        for ceil in (True, False)
+    ),
+)
+
+
+def test_two_cases_of_each_operator() -> None:
+    """The sweep below runs all."""
+    by_operator = groupby(cases(), lambda c: c.model.graph.node[0].op_type)
+    chosen = [c for _, group in by_operator for c in list(group)[:2]]
+    found = list(outcomes(tuple(chosen)))
+    told = [f"{o.name}: {o.text}" for o in found if o.outcome == WRONG and o.name not in DILATED]
+    assert not told, "\n".join(told)
+    assert len({o.operator for o in found if o.outcome == RIGHT}) >= 60
+
+
+@pytest.mark.sweep
+def test_all_cases() -> None:
+    found = list(outcomes(cases()))
+    count = Counter(o.outcome for o in found)
+    assert {o.name for o in found if o.outcome == WRONG} == set(DILATED)
+    assert all(o.text for o in found if o.outcome != RIGHT)
+    assert count[RIGHT] >= 340
+    without = {o.name: o.text for o in found if o.outcome == NO_KERNEL}
+    assert without.pop("test_gather_elements_negative_indices").endswith("outside of its tensor")
+    assert all("unsupported" in text for text in without.values()), without  # of float64
