@@ -14,7 +14,7 @@ from typing import Any
 
 from opdb import validate
 from opdb.generated.builders import TARGETS
-from opdb.in_floats import FormInFloats, InFloats, possible
+from opdb.in_floats import FormInFloats, InFloats
 from opdb.nearest import Variant, nearest
 from opdb.op_config import OpConfig
 from opdb.ranges import unranged
@@ -63,8 +63,8 @@ def lower(view: NodeView, target: validate.Target) -> Lowered | Rejected:
         if lowered is not None:
             return replace(lowered, notes=tuple(reasons))
     floats = InFloats(view)
-    for last_resort in map(FormInFloats, forms(view.target) if possible(target.context()) else ()):
-        lowered, found = _attempt(last_resort, floats, target)
+    for form in forms(view.target):
+        lowered, found = _attempt(FormInFloats(form, target.context()), floats, target)
         reasons += found if floats.changed else []
         if lowered is not None:
             return replace(lowered, notes=tuple(reasons))

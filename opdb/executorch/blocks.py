@@ -11,8 +11,12 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
 import torch
+from executorch.backends.qualcomm.utils import constants as key
 
+#: In the config of a weight: the scales of its blocks, which its elements are still to be multiplied with.
+SPREAD = "opdb_spread"
 #: Elements of a block along a weight's input channels, largest first; each divides the channels.
 SIZES = (64, 32, 16)
 STEPS = 16  # what the integers of blocks reach
@@ -41,9 +45,33 @@ def right(target: str, shape: Sequence[int]) -> bool:
 
 def stepped(scales: torch.Tensor, axis: int, channels: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The scale of each slice [channels], and the integers of its blocks [channels, blocks], 1 to 16."""
-    rows = (scales if axis == 0 else scales.movedim(axis, 0)).reshape(channels, -1)
+    rows = scales.movedim(axis, 0).reshape(channels, -1)
     largest = rows.amax(1) / STEPS
     return largest, (rows / largest[:, None]).round().clamp(1, STEPS)
+
+
+def by_channel(config: dict[str, Any], scales: torch.Tensor) -> tuple[Any, dict[str, Any]]:
+    """The encoding and config of QNN for a weight in blocks as one of 8 bits with a scale per channel; see ``spread``."""
+    per_channel = {
+        key.QCOM_DTYPE: torch.int8,
+        key.QCOM_QUANT_MIN: -128,
+        key.QCOM_QUANT_MAX: 127,
+        key.QCOM_AXIS: config[key.QCOM_AXIS],
+        key.QCOM_SCALE_OFFSET: config[key.QCOM_BLOCK_SCALE_OFFSET],
+        SPREAD: scales,
+    }
+    return PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET, per_channel
+
+
+def spread(weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """A weight of 4 bits, each element times the integer of its block: what the blocks hold, -128 to 112."""
+    sizes = [n // blocks for n, blocks in zip(weight.shape, scales.shape, strict=True)]
+    axis = channel_axis(sizes)
+    turned = scales.movedim(axis, 0)
+    steps = stepped(scales, axis, weight.shape[axis])[1].reshape(turned.shape).movedim(0, axis)
+    for i, size in enumerate(sizes):
+        steps = steps.repeat_interleave(size, i)
+    return (weight * steps).to(torch.int8)
 
 
 def round_scales(module: Any) -> None:
@@ -54,10 +82,8 @@ def round_scales(module: Any) -> None:
             axis = channel_axis(block_size)
             channels = _attribute(module, node.args[0]).shape[axis]
             largest, steps = stepped(scales, axis, channels)
-            held = (largest[:, None] * steps).reshape(
-                scales.shape if axis == 0 else scales.movedim(axis, 0).shape
-            )
-            scales.copy_(held if axis == 0 else held.movedim(0, axis))
+            turned = scales.movedim(axis, 0)
+            scales.copy_((largest[:, None] * steps).reshape(turned.shape).movedim(0, axis))
 
 
 def channel_axis(block_size: Any) -> int:

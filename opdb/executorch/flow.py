@@ -76,6 +76,7 @@ def compile_module(
     chip = chipset(soc)
     from executorch.backends.qualcomm.utils import utils as qnn
     from executorch.exir import ExecutorchBackendConfig
+    from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
     from opdb.executorch import registration
     from opdb.executorch.edge import exporting
@@ -85,13 +86,20 @@ def compile_module(
     specs = qnn.generate_qnn_executorch_compiler_spec(chip, options)
     try:
         with exporting():
-            edge = qnn.to_edge_transform_and_lower_to_qnn(module, tuple(example_inputs), specs)
+            # Memory that QNN's graph owns does not start with the values of the module's buffers.
+            edge = qnn.to_edge_transform_and_lower_to_qnn(
+                module, tuple(example_inputs), specs, skip_mutable_buffer=True
+            )
     except RuntimeError as e:
         if "was not decomposed or delegated" not in str(e):
             raise
         raise OpdbError(_kept_whole(str(e))) from e
-    # Contexts load only at the alignment that the vendor asks for: otherwise error 5005, or a crash.
-    config = ExecutorchBackendConfig(segment_alignment=qnn.get_qnn_context_binary_alignment())
+    config = ExecutorchBackendConfig(
+        # Nor does ExecuTorch's, without this.
+        passes=[InitializedMutableBufferPass([""])],
+        # Contexts load only at the alignment that the vendor asks for: otherwise error 5005, or a crash.
+        segment_alignment=qnn.get_qnn_context_binary_alignment(),
+    )
     delegated, rest = _split(edge.exported_program().graph_module)
     return CompiledProgram(
         pte=bytes(edge.to_executorch(config=config).buffer),
@@ -103,13 +111,18 @@ def compile_module(
     )
 
 
-def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """The outputs (tensors) of a program on ``inputs`` (tensors), by the runtime in the executorch wheel."""
+def load(pte: bytes) -> Any:
+    """A program in the runtime of the executorch wheel, which holds no reference to ``pte``."""
     env.require_active()
     import executorch.backends.qualcomm  # noqa: F401  loads the backend's libraries
     from executorch.extension.pybindings import _portable_lib
 
-    program = _portable_lib._load_for_executorch_from_buffer(pte)
+    return _portable_lib._load_for_executorch_from_buffer(pte)
+
+
+def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The outputs (tensors) of a program on ``inputs`` (tensors), by the runtime in the executorch wheel."""
+    program = load(pte)
     outputs = tuple(o.clone() for o in program.run_method("forward", tuple(inputs)))
     del program  # before the bytes, to which it holds no reference
     return outputs
@@ -256,12 +269,9 @@ def _compile_saved(
 
 def _run_arrays(pte: bytes, arrays: Sequence[Any], repeat: int) -> ProgramRun:
     """The child's side of ``execute_program``."""
-    env.require_active()
-    import executorch.backends.qualcomm  # noqa: F401  loads the backend's libraries
     import torch
-    from executorch.extension.pybindings import _portable_lib
 
-    program = _portable_lib._load_for_executorch_from_buffer(pte)
+    program = load(pte)
     inputs = tuple(torch.from_numpy(a.copy()) for a in arrays)
     outputs: tuple[np.ndarray[Any, Any], ...] = ()
     seconds = []
@@ -290,11 +300,7 @@ _SCALAR_TYPES = {
 
 def _ends(pte: bytes) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
     """The child's side of ``program_ends``."""
-    env.require_active()
-    import executorch.backends.qualcomm  # noqa: F401
-    from executorch.extension.pybindings import _portable_lib
-
-    program = _portable_lib._load_for_executorch_from_buffer(pte)
+    program = load(pte)
     meta = program.method_meta("forward")
 
     def tensor(name: str, info: Any) -> GraphTensor:

@@ -13,6 +13,7 @@
 ``Remove0DTensor``                 ``call``: not where opdb maps ``select``
 ``CanonicalizeConv``               ``call``: lines get a batch
 ``I64toI32``                       ``_preserve_output_dtype``: nodes of several results
+``InsertIOQDQ``                    ``call``: what a quantized node leaves in a buffer is known as that
 ``QnnPassManager``                 ``transform_for_export_pipeline``: powers keep their exponents
 =================================  ====================================================================
 """
@@ -54,6 +55,8 @@ def mended(targets: Iterable[str]) -> Undo:
     CanonicalizeConv turns lines without a batch into images of another shape, which have other convolutions.
     I64toI32 ends where a node of several results has one of int64; each result that leaves keeps its type by itself.
     Attention that is causal or has a mask of booleans is not taken apart.
+    InsertIOQDQ dequantizes what a node writes into a buffer, but the program goes on to name the quantized node, so that
+    the result is not taken for the buffer's.
     """
     known = set(targets)
     off = [_off(_class(*of)) for of, target in _OFF.items() if target in known]
@@ -61,7 +64,13 @@ def mended(targets: Iterable[str]) -> Undo:
         sparing(_class(*of), _of_whole_numbers) for of, target in _DIVIDING.items() if target in known
     ]
     kept = (_hyperbolic_kept(known), _exponents_kept(known), _masked_attention_kept(known))
-    own = (_casts(), _rolls_from_the_end(), _lines_with_a_batch(), _types_of_several_results())
+    own = (
+        _casts(),
+        _rolls_from_the_end(),
+        _lines_with_a_batch(),
+        _types_of_several_results(),
+        _buffers_that_change(),
+    )
     return all_of((*off, *dividing, *kept, *own))
 
 
@@ -237,6 +246,24 @@ def _types_of_several_results() -> Undo:
         stock(self, module)
 
     return replaced(I64toI32, "_preserve_output_dtype", preserve)
+
+
+def _buffers_that_change() -> Undo:
+    """The program's signature names the Dequantize that InsertIOQDQ puts between a node and the buffer it changes."""
+    from executorch.backends.qualcomm._passes.insert_io_qdq import InsertIOQDQ
+    from torch.export.graph_signature import OutputKind
+
+    stock = InsertIOQDQ.call
+
+    def call(self: Any, module: Any) -> Any:
+        done = stock(self, module)
+        (results,) = next(n for n in module.graph.nodes if n.op == "output").args
+        for spec, result in zip(self.edge_program.graph_signature.output_specs, results, strict=True):
+            if spec.kind is OutputKind.BUFFER_MUTATION:
+                spec.arg.name = result.name
+        return done
+
+    return replaced(InsertIOQDQ, "call", call)
 
 
 def keeps_values(dtype: Any, through: Any) -> bool:

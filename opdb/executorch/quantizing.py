@@ -86,7 +86,8 @@ def encodings_of_what_is_written_into() -> Undo:
     """An input or constant that index_put and its like write into has the encoding of the result.
 
     ExecuTorch's quantizer observes the values and the result only.  What other nodes read keeps its numbers, and so
-    does what is added to, and a buffer that the program changes: its memory holds numbers of floating point.
+    does what is added to.  The memory of a buffer that the program changes holds numbers of floating point, which
+    InsertIOQDQ quantizes first and dequantizes last.
     """
     from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
     from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
@@ -95,17 +96,15 @@ def encodings_of_what_is_written_into() -> Undo:
 
     def call(self: Any, graph_module: Any) -> Any:
         result = stock(self, graph_module)
-        buffers = self.edge_program.graph_signature.inputs_to_buffers
         for node in result.graph_module.graph.nodes:
             attrs = node.meta.get(QCOM_QUANT_ATTRS)
             if attrs is None or getattr(node.target, "__name__", "") not in _WRITTEN_INTO:
                 continue
             written = node.args[0]
-            changed = written.name in buffers and any(user.op == "output" for user in node.users)
             added = getattr(node.target, "__name__", "") == "aten.index_put.default" and node.args[3:] == (
                 True,
             )
-            if added or written.op != "placeholder" or changed or len(written.users) > 1:
+            if added or written.op != "placeholder" or len(written.users) > 1:
                 continue
             if QCOM_QUANT_ATTRS not in written.meta:
                 written.meta[QCOM_QUANT_ATTRS] = dict(attrs)

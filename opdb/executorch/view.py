@@ -34,7 +34,7 @@ from executorch.backends.qualcomm.utils.constants import (
 
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
-from opdb.executorch import blocks, layout
+from opdb.executorch import layout
 from opdb.executorch.outside import ENDLESS_SCALE
 from opdb.op_config import Blocks, Quant
 from opdb.runtime.tensors import Rejection, TensorRef, sized
@@ -218,10 +218,6 @@ class FxNodeView:
         )
         shape = layout.stored(shape, order)
         encoding, config = self._encoding(source, index, value)
-        if config and source is self.node and self._changes_a_buffer():
-            raise Rejection(
-                f"{source.name} is quantized and changes a buffer, which holds numbers of floating point"
-            )
         # QNN computes with int32; the sink puts a Cast where int64 comes or goes
         typed = INT32 if indices or value.dtype == torch.int64 else value
         try:
@@ -233,17 +229,12 @@ class FxNodeView:
         key = (str(source.name), index)
         self._sources[key] = source
         quant = quant_of(encoding.name, config) if config else None
-        if quant is not None and quant.blocks is not None and not blocks.right(self.target, shape):
-            raise Rejection(f"{source.name} has blocks and is no 1x1 filter: HTP 2.47 computes other numbers")
         if quant is not None and quant.axis is not None:  # ExecuTorch's config speaks of QNN's layout already
             axis = self._axis(source) % len(shape)
             quant = replace(quant, axis=axis if order is None else order.index(axis))
         if quant is not None:
             self._encodings[quant] = (encoding, config)
         return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape)
-
-    def _changes_a_buffer(self) -> bool:
-        return self.node.name in self._visitor.edge_program.graph_signature.buffers_to_mutate
 
     def _axis(self, source: torch.fx.Node) -> int:
         """The dimension of a constant, in PyTorch's layout, that its encoding goes along."""

@@ -16,10 +16,14 @@ from typing import Any
 import torch
 from executorch.backends.qualcomm.builders.node_visitor import NodeVisitor
 from executorch.backends.qualcomm.utils.constants import (
+    QCOM_BLOCK_SCALES,
     QCOM_INSERTED_PERMUTE,
+    QCOM_QUANT_ATTRS,
+    QCOM_SCALE,
 )
 
 from opdb.errors import OpdbError
+from opdb.executorch import blocks
 from opdb.executorch.compared import Difference, compare
 from opdb.executorch.sink import Sink
 from opdb.executorch.view import FxNodeView, constant_names
@@ -104,6 +108,24 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
             return Rejected((Reason(name, "layout", str(e)),)), ""
         except Exception as e:
             return Rejected((Reason(name, "internal", f"{type(e).__name__}: {e}"),)), ""
+
+    def get_quant_encoding_conf(self, node: torch.fx.Node, target_node: torch.fx.Node) -> Any:
+        """ExecuTorch's; blocks that HTP computes other numbers with are one scale per channel of 8 bits instead."""
+        encoding, config = super().get_quant_encoding_conf(node, target_node)
+        name = self.names.get(getattr(target_node.target, "__name__", ""), "")
+        if QCOM_BLOCK_SCALES in config and not blocks.right(name, node.meta["val"].shape):
+            return blocks.by_channel(config, node.meta[QCOM_QUANT_ATTRS][QCOM_SCALE])
+        return encoding, config
+
+    def get_quant_tensor_value(
+        self, tensor: torch.Tensor, quant_attrs: dict[str, Any], quant_configs: dict[str, Any]
+    ) -> torch.Tensor:
+        """ExecuTorch's integers of a constant; see ``get_quant_encoding_conf``."""
+        scales = quant_configs.pop(blocks.SPREAD, None)
+        if scales is not None:
+            return blocks.spread(tensor, scales)
+        stock: torch.Tensor = super().get_quant_tensor_value(tensor, quant_attrs, quant_configs)
+        return stock
 
     @cached_property
     def constants(self) -> frozenset[str]:

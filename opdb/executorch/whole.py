@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -39,7 +40,6 @@ class Whole:
     def __init__(self, exported: ExportedProgram, lower: Callable[[NodeView], Lowered | Rejected]) -> None:
         self._lower = lower
         self._tensors = Tensors.of_program(exported)
-        self._changing = frozenset(exported.graph_signature.buffers_to_mutate)
         self._answers: dict[torch.fx.Node, bool | None] = {}
 
     def accepts(self, node: torch.fx.Node) -> bool | None:
@@ -55,20 +55,13 @@ class Whole:
             return None
         except Exception:  # a fault in a builder: it will be said when the node is built
             return False
-        if not isinstance(lowered, Lowered) or self._changes_quantized(node):
-            return False
-        read = [t for op in lowered.ops for t in op.inputs if t is not None and t.quant is not None]
-        if any(t.quant.blocks and not right(str(node.target), t.base_shape) for t in read if t.quant):
+        if not isinstance(lowered, Lowered):
             return False
         made = {t.key for op in lowered.ops for t in op.outputs if t.key is not None}
         value = node.meta.get("val")
         count = len(value) if isinstance(value, (list, tuple)) else 1
         view = View(self._tensors, node)
         return all((node.name, i) in made for i in range(count) if view.result_used(i))
-
-    def _changes_quantized(self, node: torch.fx.Node) -> bool:
-        """Whether a buffer, which holds floating point, becomes what this node gives and others read quantized."""
-        return node.name in self._changing and any(_is(user, "quantize") for user in node.users)
 
 
 class View(TorchNode):
@@ -155,7 +148,12 @@ class Tensors:
             raise Unknown(f"{node.target} of the stored range {stored}")
         dtype, bits = _STORED[stored]
         if given.get("block_size") is not None:
-            return dtype, self._blocks(given, node.meta["val"].shape)
+            held, (reader, *_) = self._blocks(given, node.meta["val"].shape), node.users
+            if not right(
+                str(reader.target), node.meta["val"].shape
+            ):  # see OpdbVisitor.get_quant_encoding_conf
+                return "sq8", replace(held, encoding="AXIS_SCALE_OFFSET", blocks=None)
+            return dtype, held
         scales = self._numbers(given.get("scale", given.get("scales")))
         zeros = self._numbers(given.get("zero_point", given.get("zero_points")))
         offsets = tuple(-int(z) for z in zeros)
