@@ -33,12 +33,9 @@ def c_registry(catalog: Catalog) -> Iterable[Artifact]:
     """The headers that every generated C file includes, and the table of ops."""
     names = sorted(sorted_ops(catalog))  # bsearch with strcmp
     inputs = tuple(spec_path(name) for name in sorted_ops(catalog))
-    kernels = [
-        rules_c.kernel_declaration(catalog.compiled(n))
-        for n in names
-        if catalog.compiled(n).definition.kernel
-    ]
-    enums = [e for n in names for e in rules_c.kernel_enums(catalog.compiled(n))]
+    compiled = [catalog.compiled(n) for n in names]
+    kernels = dict.fromkeys(rules_c.kernel_declaration(op) for op in compiled if op.definition.kernel)
+    enums = [e for op in compiled for e in rules_c.kernel_enums(op)]
     backends = rules_python.backend_names(catalog)
     for path, template in (
         ("include/opdb/kernels.h", "kernels.h.j2"),
@@ -47,7 +44,7 @@ def c_registry(catalog: Catalog) -> Iterable[Artifact]:
     ):
         yield Artifact(
             f"generated/c/{path}",
-            render(template, ops=names, kernels=kernels, enums=enums, backends=backends),
+            render(template, ops=names, kernels=list(kernels), enums=enums, backends=backends),
             inputs,
             "c",
         )

@@ -153,15 +153,20 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1 :]
 
 
+#: (op, input slot) -> what turns numbers of up to MOST into ones that mean something there.
+DOMAINS: dict[tuple[str, str], Callable[[Array], Array]] = {
+    ("CropAndResize", "boxes"): lambda v: np.abs(v) / MOST,
+    ("ElementWiseMux", "condition"): lambda v: np.abs(np.round(v)) / 4 % 0.5,  # stored as 0 or 1
+    ("Logit", "epsilon"): lambda v: np.full_like(v, 0.125),
+    ("Logit", "x"): lambda v: np.abs(v) / MOST * 0.9 + 0.05,
+}
+
+
 def _domain(config: OpConfig, slot: str) -> Callable[[Array], Array]:
     if slot in PLACES:
         return np.zeros_like
-    if config.op == "CropAndResize" and slot == "boxes":
-        return lambda v: np.abs(v) / MOST
-    if config.op == "ElementWiseMux" and slot == "condition":
-        return lambda v: np.abs(np.round(v)) / 4 % 0.5  # stored as 0 or 1
-    if config.op == "Logit":
-        return lambda v: np.full_like(v, 0.125) if slot == "epsilon" else np.abs(v) / MOST * 0.9 + 0.05
+    if own := DOMAINS.get((config.op, slot)):
+        return own
     function, second = function_of(config), config.inputs[-1].name in ("", slot) and len(config.inputs) > 1
     if function in ABOVE_ZERO:
         return lambda v: np.abs(v) + 0.1

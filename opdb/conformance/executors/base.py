@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -13,6 +13,9 @@ from opdb.store.records import ExecutorRecord
 
 Array = np.ndarray[Any, Any]
 Stage = Literal["validate", "finalize", "execute"]
+T = Any  # torch.Tensor
+Inputs = Sequence[Any]  # torch tensors; None for an omitted input
+Params = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
 from opdb.conformance.data import function_of
-from opdb.conformance.executors.base import NoOracle
+from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
 from opdb.dtypes import BY_SHORT
 from opdb.op_config import OpConfig, TensorConfig
-
-T = Any  # torch.Tensor
-Inputs = Sequence[Any]  # torch tensors
-Params = Mapping[str, Any]
 
 
 def convert(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
-from opdb.conformance.executors.base import NoOracle
+from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
 from opdb.errors import MissingExtra
 from opdb.op_config import OpConfig
-
-T = Any  # torch.Tensor
-Inputs = Sequence[Any]  # torch tensors; None for an omitted input
-Params = Mapping[str, Any]
 
 
 def _onnx_resize(config: OpConfig, x: T, **attributes: Any) -> T:

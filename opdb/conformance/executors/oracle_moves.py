@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
 from opdb.conformance import data
-from opdb.conformance.executors.base import NoOracle
+from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
 from opdb.dtypes import BY_SHORT
 from opdb.op_config import OpConfig, TensorConfig
-
-T = Any  # torch.Tensor
-Inputs = Sequence[Any]  # torch tensors
-Params = Mapping[str, Any]
 
 
 def same_type(config: OpConfig, ignored: Sequence[str] = ("shape", "indices", "condition")) -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
-from opdb.conformance.executors.base import NoOracle
+from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
 from opdb.conformance.executors.oracle_elements import held
 from opdb.conformance.executors.oracle_moves import same_type
 from opdb.op_config import OpConfig
 
-T = Any  # torch.Tensor
-Inputs = Sequence[Any]  # torch tensors; None for an omitted input
-Params = Mapping[str, Any]
 Oracle = Callable[[OpConfig, Inputs, Params], list[T]]
 
 

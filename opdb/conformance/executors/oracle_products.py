@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
-from opdb.conformance.executors.base import NoOracle
+from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
 from opdb.conformance.executors.oracle_numbers import optional
 from opdb.op_config import OpConfig
-
-T = Any  # torch.Tensor
-Inputs = Sequence[Any]  # torch tensors; None for an omitted input
-Params = Mapping[str, Any]
 
 
 def _bias(config: OpConfig, inputs: Inputs) -> Any:
@@ -74,20 +69,13 @@ def transpose_conv(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     y = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1](
         inputs[0].movedim(-1, 1),
         inputs[1].movedim((-2, -1), (0, 1)),
-        bias,
         stride=_list(params["stride"], dims),
-        output_padding=0,
         dilation=_list(params.get("dilation", 1), dims),
         groups=params.get("group", 1),
     )
     added = _list(params.get("output_padding", 0), dims)
-    y = F.pad(y - _of_channels(bias, dims), [p for a in reversed(added) for p in (0, a)]) + _of_channels(
-        bias, dims
-    )
+    y = F.pad(y, [p for a in reversed(added) for p in (0, a)])
     for d, (before, _) in enumerate(_pads(params, dims)):
         y = y.narrow(2 + d, before, out[1 + d])
-    return [y.movedim(1, -1)]
-
-
-def _of_channels(bias: Any, dims: int) -> Any:
-    return 0.0 if bias is None else bias.reshape(-1, *([1] * dims))
+    y = y.movedim(1, -1)
+    return [y if bias is None else y + bias]

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
-from opdb.conformance.executors.base import NoOracle
+from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
 from opdb.conformance.executors.oracle_numbers import optional
 from opdb.op_config import OpConfig
-
-T = Any  # torch.Tensor
-Inputs = Sequence[Any]  # torch tensors; None for an omitted input
-Params = Mapping[str, Any]
 
 
 def hadamard(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:

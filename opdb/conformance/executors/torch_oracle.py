@@ -6,7 +6,7 @@ formula with the kernels.  Where the documents leave the result open there is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from opdb.conformance import data
 from opdb.conformance.cases import Case
-from opdb.conformance.executors.base import Answer, Array, NoOracle
+from opdb.conformance.executors.base import Answer, Array, Inputs, NoOracle, Params, T
 from opdb.errors import MissingExtra
 from opdb.generated import validators
 from opdb.op_config import OpConfig, TensorConfig
@@ -32,10 +32,6 @@ try:
     from opdb.conformance.executors.oracle_elements import convert, dequantize_add, of_elements
 except ImportError:
     raise MissingExtra("the package torch that the executor 'torch' needs", "torch") from None
-
-T = Any  # torch.Tensor
-Inputs = Sequence[Any]  # torch tensors; None for an omitted input
-Params = Mapping[str, Any]
 
 
 class TorchExecutor:

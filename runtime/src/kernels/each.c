@@ -76,14 +76,6 @@ static opdb_nest broadcasting(int inputs, const opdb_tensor *const *in, const op
     return nest;
 }
 
-/* Whether t can be repeated to the shape of y; rules that only warn do not ask for it. */
-static bool broadcasts(const opdb_tensor *t, const opdb_tensor *y) {
-    bool fits = t->rank <= y->rank;
-    for (uint32_t d = 0; fits && d < t->rank; d++)
-        fits = t->dims[d] == 1 || t->dims[d] == y->dims[y->rank - t->rank + d];
-    return fits;
-}
-
 opdb_status opdb_run_each(const opdb_each *each, int inputs, const opdb_tensor *const *in,
                           const double *params, const opdb_tensor *y) {
     opdb_kind kind = highest(inputs, in), own = opdb_kind_of(y), result = each->test ? OPDB_TRUTH : kind;

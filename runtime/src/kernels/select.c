@@ -1,13 +1,6 @@
 #include "move.h"
 #include "places.h"
 
-static bool broadcasts(const opdb_tensor *t, const opdb_tensor *y) {
-    bool fits = t->rank <= y->rank;
-    for (uint32_t d = 0; fits && d < t->rank; d++)
-        fits = t->dims[d] == 1 || t->dims[d] == y->dims[y->rank - t->rank + d];
-    return fits;
-}
-
 /* n neighbours of y, each that of a or of b. */
 static void select_run(const uint8_t *chosen, const opdb_tensor *a, int64_t a_at, int64_t a_step,
                        const opdb_tensor *b, int64_t b_at, int64_t b_step, const opdb_tensor *y, int64_t at,
