@@ -5,8 +5,6 @@ The same specs, kernels and compiler give the same bytes, in whichever folder.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shlex
 import shutil
@@ -17,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opdb.catalog import Catalog
-from opdb.codegen import package_folder, packages
+from opdb.codegen import c_sources, package_folder, packages
 from opdb.errors import OpdbError
-from opdb.files import write_atomically
+from opdb.source_folder import write_folder
 
 MANIFEST = "opdb-package.json"
 BUILD_SECONDS = 300
@@ -78,17 +76,8 @@ def write(
     them, or that opdb did not write, are left alone without ``force``: OpdbError, and nothing was changed.
     """
     name, texts = package_folder.folder(catalog, ops, package, kernels)
-    root = folder or Path(name)
-    old = _written(root)
-    if not force:
-        _refuse_foreign(root, texts, old)
-    for path in old.keys() - texts.keys():
-        (root / path).unlink(missing_ok=True)
-    for path, text in texts.items():
-        write_atomically(root / path, text)
-    names = tuple(sorted(set(ops)))
-    record = {"package": name, "ops": names, "files": {p: _sha256(t.encode()) for p, t in texts.items()}}
-    write_atomically(root / MANIFEST, json.dumps(record, indent=1) + "\n")
+    root, names = folder or Path(name), tuple(sorted(set(ops)))
+    write_folder(root, texts, MANIFEST, {"package": name, "ops": names}, force)
     return PackageFolder(name, names, root, tuple(texts))
 
 
@@ -102,7 +91,7 @@ def build(made: PackageFolder) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")
     command = [
-        *compiler, *package_folder.CFLAGS, *package_folder.INCLUDES, *package_folder.sources(made.files),
+        *compiler, *c_sources.CFLAGS, *package_folder.INCLUDES, *c_sources.sources(made.files),
         *package_folder.LDFLAGS, "-o", str(fresh),
     ]  # fmt: skip
     try:
@@ -131,31 +120,3 @@ def compiler_command() -> list[str]:
             "install gcc libc6-dev) or name yours in CC"
         )
     return command
-
-
-def _written(root: Path) -> dict[str, str]:
-    """What opdb wrote into a folder: SHA-256 by path; empty for a folder that opdb did not write."""
-    try:
-        record = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
-        return {str(path): str(digest) for path, digest in record["files"].items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        raise OpdbError(f"{root / MANIFEST}: cannot be read; choose another folder") from None
-
-
-def _refuse_foreign(root: Path, texts: dict[str, str], old: dict[str, str]) -> None:
-    for path in sorted(texts.keys() | old.keys()):
-        file = root / path
-        if not file.exists():
-            continue
-        now = _sha256(file.read_bytes())
-        if now != old.get(path) and (path not in texts or now != _sha256(texts[path].encode())):
-            raise OpdbError(
-                f"{file}: changed since opdb wrote it, or not opdb's; choose another folder, or overwrite "
-                "with --force"
-            )
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

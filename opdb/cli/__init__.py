@@ -26,6 +26,7 @@ app = typer.Typer(
 def _register() -> None:
     from opdb.cli import (
         authoring,
+        build,
         compile,
         conformance,
         context,
@@ -52,6 +53,7 @@ def _register() -> None:
         probing,
         libraries,
         compile,
+        build,
         run,
         context,
         package,

@@ -10,7 +10,7 @@ import pytest
 import opdb.specs
 from opdb import package
 from opdb.catalog import Catalog
-from opdb.codegen import package_folder
+from opdb.codegen import c_sources, package_folder
 from opdb.package import PackageFolder
 from opdb.store import read_catalog
 
@@ -134,7 +134,7 @@ def broken(mix: PackageFolder) -> Path:
     """A library with the providers of BROKEN_C, over the ops of ``mix``."""
     (mix.folder / "broken.c").write_text(BROKEN_C)
     library = mix.folder / "libQnnPermissive.so"
-    command = [*package.compiler_command(), *package_folder.CFLAGS, *package_folder.INCLUDES]
-    command += [*package_folder.sources(mix.files), "broken.c", *package_folder.LDFLAGS, "-o", str(library)]
+    command = [*package.compiler_command(), *c_sources.CFLAGS, *package_folder.INCLUDES]
+    command += [*c_sources.sources(mix.files), "broken.c", *package_folder.LDFLAGS, "-o", str(library)]
     subprocess.run(command, cwd=mix.folder, check=True)
     return library

@@ -10,7 +10,7 @@ import pytest
 
 from opdb import package
 from opdb.catalog import Catalog
-from opdb.codegen import package_folder, packages
+from opdb.codegen import c_sources, package_folder, packages
 from opdb.errors import OpdbError, SpecError
 from opdb.package import PackageFolder
 from opdb.store import read_catalog
@@ -68,7 +68,7 @@ def test_several_ops_of_qnn_under_another_name(catalog: Catalog, tmp_path: Path)
 
 def test_helpers_of_kernels_come_along() -> None:
     known = {"a.c": '#include "b.h"\n', "b.h": '#include "c.h"\n', "b.c": "", "c.h": "", "d.c": ""}
-    assert package_folder._included(["a.c"], known) == {"a.c", "b.h", "b.c", "c.h"}
+    assert c_sources.included(["a.c"], known) == {"a.c", "b.h", "b.c", "c.h"}
 
 
 def test_changed_files_are_not_overwritten(catalog: Catalog, tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""The folder of a C library with some ops for some data types: what a program that embeds the kernels needs.
+
+It has no Python, allocates nothing, and needs a C99 compiler: a Makefile and a CMakeLists.txt are beside the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from opdb.codegen import c_sources
+from opdb.codegen.artifact import Catalog, sorted_ops, spec_path
+from opdb.codegen.environment import render
+from opdb.errors import OpdbError
+
+PARTS = ("backends.h", "dtypes.h", "ops.h", "ops.c")
+WHOLE = ("kernels.h",)
+RUNTIME_HEADERS = ("binding", "checked", "lists", "report", "runtime")
+RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c")
+CFLAGS = ("-std=c99", *(f for f in c_sources.CFLAGS if f not in ("-std=c11", "-fvisibility=hidden")),
+          "-ffunction-sections", "-fdata-sections")  # fmt: skip
+LDFLAGS = ("-shared", "-s", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,defs", "-lm")
+INCLUDES = ("-Iinclude", "-Isrc/kernels")
+NAME = "opdb_kernels"
+
+
+def folder(catalog: Catalog, needed: Mapping[str, frozenset[str]]) -> dict[str, str]:
+    """All files, text by path: validators, shape inference, shims and kernels of the ops in ``needed``.
+
+    ``needed``: op -> short names of data types that its kernel is to take, of the first input; empty: all that it can.
+    Raises OpdbError for an op without a kernel, and a type that its kernel has not.
+    """
+    names = [name for name in sorted_ops(catalog) if name in needed]
+    narrow = {name: _narrowed(catalog, name, needed[name]) for name in names}
+    own = {name: catalog.own[name].model_copy(update={"kernel": narrow[name]}) for name in names}
+    part = Catalog(own, catalog.bases, {}, catalog.backends, catalog.socs, catalog.retired)
+    made = c_sources.generated(part, names, PARTS)
+    made |= c_sources.generated(catalog, (), WHOLE)  # a file of kernels has those of several ops
+    texts = c_sources.formatted(made)
+    texts |= c_sources.runtime(RUNTIME_HEADERS, RUNTIME_SOURCES)
+    texts |= c_sources.kernels(part, names, c_sources.of_elements(_owners(catalog, narrow), part))
+    view = {
+        "name": NAME, "ops": names, "cflags": CFLAGS, "ldflags": LDFLAGS, "includes": INCLUDES,
+        "sources": c_sources.sources(texts), "headers": sorted(p for p in texts if p.endswith(".h")),
+    }  # fmt: skip
+    texts["Makefile"] = render("c_library.mk.j2", **view)
+    texts["CMakeLists.txt"] = render("c_library.cmake.j2", **view)
+    return dict(sorted(texts.items()))
+
+
+def _narrowed(catalog: Catalog, name: str, dtypes: frozenset[str]) -> object:
+    """The kernel of an op for ``dtypes`` only."""
+    kernel = catalog.ops[name].kernel
+    if kernel is None:
+        raise OpdbError(f"{spec_path(name)}: kernel: the op has none, so that no library can run it")
+    if unknown := sorted(dtypes - set(kernel.dtypes)):
+        raise OpdbError(
+            f"{spec_path(name)}: kernel: none for {', '.join(unknown)}; there is one for {', '.join(kernel.dtypes)}"
+        )
+    return kernel.model_copy(update={"dtypes": [d for d in kernel.dtypes if d in dtypes or not dtypes]})
+
+
+def _owners(catalog: Catalog, narrow: Mapping[str, object]) -> Catalog:
+    """``catalog`` where a generated kernel has the types of the ops that name it."""
+    used: dict[str, set[str]] = {}
+    for kernel in narrow.values():
+        used.setdefault(kernel.function, set()).update(kernel.dtypes)  # type: ignore[attr-defined]
+    own = dict(catalog.own)
+    for name, op in own.items():
+        if op.kernel is not None and op.kernel.each is not None and op.kernel.function in used:
+            dtypes = [d for d in op.kernel.dtypes if d in used[op.kernel.function]]
+            own[name] = op.model_copy(update={"kernel": op.kernel.model_copy(update={"dtypes": dtypes})})
+    return replace(catalog, own=own)

@@ -1,0 +1,94 @@
+"""Selective build: a folder with the C sources of just the ops and data types that a program needs, and its library."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from opdb.catalog import Catalog
+from opdb.codegen import c_library
+from opdb.dtypes import BY_SHORT
+from opdb.errors import OpdbError
+from opdb.graph import QnnGraph
+from opdb.package import BUILD_SECONDS, compiler_command
+from opdb.source_folder import write_folder
+
+MANIFEST = "opdb-library.json"
+
+
+@dataclass(frozen=True)
+class Library:
+    """A folder of sources.  ``build`` makes the two libraries there."""
+
+    folder: Path
+    needed: Mapping[str, tuple[str, ...]]  # op -> data types of its first input
+    files: tuple[str, ...]  # below the folder
+
+    @property
+    def static(self) -> Path:
+        return self.folder / f"lib{c_library.NAME}.a"
+
+    @property
+    def shared(self) -> Path:
+        return self.folder / f"lib{c_library.NAME}.so"
+
+
+def of_graphs(graphs: Iterable[QnnGraph]) -> dict[str, frozenset[str]]:
+    """Op -> the data types that the first inputs of its nodes have."""
+    found: dict[str, set[str]] = {}
+    for graph in graphs:
+        for op in graph.ops:
+            first = op.inputs[0] if op.inputs else None
+            found.setdefault(op.op, set()).update([] if first is None else [graph.tensors[first].dtype])
+    return {op: frozenset(dtypes) for op, dtypes in found.items()}
+
+
+def of_words(words: Iterable[str], known: Callable[[str], str]) -> dict[str, frozenset[str]]:
+    """``LayerNorm`` (all data types of its kernel) and ``Softmax:f32,uq8``.
+
+    ``known`` gives an op's name back, or raises OpdbError, as this does for an unknown data type.
+    """
+    parts = []
+    for word in words:
+        op, _, dtypes = word.partition(":")
+        named = frozenset(filter(None, dtypes.split(",")))
+        if unknown := sorted(named - set(BY_SHORT)):
+            raise OpdbError(f"{word}: no data type {', '.join(unknown)}; there are {', '.join(BY_SHORT)}")
+        parts.append({known(op): named})
+    return merged(*parts)
+
+
+def merged(*parts: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """What all of them need; an op without types in one of them has all."""
+    ops = dict.fromkeys(op for part in parts for op in part)
+    return {
+        op: frozenset().union(*given) if all(given := [p[op] for p in parts if op in p]) else frozenset()
+        for op in ops
+    }
+
+
+def write(
+    catalog: Catalog, needed: Mapping[str, frozenset[str]], folder: Path, force: bool = False
+) -> Library:
+    """Writes the sources, a Makefile and a CMakeLists.txt.  Raises OpdbError: see codegen.c_library and source_folder."""
+    texts = c_library.folder(catalog, needed)
+    types = {op: tuple(sorted(dtypes)) for op, dtypes in sorted(needed.items())}
+    write_folder(folder, texts, MANIFEST, {"ops": types}, force)
+    return Library(folder, types, tuple(texts))
+
+
+def build(library: Library) -> None:
+    """Runs the folder's Makefile.  Raises OpdbError: no make or compiler, or what the compiler says first."""
+    compiler = " ".join(compiler_command())
+    command = ["make", "--silent", "-j2", f"CC={compiler}"]
+    try:
+        done = subprocess.run(
+            command, cwd=library.folder, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OpdbError(f"{library.folder}: the library was not built: {error}") from None
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
+        raise OpdbError(f"{library.folder}: the library was not built: {said[0].strip()}")

@@ -1,0 +1,127 @@
+"""`opdb build`: a C library of what a model or a list of ops needs, used by a C program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from opdb.package import compiler_command
+
+from .conftest import Run
+
+MODEL = """
+import torch
+
+def net():
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Softmax(-1)
+    return torch.nn.Sequential(*layers).eval(), (torch.randn(2, 8),)
+"""
+#: Softmax of [2, 3] and what the library has not: another type of it, and another op.
+PROGRAM = """
+#include <stdio.h>
+#include <string.h>
+
+#include "opdb/ops.h"
+
+static opdb_report report;
+
+static opdb_status softmax(enum opdb_dtype dtype, void *x, void *y) {
+    const int64_t dims[] = {2, 3};
+    const opdb_tensor in = {.rank = 2, .dims = dims, .dtype = dtype, .encoding = OPDB_ENCODING_NONE,
+                            .symmetric = true, .axis = -1, .data = x};
+    const opdb_tensor out = {.rank = 2, .dims = dims, .dtype = dtype, .encoding = OPDB_ENCODING_NONE,
+                             .symmetric = true, .type = OPDB_TENSOR_APP_READ, .axis = -1, .data = y};
+    const opdb_tensor *const inputs[] = {&in}, *const outputs[] = {&out};
+    const opdb_op op = {.op = "Softmax", .num_inputs = 1, .inputs = inputs, .num_outputs = 1, .outputs = outputs};
+    memset(&report, 0, sizeof report);
+    return opdb_find("Softmax")->run(&op, &report);
+}
+
+int main(void) {
+    float x[] = {0.5f, -1.0f, 2.0f, 3.0f, 3.0f, -3.0f}, y[6];
+    uint16_t halves[6] = {0}, out[6];
+    int status = softmax(OPDB_F32, x, y);
+    printf("%d", status);
+    for (int i = 0; i < 6; i++)
+        printf(" %.9g", (double)y[i]);
+    printf(" %d %d\\n", softmax(OPDB_F16, halves, out) == OPDB_UNSUPPORTED, opdb_find("Conv2d") == NULL);
+    return 0;
+}
+"""
+
+
+def run_program(folder: Path, library: Path) -> list[float]:
+    program = folder / "program.c"
+    program.write_text(PROGRAM)
+    command = [*compiler_command(), "-std=c99", "-Wall", "-Werror", f"-I{library.parent / 'include'}",
+               str(program), str(library), "-lm", "-o", str(folder / "program")]  # fmt: skip
+    subprocess.run(command, check=True)
+    done = subprocess.run([folder / "program"], check=True, capture_output=True, text=True)
+    return [float(word) for word in done.stdout.split()]
+
+
+def expected() -> list[float]:
+    torch = pytest.importorskip("torch")
+    rows = torch.tensor([[0.5, -1.0, 2.0], [3.0, 3.0, -3.0]]).softmax(-1)
+    return [0, *rows.flatten().tolist(), 1, 1]
+
+
+def test_a_program_runs_what_a_list_names(loaded: Run, tmp_path: Path) -> None:
+    done = loaded("build", "Softmax:f32", "-o", str(tmp_path / "lib"), "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert made["ops"] == {"Softmax": ["f32"]}
+    assert not [f for f in made["files"] if f.endswith(".py")]
+    ours = sum(made["bytes"].values())
+    assert run_program(tmp_path, tmp_path / "lib" / "libopdb_kernels.a") == pytest.approx(
+        expected(), abs=1e-6
+    )
+    more = loaded("build", "Softmax", "Conv2d", "Resize", "-o", str(tmp_path / "more"), "--json")
+    assert sum(json.loads(more.stdout)["bytes"].values()) > ours
+
+
+def test_cmake_builds_the_same(loaded: Run, tmp_path: Path) -> None:
+    cmake = pytest.importorskip("cmake")
+    assert loaded("build", "Softmax:f32", "-o", str(tmp_path / "lib"), "--no-build").returncode == 0
+    tool = str(Path(cmake.CMAKE_BIN_DIR, "cmake"))
+    out = tmp_path / "lib" / "out"
+    for command in ([tool, "-S", out.parent, "-B", out], [tool, "--build", out]):
+        subprocess.run(command, check=True, capture_output=True)
+    (out / "include").symlink_to(out.parent / "include")
+    assert run_program(tmp_path, out / "libopdb_kernels.a") == pytest.approx(expected(), abs=1e-6)
+
+
+@pytest.mark.torch
+def test_what_a_model_needs(loaded: Run, tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(MODEL)
+    done = loaded("build", "--for", f"{tmp_path / 'nets.py'}:net", "-o", str(tmp_path / "lib"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ops"] == {
+        "FullyConnected": ["f32"],
+        "LayerNorm": ["f32"],
+        "Softmax": ["f32"],
+    }
+    again = loaded("build", "Softmax", "-o", str(tmp_path / "lib"))
+    assert again.returncode == 0 and "Softmax: all types of its kernel" in again.stdout
+    assert not (tmp_path / "lib/src/ops/layer_norm.c").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ((), "name ops, or a model with --for"),
+        (("Softmx",), "did you mean 'Softmax'?"),
+        (("Softmax:f33",), "no data type f33"),
+        (("Softmax:bool8",), "specs/ops/Softmax.yaml: kernel: none for bool8; there is one for"),
+        (("BboxTransform",), "specs/ops/BboxTransform.yaml: kernel: the op has none"),
+        (("--for", "nothing.pt2"), "nothing.pt2: no such file"),
+    ],
+)
+def test_bad_use(loaded: Run, tmp_path: Path, args: tuple[str, ...], words: str) -> None:
+    done = loaded("build", *args, "-o", str(tmp_path / "lib"))
+    assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "lib").exists()
