@@ -14,7 +14,7 @@ from .conftest import ROOT, Run
 
 COMMANDS = (
     "init", "sync", "lint", "add-op", "generate", "query", "diff", "show", "explain", "doctor", "validate", "check",
-    "compile", "run",
+    "compile", "build", "run",
     "conformance run", "conformance torch", "conformance report", "probe",
     "executorch env", "executorch register", "executorch table", "libraries install", "libraries list",
     "context show", "context check", "demo",
