@@ -11,10 +11,11 @@ from dataclasses import replace
 from opdb.codegen import c_sources
 from opdb.codegen.artifact import Catalog, sorted_ops, spec_path
 from opdb.codegen.environment import render
+from opdb.each import kind_of
 from opdb.errors import OpdbError
+from opdb.model import KernelDef
 
-PARTS = ("backends.h", "dtypes.h", "ops.h", "ops.c")
-WHOLE = ("kernels.h",)
+GENERATED = ("backends.h", "dtypes.h", "kernels.h", "ops.h", "ops.c")
 RUNTIME_HEADERS = ("binding", "checked", "lists", "report", "runtime")
 RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c")
 CFLAGS = ("-std=c99", *(f for f in c_sources.CFLAGS if f not in ("-std=c11", "-fvisibility=hidden")),
@@ -34,9 +35,7 @@ def folder(catalog: Catalog, needed: Mapping[str, frozenset[str]]) -> dict[str, 
     narrow = {name: _narrowed(catalog, name, needed[name]) for name in names}
     own = {name: catalog.own[name].model_copy(update={"kernel": narrow[name]}) for name in names}
     part = Catalog(own, catalog.bases, {}, catalog.backends, catalog.socs, catalog.retired)
-    made = c_sources.generated(part, names, PARTS)
-    made |= c_sources.generated(catalog, (), WHOLE)  # a file of kernels has those of several ops
-    texts = c_sources.formatted(made)
+    texts = c_sources.formatted(c_sources.generated(catalog, part, names, GENERATED))
     texts |= c_sources.runtime(RUNTIME_HEADERS, RUNTIME_SOURCES)
     texts |= c_sources.kernels(part, names, c_sources.of_elements(_owners(catalog, narrow), part))
     view = {
@@ -48,7 +47,7 @@ def folder(catalog: Catalog, needed: Mapping[str, frozenset[str]]) -> dict[str, 
     return dict(sorted(texts.items()))
 
 
-def _narrowed(catalog: Catalog, name: str, dtypes: frozenset[str]) -> object:
+def _narrowed(catalog: Catalog, name: str, dtypes: frozenset[str]) -> KernelDef:
     """The kernel of an op for ``dtypes`` only."""
     kernel = catalog.ops[name].kernel
     if kernel is None:
@@ -60,14 +59,14 @@ def _narrowed(catalog: Catalog, name: str, dtypes: frozenset[str]) -> object:
     return kernel.model_copy(update={"dtypes": [d for d in kernel.dtypes if d in dtypes or not dtypes]})
 
 
-def _owners(catalog: Catalog, narrow: Mapping[str, object]) -> Catalog:
-    """``catalog`` where a generated kernel has the types of the ops that name it."""
+def _owners(catalog: Catalog, narrow: Mapping[str, KernelDef]) -> Catalog:
+    """``catalog`` where a generated kernel has the kinds of numbers of the ops that name it."""
     used: dict[str, set[str]] = {}
     for kernel in narrow.values():
-        used.setdefault(kernel.function, set()).update(kernel.dtypes)  # type: ignore[attr-defined]
+        used.setdefault(kernel.function, set()).update(kind_of(d) for d in kernel.dtypes)
     own = dict(catalog.own)
     for name, op in own.items():
         if op.kernel is not None and op.kernel.each is not None and op.kernel.function in used:
-            dtypes = [d for d in op.kernel.dtypes if d in used[op.kernel.function]]
+            dtypes = [d for d in op.kernel.dtypes if kind_of(d) in used[op.kernel.function]]
             own[name] = op.model_copy(update={"kernel": op.kernel.model_copy(update={"dtypes": dtypes})})
     return replace(catalog, own=own)

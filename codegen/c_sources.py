@@ -15,6 +15,7 @@ from opdb.codegen import kernels as generated_kernels
 from opdb.codegen.artifact import Artifact, Catalog, spec_path, with_header
 from opdb.errors import OpdbError
 
+KERNELS = "/kernels.h"
 CFLAGS = (
     "-std=c11",
     "-O3",
@@ -34,11 +35,20 @@ def sources(paths: Iterable[str]) -> list[str]:
     return sorted(p for p in paths if p.endswith(".c"))
 
 
-def generated(part: Catalog, names: Sequence[str], headers: Sequence[str]) -> dict[str, Artifact]:
-    """The generated files of these ops, and those of ``headers`` for all of them together."""
+def generated(
+    catalog: Catalog, part: Catalog, names: Sequence[str], shared: Sequence[str]
+) -> dict[str, Artifact]:
+    """The generated files of the ops ``names``, all of ``part``, and those called ``shared`` for all of them together.
+
+    The header of kernels is that of the whole ``catalog``: a file of kernels has those of several ops.
+    """
     made = {}
-    for artifact in (*constants.c(part), *targets.qnn_abi(part), *validators.c_registry(part)):
-        if artifact.path.rpartition("/")[2] in headers:
+    registry = [
+        whole if whole.path.endswith(KERNELS) else own
+        for whole, own in zip(validators.c_registry(catalog), validators.c_registry(part), strict=True)
+    ]
+    for artifact in (*constants.c(part), *targets.qnn_abi(part), *registry):
+        if artifact.path.rpartition("/")[2] in shared:
             made[artifact.path.removeprefix("generated/c/")] = artifact
     for name in names:
         for artifact in validators.c(part, name):

@@ -50,7 +50,7 @@ def folder(
     if problems:
         raise SpecError(problems)
     made = {f"src/{package}.c": table(part, package, names)}
-    made |= c_sources.generated(part, names, GENERATED_HEADERS)
+    made |= c_sources.generated(catalog, part, names, GENERATED_HEADERS)
     texts = c_sources.formatted(made) | c_sources.runtime(RUNTIME_HEADERS, RUNTIME_SOURCES)
     texts |= c_sources.kernels(part, names, c_sources.of_elements(catalog, part), kernels)
     view = {"sources": sources(texts), "headers": sorted(p for p in texts if p.endswith(".h"))}

@@ -52,18 +52,18 @@ def test_only_what_the_op_needs_is_in_it(custom: PackageFolder) -> None:
         "src/kernels/dequantize_add.c",
         "src/kernels/kernel.h",
     }
-    kernels = (custom.folder / "include/opdb/kernels.h").read_text()
-    assert "opdb_dequantize_add(" in kernels and "opdb_relu(" not in kernels
+    ops = (custom.folder / "include/opdb/ops.h").read_text()
+    assert "opdb_dequantize_add_validate(" in ops and "opdb_relu_validate(" not in ops
 
 
 @pytest.mark.native
 def test_several_ops_of_qnn_under_another_name(catalog: Catalog, tmp_path: Path) -> None:
     """With the helpers that their kernels include."""
-    made = package.write(catalog, ["MatMul", "Relu", "Softmax"], tmp_path, package="Mine")
-    assert made.package == "Mine" and made.ops == ("MatMul", "Relu", "Softmax")
+    made = package.write(catalog, ["LayerNorm", "MatMul", "Softmax"], tmp_path, package="Mine")
+    assert made.package == "Mine" and made.ops == ("LayerNorm", "MatMul", "Softmax")
     package.build(made)
     assert made.library.name == "libQnnMine.so"
-    assert '"MatMul", "Relu", "Softmax"' in " ".join((tmp_path / "src/Mine.c").read_text().split())
+    assert '"LayerNorm", "MatMul", "Softmax"' in " ".join((tmp_path / "src/Mine.c").read_text().split())
 
 
 def test_helpers_of_kernels_come_along() -> None:
