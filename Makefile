@@ -86,7 +86,8 @@ generated: setup
 
 unit: setup .venv/others
 	@echo "tests: pytest, 2 processes"
-	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-postgres $(BIN)/pytest -q -n 2 --dist loadfile -m "not sweep" $(TESTS)
+	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-postgres \
+		$(BIN)/pytest -q -n 2 --dist loadfile -m "not sweep" $(TESTS)
 
 sweep: setup .venv/others
 	@echo "sweep: the long tests"
@@ -105,7 +106,7 @@ sanitize: setup
 
 conformance: setup
 	@$(BIN)/opdb init && $(BIN)/opdb conformance run
-	@mkdir -p report && $(BIN)/opdb conformance report --format html --output report/conformance.html
+	@$(BIN)/opdb conformance report --format site --output report/conformance
 
 bench: setup
 	@for b in benchmarks/[a-z]*.py; do echo "bench: $$b" && $(BIN)/python $$b || exit 1; done

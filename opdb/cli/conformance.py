@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb import __version__
 from opdb.cli.options import Db, Json, Ops, Specs, known_op, store, synced
 from opdb.cli.output import print_json
+from opdb.errors import OpdbError
 
 if TYPE_CHECKING:
     from opdb.catalog import Catalog
@@ -195,19 +197,30 @@ OUTCOMES = {
 }
 
 
+#: What opdb wrote into the folder of a report.
+SITE_MANIFEST = "opdb-report.json"
+
+
 class ReportFormat(StrEnum):
     table = "table"
     json = "json"
     junit = "junit"
     html = "html"
+    site = "site"
 
 
 @conformance_app.command()
 def report(
     format_: Annotated[ReportFormat, typer.Option("--format", help="How to write it.")] = ReportFormat.table,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File; else standard output.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File, of a site the folder; else standard output."
+        ),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite files of a site's folder that are not opdb's.")
+    ] = False,
     run: Annotated[
         int | None,
         typer.Option("--run", metavar="NUMBER", help="Which run; else the latest result of each case."),
@@ -217,12 +230,15 @@ def report(
     db: Db = None,
     specs: Specs = None,
 ) -> None:
-    """Report results: table, JSON, JUnit, or one HTML page with everything in it."""
+    """Report results: table, JSON, JUnit, one HTML page with everything in it, or a site: a folder with a page per op."""
     from opdb.conformance.report import report as write
     from opdb.files import write_atomically
 
     opened = store(db)
     chosen = ReportFormat.json if json else format_
+    if chosen is ReportFormat.site:
+        _write_site(opened, output, run, specs, force)
+        return
     with_gaps = gaps or chosen is ReportFormat.html
     text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps, specs=specs)
     if output is None:
@@ -230,6 +246,18 @@ def report(
         return
     write_atomically(output, text)
     print(f"{output}: {len(text.encode())} bytes")
+
+
+def _write_site(opened: Store, folder: Path | None, run: int | None, specs: Path | None, force: bool) -> None:
+    from opdb.conformance.report import site
+    from opdb.source_folder import write_folder
+
+    if folder is None:
+        raise OpdbError("--format site writes a folder: name it with --output")
+    texts = site(opened.load_catalog(), opened, run=run, specs=specs)
+    write_folder(folder, texts, SITE_MANIFEST, {"opdb": __version__}, force)
+    largest = max(len(t.encode()) for t in texts.values())
+    print(f"{folder / 'index.html'}: {len(texts)} files, the largest of {largest} bytes")
 
 
 def run_and_report(

@@ -40,6 +40,7 @@ def result(
         log="\n".join(answer.log),
         error_max=compared.error_max if compared else None,
         ulp=compared.ulp if compared else None,
+        magnitude=compared.magnitude if compared else None,
         seconds=seconds,
         detail="\n".join(filter(None, lines)),
         **dict(zip(STATUS_COLUMNS, statuses, strict=True)),

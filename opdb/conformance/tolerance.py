@@ -41,6 +41,7 @@ class Comparison:
     matches: bool
     error_max: float = 0.0
     ulp: float = 0.0
+    magnitude: float = 0.0  # of PyTorch's number where ``ulp`` is largest, in real units
     detail: str = ""  # the worst element, where they differ
 
 
@@ -73,16 +74,18 @@ def compare(
     half: bool = False,
 ) -> Comparison:
     """``expected``: real values by PyTorch; ``got``: outputs as stored.  ``half``: f32 was computed in f16."""
-    worst = Comparison(True)
-    for tensor, want, have in zip(config.outputs, expected, got, strict=True):
-        one = _compare(tensor, want, have, allowed, half)
-        worst = Comparison(
-            worst.matches and one.matches,
-            max(worst.error_max, one.error_max),
-            max(worst.ulp, one.ulp),
-            worst.detail or one.detail,
-        )
-    return worst
+    each = [
+        _compare(tensor, want, have, allowed, half)
+        for tensor, want, have in zip(config.outputs, expected, got, strict=True)
+    ]
+    worst = max(each, key=lambda c: c.ulp, default=Comparison(True))
+    return Comparison(
+        all(c.matches for c in each),
+        max((c.error_max for c in each), default=0.0),
+        worst.ulp,
+        worst.magnitude,
+        next((c.detail for c in each if c.detail), ""),
+    )
 
 
 def _compare(
@@ -90,7 +93,7 @@ def _compare(
 ) -> Comparison:
     if tuple(want.shape) != tuple(stored.shape):
         return Comparison(
-            False, float("inf"), float("inf"), f"{tensor.name}: shape {stored.shape}, not {want.shape}"
+            False, float("inf"), float("inf"), 0.0, f"{tensor.name}: shape {stored.shape}, not {want.shape}"
         )
     have = data.real(stored, tensor)
     if have.dtype.kind in "iub":
@@ -137,11 +140,14 @@ def _result(
     if not difference.size:
         return Comparison(True)
     largest, most = (float(np.max(np.nan_to_num(v, nan=np.inf, posinf=np.inf))) for v in (difference, units))
+    magnitude = float(
+        np.abs(want.astype(np.float64)).ravel()[int(np.argmax(np.nan_to_num(units, nan=np.inf)))]
+    )
     if not off.any():
-        return Comparison(True, largest, most)
+        return Comparison(True, largest, most, magnitude)
     at = np.unravel_index(
         int(np.argmax(np.where(off, np.nan_to_num(difference, nan=np.inf, posinf=np.inf), -1.0))), off.shape
     )
     place = ", ".join(map(str, at))
     detail = f"{tensor.name}[{place}]: {have[at]:.9g}, PyTorch {want[at]:.9g}; {int(off.sum())} of {off.size} differ"
-    return Comparison(False, largest, most, detail)
+    return Comparison(False, largest, most, magnitude, detail)

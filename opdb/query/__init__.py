@@ -112,7 +112,7 @@ QUESTIONS: dict[str, Question] = {
             "evidence",
             "every measurement",
             f"kind run started op type_row backend soc sdk {_STATUSES} ours rules reasons code code_name log"
-            " error_max ulp seconds detail package package_version emulated config case case_kind executor"
+            " error_max ulp magnitude seconds detail package package_version emulated config case case_kind executor"
             " executor_version",
             measured.evidence,
             "op backend soc sdk dtype disagree",

@@ -68,7 +68,7 @@ from opdb.schema.history import (
 )
 
 #: The Alembic revision that makes these tables (tests/migrations checks it).
-REVISION = "0009"
+REVISION = "0010"
 
 __all__ = [
     "ASKED_BACKENDS",

@@ -166,6 +166,7 @@ result = history(
     Column("ulp", Float, nullable=True),
     Column("seconds", Float, nullable=True),
     text("detail", ""),
+    Column("magnitude", Float, nullable=True),  # of PyTorch's number where ulp is largest
     UniqueConstraint("run_id", "conformance_case_id", "executor_id", "soc"),
 )
 

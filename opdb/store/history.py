@@ -136,6 +136,7 @@ def record_results(connection: Connection, run: int, records: Iterable[ResultRec
             "detail": _printable(record.detail),
             "error_max": _number(record.error_max),
             "ulp": _number(record.ulp),
+            "magnitude": _number(record.magnitude),
         }
         _insert(connection, t.result, {**natural, **row})
 

@@ -100,6 +100,7 @@ class ResultRecord:
     log: str = ""
     error_max: float | None = None  # largest absolute difference; inf where a NaN is not shared
     ulp: float | None = None
+    magnitude: float | None = None  # of PyTorch's number where ``ulp`` is largest
     seconds: float | None = None
     detail: str = ""
 

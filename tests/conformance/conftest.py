@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from opdb import migrate, settings
+from opdb.catalog import Catalog
 from opdb.store import Store
 
 OPS = sorted(p.stem for p in (settings.specs_folder() / "ops").glob("*.yaml"))
@@ -26,3 +27,20 @@ def store(tmp_path: Path) -> Store:
     made = Store(url)
     made.sync(settings.specs_folder())
     return made
+
+
+#: The ops of the database that reports are made from.
+REPORTED = ("LayerNorm", "Relu")
+
+
+@pytest.fixture(scope="session")
+def filled(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A database with the results of two ops on our own executors."""
+    from opdb.conformance.run import run
+
+    url = f"sqlite:///{tmp_path_factory.mktemp('report') / 'opdb.db'}"
+    migrate.upgrade(url)
+    store = Store(url)
+    store.sync(settings.specs_folder())
+    run(catalog, store, REPORTED, ("python", "c"))
+    return store

@@ -13,28 +13,16 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from opdb import migrate, settings
 from opdb.catalog import Catalog
 from opdb.conformance.gaps import gaps
 from opdb.conformance.report import Row, plain, read_rows, report
 from opdb.conformance.report.html import RESULT, data, page
-from opdb.conformance.run import run
 from opdb.errors import OpdbError
 from opdb.store import Store
 
+from .conftest import REPORTED
+
 pytestmark = pytest.mark.native
-OPS = ("LayerNorm", "Relu")
-
-
-@pytest.fixture(scope="module")
-def filled(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Two ops on our own executors."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('report') / 'opdb.db'}"
-    migrate.upgrade(url)
-    store = Store(url)
-    store.sync(settings.specs_folder())
-    run(catalog, store, OPS, ("python", "c"))
-    return store
 
 
 @pytest.fixture(scope="module")
@@ -196,11 +184,11 @@ def test_junit_tells_a_failure_from_a_finding() -> None:
 def test_table(catalog: Catalog, filled: Store) -> None:
     lines = report(catalog, filled, "table").splitlines()
     assert lines[0].split()[:3] == ["op", "executor", "cases"]
-    assert len(lines) == 1 + 2 * len(OPS)
+    assert len(lines) == 1 + 2 * len(REPORTED)
 
 
 def test_coverage_of_the_rules(catalog: Catalog, filled: Store) -> None:
-    found = gaps(catalog, filled, OPS)
+    found = gaps(catalog, filled, REPORTED)
     assert found.left == ()
     assert (found.code_not_spec, found.cases_not_spec, found.cases_not_code) == ((), (), ())
     by_rule = {r.rule: r for r in found.rules}

@@ -1,6 +1,7 @@
-"""Reports of conformance results: a table, JSON, JUnit XML, and one HTML page for people.
+"""Reports of conformance results: a table, JSON, JUnit XML, one HTML page for people, or a folder of pages.
 
 text = report(catalog, store, "html", with_gaps=True)
+files = site(catalog, store)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from opdb.store import Store
 
 FORMATS = ("table", "json", "junit", "html")
 
-__all__ = ["FORMATS", "Row", "read_rows", "report"]
+__all__ = ["FORMATS", "Row", "read_rows", "report", "site"]
 
 
 def report(
@@ -37,11 +38,8 @@ def report(
     """
     if format not in FORMATS:
         raise OpdbError(f"no report format '{format}'; known: {', '.join(FORMATS)}")
-    rows = read_rows(store, run, read_quirks(settings.specs_folder(specs)))
     agreement = ask(store, "agreement") if run is None and format != "junit" else []
-    if not rows and (not agreement or format == "html"):
-        which = "" if run is None else f" of run {run}"
-        raise OpdbError(f"{store.name}: no results{which}; make some with 'opdb conformance run'")
+    rows = _rows(store, run, specs, needed=not agreement or format == "html")
     from opdb.conformance.gaps import gaps
 
     coverage = gaps(catalog, store) if with_gaps else None
@@ -59,3 +57,28 @@ def report(
     if format == "json":
         return plain.document(rows, past, coverage, agreement)
     return plain.table(rows, coverage, agreement)
+
+
+def site(
+    catalog: Catalog, store: Store, *, run: int | None = None, specs: Path | str | None = None
+) -> dict[str, str]:
+    """The latest results, or those of one run, as files of a folder: text by path.
+
+    Raises OpdbError where there are no results.
+    """
+    rows = _rows(store, run, specs)
+    from opdb.conformance.gaps import gaps
+    from opdb.conformance.report import pages
+    from opdb.conformance.report.changes import changes
+
+    agreement = ask(store, "agreement") if run is None else []
+    covered = gaps(catalog, store, dict.fromkeys(r.op for r in rows))
+    return pages.files(rows, runs(store, rows), covered, agreement, changes(store, rows))
+
+
+def _rows(store: Store, run: int | None, specs: Path | str | None, *, needed: bool = True) -> list[Row]:
+    rows = read_rows(store, run, read_quirks(settings.specs_folder(specs)))
+    if needed and not rows:
+        which = "" if run is None else f" of run {run}"
+        raise OpdbError(f"{store.name}: no results{which}; make some with 'opdb conformance run'")
+    return rows

@@ -24,7 +24,8 @@ from opdb.schema import STATUS_COLUMNS, STATUSES
 if TYPE_CHECKING:
     from opdb.conformance.gaps import Gaps
 
-DATA, FALLBACK, AGREEMENT = "/*DATA*/", "<!--FALLBACK-->", "<!--AGREEMENT-->"
+DATA, FALLBACK, AGREEMENT, STYLE = "/*DATA*/", "<!--FALLBACK-->", "<!--AGREEMENT-->", "/*STYLE*/"
+HOME, ABOUT = "<!--HOME-->", "<!--ABOUT-->"
 #: Of a case and of an answer, what the page holds, in this order.
 CASE = (
     "id",
@@ -64,14 +65,22 @@ def page(
     runs: Sequence[Mapping[str, Any]],
     gaps: Gaps | None = None,
     agreement: Sequence[Mapping[str, Any]] = (),
+    *,
+    home: str = "",
+    about: str = "",
 ) -> str:
-    """The whole page as text."""
-    template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    template = template.replace(AGREEMENT, _agreement(agreement))
+    """The whole page as text.  ``home`` and ``about``: HTML above the title, and below the cases."""
+    template = resource("page.html").replace(STYLE, resource("style.css"))
+    template = template.replace(AGREEMENT, agreement_section(agreement)).replace(HOME, home).replace(ABOUT, about)
     text = json.dumps(data(rows, runs, gaps), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     before, _, after = template.partition(DATA)
     middle = after.replace(FALLBACK, _fallback(rows))
     return before.replace(FALLBACK, _fallback(rows)) + text.replace("<", "\\u003c") + middle
+
+
+def resource(name: str) -> str:
+    """A file beside this module."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def data(rows: Sequence[Row], runs: Sequence[Mapping[str, Any]], gaps: Gaps | None = None) -> dict[str, Any]:
@@ -195,7 +204,7 @@ def _fallback(rows: Sequence[Row]) -> str:
     return _table(list(lines[0]), [[str(v) for v in line.values()] for line in lines])
 
 
-def _agreement(rows: Sequence[Mapping[str, Any]]) -> str:
+def agreement_section(rows: Sequence[Mapping[str, Any]]) -> str:
     """The verdicts of the last sweeps beside ours; "" where there was none."""
     if not rows:
         return ""

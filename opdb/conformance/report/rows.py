@@ -53,6 +53,7 @@ class Row:
     run: str
     outcome: str = "unknown"
     reason: str = ""
+    magnitude: float | None = None  # of PyTorch's number where ``ulp`` is largest
 
     @property
     def place(self) -> str:
@@ -111,7 +112,7 @@ def _row(r: Any, expected: Sequence[str]) -> Row:
         name: getattr(r, name)
         for name in (
             "op", "kind", "type_row", "config", "case_backend", "case_soc", "executor", "executor_version",
-            "backend", "soc", *STATUS_COLUMNS, "code", "code_name", "log", "error_max", "ulp", "seconds",
+            "backend", "soc", *STATUS_COLUMNS, "code", "code_name", "log", "error_max", "ulp", "magnitude", "seconds",
             "detail", "run",
         )
     }  # fmt: skip

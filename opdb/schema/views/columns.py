@@ -294,6 +294,7 @@ code_name
 log
 error_max number the largest difference from PyTorch's number
 ulp number[ulp] that difference in units of the last place
+magnitude number how large PyTorch's number is where ulp is largest
 seconds number[s] how long it took
 detail text what else was noticed
 package

@@ -138,7 +138,8 @@ SELECT 'probe' AS kind, p.id, u.uid AS run, u.started, p.op, NULLIF(p.type_row, 
        CAST(NULL AS TEXT) AS declared, p.validates, {", ".join(f"p.{n}" for n in names)},
        CAST(NULL AS TEXT) AS matches, NULLIF(p.ours, '') AS ours, NULLIF(p.rules, '') AS rules,
        NULLIF(p.reasons, '') AS reasons, p.code, NULLIF(p.code_name, '') AS code_name, NULLIF(p.log, '') AS log,
-       CAST(NULL AS DOUBLE PRECISION) AS error_max, CAST(NULL AS DOUBLE PRECISION) AS ulp, p.seconds,
+       CAST(NULL AS DOUBLE PRECISION) AS error_max, CAST(NULL AS DOUBLE PRECISION) AS ulp,
+       CAST(NULL AS DOUBLE PRECISION) AS magnitude, p.seconds,
        NULLIF(p.detail, '') AS detail, l.package, l.version AS package_version, l.emulated, p.config,
        CAST(NULL AS TEXT) AS "case", CAST(NULL AS TEXT) AS case_kind, CAST(NULL AS TEXT) AS executor,
        CAST(NULL AS TEXT) AS executor_version, {disagrees} AS disagrees, {_latest("u")} AS latest
@@ -149,8 +150,8 @@ UNION ALL
 SELECT 'conformance', r.id, u.uid, u.started, k.op, NULLIF(k.type_row, ''),
        COALESCE(NULLIF(e.backend, ''), NULLIF(k.backend, '')), NULLIF(r.soc, ''),
        NULLIF(COALESCE(l.sdk, k.sdk), ''), {", ".join(f"r.{c}" for c in STATUS_COLUMNS)}, NULL, NULLIF(r.rules, ''),
-       NULL, r.code, NULLIF(r.code_name, ''), NULLIF(r.log, ''), r.error_max, r.ulp, r.seconds, NULLIF(r.detail, ''),
-       l.package, l.version, l.emulated, k.config, k.name, k.kind, e.name, e.version, NULL, NULL
+       NULL, r.code, NULLIF(r.code_name, ''), NULLIF(r.log, ''), r.error_max, r.ulp, r.magnitude, r.seconds,
+       NULLIF(r.detail, ''), l.package, l.version, l.emulated, k.config, k.name, k.kind, e.name, e.version, NULL, NULL
 FROM result AS r
 JOIN conformance_case AS k ON k.id = r.conformance_case_id
 JOIN executor AS e ON e.id = r.executor_id

@@ -1,0 +1,167 @@
+"""The report as a folder of static pages, for any number of results: an index, a page for each op, badge, JUnit.
+
+Each page is whole in itself and needs no server; that of an op is ``html.page`` with the op's results alone,
+its error plots, and what was documented beside what was measured.
+"""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, StrictUndefined
+
+from opdb import __version__
+from opdb.conformance.judge import OUTCOMES
+from opdb.conformance.report import junit
+from opdb.conformance.report.badge import badge
+from opdb.conformance.report.html import agreement_section, page, resource
+from opdb.conformance.report.measured import AS_DOCUMENTED, Measured, measured
+from opdb.conformance.report.plots import plots
+from opdb.conformance.report.rows import Row
+from opdb.schema import STATUS_COLUMNS
+
+if TYPE_CHECKING:
+    from opdb.conformance.gaps import Gaps
+    from opdb.conformance.report.changes import Change
+
+#: value of a cell -> its sign, and what it means.
+SIGNS = {
+    "yes": ("✓", "yes"),
+    "partly": ("✓", "yes, some not known"),
+    "mixed": ("◐", "some yes, some no"),
+    "no": ("✗", "no"),
+    "crashed": ("↯", "crashed"),
+    "hung": ("…", "hung"),
+    "unknown": ("?", "not known: not asked, or nothing to compare with"),
+    "not-applicable": ("–", "not applicable"),
+}
+MOST_CHANGES = 500
+HOME = '<p><a href="../index.html">All ops</a></p>'
+
+
+def files(
+    rows: Sequence[Row],
+    runs: Sequence[Mapping[str, Any]],
+    gaps: Gaps | None = None,
+    agreement: Sequence[Mapping[str, Any]] = (),
+    changes: Sequence[Change] = (),
+) -> dict[str, str]:
+    """The text of every file by its path in the folder."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.op, []).append(row)
+    every = list(measured(rows))
+    texts = {
+        "index.html": _index(groups, rows, runs, gaps, agreement, changes, every),
+        "badge.svg": badge(rows),
+        "junit.xml": junit.document(rows),
+    }
+    for op, group in groups.items():
+        about = _section("errors", "Errors", plots(group)) + _section(
+            "measured", "Documented and measured", _measured_table([m for m in every if m.op == op])
+        )
+        texts[f"ops/{op}.html"] = page(group, runs, _of(gaps, op), home=HOME, about=about)
+    return texts
+
+
+def _of(gaps: Gaps | None, op: str) -> Gaps | None:
+    if gaps is None:
+        return None
+    rules = tuple(r for r in gaps.rules if r.rule.startswith(f"{op}."))
+    return replace(gaps, rules=rules, code_not_spec=(), cases_not_spec=(), cases_not_code=())
+
+
+def _section(ident: str, title: str, body: str) -> str:
+    return f'<section aria-labelledby="h-{ident}"><h2 id="h-{ident}">{title}</h2>{body}</section>' if body else ""
+
+
+def _index(
+    groups: Mapping[str, Sequence[Row]],
+    rows: Sequence[Row],
+    runs: Sequence[Mapping[str, Any]],
+    gaps: Gaps | None,
+    agreement: Sequence[Mapping[str, Any]],
+    changes: Sequence[Change],
+    every: Sequence[Measured],
+) -> str:
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    places = list(dict.fromkeys(r.place for r in sorted(rows, key=lambda r: (r.backend, r.executor, r.soc))))
+    last = runs[-1] if runs else {}
+    words = [f"opdb {__version__}", f"{len(runs)} run{'s' * (len(runs) != 1)}, the last of {last.get('started', 'unknown')}",
+             f"catalogue {str(last.get('catalog_hash', ''))[:12]}", f"{len({r.case for r in rows})} cases",
+             f"{len(rows)} results"]  # fmt: skip
+    return environment.from_string(resource("index.html.j2")).render(
+        style=resource("style.css"),
+        about=" · ".join(words),
+        tiles=[_tile(place, [r for r in rows if r.place == place]) for place in places],
+        outcomes=OUTCOMES,
+        legend=[(value, *sign) for value, sign in SIGNS.items()],
+        places=places,
+        ops=[_line(op, group, places) for op, group in groups.items()],
+        changes=changes,
+        most=MOST_CHANGES,
+        measured=every,
+        other=[m for m in every if not m.verdict.startswith(AS_DOCUMENTED)],
+        measured_table=_measured_table,
+        gaps=gaps,
+        agreement=agreement_section(agreement),
+    )
+
+
+def _tile(place: str, rows: Sequence[Row]) -> dict[str, Any]:
+    counts = Counter(r.outcome for r in rows)
+    words = ", ".join(f"{counts[o]} {o}" for o in OUTCOMES if o != "pass" and counts[o])
+    return {"place": place, "passed": counts["pass"], "asked": len(rows), "words": words or "all as stated"}
+
+
+def _line(op: str, rows: Sequence[Row], places: Sequence[str]) -> dict[str, Any]:
+    cells = [_cell(place, [r for r in rows if r.place == place]) for place in places]
+    return {"name": op, "cells": cells, "outcomes": " ".join(sorted({r.outcome for r in rows}))}
+
+
+def _cell(place: str, rows: Sequence[Row]) -> dict[str, Any] | None:
+    if not rows:
+        return None
+    allowed = [r for r in rows if r.kind == "positive"]
+    refused = [r for r in rows if r.kind != "positive"]
+    words = f"{len(allowed)} allowed"
+    if refused:
+        words += f", {sum(r.validates == 'no' for r in refused)}/{len(refused)} refused"
+    return {"place": place, "words": words, "segments": list(_segments(allowed))}
+
+
+def _segments(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
+    """The five statuses of a cell; one crash among many successes is seen."""
+    for status in STATUS_COLUMNS:
+        counts = Counter(getattr(r, status) for r in rows)
+        title = ", ".join(f"{n} {s.replace('-', ' ')}" for s, n in sorted(counts.items())) or "not asked"
+        bad = next((s for s in ("crashed", "hung", "no") if counts[s]), "")
+        value = ("mixed" if counts["yes"] else bad) if bad else _quiet(counts)
+        glyph = SIGNS[bad if bad in ("crashed", "hung") else value][0]
+        yield {"value": value, "glyph": glyph, "title": f"{status}: {title}"}
+
+
+def _quiet(counts: Counter[str]) -> str:
+    if counts["yes"]:
+        return "partly" if counts["unknown"] else "yes"
+    return "unknown" if counts["unknown"] else "not-applicable"
+
+
+def _measured_table(lines: Sequence[Measured]) -> str:
+    """As HTML; "" without lines."""
+    if not lines:
+        return ""
+    head = ("op", "executor", "type row", "cases", "validated", "finalized", "executed", "match", "measured")
+    body = "".join(
+        f'<tr data-op="{html.escape(m.op)}"><td>{html.escape(m.op)}</td><td>{html.escape(m.place)}</td>'
+        f"<td>{html.escape(m.row)}</td>"
+        + "".join(f'<td class="n">{n}</td>' for n in (m.cases, m.validated, m.finalized, m.executed, m.matched))
+        + f"<td>{html.escape(m.verdict)}</td></tr>"
+        for m in lines
+    )
+    cells = "".join(f'<th scope="col">{h}</th>' for h in head)
+    return f'<div class="scroll tall"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
