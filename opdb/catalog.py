@@ -85,6 +85,11 @@ class Catalog:
             self, "ops", MappingProxyType({n: resolve(o, self.bases) for n, o in self.own.items()})
         )
 
+    def __reduce__(self) -> tuple[type[Catalog], tuple[Any, ...]]:
+        """For another process; what was worked out stays here."""
+        parts = (self.own, self.bases, self.decompositions, self.backends, self.socs, self.retired)
+        return Catalog, tuple(dict(p) for p in parts)
+
     @property
     def context(self) -> dict[str, Mapping[str, str]]:
         """What the rules of each backend may read besides the op: the second argument of ``compile_op``."""

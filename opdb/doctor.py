@@ -22,6 +22,7 @@ PARTS = (
         "no real QNN libraries: no qnn-cpu and qnn-htp executors, no '--against vendor'",
     ),
     ("lxml", "imports", "no 'opdb import xml' and 'opdb import docs'"),
+    ("distributed", "dask", "no '--dask': conformance runs and probes on this machine only"),
     ("psycopg", "postgres", "no PostgreSQL database; SQLite works"),
 )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opdb import __version__
-from opdb.cli.options import Db, Json, Ops, Specs, known_op, store, synced
+from opdb.cli.options import Dask, Db, Json, Ops, Specs, check_workers, known_op, store, synced
 from opdb.cli.output import print_json
 from opdb.errors import OpdbError
 
@@ -49,7 +49,8 @@ def run(
         list[str] | None, typer.Option("--case", metavar="ID", help="Only this case; * stands for anything.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Other data than the usual.")] = 0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many executors run at once.")] = 1,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; 1 by default.")] = None,
+    dask: Dask = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the last unfinished run of this question.")
     ] = False,
@@ -58,6 +59,7 @@ def run(
     specs: Specs = None,
 ) -> None:
     """Run cases and keep the results; exit 1 if our validators or kernels are wrong, or numbers differ."""
+    check_workers(jobs, dask)
     from opdb.settings import specs_folder
 
     opened, catalog = synced(db, specs)
@@ -69,8 +71,8 @@ def run(
 
     with _progress() as progress:
         summary = run_cases(
-            catalog, opened, names, executor or tuple(EXECUTORS), soc or DEFAULT_SOCS, seed, jobs, progress,
-            only=case or (), resume=resume, command=command, specs=specs_folder(specs),
+            catalog, opened, names, executor or tuple(EXECUTORS), soc or DEFAULT_SOCS, seed, jobs or 1, progress,
+            dask=dask, only=case or (), resume=resume, command=command, specs=specs_folder(specs),
         )  # fmt: skip
     if json:
         print_json(_summary_json(summary))
@@ -270,7 +272,7 @@ def run_and_report(
 
     with _progress() as progress:
         summary = run_cases(
-            catalog, opened, ops=ops, socs=(soc,), jobs=2, progress=progress, command="opdb conformance run"
+            catalog, opened, ops=ops, socs=(soc,), progress=progress, command="opdb conformance run"
         )
     _print_summary(summary)
     page = folder / "conformance.html"

@@ -33,6 +33,21 @@ Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="
 Soc = Annotated[str | None, typer.Option("--soc", metavar="NAME", help="SoC, ex) SM8650.")]
 Sdk = Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, ex) 2.47.")]
 
+Dask = Annotated[
+    str | None,
+    typer.Option("--dask", metavar="ADDRESS", help="The workers of this Dask scheduler, not processes here."),
+]
+
+
+def check_workers(jobs: int | None, dask: str | None) -> None:
+    """Raises OpdbError when both ways to divide the work are asked for."""
+    from opdb.errors import OpdbError
+
+    if jobs is not None and dask is not None:
+        raise OpdbError(
+            "--jobs and --dask: give one; how many workers a scheduler has is decided where they start"
+        )
+
 
 def store(db: str | None) -> Store:
     """The store at ``--db``, ``OPDB_URL`` or the user's data folder."""

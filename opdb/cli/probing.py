@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Db, Json, Ops, Specs, known_op, synced
+from opdb.cli.options import Dask, Db, Json, Ops, Specs, check_workers, known_op, synced
 from opdb.cli.output import print_json
 from opdb.errors import OpdbError
 
@@ -52,6 +52,7 @@ def probe(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one per core by default.")
     ] = None,
+    dask: Dask = None,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="For each request to a library.")
     ] = 20.0,
@@ -71,6 +72,7 @@ def probe(
         raise OpdbError(f"--budget {budget:g}: give a number of seconds above 0")
     if timeout <= 0:
         raise OpdbError(f"--timeout {timeout:g}: give a number of seconds above 0")
+    check_workers(jobs, dask)
     from opdb.probe.sweep import SOCS, Limits, sweep
     from opdb.runtime.qnn.libraries import find
 
@@ -81,7 +83,7 @@ def probe(
     with _progress() as progress, _interrupts() as interrupts:
         summary = sweep(
             catalog, opened, names, backends, soc or SOCS, libraries=libraries, count=count, seed=seed,
-            execute=execute, jobs=jobs, limits=Limits(budget, timeout, memory << 20),
+            execute=execute, jobs=jobs, dask=dask, limits=Limits(budget, timeout, memory << 20),
             command="opdb " + " ".join(sys.argv[1:]), progress=progress, stop=lambda: bool(interrupts),
         )  # fmt: skip
     low = [r for r in summary.agreement if min_agreement is not None and (r["percent"] or 0) < min_agreement]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from opdb.catalog import Catalog
@@ -80,55 +78,3 @@ class Judge:
                 allowed = bounds(self.catalog, case.config)
                 compared = compare(case.config, expected, answer.outputs, allowed, executor.half)
         return result(case, lane.record, executor.soc, answer, compared, seconds, reason)
-
-
-def answers(lanes: Sequence[Lane], judge: Judge, jobs: int) -> Iterator[tuple[Lane, ResultRecord]]:
-    """The results of all lanes, as they come; ``jobs`` lanes at once, each in a thread of its own."""
-    if jobs <= 1:
-        for lane in lanes:
-            for case in lane.cases:
-                yield lane, judge.ask(lane, case)
-        return
-    yield from _at_once(lanes, judge, jobs)
-
-
-def _at_once(lanes: Sequence[Lane], judge: Judge, jobs: int) -> Iterator[tuple[Lane, ResultRecord]]:
-    out: queue.Queue[tuple[Lane, ResultRecord] | BaseException | None] = queue.Queue(maxsize=1000)
-    waiting: queue.SimpleQueue[Lane] = queue.SimpleQueue()
-    for lane in lanes:
-        waiting.put(lane)
-    stop = threading.Event()
-
-    def work() -> None:
-        try:
-            while not stop.is_set():
-                lane = waiting.get_nowait()
-                for case in lane.cases:
-                    if stop.is_set():
-                        return
-                    out.put((lane, judge.ask(lane, case)))
-        except queue.Empty:
-            out.put(None)
-        except BaseException as error:
-            out.put(error)
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(jobs, len(lanes)))]
-    for thread in threads:
-        thread.start()
-    running = len(threads)
-    try:
-        while running:
-            item = out.get()
-            if isinstance(item, BaseException):
-                raise item
-            if item is None:
-                running -= 1
-            else:
-                yield item
-    finally:
-        stop.set()
-        while any(t.is_alive() for t in threads):
-            try:  # a thread may wait for room
-                out.get(timeout=0.05)
-            except queue.Empty:
-                continue

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,9 +22,11 @@ from opdb.catalog import Catalog
 from opdb.conformance.cases import DEFAULT_SOCS, Case, CaseSet, cases
 from opdb.conformance.executors import EXECUTORS, open_executors, require_known
 from opdb.conformance.judge import outcome, seen
-from opdb.conformance.lanes import Judge, Lane, answers
+from opdb.conformance.lanes import Judge, Lane
 from opdb.conformance.quirks import Quirk, explain, read_quirks
+from opdb.conformance.shares import Question, answers, derived
 from opdb.errors import MissingExtra, OpdbError
+from opdb.pool import open_pool
 from opdb.schema import STATUS_COLUMNS
 from opdb.store import ResultRecord, RunRecord, Store
 from opdb.validate import soc_name
@@ -31,6 +34,7 @@ from opdb.validate import soc_name
 #: Results per transaction, and the longest that one waits to be written, in seconds.
 BATCH, WAIT = 200, 2.0
 Done = set[tuple[str, str, str]]  # case, executor, SoC
+Results = Iterator[tuple[Lane, ResultRecord]]
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ def run(
     jobs: int = 1,
     progress: Callable[[Progress], None] | None = None,
     *,
+    dask: str | None = None,
     only: Sequence[str] = (),
     resume: bool = False,
     command: str = "opdb conformance run",
@@ -92,10 +97,11 @@ def run(
 ) -> RunSummary:
     """Asks ``executors`` about the cases of ``ops`` (None: all) and records the answers.
 
-    ``only``: ids of cases, or patterns; ``seed`` other than 0 makes other data; ``jobs`` lanes run at once;
-    ``resume`` continues the last unfinished run of the same question; ``specs`` is where quirks are read.
-    Raises OpdbError for an unknown op, executor, SoC or case; MissingExtra when no executor can be had.  An
-    executor that is missing while others are there is named in ``missing``.
+    ``only``: ids of cases, or patterns; ``seed`` other than 0 makes other data; ``jobs``: processes, 1 is
+    this one; ``dask``: the address of a scheduler whose workers do it instead; ``resume`` continues the last
+    unfinished run of the same question; ``specs`` is where quirks are read.
+    Raises OpdbError for an unknown op, executor, SoC or case, and as opdb.pool.open_pool; MissingExtra when no
+    executor can be had.  An executor that is missing while others are there is named in ``missing``.
     """
     started = time.monotonic()
     names = _known_ops(catalog, ops)
@@ -103,26 +109,36 @@ def run(
     for name in executors:
         require_known(name)
     quirks = read_quirks(settings.specs_folder(specs))
-    sets = [cases(catalog, name, chips) for name in names]
-    chosen = _chosen(sets, only)
-    summary = RunSummary(cases=len(chosen), unbroken=[r for s in sets for r in s.unbroken])
-    lanes = _lanes(executors, chips, chosen, summary.missing)
-    try:
-        question = {"ops": names, "executors": list(executors), "socs": chips, "only": list(only)}
-        record = RunRecord(__version__, catalog.hash, seed, command, json.dumps(question))
-        summary.run, done = _begin(store, record, resume)
-        for lane in lanes:
-            left = [c for c in lane.cases if (c.id, lane.executor.name, lane.executor.soc) not in done]
-            summary.kept += len(lane.cases) - len(left)
-            lane.cases = left
-        _record(store, summary, lanes, Judge(catalog, seed), jobs, quirks, progress)
-    finally:
-        for lane in lanes:
-            lane.executor.close()
+    asked = Question(catalog, tuple(executors), chips, seed)
+    with open_pool(asked, jobs, dask) if jobs > 1 or dask is not None else nullcontext() as pool:
+        sets = derived(pool, names) if pool else [cases(catalog, name, chips) for name in names]
+        chosen = _chosen(sets, only)
+        summary = RunSummary(cases=len(chosen), unbroken=[r for s in sets for r in s.unbroken])
+        lanes = _lanes(executors, chips, chosen, summary.missing)
+        try:
+            question = {"ops": names, "executors": list(executors), "socs": chips, "only": list(only)}
+            record = RunRecord(__version__, catalog.hash, seed, command, json.dumps(question))
+            summary.run, done = _begin(store, record, resume)
+            for lane in lanes:
+                left = [c for c in lane.cases if (c.id, lane.executor.name, lane.executor.soc) not in done]
+                summary.kept += len(lane.cases) - len(left)
+                lane.cases = left
+            results = answers(pool, lanes) if pool else _one_by_one(lanes, Judge(catalog, seed))
+            _record(store, summary, lanes, results, quirks, progress)
+            _in_order(summary, lanes)
+        finally:
+            for lane in lanes:
+                lane.executor.close()
     store.record_implications((i.rule, i.implied_by, i.why) for s in sets for i in s.implications)
     store.finish_run(summary.run)
     summary.seconds = time.monotonic() - started
     return summary
+
+
+def _one_by_one(lanes: Sequence[Lane], judge: Judge) -> Results:
+    for lane in lanes:
+        for case in lane.cases:
+            yield lane, judge.ask(lane, case)
 
 
 def _known_ops(catalog: Catalog, ops: Sequence[str] | None) -> list[str]:
@@ -194,14 +210,13 @@ def _record(
     store: Store,
     summary: RunSummary,
     lanes: Sequence[Lane],
-    judge: Judge,
-    jobs: int,
+    results: Results,
     quirks: Sequence[Quirk],
     progress: Callable[[Progress], None] | None,
 ) -> None:
     total, batch, written = sum(len(lane.cases) for lane in lanes), list[ResultRecord](), time.monotonic()
     try:
-        for lane, record in answers(lanes, judge, jobs):
+        for lane, record in results:
             batch.append(record)
             _count(summary, lane, record, quirks)
             if progress is not None:
@@ -213,6 +228,14 @@ def _record(
     finally:  # what was answered before an interruption is kept
         if batch:
             store.record_results(summary.run, batch)
+
+
+def _in_order(summary: RunSummary, lanes: Sequence[Lane]) -> None:
+    """The same summary, whichever process was the first to answer."""
+    summary.counts = {lane.name: summary.counts[lane.name] for lane in lanes if lane.name in summary.counts}
+    every = ((lane.executor.name, lane.executor.soc, c.id) for lane in lanes for c in lane.cases)
+    place = {key: number for number, key in enumerate(every)}
+    summary.findings.sort(key=lambda f: place[f.executor, f.soc, f.case])
 
 
 def _count(summary: RunSummary, lane: Lane, record: ResultRecord, quirks: Sequence[Quirk]) -> None:

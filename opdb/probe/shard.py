@@ -1,18 +1,13 @@
-"""One process of a sweep: makes configs, judges them, asks the libraries about them.
+"""What a process of a sweep does (opdb.pool): makes configs, judges them, asks the libraries about them.
 
-Started by opdb.probe.sweep with the number of a socket.  What comes in first are the settings, then chunks; what
-goes out are records.  The libraries are in children of their own.
+Chunks come in, records go out.  The libraries are in children of their own.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +16,14 @@ from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import single
 from opdb.op_config import OpConfig, TensorConfig, to_json
+from opdb.pool.facts import code_facts, package_facts
 from opdb.probe.client import VendorWorker
 from opdb.probe.generate import Generator, Made
-from opdb.probe.parent import leave_with_parent
 from opdb.probe.reasons import kept, parse
 from opdb.probe.results import RunResult
 from opdb.probe.verdicts import Validator
 from opdb.runtime.qnn.errors import VendorVerdict
+from opdb.runtime.qnn.libraries import Libraries, find
 from opdb.store.records import ProbeRecord
 from opdb.validate import Target
 
@@ -38,14 +34,32 @@ STATUSES = {"accept": "yes", "reject": "no", "crashed": "crashed", "hung": "hung
 
 @dataclass(frozen=True)
 class Settings:
-    """What all chunks of a sweep have in common."""
+    """What all chunks of a sweep have in common: a Work of opdb.pool."""
 
     validators: Mapping[str, Validator]
-    libraries: Path
+    libraries: Libraries
+    backends: tuple[str, ...]
     seed: int
     execute: int  # every so many configs, one that is good and accepted is finalized and executed; 0: none
     timeout: float  # seconds for each request
     memory: int  # bytes that a library may allocate
+
+    def open(self) -> Shard:
+        return Shard(self)
+
+    def facts(self) -> dict[str, str]:
+        """See opdb.pool.Work: opdb, numpy, and each library."""
+        libraries = self.here()
+        sums = {f"QNN's {b} library": libraries.sha256(b) for b in self.backends}
+        return code_facts() | package_facts("numpy") | sums
+
+    def here(self) -> Libraries:
+        """The libraries where this is called: in the same folder, or of the same version of the wheel.
+
+        Raises OpdbError where there are none.
+        """
+        same_place = self.libraries.folder.is_dir() or not self.libraries.version
+        return self.libraries if same_place else find(self.libraries.version)
 
 
 @dataclass(frozen=True)
@@ -56,25 +70,9 @@ class Chunk:
     target: Target
     indices: tuple[int, ...]
 
-
-def main() -> None:
-    """Serves the socket whose number is the first argument."""
-    connection = Connection(int(sys.argv[1]))
-    leave_with_parent()
-    shard: Shard | None = None
-    try:
-        shard = Shard(connection.recv())
-        while True:
-            chunk = connection.recv()
-            try:
-                connection.send(("records", shard.answer(chunk)))
-            except OpdbError as error:
-                connection.send(("error", str(error)))
-            except Exception:
-                connection.send(("fault", traceback.format_exc()))
-    except (EOFError, OSError):
-        if shard is not None:
-            shard.close()
+    @property
+    def name(self) -> str:
+        return self.op
 
 
 class Shard:
@@ -118,7 +116,7 @@ class Shard:
             s = self.settings
             assert target.backend is not None
             self._workers[target, use] = VendorWorker(
-                target.backend, target.soc, libraries=s.libraries, timeout=s.timeout, log_level="warning",
+                target.backend, target.soc, libraries=s.here().folder, timeout=s.timeout, log_level="warning",
                 memory=s.memory,
             )  # fmt: skip
         return self._workers[target, use]
@@ -188,7 +186,3 @@ def _data(tensor: TensorConfig, seed: int) -> np.ndarray[Any, Any]:
     if kind.quantized and kind.bits <= 16:
         return rng.integers(0, 16, tensor.shape).astype(stored)
     return np.zeros(tensor.shape, stored)
-
-
-if __name__ == "__main__":
-    main()

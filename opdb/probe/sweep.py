@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
-import subprocess
-import sys
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from sqlalchemy import select
@@ -24,6 +19,7 @@ from opdb import __version__, schema
 from opdb.catalog import Catalog
 from opdb.codegen.constants import PACKAGE
 from opdb.errors import OpdbError
+from opdb.pool import Pool, open_pool
 from opdb.probe.client import VendorWorker
 from opdb.probe.generate import GENERATOR
 from opdb.probe.reasons import masked
@@ -32,7 +28,7 @@ from opdb.probe.shard import Chunk, Settings
 from opdb.probe.verdicts import Validator, validators_of
 from opdb.query import Row, agreement_of
 from opdb.runtime.qnn.libraries import Libraries, installed
-from opdb.store import LibraryRecord, ProbeRecord, ProbeRunRecord, Store
+from opdb.store import LibraryRecord, ProbeRunRecord, Store
 from opdb.validate import Target, soc_name
 
 #: Configs per chunk, which is one request to a process and one transaction.
@@ -100,6 +96,7 @@ def sweep(
     seed: int = 0,
     execute: int = 20,
     jobs: int | None = None,
+    dask: str | None = None,
     limits: Limits = Limits(),
     command: str = "opdb probe",
     progress: Callable[[Progress], None] | None = None,
@@ -108,9 +105,10 @@ def sweep(
     """Asks ``libraries`` about ``count`` configs of each op (None: all) that the specs document for a backend.
 
     ``backends`` None: CPU and HTP, as far as the libraries are there.  ``execute``: of every so many configs one
-    that is good and accepted is finalized and executed, 0: none.  ``jobs`` None: one process per core.  ``stop`` is
-    asked before each chunk whether to leave the rest.  Raises
-    OpdbError for an unknown op, SoC or backend, and for a library that is asked for and does not open.
+    that is good and accepted is finalized and executed, 0: none.  ``jobs`` None: one process per core; ``dask``: the
+    address of a scheduler whose workers do it instead.  ``stop`` is asked before each chunk whether to leave the rest.
+    Raises OpdbError for an unknown op, SoC or backend, for a library that is asked for and does not open, and as
+    opdb.pool.open_pool.
     """
     started = time.monotonic()
     for op in ops or ():
@@ -129,8 +127,10 @@ def sweep(
                 summary.kept += sum(i < count for i in there)
                 runs.append(_Run(op, target, ident, [i for i in range(count) if i not in there]))
     summary.runs = [r.ident for r in runs]
-    settings = Settings(validators, libraries.folder, seed, execute, limits.timeout, limits.memory)
-    _ask_all(store, settings, runs, jobs or os.cpu_count() or 1, limits, summary, progress, stop)
+    asked = tuple(dict.fromkeys(r.target.backend or "" for r in runs))
+    settings = Settings(validators, libraries, asked, seed, execute, limits.timeout, limits.memory)
+    with open_pool(settings, jobs or os.cpu_count() or 1, dask) as pool:
+        _ask_all(store, pool, runs, limits, summary, progress, stop)
     for run in runs:
         if not run.left:
             store.finish_probe_run(run.ident)
@@ -221,105 +221,46 @@ def _library(info: LibraryInfo) -> LibraryRecord:
     )
 
 
-# -- the processes
-
-
-class _Process:
-    """One run of opdb.probe.shard, and the chunk that it works on."""
-
-    def __init__(self, settings: Settings) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "opdb.probe.shard", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is ours: a library that it ends has not crashed
-            )
-        self.connection = Connection(ours.detach())
-        self.task: tuple[_Run, Chunk] | None = None
-        self.connection.send(settings)
-
-    def ask(self, task: tuple[_Run, Chunk] | None) -> None:
-        """Begins a chunk; None: nothing more."""
-        self.task = task
-        if task is not None:
-            self.connection.send(task[1])
-
-    def answer(self) -> tuple[_Run, Chunk, list[ProbeRecord] | str]:
-        """The records of the chunk, or why there are none.  Raises OpdbError when the process is gone."""
-        assert self.task is not None
-        run, chunk = self.task
-        try:
-            kind, value = self.connection.recv()
-        except (EOFError, OSError):
-            code = self.process.wait()
-            raise OpdbError(
-                f"a process of the sweep ended with {code} at {chunk.op}; what was asked before is kept"
-            ) from None
-        if kind == "fault":
-            raise RuntimeError(f"a fault of opdb in a process of the sweep, at {chunk.op}:\n{value}")
-        return run, chunk, value
-
-    def end(self) -> None:
-        self.connection.close()
-        try:
-            self.process.wait(1)
-        except subprocess.TimeoutExpired:
-            self.process.kill()  # its libraries leave with it
-            self.process.wait()
-
-
 def _ask_all(
     store: Store,
-    settings: Settings,
+    pool: Pool,
     runs: Sequence[_Run],
-    jobs: int,
     limits: Limits,
     summary: Summary,
     progress: Callable[[Progress], None] | None,
     stop: Callable[[], bool],
 ) -> None:
     started = time.monotonic()
-    waiting = deque(_chunks(runs))
-    total = sum(len(c.indices) for _, c in waiting)
+    of = {(r.op, r.target): r for r in runs}
+    total = sum(len(r.left) for r in runs)
 
-    def following() -> tuple[_Run, Chunk] | None:
-        """The next chunk; None when there is none, or no time for it."""
-        late = limits.budget is not None and time.monotonic() - started >= limits.budget
-        if late or stop():
-            return None
-        return next((t for t in iter(lambda: waiting.popleft() if waiting else None, None)
-                     if t[0].op not in summary.skipped), None)  # fmt: skip
+    def following() -> Iterator[Chunk]:
+        """The next chunk, as long as there is time for it."""
+        for chunk in list(_chunks(runs)):
+            late = limits.budget is not None and time.monotonic() - started >= limits.budget
+            if late or stop():
+                return
+            if chunk.op not in summary.skipped:
+                yield chunk
 
-    processes = [_Process(settings) for _ in range(min(jobs, len(waiting)))]
-    try:
-        for process in processes:
-            process.ask(following())
-        while busy := {p.connection: p for p in processes if p.task is not None}:
-            for ready in wait(list(busy)):
-                process = busy[ready]  # type: ignore[index]
-                run, chunk, answer = process.answer()
-                if isinstance(answer, str):
-                    summary.skipped[run.op] = answer
-                else:
-                    store.record_probes(run.ident, answer)
-                    answered = set(chunk.indices)
-                    run.left = [i for i in run.left if i not in answered]
-                    summary.asked += len(answer)
-                process.ask(following())
-                if progress is not None:
-                    seconds = time.monotonic() - started
-                    progress(Progress(summary.asked, total, seconds, chunk.op, chunk.target))
-    finally:
-        for process in processes:
-            process.end()
+    for chunk, answer in pool.answers(following()):
+        run = of[chunk.op, chunk.target]
+        if isinstance(answer, OpdbError):
+            summary.skipped[run.op] = str(answer)
+        else:
+            store.record_probes(run.ident, answer)
+            answered = set(chunk.indices)
+            run.left = [i for i in run.left if i not in answered]
+            summary.asked += len(answer)
+        if progress is not None:
+            seconds = time.monotonic() - started
+            progress(Progress(summary.asked, total, seconds, chunk.op, chunk.target))
 
 
-def _chunks(runs: Sequence[_Run]) -> Iterator[tuple[_Run, Chunk]]:
+def _chunks(runs: Sequence[_Run]) -> Iterator[Chunk]:
     """The first chunk of every run, then the second ones...: what a budget cuts off is depth, not ops."""
     longest = max((len(r.left) for r in runs), default=0)
     for start in range(0, longest, CHUNK):
         for run in runs:
             if indices := tuple(run.left[start : start + CHUNK]):
-                yield run, Chunk(run.op, run.target, indices)
+                yield Chunk(run.op, run.target, indices)

@@ -18,8 +18,8 @@ from typing import Any
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.op_config import OpConfig
+from opdb.pool.parent import leave_with_parent
 from opdb.probe import jobs
-from opdb.probe.parent import leave_with_parent
 from opdb.probe.results import CompileResult, LibraryInfo
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context

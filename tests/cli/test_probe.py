@@ -78,10 +78,27 @@ def test_probe(opdb: Run, library: None, tmp_path: Path) -> None:
         (("--op", "Relu", "--backend", "NPU"), "unknown backend 'NPU'"),
         (("--qnn", "9.99"), "no QNN libraries of version 9.99"),
         (("--budget", "0"), "--budget 0: give a number of seconds above 0"),
+        (("--jobs", "2", "--dask", "tcp://127.0.0.1:9"), "--jobs and --dask: give one"),
+        (
+            ("--op", "Relu", "--dask", "127.0.0.1:none"),
+            "--dask 127.0.0.1:none: not the address of a Dask",
+        ),
     ],
 )
 def test_bad_use(opdb: Run, library: None, args: tuple[str, ...], message: str) -> None:
     assert message in one_line(opdb("probe", "--specs", MINI, *args))
+
+
+def test_conformance_without_a_scheduler(opdb: Run) -> None:
+    asked = ("conformance", "run", "--specs", MINI, "--op", "Relu", "--executor", "python")
+    assert "--jobs and --dask: give one" in one_line(
+        opdb(*asked, "--jobs", "2", "--dask", "tcp://127.0.0.1:9")
+    )
+    found = one_line(opdb(*asked, "--dask", "tcp://127.0.0.1:9"))
+    assert (
+        found.startswith("opdb: --dask tcp://127.0.0.1:9: no Dask scheduler answers there")
+        and "dask scheduler" in found
+    )
 
 
 def test_only_evidence_has_disagreements(loaded: Run) -> None:

@@ -19,13 +19,16 @@ from opdb import migrate, schema
 from opdb.catalog import Catalog
 from opdb.errors import MissingExtra, OpdbError
 from opdb.op_config import from_json
+from opdb.pool import DEATHS, processes
 from opdb.probe import sweep as module
 from opdb.probe.client import VendorWorker
 from opdb.probe.reasons import parse
-from opdb.probe.sweep import Limits, Summary, evidence_hash, sweep
+from opdb.probe.sweep import Limits, Progress, Summary, evidence_hash, sweep
 from opdb.query import Filters, ask
 from opdb.runtime.qnn.libraries import installed
 from opdb.store import Store
+
+from ..dask_cluster import kill_a_worker, local_cluster
 
 pytestmark = pytest.mark.vendor
 MINI = Path(__file__).parents[1] / "data" / "mini"
@@ -137,7 +140,7 @@ def test_what_is_there_is_not_asked_again(
     whole: tuple[Store, Summary], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, first = whole
-    monkeypatch.setattr(module, "_Process", None)  # nothing is started
+    monkeypatch.setattr(processes, "Process", None)  # nothing is started
     again = sweep(catalog(store), store, **QUESTION)
     assert (again.asked, again.kept, again.evidence) == (0, COUNT * 4, first.evidence)
     assert again.runs == first.runs
@@ -179,6 +182,7 @@ def test_another_definition_is_another_sweep(tmp_path: Path) -> None:
 
 DRIVER = """
 import pathlib, sys
+from opdb.pool import DEATHS, processes
 from opdb.probe import sweep as module
 from opdb.store import Store
 module.CHUNK = 5
@@ -208,17 +212,44 @@ def test_killed_at_random_moments(whole: tuple[Store, Summary], store: Store, tm
     assert last.evidence == whole[1].evidence == evidence_hash(store, last.runs)
 
 
-def test_a_lost_process_is_one_clear_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(module._Process):
-        def ask(self, task: Any) -> None:
-            self.process.kill()
-            super().ask(task)
+@pytest.mark.kill
+def test_lost_processes(whole: tuple[Store, Summary], store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they had is asked again; where each one is lost, there is one clear error."""
+    lost = 0
 
-    monkeypatch.setattr(module, "_Process", Killed)
-    with pytest.raises(OpdbError, match="a process of the sweep ended with -9"):
-        sweep(catalog(store), store, ["Relu"], ["CPU"], count=10, jobs=1)
-    monkeypatch.undo()
-    assert sweep(catalog(store), store, ["Relu"], ["CPU"], count=10, jobs=1).asked == 10
+    class Killed(processes.Process):
+        def ask(self, job: Any, deaths: int = 0) -> None:
+            nonlocal lost
+            if deaths < limit:
+                self.process.kill()
+                self.process.wait()
+                lost += 1
+            super().ask(job, deaths)
+
+    monkeypatch.setattr(processes, "Process", Killed)
+    limit = DEATHS
+    with pytest.raises(OpdbError, match="3 processes ended at Relu, the last one with -9"):
+        sweep(catalog(store), store, jobs=1, **PART)
+    limit, lost = DEATHS - 1, 0
+    assert sweep(catalog(store), store, jobs=1, **PART).evidence == part(whole)
+    assert lost == DEATHS - 1
+
+
+@pytest.mark.kill
+def test_workers_of_dask_of_which_one_is_killed(
+    whole: tuple[Store, Summary], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same evidence as by one process."""
+    monkeypatch.setattr(module, "CHUNK", 5)
+    with local_cluster(2) as cluster:
+
+        def kill(p: Progress) -> None:
+            if p.done in (10, 60):
+                kill_a_worker(cluster)
+
+        summary = sweep(catalog(store), store, dask=cluster.scheduler_address, progress=kill, **QUESTION)
+    assert (summary.asked, summary.left) == (COUNT * 4, 0)
+    assert summary.evidence == whole[1].evidence
 
 
 def test_what_cannot_be_asked_is_named(store: Store) -> None:

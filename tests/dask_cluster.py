@@ -1,0 +1,57 @@
+"""A scheduler and workers on this machine, each worker a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = str(Path(__file__).parents[1])
+
+
+def path_with_tests() -> str:
+    """PYTHONPATH of processes that are to import modules of the tests; what is there stays first."""
+    return os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), ROOT]))
+
+
+@contextmanager
+def local_cluster(workers: int = 2, **env: str) -> Iterator[Any]:
+    """A LocalCluster of processes, one thread each, with ``env`` besides this process's environment."""
+    distributed = pytest.importorskip("distributed")
+    if ROOT not in sys.path:
+        sys.path.append(ROOT)  # which the workers get
+    with distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=":0",
+        env=env,
+    ) as cluster:  # fmt: skip
+        yield cluster
+
+
+@contextmanager
+def dask_worker(address: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker of one thread, as on another machine."""
+    command = [
+        sys.executable, "-m", "distributed.cli.dask_worker", address, "--nworkers", "1", "--nthreads", "1",
+        "--no-dashboard", "--no-nanny",
+    ]  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": path_with_tests(), **env}
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as worker:
+        try:
+            yield worker
+        finally:
+            worker.kill()
+
+
+def kill_a_worker(cluster: Any) -> int:
+    """SIGKILL to the process of a worker, which its nanny then starts again; its process id."""
+    nanny = next(iter(cluster.workers.values()))
+    pid = int(nanny.pid)
+    os.kill(pid, signal.SIGKILL)
+    return pid
