@@ -16,6 +16,9 @@ ASAN := detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_abor
 # A child with a limit on its address space, and the growth of memory: neither goes with AddressSanitizer.
 NOT_SANITIZED := --ignore tests/runtime_qnn/test_context_info.py \
 	--deselect tests/runtime_qnn/test_context.py::test_a_thousand_switches_do_not_leak
+ASAN_LIBRARY = $(shell $${CC:-gcc} -print-file-name=libasan.so)
+# How many op configs `make fuzz` tries in all.
+CONFIGS := 1000000
 SANITIZED := $(CURDIR)/build/sanitize/lib
 SANITIZE_FLAGS := -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 TESTS := tests
@@ -25,7 +28,7 @@ OTHERS := 2.5.0 2.7.0
 OTHERS_HOME := $(CURDIR)/.venv/share
 OTHER_LIBRARIES := $(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.5.0:$(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.7.0
 
-.PHONY: setup demo test lint format generated unit sweep sanitize conformance bench wheel clean
+.PHONY: setup demo test lint format generated unit sweep sanitized sanitize fuzz conformance bench wheel clean
 .DELETE_ON_ERROR:
 
 setup: .venv/compiled
@@ -93,16 +96,24 @@ sweep: setup .venv/others
 	@echo "sweep: the long tests"
 	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-postgres $(BIN)/pytest -q -n 2 -m sweep $(TESTS)
 
-# The native tests on modules compiled with AddressSanitizer and UBSan.
-sanitize: setup
-	@echo "sanitize: C modules with -fsanitize=address,undefined"
+# C modules compiled with AddressSanitizer and UBSan.
+sanitized: setup
+	@echo "sanitized: C modules with -fsanitize=address,undefined"
 	@rm -rf build/sanitize
 	@CFLAGS="$(SANITIZE_FLAGS)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build \
 		--build-base build/sanitize --build-lib $(SANITIZED)
+
+# The native tests on them.
+sanitize: sanitized
 	@echo "sanitize: pytest -m native"
-	@PYTHONPATH=$(SANITIZED) LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so)" ASAN_OPTIONS=$(ASAN) \
+	@PYTHONPATH=$(SANITIZED) LD_PRELOAD="$(ASAN_LIBRARY)" ASAN_OPTIONS=$(ASAN) \
 		OPDB_EXPECT_TREE=$(SANITIZED) PYTHONMALLOC=malloc sh -c '$(BIN)/pytest -q -n 2 --dist loadfile -m "native and not sweep" $(TESTS) && \
 		$(BIN)/pytest -q -m "not native and not sweep" $(NOT_SANITIZED) tests/runtime_qnn tests/quantize'
+
+# Random op configs and buffers through them, by one process; a run that was ended goes on.
+fuzz: sanitized
+	@PYTHONPATH=$(SANITIZED):tests/property LD_PRELOAD="$(ASAN_LIBRARY)" ASAN_OPTIONS=$(ASAN) \
+		$(BIN)/python -P tests/property/fuzz.py --configs $(CONFIGS)
 
 conformance: setup
 	@$(BIN)/opdb init && $(BIN)/opdb conformance run

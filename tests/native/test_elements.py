@@ -248,3 +248,18 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
             replace(config, inputs=(config.inputs[0], slopes)),
             [np.ones(4, np.float32), np.ones(3, np.float32)],
         )
+
+
+@pytest.mark.parametrize("encoding", ["AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET"])
+@pytest.mark.parametrize("axis", [0, 1, 15])
+def test_an_encoding_of_real_numbers_means_nothing(encoding: str, axis: int) -> None:
+    """Found by fuzzing: its axis was looked up in the shape, be it outside of it."""
+    x = np.arange(-3, 3, dtype=np.float32)
+    quant = Quant(encoding, (0.5,), (3,), axis)
+    tensor = TensorConfig("", "f32", x.shape, "NATIVE", None, quant)
+    for inputs, outputs in (
+        ((tensor,), (replace(tensor, quant=None),)),
+        ((replace(tensor, quant=None),), (tensor,)),
+    ):
+        (y,) = native.run(OpConfig("ElementWiseAbs", inputs, (), outputs), [x])
+        assert np.array_equal(y, np.abs(x))
