@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +49,24 @@ def dask_worker(address: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
             yield worker
         finally:
             worker.kill()
+
+
+@contextmanager
+def scheduler(file: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A scheduler in a process of its own, which writes about itself to ``file``; and its address."""
+    command = [
+        sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
+        "--no-dashboard", "--scheduler-file", str(file),
+    ]  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": path_with_tests()}
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            while not file.exists() or not file.read_text():
+                assert process.poll() is None
+                time.sleep(0.1)
+            yield process, str(json.loads(file.read_text())["address"])
+        finally:
+            process.kill()
 
 
 def kill_a_worker(cluster: Any) -> int:

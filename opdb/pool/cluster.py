@@ -59,6 +59,9 @@ class Cluster:
             ) from None
         try:
             self._compare()
+        except OSError as error:
+            self._client.close()
+            raise OpdbError(self._gone(f"the scheduler is gone ({_line(error)})")) from None
         except BaseException:
             self._client.close()
             raise
@@ -102,8 +105,15 @@ class Cluster:
 
     def _room(self) -> int:
         """How many jobs may be on their way: the workers may become more, or fewer."""
-        threads: dict[str, int] = self._client.nthreads()
-        return sum(threads.values()) * (1 + AHEAD) or 1
+        return self._threads() * (1 + AHEAD) or 1
+
+    def _threads(self) -> int:
+        """Of all workers.  Raises OpdbError when the scheduler does not answer."""
+        try:
+            threads: dict[str, int] = self._client.nthreads()
+        except OSError as error:
+            raise OpdbError(self._gone(f"the scheduler is gone ({_line(error)})")) from None
+        return sum(threads.values())
 
     def _next(self, done: queue.SimpleQueue[Any]) -> Any:
         """The next future that is done.  Raises OpdbError when no worker is left, or the scheduler is gone."""
@@ -115,7 +125,7 @@ class Cluster:
                 pass
             if self._client.status != "running":
                 raise OpdbError(self._gone("the scheduler is gone")) from None
-            if self._client.nthreads():
+            if self._threads():
                 alone = time.monotonic()
             elif time.monotonic() - alone > WORKERS:
                 raise OpdbError(self._gone(f"it has had no worker for {WORKERS:g} s"))

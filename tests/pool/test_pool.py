@@ -13,7 +13,7 @@ import pytest
 from opdb.errors import MissingExtra, OpdbError
 from opdb.pool import DEATHS, Pool, cluster, open_pool
 
-from ..dask_cluster import dask_worker, kill_a_worker, local_cluster, path_with_tests
+from ..dask_cluster import dask_worker, kill_a_worker, local_cluster, path_with_tests, scheduler
 from .echo import Number, Squares
 
 EXPECTED = {n: n * n for n in range(40) if n != 13}
@@ -147,6 +147,21 @@ def test_all_workers_leave(monkeypatch: pytest.MonkeyPatch) -> None:
         for done, _ in enumerate(pool.answers(map(Number, EXPECTED))):
             if done == 3:
                 one.scale(0)
+
+
+@pytest.mark.kill
+def test_the_scheduler_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.json"
+    with (
+        scheduler(file) as (process, address),
+        dask_worker(address),
+        open_pool(Squares(0.05), dask=address) as pool,
+    ):
+        with pytest.raises(OpdbError, match=f"--dask {address}: .*; what was answered before is kept"):
+            for done, _ in enumerate(pool.answers(map(Number, EXPECTED))):
+                if done == 3:
+                    process.kill()
+        assert done < len(EXPECTED) - 1
 
 
 def test_another_opdb_at_the_workers(tmp_path: Path) -> None:
