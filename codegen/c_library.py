@@ -26,25 +26,34 @@ NAME = "opdb_kernels"
 
 
 def folder(catalog: Catalog, needed: Mapping[str, frozenset[str]]) -> dict[str, str]:
-    """All files, text by path: validators, shape inference, shims and kernels of the ops in ``needed``.
-
-    ``needed``: op -> short names of data types that its kernel is to take, of the first input; empty: all that it can.
-    Raises OpdbError for an op without a kernel, and a type that its kernel has not.
-    """
-    names = [name for name in sorted_ops(catalog) if name in needed]
-    narrow = {name: _narrowed(catalog, name, needed[name]) for name in names}
-    own = {name: catalog.own[name].model_copy(update={"kernel": narrow[name]}) for name in names}
-    part = Catalog(own, catalog.bases, {}, catalog.backends, catalog.socs, catalog.retired)
-    texts = c_sources.formatted(c_sources.generated(catalog, part, names, GENERATED))
-    texts |= c_sources.runtime(RUNTIME_HEADERS, RUNTIME_SOURCES)
-    texts |= c_sources.kernels(part, names, c_sources.of_elements(_owners(catalog, narrow), part))
+    """All files, text by path: what ``sources`` has, a Makefile and a CMakeLists.txt."""
+    texts = sources(catalog, needed)
     view = {
-        "name": NAME, "ops": names, "cflags": CFLAGS, "ldflags": LDFLAGS, "includes": INCLUDES,
+        "name": NAME, "ops": _names(catalog, needed), "cflags": CFLAGS, "ldflags": LDFLAGS, "includes": INCLUDES,
         "sources": c_sources.sources(texts), "headers": sorted(p for p in texts if p.endswith(".h")),
     }  # fmt: skip
     texts["Makefile"] = render("c_library.mk.j2", **view)
     texts["CMakeLists.txt"] = render("c_library.cmake.j2", **view)
     return dict(sorted(texts.items()))
+
+
+def sources(catalog: Catalog, needed: Mapping[str, frozenset[str]]) -> dict[str, str]:
+    """Text by path: validators, shape inference, shims and kernels of the ops in ``needed``.
+
+    ``needed``: op -> short names of data types that its kernel is to take, of the first input; empty: all that it can.
+    Raises OpdbError for an op without a kernel, and a type that its kernel has not.
+    """
+    names = _names(catalog, needed)
+    narrow = {name: _narrowed(catalog, name, needed[name]) for name in names}
+    own = {name: catalog.own[name].model_copy(update={"kernel": narrow[name]}) for name in names}
+    part = Catalog(own, catalog.bases, {}, catalog.backends, catalog.socs, catalog.retired)
+    texts = c_sources.formatted(c_sources.generated(catalog, part, names, GENERATED))
+    texts |= c_sources.runtime(RUNTIME_HEADERS, RUNTIME_SOURCES)
+    return texts | c_sources.kernels(part, names, c_sources.of_elements(_owners(catalog, narrow), part))
+
+
+def _names(catalog: Catalog, needed: Mapping[str, frozenset[str]]) -> list[str]:
+    return [name for name in sorted_ops(catalog) if name in needed]
 
 
 def _narrowed(catalog: Catalog, name: str, dtypes: frozenset[str]) -> KernelDef:

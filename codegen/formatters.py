@@ -1,4 +1,4 @@
-"""Python and C text -> formatted text, by the pinned wheels, many files in one process.
+"""Python, C and C++ text -> formatted text, by the pinned wheels, many files in one process.
 
 The bytes of generated files depend on the formatters, so another version is refused: it would show as
 drift in files that nobody changed.
@@ -19,7 +19,7 @@ from opdb.errors import OpdbError
 VERSIONS = {"ruff": "0.17.5", "clang-format": "23.1.5"}
 LINE_LENGTH = 110
 STYLE = Path(__file__).with_name("clang-format.yaml")
-SUFFIXES = {"python": ".py", "c": ".c"}
+SUFFIXES = {"python": ".py", "c": ".c", "cpp": ".cpp"}
 
 
 def format_all(artifacts: Sequence[Artifact]) -> list[str]:
@@ -28,7 +28,7 @@ def format_all(artifacts: Sequence[Artifact]) -> list[str]:
     Raises OpdbError if a formatter is missing, has another version, or refuses a text.
     """
     texts = [a.text for a in artifacts]
-    for language, command in (("python", _ruff), ("c", _clang_format)):
+    for language, command in (("python", _ruff), ("c", _clang_format), ("cpp", _clang_format)):
         chosen = [i for i, a in enumerate(artifacts) if a.language == language]
         if not chosen:
             continue

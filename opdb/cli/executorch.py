@@ -1,15 +1,19 @@
-"""executorch env, table, register."""
+"""executorch env, table, register, kernels."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from opdb.cli.options import Db, Json, Specs, synced
 from opdb.cli.output import print_json
+from opdb.errors import OpdbError
+
+if TYPE_CHECKING:
+    from opdb.executorch.kernels import Kernels
 
 executorch_app = typer.Typer(
     help="What plugs into ExecuTorch's Qualcomm backend.", no_args_is_help=True, rich_markup_mode=None
@@ -102,3 +106,91 @@ def _op_support(backend: str, soc: str | None, sdk: str | None, db: str | None, 
     place.context()
     _, catalog = synced(db, specs)
     return op_support(Support(catalog, Place(str(place.backend), place.soc, str(place.sdk))))
+
+
+@executorch_app.command()
+def kernels(
+    ops: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="OP...", help="aten::gelu.out, or an op of QNN: LayerNorm (torch.ops.qnn.LayerNorm)."
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--for", metavar="MODEL.pte", help="The operators of a program.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Which out variants there can be kernels for.")
+    ] = False,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Write a kernel library for ExecuTorch's runtime from specs and C kernels, and compile it.
+
+    Exit 1 where the runtime lacks an operator of the program and opdb has no kernel for it either.
+    """
+    from opdb.executorch import kernels as library
+
+    _, catalog = synced(db, specs)
+    known = library.Kernels(catalog)
+    if list_:
+        _list(known, json)
+        return
+    if (not ops and model is None) or folder is None:
+        raise OpdbError(
+            "name operators, or a program with --for, and the folder with -o; --list shows what there is"
+        )
+    chosen = library.select(known, ops or (), model)
+    if not chosen.entries:
+        raise OpdbError(
+            f"{model}: opdb has a kernel for none of its operators: {', '.join(chosen.others) or 'it has none'}"
+        )
+    made = library.write(known, chosen, folder, force)
+    size = None if no_build else library.build(made).stat().st_size
+    if json:
+        print_json(
+            {
+                "folder": str(folder), "kernels": made.kernels, "keys": made.keys, "others": dict(chosen.others),
+                "missing": list(chosen.missing), "files": list(made.files),
+                "library": None if size is None else str(made.library), "bytes": size,
+            }
+        )  # fmt: skip
+    else:
+        for op, qnn in made.kernels.items():
+            keys = made.keys[op]
+            print(f"{op}: {', '.join(qnn)}" + (f"; {len(keys)} key{'s' * (len(keys) != 1)}" if keys else ""))
+        for op, why in chosen.others.items():
+            print(f"{op}: {'missing' if op in chosen.missing else 'the runtime has it'}: {why}")
+        print(f"{len(made.kernels)} kernels, {len(made.files)} files in {folder}")
+        print(f"build it with: make -C {folder}" if size is None else f"{made.library}  {size:,} bytes")
+    if chosen.missing:
+        raise typer.Exit(1)
+
+
+def _list(known: Kernels, json: bool) -> None:
+    """The out variants: what each is, or why there is none."""
+    from opdb.codegen.et_glue import NoForm
+    from opdb.executorch.kernels import runtime_operators
+
+    runtime = runtime_operators()
+    rows: list[tuple[str, list[str], str | None]] = []
+    for variant in known.every():
+        try:
+            rows.append((variant.name, [f.op for f in known.forms(variant)], None))
+        except NoForm as error:
+            rows.append((variant.name, [], str(error)))
+    if json:
+        print_json([{"op": o, "qnn": ops, "why": why, "in_runtime": o in runtime} for o, ops, why in rows])
+        return
+    for name, ops, why in rows:
+        what = ", ".join(ops) or f"none: {why}"
+        print(f"{name:36} {'runtime' if name in runtime else '':8} {what}")
+    print(
+        f"{sum(bool(ops) for _, ops, _ in rows)} of {len(rows)}; 'runtime': the installed ExecuTorch has one already"
+    )

@@ -16,7 +16,7 @@ COMMANDS = (
     "init", "sync", "lint", "add-op", "generate", "query", "diff", "show", "explain", "doctor", "validate", "check",
     "compile", "build", "run",
     "conformance run", "conformance torch", "conformance report", "probe",
-    "executorch env", "executorch register", "executorch table", "libraries install", "libraries list",
+    "executorch env", "executorch kernels", "executorch register", "executorch table", "libraries install", "libraries list",
     "context show", "context check", "demo",
     "package qnn",
     "import xml", "import header", "import docs", "export xml",

@@ -1,0 +1,6 @@
+// ${generated_comment}
+#pragma once
+
+${headers}
+
+${nativeFunctions_declarations}
