@@ -13,7 +13,7 @@ from opdb.codegen.rules import snake
 from opdb.codegen.rules_c import kernel_parameters
 from opdb.compiled import CompiledOp
 from opdb.each import parameters
-from opdb.lang.element import TRUTH, Element
+from opdb.lang.element import TRUTH, Element, is_approximate, is_wide
 from opdb.model import KernelDef
 
 
@@ -80,6 +80,7 @@ def _rows(choice: str, kinds: Any, inputs: list[str], scalars: list[str]) -> Ite
             "name": _row_name(choice, kind),
             "type": C_TYPES[kind],
             "computed": computed_type(node, kind),
+            "clones": "OPDB_FUSED_CLONES" if is_approximate(node) and not is_wide(node) else "OPDB_CLONES",
             "result": C_TYPES[TRUTH if node.type == TRUTH else kind],
             "inputs": [named(n) for n in inputs if n in read],
             "params": [{"name": named(n), "place": scalars.index(n)} for n in scalars if n in read],

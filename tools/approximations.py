@@ -1,4 +1,4 @@
-"""Prints the coefficients of runtime/src/kernels/real_math.h: polynomials through Chebyshev's points.
+"""Prints the coefficients of runtime/src/kernels/real_math.h and real_float.h: polynomials through Chebyshev's points.
 
     python tools/approximations.py
 
@@ -41,10 +41,23 @@ def arcsine(z: mpf) -> mpf:
     return mp.asin(mp.sqrt(z)) / mp.sqrt(z)
 
 
+def exponential(r: mpf) -> mpf:
+    """(exp(r) - 1 - r) / (r * r)."""
+    return (mp.expm1(r) - r) / (r * r) if r else mpf("0.5")
+
+
+def normal_tail(t: mpf) -> mpf:
+    """The chance that a normal number is above x, times exp(x * x / 2) / t, for t = 1 / (1 + 0.35 x)."""
+    x = (1 / t - 1) / mpf("0.35")
+    return mp.erfc(x / mp.sqrt(2)) / 2 * mp.exp(x * x / 2) / t
+
+
 FUNCTIONS: tuple[tuple[str, Callable[[mpf], mpf], float, float, int], ...] = (
     ("erfc: TAIL of t = 2 / (2 + x)", tail, 0.15, 1.0, 13),
     ("atan: of x * x up to 1", arctangent, 1e-30, 1.0, 11),
     ("asin: of x * x up to 1 / 4", arcsine, 1e-30, 0.25, 7),
+    ("float expm1: EXPM1 of r up to log(2)", exponential, -0.6932, 0.6932, 6),
+    ("float normal_cdf: TAIL of t = 1 / (1 + 0.35 x)", normal_tail, 1 / (1 + 0.35 * 14.5), 1.0, 8),
 )
 
 

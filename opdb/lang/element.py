@@ -4,7 +4,8 @@
 operators Python's; the functions those of FUNCTIONS.  Numbers are of two kinds, real ones and whole ones (int64,
 which wraps); besides them there are truth values.  An expression has a meaning for the kinds that all its parts
 have.  Real results are rounded to float32 once: where an expression has more than one rounding it is computed in
-double.
+double.  Functions that are approximated in float32 (``approximate``) are a few units in the last place off, and so
+is what is made of them.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class ElementFunction:
     whole: str = ""
     test: bool = False  # the result is a truth value
     exact: bool = False  # nothing is rounded
+    approximate: bool = False  # `narrow` is a few units in the last place off
 
 
 FUNCTIONS = {
@@ -55,8 +57,8 @@ FUNCTIONS = {
     "ceil": ElementFunction(1, "ceilf", "ceil", exact=True),
     "cos": ElementFunction(1, "", "cos"),
     "erfc": ElementFunction(1, "", "real_erfc"),
-    "exp": ElementFunction(1, "", "real_exp"),
-    "expm1": ElementFunction(1, "", "real_expm1"),
+    "exp": ElementFunction(1, "real_expf", "real_exp", approximate=True),
+    "expm1": ElementFunction(1, "real_expm1f", "real_expm1", approximate=True),
     "floor": ElementFunction(1, "floorf", "floor", exact=True),
     "fmod": ElementFunction(2, "fmodf", "fmod", "whole_fmod", exact=True),
     "isinf": ElementFunction(1, "real_isinff", "real_isinf", test=True, exact=True),
@@ -65,12 +67,13 @@ FUNCTIONS = {
     "log1p": ElementFunction(1, "", "real_log1p"),
     "maximum": ElementFunction(2, "real_maximumf", "real_maximum", "whole_maximum", exact=True),
     "minimum": ElementFunction(2, "real_minimumf", "real_minimum", "whole_minimum", exact=True),
+    "normal_cdf": ElementFunction(1, "real_normal_cdff", "real_normal_cdf", approximate=True),
     "quotient": ElementFunction(2, "", "", "whole_quotient"),
     "round": ElementFunction(1, "rintf", "rint", exact=True),
     "sign": ElementFunction(1, "real_signf", "real_sign", "whole_sign", exact=True),
     "sin": ElementFunction(1, "", "sin"),
     "sqrt": ElementFunction(1, "sqrtf", "sqrt"),
-    "tanh": ElementFunction(1, "", "real_tanh"),
+    "tanh": ElementFunction(1, "real_tanhf", "real_tanh", approximate=True),
 }
 ARITHMETIC = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -156,8 +159,14 @@ class _Checker:
 
 
 def is_wide(node: Element) -> bool:
-    """Whether real numbers are computed in double: float32 would round more than once, or lacks a function."""
-    return _lacks(node) or _roundings(node) > 1
+    """Whether real numbers are computed in double: float32 lacks a function, or only it would round more than once."""
+    return _lacks(node) or (_roundings(node) > 1 and not is_approximate(node))
+
+
+def is_approximate(node: Element) -> bool:
+    """Whether a function in it is approximated, unless all is computed in double."""
+    own = node.kind == "call" and FUNCTIONS[node.value].approximate
+    return own or any(is_approximate(a) for a in node.args)
 
 
 def _lacks(node: Element) -> bool:

@@ -24,7 +24,8 @@ class Case:
     oracle: Callable[[Any, Callable[[Array], Any]], Any]
     variadic: bool = False  # the outputs are one variadic slot
     exact: bool = False  # bit-exact, and computed by PyTorch in the same type
-    ulp: float = 1.0
+    ulp: float | Callable[[Array], Array] = 1.0  # of the wanted value; or as many as a function of it says
+    absolute: float = 0.0  # what it may be off besides
 
 
 SPECIAL = np.array(

@@ -72,7 +72,8 @@ def difference(case: Case, got: np.ndarray, want: np.ndarray) -> str:
         with np.errstate(all="ignore"):
             rounded = want.astype(np.float32)
             off = np.abs(got - want)
-            room = case.ulp * np.spacing(np.abs(rounded)).astype(np.float64)
+            units = case.ulp(want) if callable(case.ulp) else case.ulp
+            room = units * np.spacing(np.abs(rounded)).astype(np.float64) + case.absolute
             room = room + (magnitude(case) * 2.0**-50 if "mat" in case.kernel or "con" in case.kernel else 0)
             wrong = ~((got == rounded) | (np.isnan(got) & np.isnan(rounded)) | (off <= room))
     at = np.argwhere(wrong)

@@ -3,6 +3,7 @@
 #ifndef OPDB_ELEMENT_FUNCTIONS_H
 #define OPDB_ELEMENT_FUNCTIONS_H
 
+#include "real_float.h"
 #include "real_math.h"
 
 /* NaN goes through maximum and minimum, and has the sign 0, as in PyTorch. */

@@ -4,16 +4,18 @@
 #include "clones.h"
 #include "sums.h"
 
-/* A run of y = (x - mean) * scale * gamma + beta. */
-static inline void normalise(const float *x, float *y, opdb_loop run, const float *gamma, const float *beta,
-                             double mean, double scale) {
+/* A run of y = (x - mean) * scale * gamma + beta, in float: with the mean in two parts, what is small beside
+ * it stays exact, and each of the operations is off by half a unit in the last place. */
+static inline void normalise(const float *restrict x, float *restrict y, opdb_loop run, const float *gamma,
+                             const float *beta, double mean, double factor) {
+    const float high = (float)mean, low = (float)(mean - high), scale = (float)factor;
     for (int64_t i = 0; i < run.n; i++) {
-        double v = (x[i * run.step[0]] - mean) * scale;
+        float v = ((x[i * run.step[0]] - high) - low) * scale;
         if (gamma != NULL)
             v *= gamma[i * run.step[1]];
         if (beta != NULL)
             v += beta[i * run.step[2]];
-        y[i * run.step[0]] = (float)v;
+        y[i * run.step[0]] = v;
     }
 }
 

@@ -125,6 +125,9 @@ static inline double real_erfc(double v) {
     return v < 0 ? 2 - upper : upper;
 }
 
+/* The chance that a normal number is at most v. */
+static inline double real_normal_cdf(double v) { return 0.5 * real_erfc(-0.70710678118654752440 * v); }
+
 static inline double real_atan(double v) {
     static const double ATAN[] = {0.9999999999293037,    -0.3333333129088999,  0.19999901102171555,
                                   -0.14283813255743194,  0.11091922963683302,  -0.08974171958363882,

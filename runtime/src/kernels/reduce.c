@@ -11,7 +11,7 @@ typedef struct {
     void (*columns)(const void *v, int64_t n, void *into);
 } fold;
 
-enum { SIDE_BY_SIDE = 16 }; /* lanes */
+enum { SIDE_BY_SIDE = 16, FLOATS = 64 }; /* lanes */
 
 /* Lanes, so that gcc can compute them side by side. */
 #define FOLD(NAME, TYPE, INTO, START, STEP, JOIN)                                                            \
@@ -48,14 +48,14 @@ enum { SIDE_BY_SIDE = 16 }; /* lanes */
 #define EXTREME(NAME, IS_BEYOND, START)                                                                      \
     OPDB_CLONES static void NAME##_run(const void *from, int64_t n, void *to) {                              \
         const float *restrict p = from;                                                                      \
-        float lane[SIDE_BY_SIDE], most = START;                                                              \
-        uint32_t none[SIDE_BY_SIDE] = {0}, any = 0;                                                          \
+        float lane[FLOATS], most = START;                                                                    \
+        uint32_t none[FLOATS] = {0}, any = 0;                                                                \
         double *into = to;                                                                                   \
         int64_t i = 0;                                                                                       \
-        for (int j = 0; j < SIDE_BY_SIDE; j++)                                                               \
+        for (int j = 0; j < FLOATS; j++)                                                                     \
             lane[j] = START;                                                                                 \
-        for (; i + SIDE_BY_SIDE <= n; i += SIDE_BY_SIDE)                                                     \
-            for (int j = 0; j < SIDE_BY_SIDE; j++) {                                                         \
+        for (; i + FLOATS <= n; i += FLOATS)                                                                 \
+            for (int j = 0; j < FLOATS; j++) {                                                               \
                 lane[j] = p[i + j] IS_BEYOND lane[j] ? p[i + j] : lane[j];                                   \
                 none[j] |= (uint32_t)(p[i + j] != p[i + j]);                                                 \
             }                                                                                                \
@@ -63,7 +63,7 @@ enum { SIDE_BY_SIDE = 16 }; /* lanes */
             most = p[i] IS_BEYOND most ? p[i] : most;                                                        \
             any |= (uint32_t)(p[i] != p[i]);                                                                 \
         }                                                                                                    \
-        for (int j = 0; j < SIDE_BY_SIDE; j++) {                                                             \
+        for (int j = 0; j < FLOATS; j++) {                                                                   \
             most = lane[j] IS_BEYOND most ? lane[j] : most;                                                  \
             any |= none[j];                                                                                  \
         }                                                                                                    \
@@ -134,7 +134,7 @@ static void finish(const reduction *r, opdb_kind kind, const totals *t, int64_t 
     opdb_write(y, at, n, kind, &tile);
 }
 
-/* n elements of x, `step` apart: where they are, or read into the tile; n is at most OPDB_TILE. */
+/* n elements of x, `step` apart: where they are, or read into the tile: at most OPDB_TILE. */
 static const void *elements_of(const opdb_tensor *x, int64_t at, int64_t step, int64_t n, opdb_kind kind,
                                opdb_numbers *tile) {
     if (step == 1 && opdb_is_plain(x))
@@ -146,8 +146,9 @@ static const void *elements_of(const opdb_tensor *x, int64_t at, int64_t step, i
 static void fold_run(const fold *f, const opdb_tensor *x, opdb_kind kind, int64_t at, opdb_loop run,
                      void *into) {
     opdb_numbers tile;
-    for (int64_t i = 0; i < run.n; i += OPDB_TILE) {
-        int64_t n = run.n - i < OPDB_TILE ? run.n - i : OPDB_TILE;
+    int64_t part = run.step[0] == 1 && opdb_is_plain(x) ? run.n : OPDB_TILE; /* where they are: all at once */
+    for (int64_t i = 0; i < run.n; i += part) {
+        int64_t n = run.n - i < part ? run.n - i : part;
         f->run(elements_of(x, at + i * run.step[0], run.step[0], n, kind, &tile), n, into);
     }
 }

@@ -1,10 +1,10 @@
-/* Sums of float32 in double, in eight lanes where the elements are neighbours. */
+/* Sums of float32 in double, in lanes where the elements are neighbours. */
 #ifndef OPDB_SUMS_H
 #define OPDB_SUMS_H
 
 #include "nest.h"
 
-enum { LANES = 8 };
+enum { LANES = 32 };
 
 /* The sum of (v - centre) ** power, power 1 or 2, over one run of operand 0. */
 static inline double sum_run(const float *p, opdb_loop run, double centre, int power) {
