@@ -5,10 +5,10 @@
 #include "clones.h"
 #include "gemm.h"
 
-enum { AXES = 3, CHANNELS = 256 };
+enum { AXES = 3 };
 
 /* The input as a matrix: a row per output pixel, a column per (filter tap, channel of the group).  It is
- * never made; gemm asks for blocks of it. */
+ * never made; gemm asks where its rows are. */
 typedef struct {
     const float *x; /* at the first channel of the group */
     int64_t channels, group_channels;
@@ -16,52 +16,56 @@ typedef struct {
     bool transposed;
 } patches;
 
-/* Where x is read for tap number `tap` of the filter at one output pixel; false beside x, and between its
- * pixels. */
-static bool pixel_under(const patches *p, const int64_t *at, int64_t tap, int64_t *pixel) {
-    int64_t tap_of[AXES];
-    for (int d = AXES - 1; d >= 0; tap /= p->taps[d], d--)
-        tap_of[d] = tap % p->taps[d];
-    *pixel = 0;
-    for (int d = 0; d < AXES; d++) {
-        int64_t from;
-        if (p->transposed) {
-            from = at[d] + p->before[d] - tap_of[d] * p->dilation[d];
-            if (from < 0 || from % p->stride[d] != 0)
-                return false;
-            from /= p->stride[d];
-        } else {
-            from = at[d] * p->stride[d] - p->before[d] + tap_of[d] * p->dilation[d];
-        }
-        if (from < 0 || from >= p->in[d])
-            return false;
-        *pixel = *pixel * p->in[d] + from;
+/* Where x is read along dim d, for an output pixel and a tap there; -1 beside x, and between its pixels. */
+static inline int64_t place_under(const patches *p, int d, int64_t at, int64_t tap) {
+    int64_t from = at * p->stride[d] - p->before[d] + tap * p->dilation[d];
+    if (p->transposed) {
+        from = at + p->before[d] - tap * p->dilation[d];
+        if (from < 0 || from % p->stride[d] != 0)
+            return -1;
+        from /= p->stride[d];
     }
-    return true;
+    return from < p->in[d] ? from : -1;
 }
 
-/* The place of an output pixel; returns its image. */
-static int64_t place_of(const patches *p, int64_t pixel, int64_t *at) {
-    for (int d = AXES - 1; d >= 0; pixel /= p->out[d], d--)
-        at[d] = pixel % p->out[d];
-    return pixel;
+/* Goes to the next place of a box, the last dim first; from the last place to the first. */
+static inline void next_place(const int64_t *size, int64_t *at) {
+    for (int d = AXES - 1; d >= 0 && ++at[d] == size[d]; d--)
+        at[d] = 0;
 }
 
-static void pack_patches(const void *source, int64_t row, int rows, int64_t k, int depth, double *to) {
+/* The place number `i`; returns how many boxes lie before it. */
+static int64_t place_of(const int64_t *size, int64_t i, int64_t *at) {
+    for (int d = AXES - 1; d >= 0; i /= size[d], d--)
+        at[d] = i % size[d];
+    return i;
+}
+
+/* Where x is read for one output pixel and each of some taps: NULL beside it. */
+static void pixels_under(const patches *p, const float *image, const int64_t *at, const int64_t *first_tap,
+                         int taps, int step, const float **to) {
+    int64_t tap[AXES] = {first_tap[0], first_tap[1], first_tap[2]};
+    for (int t = 0; t < taps; t++, next_place(p->taps, tap)) {
+        int64_t a = place_under(p, 0, at[0], tap[0]), b = place_under(p, 1, at[1], tap[1]),
+                c = place_under(p, 2, at[2], tap[2]);
+        bool within = a >= 0 && b >= 0 && c >= 0;
+        to[t * step] = within ? image + ((a * p->in[1] + b) * p->in[2] + c) * p->channels : NULL;
+    }
+}
+
+static void rows_of_patches(const void *source, int64_t row, int rows, int64_t tap, int taps, int64_t d,
+                            const float **to) {
+    static const float ZEROS[GEMM_DEPTH];
     const patches *p = source;
-    memset(to, 0, sizeof(double) * (size_t)(GEMM_ROWS * depth)); /* padding, in both senses */
-    for (int r = 0; r < rows; r++) {
-        int64_t at[AXES], c = k % p->group_channels, tap = k / p->group_channels, pixel;
-        int64_t image = place_of(p, row + r, at) * p->in[0] * p->in[1] * p->in[2];
-        for (int d = 0; d < depth; tap++, c = 0) { /* one filter tap: neighbouring channels */
-            int64_t n = p->group_channels - c < depth - d ? p->group_channels - c : depth - d;
-            if (pixel_under(p, at, tap, &pixel)) {
-                const float *from = p->x + (image + pixel) * p->channels + c;
-                for (int64_t i = 0; i < n; i++)
-                    to[(d + i) * GEMM_ROWS + r] = from[i];
-            }
-            d += (int)n;
-        }
+    int64_t at[AXES], first_tap[AXES], size = p->in[0] * p->in[1] * p->in[2] * p->channels;
+    int64_t image = place_of(p->out, row, at), pixels = p->out[0] * p->out[1] * p->out[2];
+    place_of(p->taps, tap, first_tap);
+    for (int r = 0; r < rows; r++, next_place(p->out, at)) {
+        if (r > 0 && (row + r) % pixels == 0)
+            image++;
+        pixels_under(p, p->x + image * size, at, first_tap, taps, GEMM_ROWS, to + r);
+        for (int t = 0; t < taps; t++)
+            to[t * GEMM_ROWS + r] = to[t * GEMM_ROWS + r] == NULL ? ZEROS : to[t * GEMM_ROWS + r] + d;
     }
 }
 
@@ -106,15 +110,18 @@ static opdb_status grouped(const convolution *c, int64_t group) {
     p.group_channels = p.channels / group;
     for (int64_t g = 0; g < group; g++, p.x += p.group_channels) {
         int64_t first = c->transposed ? g * p.group_channels * columns : g * each;
-        gemm_matrix weights = {(const float *)c->filter->data + first, columns, 1, p.group_channels,
-                               c->filter->dims[c->axes] * columns};
         gemm_job job = {
             .m = size_between(c->y, 0, c->axes + 1),
             .n = each,
-            .k = taps * p.group_channels,
-            .pack = pack_patches,
+            .taps = taps,
+            .depth = p.group_channels,
+            .rows = rows_of_patches,
             .a = &p,
-            .b = weights,
+            .a_along = 1,
+            .b = (const float *)c->filter->data + first,
+            .b_tap = c->filter->dims[c->axes] * columns,
+            .b_down = columns,
+            .b_along = 1,
             .bias = c->bias == NULL ? NULL : (const float *)c->bias->data + g * each,
             .y = (float *)c->y->data + g * each,
             .y_down = outputs,
@@ -124,27 +131,20 @@ static opdb_status grouped(const convolution *c, int64_t group) {
     return OPDB_OK;
 }
 
-/* n channels of one output pixel from k on: each takes up one channel of x, which serves `multiplier`. */
-OPDB_CLONES static void depthwise_pixel(const patches *p, const float *filter, const float *bias,
-                                        int64_t outputs, int64_t multiplier, const int64_t *at, int64_t image,
-                                        int64_t k, int64_t n, float *y) {
-    double sum[CHANNELS];
-    int64_t taps = p->taps[0] * p->taps[1] * p->taps[2], pixel;
-    for (int64_t i = 0; i < n; i++)
-        sum[i] = bias == NULL ? 0 : bias[k + i];
+/* n channels of one output pixel from k on: each takes up one channel of x, which serves `multiplier`.
+ * `pixels`: where x is read for each tap, NULL beside it. */
+OPDB_FUSED_CLONES static void depthwise_pixel(const float *const *pixels, int64_t taps, const float *filter,
+                                              int64_t outputs, int64_t multiplier, int64_t k, int64_t n,
+                                              float *restrict y) {
     for (int64_t tap = 0; tap < taps; tap++) {
-        if (!pixel_under(p, at, tap, &pixel))
-            continue;
-        const float *from = p->x + (image + pixel) * p->channels, *weight = filter + tap * outputs + k;
-        if (multiplier == 1)
+        const float *from = pixels[tap], *weight = filter + tap * outputs + k;
+        if (from != NULL && multiplier == 1)
             for (int64_t i = 0; i < n; i++)
-                sum[i] += (double)from[k + i] * weight[i];
-        else
+                y[i] += from[k + i] * weight[i];
+        else if (from != NULL)
             for (int64_t i = 0; i < n; i++)
-                sum[i] += (double)from[(k + i) / multiplier] * weight[i];
+                y[i] += from[(k + i) / multiplier] * weight[i];
     }
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (float)sum[i];
 }
 
 /* filter [taps, 1, K]: channel k of y is that of x which k / (K / C) names. */
@@ -154,14 +154,23 @@ static opdb_status depthwise(const convolution *c) {
     if (size_of(c->y) == 0)
         return OPDB_OK;
     patches p = patches_of(c);
-    int64_t outputs = c->y->dims[c->axes + 1], pixels = size_between(c->y, 0, c->axes + 1), at[AXES];
-    const float *bias = c->bias == NULL ? NULL : c->bias->data;
-    for (int64_t i = 0; i < pixels; i++) {
-        int64_t image = place_of(&p, i, at) * p.in[0] * p.in[1] * p.in[2];
-        for (int64_t k = 0; k < outputs; k += CHANNELS)
-            depthwise_pixel(&p, c->filter->data, bias, outputs, outputs / p.channels, at, image, k,
-                            outputs - k < CHANNELS ? outputs - k : CHANNELS,
-                            (float *)c->y->data + i * outputs + k);
+    int64_t outputs = c->y->dims[c->axes + 1], count = size_between(c->y, 0, c->axes + 1);
+    int64_t taps = size_between(c->filter, 0, c->axes), image = size_between(c->x, 1, c->x->rank);
+    int64_t at[AXES] = {0}, first_tap[AXES], pixels_of_image = p.out[0] * p.out[1] * p.out[2];
+    float *y = c->y->data;
+    for (int64_t i = 0; i < count; i++, next_place(p.out, at), y += outputs) {
+        if (c->bias == NULL)
+            memset(y, 0, sizeof *y * (size_t)outputs);
+        else
+            memcpy(y, c->bias->data, sizeof *y * (size_t)outputs);
+        for (int64_t tap = 0; tap < taps; tap += GEMM_TAPS) {
+            const float *pixels[GEMM_TAPS];
+            int some = (int)(taps - tap < GEMM_TAPS ? taps - tap : GEMM_TAPS);
+            place_of(p.taps, tap, first_tap);
+            pixels_under(&p, p.x + i / pixels_of_image * image, at, first_tap, some, 1, pixels);
+            depthwise_pixel(pixels, some, (const float *)c->filter->data + tap * outputs, outputs,
+                            outputs / p.channels, 0, outputs, y);
+        }
     }
     return OPDB_OK;
 }

@@ -4,92 +4,121 @@
 
 #include <string.h>
 
-/* Blocks of A and B, packed as double, stay in the first two cache levels: 72 KiB of stack in all. */
-enum { BLOCK_M = 32, BLOCK_N = 32, BLOCK_K = 128 };
+/* Rows of A that meet a packed part of B before the next part is packed: they stay in the second cache. */
+enum { BLOCK_M = 512 };
+
+/* What is multiplied at once: `taps` of them from `tap` on, of each `depth` elements from `d` on. */
+typedef struct {
+    int64_t tap, d;
+    int taps, depth;
+} part;
 
 typedef struct {
-    double a[BLOCK_M / GEMM_ROWS][BLOCK_K * GEMM_ROWS];
-    double b[BLOCK_N / GEMM_COLUMNS][BLOCK_K * GEMM_COLUMNS];
-    double sum[BLOCK_M / GEMM_ROWS][BLOCK_N / GEMM_COLUMNS][GEMM_ROWS * GEMM_COLUMNS];
+    float b[GEMM_DEPTH * GEMM_COLUMNS];
+    float a[GEMM_ROWS][GEMM_DEPTH];
+    const float *rows[GEMM_TAPS * GEMM_ROWS];
+    float sum[GEMM_ROWS * GEMM_COLUMNS];
 } workspace;
 
 static inline int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
 
-/* sum[r, c] += a[., r] b[., c] over the depth. */
-OPDB_CLONES static void multiply(const double *restrict a, const double *restrict b, int depth,
-                                 double *restrict sum) {
-    double s[GEMM_ROWS][GEMM_COLUMNS];
+/* sum[r, c] += rows[r][d] b[d, c] over the taps and the depth; rows of b are `down` apart. */
+OPDB_FUSED_CLONES static void multiply(const float *const *rows, int taps, int depth, const float *restrict b,
+                                       int64_t down, float *restrict sum) {
+    float s[GEMM_ROWS][GEMM_COLUMNS];
     memcpy(s, sum, sizeof s);
-    for (int d = 0; d < depth; d++, a += GEMM_ROWS, b += GEMM_COLUMNS)
-        for (int r = 0; r < GEMM_ROWS; r++)
-            for (int c = 0; c < GEMM_COLUMNS; c++)
-                s[r][c] += a[r] * b[c];
+    for (int t = 0; t < taps; t++, rows += GEMM_ROWS)
+        for (int d = 0; d < depth; d++, b += down)
+            for (int r = 0; r < GEMM_ROWS; r++)
+                for (int c = 0; c < GEMM_COLUMNS; c++)
+                    s[r][c] += rows[r][d] * b[c];
     memcpy(sum, s, sizeof s);
 }
 
-/* Interleaves `lanes` vectors, padded with zeros to `width`: to[d * width + lane]. */
-static inline void interleave(const float *from, int64_t lane_step, int64_t step, int lanes, int width,
-                              int depth, double *to) {
-    if (lanes < width)
-        memset(to, 0, sizeof(double) * (size_t)(width * depth));
-    if (lane_step == 1)
+void opdb_gemm_rows(const void *a, int64_t row, int rows, int64_t tap, int taps, int64_t d,
+                    const float **to) {
+    const gemm_matrix *m = a;
+    (void)tap, (void)taps;
+    for (int r = 0; r < rows; r++)
+        to[r] = m->v + (row + r) * m->down + d * m->along;
+}
+
+/* Columns j .. j + n of a part of B as neighbours, with zeros to the width of a tile. */
+OPDB_CLONES static void pack(const gemm_job *job, const part *p, int64_t j, int n, float *to) {
+    if (n < GEMM_COLUMNS)
+        memset(to, 0, sizeof(float) * (size_t)(p->taps * p->depth * GEMM_COLUMNS));
+    for (int t = 0; t < p->taps; t++, to += p->depth * GEMM_COLUMNS) {
+        const float *from = job->b + (p->tap + t) * job->b_tap + p->d * job->b_down + j * job->b_along;
+        if (job->b_along == 1)
+            for (int d = 0; d < p->depth; d++)
+                memcpy(to + d * GEMM_COLUMNS, from + d * job->b_down, sizeof(float) * (size_t)n);
+        else
+            for (int c = 0; c < n; c++)
+                for (int d = 0; d < p->depth; d++)
+                    to[d * GEMM_COLUMNS + c] = from[c * job->b_along + d * job->b_down];
+    }
+}
+
+/* Makes neighbours of the elements of rows of A; of one tap. */
+static void gather(workspace *w, int rows, int depth, int64_t along) {
+    for (int r = 0; r < rows; r++) {
         for (int d = 0; d < depth; d++)
-            for (int lane = 0; lane < lanes; lane++)
-                to[d * width + lane] = from[d * step + lane];
+            w->a[r][d] = w->rows[r][d * along];
+        w->rows[r] = w->a[r];
+    }
+}
+
+/* The tile of sums as y holds it, or what sums start with. */
+static void load(const gemm_job *job, bool first, const float *y, int64_t j, int m, int n, float *sum) {
+    memset(sum, 0, sizeof(float) * GEMM_ROWS * GEMM_COLUMNS);
+    for (int r = 0; r < m; r++, sum += GEMM_COLUMNS)
+        if (!first)
+            memcpy(sum, y + r * job->y_down, sizeof(float) * (size_t)n);
+        else if (job->bias != NULL)
+            memcpy(sum, job->bias + j, sizeof(float) * (size_t)n);
+}
+
+/* Adds what one part of A and B gives to n columns from j on of the rows from i to `end`. */
+static void add_part(const gemm_job *job, workspace *w, const part *p, bool first, int64_t i, int64_t end,
+                     int64_t j, int n) {
+    bool direct = n == GEMM_COLUMNS && job->b_along == 1 && p->taps == 1 && end - i <= GEMM_ROWS;
+    const float *b = w->b;
+    if (direct) /* read once */
+        b = job->b + p->tap * job->b_tap + p->d * job->b_down + j;
     else
-        for (int lane = 0; lane < lanes; lane++)
-            for (int d = 0; d < depth; d++)
-                to[d * width + lane] = from[lane * lane_step + d * step];
-}
-
-void opdb_gemm_pack(const void *source, int64_t row, int rows, int64_t k, int depth, double *to) {
-    const gemm_matrix *a = source;
-    interleave(a->v + row * a->down + k * a->along, a->down, a->along, rows, GEMM_ROWS, depth, to);
-}
-
-/* Columns j .. j + lanes of B, rows k .. k + depth, run by run. */
-static void pack_columns(const gemm_matrix *b, int64_t k, int depth, int64_t j, int lanes, double *to) {
-    int64_t run = b->run > 0 ? b->run : k + depth;
-    for (int d = 0, n; d < depth; d += n) {
-        int64_t within = (k + d) % run;
-        n = (int)at_most(run - within, depth - d);
-        interleave(b->v + (k + d) / run * b->jump + within * b->down + j * b->along, b->along, b->down, lanes,
-                   GEMM_COLUMNS, n, to + d * GEMM_COLUMNS);
+        pack(job, p, j, n, w->b);
+    for (; i < end; i += GEMM_ROWS) {
+        int m = (int)at_most(end - i, GEMM_ROWS);
+        float *y = job->y + i * job->y_down + j;
+        job->rows(job->a, i, m, p->tap, p->taps, p->d, w->rows);
+        if (job->a_along != 1)
+            gather(w, m, p->depth, job->a_along);
+        for (int t = 0; t < p->taps; t++)
+            for (int r = m; r < GEMM_ROWS; r++) /* any row that is there */
+                w->rows[t * GEMM_ROWS + r] = w->rows[t * GEMM_ROWS];
+        load(job, first, y, j, m, n, w->sum);
+        multiply(w->rows, p->taps, p->depth, b, direct ? job->b_down : GEMM_COLUMNS, w->sum);
+        for (int r = 0; r < m; r++)
+            memcpy(y + r * job->y_down, w->sum + r * GEMM_COLUMNS, sizeof(float) * (size_t)n);
     }
-}
-
-/* Adds what columns k .. k + depth of A and those rows of B give to the sums of one block. */
-static void add_block(const gemm_job *job, workspace *w, int64_t i, int m, int64_t j, int n, int64_t k,
-                      int depth) {
-    for (int c = 0; c < n; c += GEMM_COLUMNS)
-        pack_columns(&job->b, k, depth, j + c, (int)at_most(n - c, GEMM_COLUMNS), w->b[c / GEMM_COLUMNS]);
-    for (int r = 0; r < m; r += GEMM_ROWS) {
-        double *a = w->a[r / GEMM_ROWS];
-        job->pack(job->a, i + r, (int)at_most(m - r, GEMM_ROWS), k, depth, a);
-        for (int c = 0; c < n; c += GEMM_COLUMNS)
-            multiply(a, w->b[c / GEMM_COLUMNS], depth, w->sum[r / GEMM_ROWS][c / GEMM_COLUMNS]);
-    }
-}
-
-static void store(const gemm_job *job, const workspace *w, int64_t i, int m, int64_t j, int n) {
-    for (int r = 0; r < m; r++)
-        for (int c = 0; c < n; c++) {
-            double v =
-                w->sum[r / GEMM_ROWS][c / GEMM_COLUMNS][r % GEMM_ROWS * GEMM_COLUMNS + c % GEMM_COLUMNS];
-            if (job->bias != NULL)
-                v += job->bias[j + c];
-            job->y[(i + r) * job->y_down + j + c] = (float)v;
-        }
 }
 
 void opdb_gemm(const gemm_job *job) {
     workspace w;
-    for (int64_t j = 0; j < job->n; j += BLOCK_N)
-        for (int64_t i = 0; i < job->m; i += BLOCK_M) {
-            int m = (int)at_most(job->m - i, BLOCK_M), n = (int)at_most(job->n - j, BLOCK_N);
-            memset(w.sum, 0, sizeof w.sum);
-            for (int64_t k = 0; k < job->k; k += BLOCK_K)
-                add_block(job, &w, i, m, j, n, k, (int)at_most(job->k - k, BLOCK_K));
-            store(job, &w, i, m, j, n);
-        }
+    int64_t whole = job->depth > 0 && job->depth <= GEMM_DEPTH, tap, d;
+    int64_t taps = whole ? at_most(GEMM_DEPTH / job->depth, GEMM_TAPS) : 1;
+    for (int64_t i = 0; i < job->m; i += BLOCK_M) {
+        int64_t end = i + at_most(job->m - i, BLOCK_M);
+        tap = d = 0;
+        do { /* at least once: a sum of nothing is the bias */
+            part p = {tap, d, (int)at_most(job->taps - tap, taps), (int)at_most(job->depth - d, GEMM_DEPTH)};
+            for (int64_t j = 0; j < job->n; j += GEMM_COLUMNS)
+                add_part(job, &w, &p, tap + d == 0, i, end, j, (int)at_most(job->n - j, GEMM_COLUMNS));
+            d += GEMM_DEPTH;
+            if (d >= job->depth) {
+                d = 0;
+                tap += taps;
+            }
+        } while (tap < job->taps);
+    }
 }

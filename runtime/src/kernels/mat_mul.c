@@ -3,7 +3,7 @@
 
 static gemm_matrix matrix(const opdb_tensor *t, bool transposed) {
     int64_t columns = t->dims[t->rank - 1];
-    gemm_matrix m = {t->data, transposed ? 1 : columns, transposed ? columns : 1, 0, 0};
+    gemm_matrix m = {t->data, transposed ? 1 : columns, transposed ? columns : 1};
     return m;
 }
 
@@ -28,16 +28,19 @@ opdb_status opdb_mat_mul(const opdb_tensor *a, const opdb_tensor *b, const opdb_
             m *= nest_pop(&batch).n;
     }
     do {
-        gemm_matrix ai = ma, bi = mb;
+        gemm_matrix ai = ma;
         ai.v += batch.at[0];
-        bi.v += batch.at[1];
         gemm_job job = {
             .m = m,
             .n = n,
-            .k = k,
-            .pack = opdb_gemm_pack,
+            .taps = 1,
+            .depth = k,
+            .rows = opdb_gemm_rows,
             .a = &ai,
-            .b = bi,
+            .a_along = ai.along,
+            .b = mb.v + batch.at[1],
+            .b_down = mb.down,
+            .b_along = mb.along,
             .bias = bias == NULL ? NULL : bias->data,
             .y = (float *)y->data + batch.at[2],
             .y_down = n,
@@ -55,14 +58,18 @@ opdb_status opdb_fully_connected(const opdb_tensor *x, const opdb_tensor *weight
     int64_t m = weight->dims[0], n = weight->dims[1];
     if (size_of(y) == 0)
         return OPDB_OK;
-    gemm_matrix a = {x->data, n, 1, 0, 0}, b = {weight->data, 1, n, 0, 0};
+    gemm_matrix a = {x->data, n, 1};
     gemm_job job = {
         .m = size_of(y) / m,
         .n = m,
-        .k = n,
-        .pack = opdb_gemm_pack,
+        .taps = 1,
+        .depth = n,
+        .rows = opdb_gemm_rows,
         .a = &a,
-        .b = b,
+        .a_along = 1,
+        .b = weight->data,
+        .b_down = 1,
+        .b_along = n,
         .bias = bias == NULL ? NULL : bias->data,
         .y = y->data,
         .y_down = m,
