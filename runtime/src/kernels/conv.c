@@ -28,44 +28,54 @@ static inline int64_t place_under(const patches *p, int d, int64_t at, int64_t t
     return from < p->in[d] ? from : -1;
 }
 
-/* Goes to the next place of a box, the last dim first; from the last place to the first. */
-static inline void next_place(const int64_t *size, int64_t *at) {
-    for (int d = AXES - 1; d >= 0 && ++at[d] == size[d]; d--)
-        at[d] = 0;
-}
-
-/* The place number `i`; returns how many boxes lie before it. */
+/* The place number `i` in a box; returns how many boxes lie before it. */
 static int64_t place_of(const int64_t *size, int64_t i, int64_t *at) {
     for (int d = AXES - 1; d >= 0; i /= size[d], d--)
         at[d] = i % size[d];
     return i;
 }
 
-/* Where x is read for one output pixel and each of some taps: NULL beside it. */
-static void pixels_under(const patches *p, const float *image, const int64_t *at, const int64_t *first_tap,
-                         int taps, int step, const float **to) {
-    int64_t tap[AXES] = {first_tap[0], first_tap[1], first_tap[2]};
-    for (int t = 0; t < taps; t++, next_place(p->taps, tap)) {
-        int64_t a = place_under(p, 0, at[0], tap[0]), b = place_under(p, 1, at[1], tap[1]),
-                c = place_under(p, 2, at[2], tap[2]);
-        bool within = a >= 0 && b >= 0 && c >= 0;
-        to[t * step] = within ? image + ((a * p->in[1] + b) * p->in[2] + c) * p->channels : NULL;
+/* Where x is read for one output pixel and each of some taps, `step` apart: NULL beside it. */
+static void pixels_under(const patches *p, const float *image, const int64_t *at, int64_t first, int taps,
+                         int step, const float **to) {
+    int64_t tap[AXES];
+    const float *line = NULL;
+    for (int t = 0; t < taps; t++) {
+        if (t == 0 || ++tap[2] == p->taps[2]) {
+            place_of(p->taps, first + t, tap);
+            int64_t a = place_under(p, 0, at[0], tap[0]), b = place_under(p, 1, at[1], tap[1]);
+            line = a >= 0 && b >= 0 ? image + (a * p->in[1] + b) * p->in[2] * p->channels : NULL;
+        }
+        int64_t c = place_under(p, 2, at[2], tap[2]);
+        to[t * step] = line != NULL && c >= 0 ? line + c * p->channels : NULL;
     }
+}
+
+/* How many output pixels along the last dim, from `at` on, read x at places that only move on by the stride.
+ */
+static int64_t run_from(const patches *p, int64_t at) {
+    int64_t from = at * p->stride[2] - p->before[2], last = from + (p->taps[2] - 1) * p->dilation[2];
+    if (p->transposed || from < 0 || last >= p->in[2])
+        return 1;
+    int64_t within = (p->in[2] - 1 - last) / p->stride[2] + 1, left = p->out[2] - at;
+    return within < left ? within : left;
 }
 
 static void rows_of_patches(const void *source, int64_t row, int rows, int64_t tap, int taps, int64_t d,
                             const float **to) {
     static const float ZEROS[GEMM_DEPTH];
     const patches *p = source;
-    int64_t at[AXES], first_tap[AXES], size = p->in[0] * p->in[1] * p->in[2] * p->channels;
-    int64_t image = place_of(p->out, row, at), pixels = p->out[0] * p->out[1] * p->out[2];
-    place_of(p->taps, tap, first_tap);
-    for (int r = 0; r < rows; r++, next_place(p->out, at)) {
-        if (r > 0 && (row + r) % pixels == 0)
-            image++;
-        pixels_under(p, p->x + image * size, at, first_tap, taps, GEMM_ROWS, to + r);
-        for (int t = 0; t < taps; t++)
-            to[t * GEMM_ROWS + r] = to[t * GEMM_ROWS + r] == NULL ? ZEROS : to[t * GEMM_ROWS + r] + d;
+    int64_t at[AXES], image = p->in[0] * p->in[1] * p->in[2] * p->channels, move = p->stride[2] * p->channels;
+    for (int r = 0; r < rows;) {
+        int64_t n = place_of(p->out, row + r, at), run = run_from(p, at[2]);
+        int end = run < rows - r ? r + (int)run : rows;
+        pixels_under(p, p->x + n * image, at, tap, taps, GEMM_ROWS, to + r);
+        for (int t = 0; t < taps; t++) {
+            const float **own = to + t * GEMM_ROWS, *from = own[r];
+            for (int i = r; i < end; i++)
+                own[i] = from == NULL ? ZEROS : from + d + (i - r) * move;
+        }
+        r = end;
     }
 }
 
@@ -131,20 +141,51 @@ static opdb_status grouped(const convolution *c, int64_t group) {
     return OPDB_OK;
 }
 
-/* n channels of one output pixel from k on: each takes up one channel of x, which serves `multiplier`.
- * `pixels`: where x is read for each tap, NULL beside it. */
-OPDB_FUSED_CLONES static void depthwise_pixel(const float *const *pixels, int64_t taps, const float *filter,
-                                              int64_t outputs, int64_t multiplier, int64_t k, int64_t n,
-                                              float *restrict y) {
-    for (int64_t tap = 0; tap < taps; tap++) {
-        const float *from = pixels[tap], *weight = filter + tap * outputs + k;
-        if (from != NULL && multiplier == 1)
-            for (int64_t i = 0; i < n; i++)
-                y[i] += from[k + i] * weight[i];
-        else if (from != NULL)
-            for (int64_t i = 0; i < n; i++)
-                y[i] += from[(k + i) / multiplier] * weight[i];
+enum { LANES = 32 }; /* channels whose sums stay in registers */
+
+/* A run of output pixels, for which x is read `move` further each time; each channel takes up one of x, which
+ * serves `multiplier`. */
+typedef struct {
+    int taps; /* those that are not beside x: */
+    const float *pixels[GEMM_TAPS], *weights[GEMM_TAPS];
+    int64_t n, move, outputs, multiplier;
+    float *y;
+} depthwise_run;
+
+/* Adds what the taps give to LANES channels from k on. */
+OPDB_FUSED_CLONES static void depthwise_lanes(const depthwise_run *run, int64_t k) {
+    for (int64_t p = 0; p < run->n; p++) {
+        float sum[LANES], *y = run->y + p * run->outputs + k;
+        memcpy(sum, y, sizeof sum);
+        for (int t = 0; t < run->taps; t++) {
+            const float *from = run->pixels[t] + p * run->move + k, *weight = run->weights[t] + k;
+            for (int i = 0; i < LANES; i++)
+                sum[i] += from[i] * weight[i];
+        }
+        memcpy(y, sum, sizeof sum);
     }
+}
+
+/* The same for one channel after the other. */
+static void depthwise_rest(const depthwise_run *run, int64_t first) {
+    for (int64_t p = 0; p < run->n; p++)
+        for (int t = 0; t < run->taps; t++)
+            for (int64_t k = first; k < run->outputs; k++)
+                run->y[p * run->outputs + k] +=
+                    run->pixels[t][p * run->move + k / run->multiplier] * run->weights[t][k];
+}
+
+/* Takes up `taps` of them from number `first` on for the run at one output pixel. */
+static void take_taps(depthwise_run *run, const patches *p, const float *image, const int64_t *at,
+                      int64_t first, int taps, const float *filter) {
+    const float *pixels[GEMM_TAPS];
+    pixels_under(p, image, at, first, taps, 1, pixels);
+    run->taps = 0;
+    for (int t = 0; t < taps; t++)
+        if (pixels[t] != NULL) {
+            run->pixels[run->taps] = pixels[t];
+            run->weights[run->taps++] = filter + (first + t) * run->outputs;
+        }
 }
 
 /* filter [taps, 1, K]: channel k of y is that of x which k / (K / C) names. */
@@ -154,22 +195,23 @@ static opdb_status depthwise(const convolution *c) {
     if (size_of(c->y) == 0)
         return OPDB_OK;
     patches p = patches_of(c);
-    int64_t outputs = c->y->dims[c->axes + 1], count = size_between(c->y, 0, c->axes + 1);
+    int64_t outputs = c->y->dims[c->axes + 1], count = size_between(c->y, 0, c->axes + 1), at[AXES];
     int64_t taps = size_between(c->filter, 0, c->axes), image = size_between(c->x, 1, c->x->rank);
-    int64_t at[AXES] = {0}, first_tap[AXES], pixels_of_image = p.out[0] * p.out[1] * p.out[2];
-    float *y = c->y->data;
-    for (int64_t i = 0; i < count; i++, next_place(p.out, at), y += outputs) {
-        if (c->bias == NULL)
-            memset(y, 0, sizeof *y * (size_t)outputs);
-        else
-            memcpy(y, c->bias->data, sizeof *y * (size_t)outputs);
+    depthwise_run run = {
+        .move = p.stride[2] * p.channels, .outputs = outputs, .multiplier = outputs / p.channels};
+    for (int64_t i = 0; i < count; i += run.n) {
+        int64_t n = place_of(p.out, i, at), k;
+        run.n = run_from(&p, at[2]);
+        run.y = (float *)c->y->data + i * outputs;
+        for (int64_t j = 0; j < run.n; j++)
+            for (k = 0; k < outputs; k++)
+                run.y[j * outputs + k] = c->bias == NULL ? 0 : ((const float *)c->bias->data)[k];
         for (int64_t tap = 0; tap < taps; tap += GEMM_TAPS) {
-            const float *pixels[GEMM_TAPS];
             int some = (int)(taps - tap < GEMM_TAPS ? taps - tap : GEMM_TAPS);
-            place_of(p.taps, tap, first_tap);
-            pixels_under(&p, p.x + i / pixels_of_image * image, at, first_tap, some, 1, pixels);
-            depthwise_pixel(pixels, some, (const float *)c->filter->data + tap * outputs, outputs,
-                            outputs / p.channels, 0, outputs, y);
+            take_taps(&run, &p, p.x + n * image, at, tap, some, c->filter->data);
+            for (k = 0; run.multiplier == 1 && k + LANES <= outputs; k += LANES)
+                depthwise_lanes(&run, k);
+            depthwise_rest(&run, k);
         }
     }
     return OPDB_OK;

@@ -5,7 +5,7 @@
 #include "clones.h"
 #include "kernel.h"
 
-enum { AXES = 3, CHANNELS = 256, CUBIC_TAPS = 4 };
+enum { AXES = 3, CUBIC_TAPS = 4 };
 
 /* One element of a dim that has a part in an element of y. */
 typedef struct {
@@ -95,30 +95,59 @@ static void taps_of(const resizing *r, const axis *a, int64_t i, tap *to) {
         to[k].weight /= sum;
 }
 
-/* n channels of one pixel of y from the pixels that the taps name. */
-OPDB_CLONES static void mix(const axis *axes, const tap *const *at, const float *x, int64_t channels,
-                            int64_t n, float *y) {
-    double sum[CHANNELS];
-    if (axes[0].n * axes[1].n * axes[2].n == 1) { /* the nearest pixel itself */
-        int64_t pixel = (at[0]->index * axes[1].in + at[1]->index) * axes[2].in + at[2]->index;
-        memcpy(y, x + pixel * channels, (size_t)n * sizeof *y);
-        return;
-    }
-    for (int64_t c = 0; c < n; c++)
-        sum[c] = 0;
+/* The pixel of an image that three taps name. */
+static inline const float *pixel_of(const axis *axes, const float *image, const tap *a, const tap *b,
+                                    const tap *c, int64_t channels) {
+    return image + ((a->index * axes[1].in + b->index) * axes[2].in + c->index) * channels;
+}
+
+/* y = the sum of what the taps name, each times its weight. */
+static inline void mix(const axis *axes, const tap *const *at, const float *image, int64_t channels,
+                       float *restrict y) {
+    memset(y, 0, (size_t)channels * sizeof *y);
     for (int64_t i = 0; i < axes[0].n; i++)
         for (int64_t j = 0; j < axes[1].n; j++)
             for (int64_t k = 0; k < axes[2].n; k++) {
-                double weight = at[0][i].weight * at[1][j].weight * at[2][k].weight;
-                const float *from =
-                    x +
-                    ((at[0][i].index * axes[1].in + at[1][j].index) * axes[2].in + at[2][k].index) * channels;
-                if (weight != 0)
-                    for (int64_t c = 0; c < n; c++)
-                        sum[c] += weight * from[c];
+                float weight = (float)(at[0][i].weight * at[1][j].weight * at[2][k].weight);
+                const float *from = pixel_of(axes, image, &at[0][i], &at[1][j], &at[2][k], channels);
+                for (int64_t c = 0; weight != 0 && c < channels; c++)
+                    y[c] += weight * from[c];
             }
-    for (int64_t c = 0; c < n; c++)
-        y[c] = (float)sum[c];
+}
+
+/* The same of two by two pixels. */
+static inline void mix_four(const axis *axes, const tap *const *at, const float *image, int64_t channels,
+                            float *restrict y) {
+    const tap *rows = at[1], *columns = at[2];
+    const float *a = pixel_of(axes, image, at[0], &rows[0], &columns[0], channels);
+    const float *b = pixel_of(axes, image, at[0], &rows[0], &columns[1], channels);
+    const float *c = pixel_of(axes, image, at[0], &rows[1], &columns[0], channels);
+    const float *d = pixel_of(axes, image, at[0], &rows[1], &columns[1], channels);
+    float upper = (float)rows[0].weight, lower = (float)rows[1].weight;
+    float left = (float)columns[0].weight, right = (float)columns[1].weight;
+    for (int64_t i = 0; i < channels; i++)
+        y[i] = upper * (left * a[i] + right * b[i]) + lower * (left * c[i] + right * d[i]);
+}
+
+/* The taps of a place along a dim; a dim that x does not have has one. */
+static inline const tap *taps_at(const axis *a, int64_t i) {
+    static const tap ONE = {0, 1};
+    return a->taps == NULL ? &ONE : a->taps + i * a->n;
+}
+
+/* A row of pixels of y; `first` and `second` are its taps along the other dims. */
+OPDB_FUSED_CLONES static void mix_row(const axis *axes, const tap *first, const tap *second,
+                                      const float *image, int64_t channels, float *y) {
+    const axis *last = &axes[2];
+    for (int64_t i = 0; i < last->out; i++, y += channels) {
+        const tap *at[AXES] = {first, second, taps_at(last, i)};
+        if (axes[0].n * axes[1].n * last->n == 1) /* the nearest pixel itself */
+            memcpy(y, pixel_of(axes, image, at[0], at[1], at[2], channels), (size_t)channels * sizeof *y);
+        else if (axes[0].n == 1 && axes[1].n == 2 && last->n == 2 && at[0]->weight == 1)
+            mix_four(axes, at, image, channels, y);
+        else
+            mix(axes, at, image, channels, y);
+    }
 }
 
 /* The taps of one dim where their method has so many. */
@@ -137,8 +166,6 @@ static opdb_status resize(const resizing *r, const opdb_tensor *x, const opdb_te
     if (size_of(x) == 0)
         return OPDB_UNSUPPORTED;
     axis axes[AXES];
-    static const tap ONE = {0, 1};
-    const tap *at[AXES];
     for (int d = 0; d < AXES; d++) {
         int own = d - (AXES - dims);
         axis whole = {1, 1, 1, NULL};
@@ -153,16 +180,13 @@ static opdb_status resize(const resizing *r, const opdb_tensor *x, const opdb_te
             else
                 taps_of(r, &a, i, scratch);
     }
-    int64_t channels = x->dims[x->rank - 1], pixels = size_of(y) / channels;
-    int64_t image = size_between(x, 1, x->rank);
-    for (int64_t i = 0; i < pixels; i++) {
-        int64_t rest = i;
-        for (int d = AXES - 1; d >= 0; rest /= axes[d].out, d--)
-            at[d] = axes[d].taps == NULL ? &ONE : axes[d].taps + rest % axes[d].out * axes[d].n;
-        for (int64_t c = 0; c < channels; c += CHANNELS)
-            mix(axes, at, (const float *)x->data + rest * image + c, channels,
-                channels - c < CHANNELS ? channels - c : CHANNELS, (float *)y->data + i * channels + c);
-    }
+    int64_t channels = x->dims[x->rank - 1], image = size_between(x, 1, x->rank);
+    float *to = y->data;
+    for (int64_t n = 0; n < y->dims[0]; n++)
+        for (int64_t i = 0; i < axes[0].out; i++)
+            for (int64_t j = 0; j < axes[1].out; j++, to += axes[2].out * channels)
+                mix_row(axes, taps_at(&axes[0], i), taps_at(&axes[1], j), (const float *)x->data + n * image,
+                        channels, to);
     return OPDB_OK;
 }
 
