@@ -25,7 +25,7 @@ def c(text: str, kind: str = REAL) -> str:
         ("abs(x)", REAL, "fabsf(x)"),
         ("sqrt(x)", REAL, "sqrtf(x)"),
         ("1 / sqrt(x)", REAL, "1.0 / sqrt(x)"),
-        ("exp(x)", REAL, "real_exp(x)"),
+        ("exp(x)", REAL, "real_expf(x)"),
         ("x ** y", REAL, "real_power(x, y)"),
         ("maximum(x, 0)", REAL, "real_maximumf(x, 0.0f)"),
         ("x if x > 0 else alpha * x", REAL, "x > 0.0f ? x : alpha * x"),
@@ -46,7 +46,8 @@ def test_an_expression_in_c(text: str, kind: str, written: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "wide"),
-    [("x + y", False), ("abs(x) * y", False), ("x * y + 1", True), ("tanh(x)", True), ("floor(x / y)", False),
+    [("x + y", False), ("abs(x) * y", False), ("x * y + 1", True), ("tanh(x)", False), ("log(x)", True),
+     ("1 / (1 + exp(-x))", False), ("log1p(exp(x))", True), ("floor(x / y)", False),
      ("maximum(-x, 0)", False), ("x ** 2", True)],
 )  # fmt: skip
 def test_more_than_one_rounding_is_computed_in_double(text: str, wide: bool) -> None:
