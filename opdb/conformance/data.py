@@ -8,6 +8,7 @@ floats in float16, they are values of float16.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,10 @@ INDEXED = (
 )
 #: Ops whose results are places of elements: no two are equal.
 RANKING = ("Argmax", "Argmin", "TopK")
+#: Ops whose input is a picture of bytes, whatever the type is.
+PICTURES = ("Nv12ToRgb", "Nv21ToRgb")
+#: Op -> the input that has a batch for each value of batch_idx.
+BATCHES = {"RoiAlign": 0, "RoiPooling": 0}
 #: Functions of numbers above zero, of numbers in [-1, 1], and those that are not defined at zero.
 ABOVE_ZERO, WITHIN_ONE, OFF_ZERO = ("LOG", "RSQRT", "SQRT"), ("ASIN",), ("RECIPROCAL",)
 #: Op -> the function of elements that it is, where one parameter does not choose it.
@@ -100,9 +105,12 @@ def inputs(case: str, config: OpConfig, half: bool = False) -> list[Array | None
         if tensor.type == "NULL":
             values.append(None)
             continue
-        places = _places(config, tensor, rng) if slot_of(tensor) == "indices" else None
+        places = _places(config, tensor, rng)
         if places is not None:
             values.append(places.astype(BY_SHORT[tensor.dtype].numpy))
+            continue
+        if config.op in PICTURES:
+            values.append(rng.integers(0, 256, tensor.shape).astype(BY_SHORT[tensor.dtype].numpy))
             continue
         if config.op in RANKING:
             values.append(_ranks(tensor, rng))
@@ -124,8 +132,14 @@ def _ranks(tensor: TensorConfig, rng: np.random.Generator) -> Array:
 
 
 def _places(config: OpConfig, tensor: TensorConfig, rng: np.random.Generator) -> Array | None:
-    """Indices into the first input; each place once where the last of several writers would be seen."""
-    if BY_SHORT[tensor.dtype].quantized or config.op not in INDEXED:
+    """Indices into the first input, or batches in order; each place once where the last of several writers would be seen."""
+    if (
+        slot_of(tensor) == "batch_idx"
+        and config.op in BATCHES
+        and re.fullmatch(r"[iu](8|16|32|64)", tensor.dtype)
+    ):
+        return np.sort(rng.integers(0, config.inputs[BATCHES[config.op]].shape[0], tensor.shape))
+    if slot_of(tensor) != "indices" or BY_SHORT[tensor.dtype].quantized or config.op not in INDEXED:
         return None
     params, table = {p.name: p.value for p in config.params}, config.inputs[0].shape
     if config.op == "OneHot":
@@ -153,12 +167,22 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1 :]
 
 
+def _corners(values: Array) -> Array:
+    """The corners of boxes in order."""
+    first, second = values[..., :2], values[..., 2:4]
+    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
+
+
 #: (op, input slot) -> what turns numbers of up to MOST into ones that mean something there.
 DOMAINS: dict[tuple[str, str], Callable[[Array], Array]] = {
     ("CropAndResize", "boxes"): lambda v: np.abs(v) / MOST,
     ("ElementWiseMux", "condition"): lambda v: np.abs(np.round(v)) / 4 % 0.5,  # stored as 0 or 1
     ("Logit", "epsilon"): lambda v: np.full_like(v, 0.125),
     ("Logit", "x"): lambda v: np.abs(v) / MOST * 0.9 + 0.05,
+    ("NonMaxSuppression", "boxes"): _corners,
+    ("NonMaxSuppression", "scores"): np.abs,
+    ("RoiAlign", "rois"): lambda v: _corners(np.abs(v)),
+    ("RoiPooling", "rois"): lambda v: _corners(np.abs(v)),
 }
 
 

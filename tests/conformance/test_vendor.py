@@ -72,7 +72,8 @@ def unexplained(executor: Executor, results: list[ResultRecord]) -> list[str]:
 NEVER_RIGHT = {("CPU", op) for op in (
     "ElementWiseFmod", "Relu1", "ConstantOfShape", "Conv1d", "ExtractPatches", "GatherNd", "Gru",
     "OneHot", "ScatterNd", "TransposeConv1d",
-)} | {("HTP", op) for op in ("ArgbToRgb", "ElementWiseMux", "Gru", "HadamardTransform", "Lstm", "OneHot")}  # fmt: skip
+)} | {("HTP", op) for op in ("ArgbToRgb", "ElementWiseMux", "Gru", "HadamardTransform", "Lstm", "Nv21ToRgb",
+                                 "OneHot")}  # fmt: skip
 
 
 def test_numbers_are_pytorchs_or_a_known_quirk(

@@ -8,32 +8,17 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
+from opdb.conformance.executors import onnx_reference
 from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
-from opdb.errors import MissingExtra
 from opdb.op_config import OpConfig
 
 
 def _onnx_resize(config: OpConfig, x: T, **attributes: Any) -> T:
     """ONNX's reference, which PyTorch has not all modes of; channels first."""
-    try:
-        from onnx import TensorProto, helper
-        from onnx.reference import ReferenceEvaluator
-    except ImportError:
-        raise MissingExtra("the package onnx, whose reference judges this op", "onnx") from None
-
     y = config.outputs[0].shape
-    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], **attributes)
-    shapes = (
-        [helper.make_tensor_value_info("x", TensorProto.DOUBLE, None),
-         helper.make_tensor_value_info("sizes", TensorProto.INT64, None)],
-        [helper.make_tensor_value_info("y", TensorProto.DOUBLE, None)],
-    )  # fmt: skip
-    model = helper.make_model(
-        helper.make_graph([node], "resize", *shapes), opset_imports=[helper.make_opsetid("", 19)]
-    )
-    sizes = np.array([y[0], y[-1], *y[1:-1]], dtype=np.int64)
-    (made,) = ReferenceEvaluator(model).run(None, {"x": x.movedim(-1, 1).numpy(), "sizes": sizes})
-    return torch.from_numpy(np.asarray(made, dtype=np.float64)).movedim(1, -1)
+    given = {"x": x.movedim(-1, 1).numpy(), "sizes": np.array([y[0], y[-1], *y[1:-1]], dtype=np.int64)}
+    made = onnx_reference.answer("Resize", ("x", "", "", "sizes"), given, 19, **attributes)
+    return torch.from_numpy(made.astype(np.float64)).movedim(1, -1)
 
 
 def resize(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:

@@ -297,7 +297,7 @@ def argb_to_rgb(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 def cast(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     """Encodings are ignored: numbers are the stored ones.  Numbers that the new type does not hold are open."""
     (source,), (made,) = config.inputs, config.outputs
-    stored = _stored(inputs[0], source)
+    stored = stored_in(inputs[0], source)
     if made.dtype == "bool8":
         return [stored != 0]
     kind = BY_SHORT[made.dtype]
@@ -312,7 +312,8 @@ def cast(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     return [stored.double()]
 
 
-def _stored(real: T, tensor: TensorConfig) -> T:
+def stored_in(real: T, tensor: TensorConfig) -> T:
+    """The stored numbers of a quantised tensor; of another its numbers."""
     if not BY_SHORT[tensor.dtype].quantized:
         return real
     return torch.from_numpy(data.quantised(real.numpy(), tensor).astype("int64"))

@@ -24,6 +24,7 @@ from opdb.store.records import ExecutorRecord
 try:
     import torch
 
+    from opdb.conformance.executors import oracle_boxes as boxes
     from opdb.conformance.executors import oracle_images as images
     from opdb.conformance.executors import oracle_moves as moves
     from opdb.conformance.executors import oracle_numbers as numbers
@@ -178,10 +179,16 @@ OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_e
     "Correlation1D": images.correlation,
     "CropAndResize": images.crop_and_resize,
     "ElementWiseMux": moves.mux,
+    "NonMaxSuppression": boxes.non_max_suppression,
+    "Nv12ToRgb": boxes.nv_to_rgb("u"),
+    "Nv21ToRgb": boxes.nv_to_rgb("v"),
+    "RoiAlign": boxes.roi_align,
+    "RoiPooling": boxes.roi_pooling,
     "UnPack": moves.unpack,
 }
 #: Ops of which some inputs are real and others whole: indices, sizes, truth values.
 MIXED = (
     "BatchPermutation", "CropAndResize", "DequantizeAdd", "ElementWiseMux", "ElementWiseSelect", "Gather",
-    "GatherElements", "GatherNd", "Gru", "Lstm", "Reshape", "RotaryEmbedding", "ScatterElements", "ScatterNd",
+    "GatherElements", "GatherNd", "Gru", "Lstm", "Reshape", "RoiAlign", "RoiPooling",
+    "RotaryEmbedding", "ScatterElements", "ScatterNd",
 )  # fmt: skip

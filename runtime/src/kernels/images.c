@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "move.h"
+#include "pixels.h"
 #include "places.h"
 
 /* The three colours of each pixel, without what says how opaque it is; the other way round on demand. */
@@ -21,21 +22,6 @@ opdb_status opdb_argb_to_rgb(const opdb_tensor *x, int64_t input_order, bool rev
 static double box_place(double low, double high, int64_t i, int64_t n, int64_t size) {
     double last = (double)(size - 1);
     return n > 1 ? low * last + (double)i * (high - low) * last / (double)(n - 1) : 0.5 * (low + high) * last;
-}
-
-/* One pixel of an image between four, or the nearest one; `x` is its first channel. */
-static double pixel_at(const float *x, double row, double column, const opdb_tensor *image, bool near) {
-    int64_t width = image->dims[2], channels = image->dims[3];
-    if (near)
-        return x[((int64_t)floor(row + 0.5) * width + (int64_t)floor(column + 0.5)) * channels];
-    int64_t top = (int64_t)floor(row), left = (int64_t)floor(column);
-    int64_t bottom = (int64_t)ceil(row), right = (int64_t)ceil(column);
-    double down = row - (double)top, along = column - (double)left;
-    double upper =
-        x[(top * width + left) * channels] * (1 - along) + x[(top * width + right) * channels] * along;
-    double lower =
-        x[(bottom * width + left) * channels] * (1 - along) + x[(bottom * width + right) * channels] * along;
-    return upper * (1 - down) + lower * down;
 }
 
 /* As TensorFlow's crop_and_resize: boxes [y1, x1, y2, x2] in parts of the image; what lies outside becomes
@@ -66,4 +52,53 @@ opdb_status opdb_crop_and_resize(const opdb_tensor *image, const opdb_tensor *bo
         }
     }
     return OPDB_OK;
+}
+
+/* Brightness and colours of one pixel as red, green and blue in [0, 255], the other way round on demand:
+ * ITU-R BT.601 in 256ths, as QNN CPU has it, with the half that makes the nearest whole number of what is
+ * cut. */
+static void rgb_of(double y, double u, double v, bool reverse, float *to) {
+    const double made[3] = {y + 359.0 / 256 * (v - 128), y - 88.0 / 256 * (u - 128) - 183.0 / 256 * (v - 128),
+                            y + 454.0 / 256 * (u - 128)};
+    for (int i = 0; i < 3; i++)
+        to[i] = (float)held(made[reverse ? 2 - i : i] + 0.5, 0, 255);
+}
+
+/* A tensor of bytes as integers, whatever its encoding says; another as it is. */
+static opdb_tensor stored_in(const opdb_tensor *t) {
+    opdb_tensor stored = *t;
+    if (t->dtype == OPDB_UQ8) {
+        stored.dtype = OPDB_U8;
+        stored.encoding = OPDB_ENCODING_NONE;
+        stored.quant = NULL;
+    }
+    return stored;
+}
+
+/* The brightness of all pixels comes first, then for each square of four a pair of colours, of which number
+ * `blue` is the blue one. */
+static opdb_status nv_to_rgb(const opdb_tensor *x, int64_t blue, bool reverse, const opdb_tensor *y) {
+    bool bytes = x->dtype == OPDB_UQ8, floats = x->dtype == OPDB_F32 || x->dtype == OPDB_F16;
+    int64_t height = y->dims[1], width = y->dims[2], pixels = height * width;
+    if ((!bytes && !floats) || y->dtype != x->dtype || height % 2 != 0 || width % 2 != 0)
+        return OPDB_UNSUPPORTED;
+    opdb_tensor from = stored_in(x), to = stored_in(y);
+    for (int64_t i = 0; i < size_of(y) / 3; i++) {
+        int64_t picture = i / pixels * x->dims[1], row = i % pixels / width, column = i % width;
+        float light, colours[2], made[3];
+        opdb_read(&from, picture + i % pixels, 1, 1, OPDB_REAL, &light);
+        opdb_read(&from, picture + pixels + row / 2 * width + column / 2 * 2, 1, 2, OPDB_REAL, colours);
+        rgb_of(light, colours[blue], colours[1 - blue], reverse, made);
+        int64_t cut[3] = {(int64_t)made[0], (int64_t)made[1], (int64_t)made[2]};
+        opdb_write(&to, 3 * i, 3, bytes ? OPDB_WHOLE : OPDB_REAL, bytes ? (void *)cut : (void *)made);
+    }
+    return OPDB_OK;
+}
+
+opdb_status opdb_nv12_to_rgb(const opdb_tensor *x, int64_t output_order, const opdb_tensor *y) {
+    return nv_to_rgb(x, 0, output_order == OPDB_NV12_TO_RGB_BGR, y);
+}
+
+opdb_status opdb_nv21_to_rgb(const opdb_tensor *x, int64_t output_order, const opdb_tensor *y) {
+    return nv_to_rgb(x, 1, output_order == OPDB_NV21_TO_RGB_BGR, y);
 }
