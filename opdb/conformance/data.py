@@ -41,7 +41,7 @@ RANKING = ("Argmax", "Argmin", "TopK")
 #: Ops whose input is a picture of bytes, whatever the type is.
 PICTURES = ("Nv12ToRgb", "Nv21ToRgb")
 #: Op -> the input that has a batch for each value of batch_idx.
-BATCHES = {"RoiAlign": 0, "RoiPooling": 0}
+BATCHES = {"AxisAlignedBboxTransform": 3, "RoiAlign": 0, "RoiPooling": 0}
 #: Functions of numbers above zero, of numbers in [-1, 1], and those that are not defined at zero.
 ABOVE_ZERO, WITHIN_ONE, OFF_ZERO = ("LOG", "RSQRT", "SQRT"), ("ASIN",), ("RECIPROCAL",)
 #: Op -> the function of elements that it is, where one parameter does not choose it.
@@ -173,12 +173,24 @@ def _corners(values: Array) -> Array:
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
 
 
+def _regions(values: Array) -> Array:
+    """Boxes, of batch 0 where there is a number before them."""
+    return np.concatenate([0 * values[..., :-4], _corners(values[..., -4:])], -1)
+
+
 #: (op, input slot) -> what turns numbers of up to MOST into ones that mean something there.
 DOMAINS: dict[tuple[str, str], Callable[[Array], Array]] = {
+    ("AxisAlignedBboxTransform", "boxes"): _corners,
+    ("AxisAlignedBboxTransform", "image_size"): np.abs,
+    ("CombinedNms", "boxes"): _corners,
+    ("CombinedNms", "scores"): np.abs,
     ("CropAndResize", "boxes"): lambda v: np.abs(v) / MOST,
+    ("DistributeFpnProposals", "rois"): lambda v: _regions(200 * np.abs(v)),
     ("ElementWiseMux", "condition"): lambda v: np.abs(np.round(v)) / 4 % 0.5,  # stored as 0 or 1
     ("Logit", "epsilon"): lambda v: np.full_like(v, 0.125),
     ("Logit", "x"): lambda v: np.abs(v) / MOST * 0.9 + 0.05,
+    ("MultiClassNms", "boxes"): _corners,
+    ("MultiClassNms", "scores"): np.abs,
     ("NonMaxSuppression", "boxes"): _corners,
     ("NonMaxSuppression", "scores"): np.abs,
     ("RoiAlign", "rois"): lambda v: _corners(np.abs(v)),

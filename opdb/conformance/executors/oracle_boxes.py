@@ -32,9 +32,16 @@ def kept(boxes: T, scores: T, iou: float, score: float, most: int) -> T:
     )
 
 
+def _nothing(config: OpConfig) -> list[T]:
+    """The results of no batch at all."""
+    return [torch.zeros(t.shape, dtype=torch.float64) for t in config.outputs]
+
+
 def non_max_suppression(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     """Each batch has as many rows; those after its last box are copies of that, or (batch, 0, 0) without one."""
     boxes, scores = inputs
+    if not len(boxes):
+        return _nothing(config)
     found = kept(
         boxes, scores, params["iou_threshold"], params.get("score_threshold", 0.0), params.get("max_boxes_selected", 0)
     )  # fmt: skip
@@ -45,6 +52,117 @@ def non_max_suppression(config: OpConfig, inputs: Inputs, params: Params) -> lis
         made.append(torch.cat([of_batch, last.expand(rows - len(of_batch), 3)]))
     valid = torch.bincount(found[:, 0], minlength=len(boxes))
     return [torch.cat(made), valid][: len(config.outputs)]
+
+
+def _best(classes: list[T], scores: T, most: int) -> list[tuple[int, int]]:
+    """(class, box) of the best of all classes, best first; ``classes``: the boxes that each keeps."""
+    every = [(c, int(b)) for c, found in enumerate(classes) for b in found]
+    order = torch.sort(torch.tensor([scores[b, c] for c, b in every]), descending=True, stable=True).indices
+    return [every[i] for i in order[:most].tolist()]
+
+
+def _filled(rows: list[T], most: int, like: T) -> T:
+    """Rows, and zeros up to ``most``."""
+    made = torch.zeros((most, *like.shape[2:]), dtype=like.dtype)
+    for i, row in enumerate(rows):
+        made[i] = row
+    return made
+
+
+def multi_class_nms(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
+    boxes, scores, *features = inputs
+    if params.get("soft_nms_sigma", 0.0) != 0.0:
+        raise NoOracle("the documents do not say how scores fall; QNN CPU 2.47 suppresses as ever")
+    if any(
+        f.ndim < 2 or f.shape[2:] != t.shape[2:] for f, t in zip(features, config.outputs[4:], strict=True)
+    ):
+        raise NoOracle("the documents do not say what belongs to a box")
+    if not len(boxes):
+        return _nothing(config)
+    found = kept(
+        boxes,
+        scores.movedim(1, 2),
+        params["iou_threshold"],
+        params.get("score_threshold", 0.0),
+        boxes.shape[1],
+    )
+    most, made = config.outputs[0].shape[1], []
+    for n in range(len(boxes)):
+        rows = found[found[:, 0] == n]
+        best = _best([rows[rows[:, 1] == c, 2] for c in range(scores.shape[2])], scores[n], most)
+        made.append([
+            _filled([boxes[n, b] for _, b in best], most, boxes),
+            _filled([scores[n, b, c] for c, b in best], most, scores[:, :, 0]),
+            _filled([torch.tensor(c) for c, _ in best], most, torch.zeros((1, 1), dtype=torch.int64)),
+            torch.tensor(len(best)),
+            *(_filled([f[n, b] for _, b in best], most, f) for f in features),
+        ])  # fmt: skip
+    return [torch.stack(of_batches) for of_batches in zip(*made, strict=True)]
+
+
+def combined_nms(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
+    """TensorFlow's, with a score that is the threshold."""
+    boxes, scores = inputs
+    if not len(boxes):
+        return _nothing(config)
+    most, made = config.outputs[0].shape[1], []
+    for n in range(len(boxes)):
+        classes = []
+        for c in range(scores.shape[2]):
+            own = boxes[n, :, c if boxes.shape[2] > 1 else 0]
+            classes.append(kept(
+                own[None], scores[n, :, c][None, None], params["iou_threshold"],
+                params.get("score_threshold", 0.0), params["max_boxes_per_class"],
+            )[:, 2])  # fmt: skip
+        best = _best(classes, scores[n], most)
+        rows = [boxes[n, b, c if boxes.shape[2] > 1 else 0] for c, b in best]
+        rows = [r.clamp(0, 1) if params.get("clip_boxes", False) else r for r in rows]
+        made.append([
+            _filled(rows, most, boxes[:, :, 0]),
+            _filled([scores[n, b, c] for c, b in best], most, scores[:, :, 0]),
+            _filled([torch.tensor(c) for c, _ in best], most, torch.zeros((1, 1), dtype=torch.int64)),
+            torch.tensor(len(best)),
+        ])  # fmt: skip
+    return [torch.stack(of_batches) for of_batches in zip(*made, strict=True)]
+
+
+def axis_aligned_bbox_transform(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
+    """Centres and sizes moved by the shifts over the weights, as in Fast R-CNN, clipped to the image."""
+    boxes, deltas, batch, image = inputs
+    corners = boxes.reshape(-1, 1, 2, 2)
+    size, centre = corners[:, :, 1] - corners[:, :, 0], corners.mean(2)
+    shifts = deltas.reshape(len(boxes), -1, 2, 2) / torch.tensor(
+        params.get("weights", [1.0] * 4), dtype=torch.float64
+    ).reshape(2, 2)
+    centre, size = centre + shifts[:, :, 0] * size, size * torch.exp(shifts[:, :, 1])
+    made = torch.stack([centre - size / 2, centre + size / 2], 2)
+    ends = image[batch.long()].flip(-1).reshape(-1, 1, 1, 2).double()
+    made = torch.minimum(torch.clamp(made, min=0), ends).reshape(deltas.shape)
+    return [made, torch.bincount(batch.long(), minlength=len(image))][: len(config.outputs)]
+
+
+def distribute_fpn_proposals(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
+    """floor(canonical level + log2(side / canonical side)), held within the levels."""
+    rois = inputs[0]
+    low, high = params.get("roi_min_level", 2), params.get("roi_max_level", 5)
+    side = torch.sqrt((rois[:, -2] - rois[:, -4]) * (rois[:, -1] - rois[:, -3]))
+    exact = params.get("roi_canonical_level", 4) + torch.log2(side / params.get("roi_canonical_scale", 224))
+    levels = torch.clamp(torch.floor(exact), low, high)
+    restore, made, first = torch.zeros(len(rois), dtype=torch.int64), [], 0
+    for level, tensor in zip(range(low, high + 1), config.outputs[1:], strict=True):
+        own = levels == level
+        if int(own.sum()) > tensor.shape[0]:
+            raise NoOracle("a level has more regions than its result has rows")
+        restore[own] = first + torch.arange(int(own.sum()))
+        made.append(F.pad(rois[own], (0, 0, 0, tensor.shape[0] - int(own.sum()))))
+        first += tensor.shape[0]
+    return [restore, *made]
+
+
+def collect_rpn_proposals(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
+    rois, scores = (torch.cat([t for t in half if t is not None]) for half in (inputs[:5], inputs[5:]))
+    order = torch.sort(scores, descending=True, stable=True).indices
+    return [rois[order[: config.outputs[0].shape[0]]]]
 
 
 def _samples(start: T, end: T, bins: int, samples: int, aligned: bool) -> tuple[T, int]:

@@ -179,6 +179,11 @@ OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_e
     "Correlation1D": images.correlation,
     "CropAndResize": images.crop_and_resize,
     "ElementWiseMux": moves.mux,
+    "AxisAlignedBboxTransform": boxes.axis_aligned_bbox_transform,
+    "CollectRpnProposals": boxes.collect_rpn_proposals,
+    "CombinedNms": boxes.combined_nms,
+    "DistributeFpnProposals": boxes.distribute_fpn_proposals,
+    "MultiClassNms": boxes.multi_class_nms,
     "NonMaxSuppression": boxes.non_max_suppression,
     "Nv12ToRgb": boxes.nv_to_rgb("u"),
     "Nv21ToRgb": boxes.nv_to_rgb("v"),
@@ -188,7 +193,7 @@ OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_e
 }
 #: Ops of which some inputs are real and others whole: indices, sizes, truth values.
 MIXED = (
-    "BatchPermutation", "CropAndResize", "DequantizeAdd", "ElementWiseMux", "ElementWiseSelect", "Gather",
-    "GatherElements", "GatherNd", "Gru", "Lstm", "Reshape", "RoiAlign", "RoiPooling",
+    "AxisAlignedBboxTransform", "BatchPermutation", "CropAndResize", "DequantizeAdd", "ElementWiseMux", "ElementWiseSelect", "Gather",
+    "GatherElements", "GatherNd", "Gru", "Lstm", "MultiClassNms", "Reshape", "RoiAlign", "RoiPooling",
     "RotaryEmbedding", "ScatterElements", "ScatterNd",
 )  # fmt: skip

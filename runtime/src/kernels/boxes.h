@@ -61,4 +61,21 @@ static inline void box_suppress(const box_set *set, int64_t taken, double iou_th
             set->left[i] = NAN;
 }
 
+/* A box that stayed. */
+typedef struct {
+    double score;
+    int64_t category, box;
+} detection;
+
+/* Puts one among the best `most`, best first, of equals the earlier first.  Returns how many there are. */
+static inline int64_t detection_put(detection *best, int64_t n, int64_t most, detection one) {
+    if (n == most && (most == 0 || !(one.score > best[n - 1].score)))
+        return n;
+    int64_t at = n < most ? n++ : n - 1;
+    for (; at > 0 && one.score > best[at - 1].score; at--)
+        best[at] = best[at - 1];
+    best[at] = one;
+    return n;
+}
+
 #endif

@@ -61,7 +61,7 @@ static void rgb_of(double y, double u, double v, bool reverse, float *to) {
     const double made[3] = {y + 359.0 / 256 * (v - 128), y - 88.0 / 256 * (u - 128) - 183.0 / 256 * (v - 128),
                             y + 454.0 / 256 * (u - 128)};
     for (int i = 0; i < 3; i++)
-        to[i] = (float)held(made[reverse ? 2 - i : i] + 0.5, 0, 255);
+        to[i] = (float)held_between(made[reverse ? 2 - i : i] + 0.5, 0, 255);
 }
 
 /* A tensor of bytes as integers, whatever its encoding says; another as it is. */

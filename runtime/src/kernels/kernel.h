@@ -50,4 +50,9 @@ static inline int64_t size_between(const opdb_tensor *t, int64_t from, int64_t t
 
 static inline int64_t size_of(const opdb_tensor *t) { return size_between(t, 0, t->rank); }
 
+/* A number held between two others; what is no number becomes the low one. */
+static inline double held_between(double v, double low, double high) {
+    return v > low ? (v < high ? v : high) : low;
+}
+
 #endif

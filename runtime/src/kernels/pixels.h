@@ -6,11 +6,6 @@
 
 #include "kernel.h"
 
-/* A place held between two others; what is no number becomes the low one. */
-static inline double held(double at, double low, double high) {
-    return at > low ? (at < high ? at : high) : low;
-}
-
 /* One pixel of an image [batch, height, width, channels] between four, or the nearest one.  `x` is its first
  * channel; row and column lie in the image. */
 static inline double pixel_at(const float *x, double row, double column, const opdb_tensor *image,

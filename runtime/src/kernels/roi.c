@@ -35,10 +35,10 @@ typedef struct {
 } side;
 
 static side side_of(double start, double end, int64_t bins, int64_t samples, bool aligned) {
-    double length = aligned ? end - start : held(end - start, 1, INFINITY);
+    double length = aligned ? end - start : held_between(end - start, 1, INFINITY);
     side s = {aligned ? start - 0.5 : start, length / (double)bins, samples};
     if (samples <= 0)
-        s.n = (int64_t)held(ceil(s.bin), 0, INT32_MAX);
+        s.n = (int64_t)held_between(ceil(s.bin), 0, INT32_MAX);
     return s;
 }
 
@@ -57,7 +57,8 @@ static double sum_of_bin(const float *x, const side *rows, const side *columns, 
         for (int64_t j = 0; j < columns->n; j++) {
             double along = sample_at(columns, column, j);
             if (along >= -1 && along <= last_column + 1)
-                sum += pixel_at(x, held(down, 0, last_row), held(along, 0, last_column), image, false);
+                sum += pixel_at(x, held_between(down, 0, last_row), held_between(along, 0, last_column),
+                                image, false);
         }
     }
     return sum;
@@ -78,7 +79,7 @@ opdb_status opdb_roi_align(const opdb_tensor *feature_map, const opdb_tensor *ro
             return OPDB_OUTSIDE;
         side rows = side_of(r.top, r.bottom, height, num_samples_y, aligned);
         side columns = side_of(r.left, r.right, width, num_samples_x, aligned);
-        double count = held((double)rows.n * (double)columns.n, 1, INFINITY);
+        double count = held_between((double)rows.n * (double)columns.n, 1, INFINITY);
         for (int64_t bin = 0; bin < height * width; bin++)
             for (int64_t c = 0; c < channels; c++)
                 *to++ = (float)(sum_of_bin(r.x + c, &rows, &columns, bin / width, bin % width, feature_map) /
@@ -94,7 +95,7 @@ typedef struct {
 
 /* The nearest pixel; of two the one farther from 0. */
 static int64_t pixel_of(double at) {
-    return (int64_t)held(at < 0 ? ceil(at - 0.5) : floor(at + 0.5), INT32_MIN, INT32_MAX);
+    return (int64_t)held_between(at < 0 ? ceil(at - 0.5) : floor(at + 0.5), INT32_MIN, INT32_MAX);
 }
 
 static run run_of(double start, double end, int64_t bins, int64_t i, int64_t size) {

@@ -1,0 +1,159 @@
+"""The best boxes of several classes and levels: equal scores, nothing found, room for less or more than there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_boxes import BOXES, configured
+
+from opdb.conformance.executors.torch_oracle import compute
+from opdb.runtime import native
+from opdb.runtime.native import KernelError
+
+pytestmark = pytest.mark.native
+pytest.importorskip("onnx")
+
+
+def judged(
+    op: str, arrays: list[np.ndarray], params: dict[str, Any], outputs: list[tuple[Any, ...]]
+) -> list[Any]:
+    """What the kernel gives; the oracle's answer is the same."""
+    config = configured(op, arrays, params, outputs)
+    got = native.run(config, arrays)
+    for have, want in zip(got, compute(config, arrays), strict=True):
+        assert np.allclose(have, want, rtol=1e-6, atol=1e-6)
+    return [a.tolist() for a in got]
+
+
+def of_classes(scores: Any, most: int, iou: float = 0.5, score: float = 0.0) -> list[Any]:
+    """MultiClassNms of BOXES in each batch, with two numbers and one integer as the features of a box."""
+    s = np.array(scores, np.float32)
+    batches = len(s)
+    numbers = np.arange(batches * 12, dtype=np.float32).reshape(batches, 6, 2)
+    integers = 100 + np.arange(batches * 6, dtype=np.int32).reshape(batches, 6)
+    arrays = [np.repeat(np.array(BOXES, np.float32), batches, 0), s, numbers, integers]
+    params = {"iou_threshold": ("f32", iou), "score_threshold": ("f32", score)}
+    outputs = [("f32", batches, most, 4), ("f32", batches, most), ("i32", batches, most), ("u32", batches),
+               ("f32", batches, most, 2), ("i32", batches, most)]  # fmt: skip
+    return judged("MultiClassNms", arrays, params, outputs)
+
+
+SCORES = [[0.9, 0.125], [0.8, 0.25], [0.7, 0.7], [0.3, 0.6], [0.2, 0.5], [0.1, 0.4]]
+
+
+def test_classes_do_not_suppress_each_other() -> None:
+    """Box 2 has the same score in both classes; the first class is first."""
+    boxes, scores, classes, valid, numbers, integers = of_classes([SCORES], 10)
+    assert classes == [[0, 0, 1, 1, 1, 0, 1, 0, 0, 0]] and valid == [8]
+    assert integers == [[100, 102, 102, 103, 105, 103, 101, 105, 0, 0]]
+    assert numbers[0][1] == [4, 5] and boxes[0][9] == [0, 0, 0, 0]
+    assert np.allclose(scores, [[0.9, 0.7, 0.7, 0.6, 0.4, 0.3, 0.25, 0.1, 0, 0]])
+
+
+def test_room_for_fewer_boxes_than_stay_and_none_in_a_batch() -> None:
+    found = of_classes([SCORES, [[0.1, 0.1]] * 6, SCORES[::-1]], 2, score=0.25)
+    assert found[3] == [2, 0, 2] and found[2] == [[0, 0]] * 3
+    assert found[5] == [[100, 102], [0, 0], [117, 116]]
+
+
+def test_no_batch_and_no_box() -> None:
+    boxes, scores = np.zeros((0, 6, 4), np.float32), np.zeros((0, 6, 2), np.float32)
+    outputs = [("f32", 0, 3, 4), ("f32", 0, 3), ("i32", 0, 3), ("u32", 0)]
+    assert judged("MultiClassNms", [boxes, scores], {"iou_threshold": ("f32", 0.5)}, outputs) == [[]] * 4
+    boxes, scores = np.zeros((2, 0, 4), np.float32), np.zeros((2, 0, 2), np.float32)
+    outputs = [("f32", 2, 1, 4), ("f32", 2, 1), ("i32", 2, 1), ("u32", 2)]
+    found = judged("MultiClassNms", [boxes, scores], {"iou_threshold": ("f32", 0.5)}, outputs)
+    assert found == [[[[0, 0, 0, 0]]] * 2, [[0], [0]], [[0], [0]], [0, 0]]
+
+
+def test_scores_that_fall_instead_are_unsupported() -> None:
+    arrays = [np.array(BOXES, np.float32), np.array([SCORES], np.float32)]
+    params = {"iou_threshold": ("f32", 0.5), "soft_nms_sigma": ("f32", 0.5)}
+    outputs = [("f32", 1, 2, 4), ("f32", 1, 2), ("i32", 1, 2), ("u32", 1)]
+    with pytest.raises(KernelError, match="unsupported"):
+        native.run(configured("MultiClassNms", arrays, params, outputs), arrays)
+
+
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize(("per_class", "most"), [(6, 12), (1, 12), (6, 3), (0, 3)])
+def test_boxes_of_each_class(per_class: int, most: int, clip: bool) -> None:
+    """Boxes of their own for each class, in two batches; the best of all classes come first."""
+    boxes = np.array(BOXES, np.float32)[:, :, None] + np.array([0, 0.25], np.float32).reshape(1, 1, 2, 1)
+    arrays = [np.concatenate([boxes, boxes / 8]), np.array([SCORES, SCORES[::-1]], np.float32)]
+    params = {"max_boxes_per_class": ("u32", per_class), "max_total_boxes": ("u32", most),
+              "iou_threshold": ("f32", 0.5), "clip_boxes": ("bool8", clip)}  # fmt: skip
+    outputs = [("f32", 2, most, 4), ("f32", 2, most), ("u32", 2, most), ("u32", 2)]
+    made, scores, _, valid = judged("CombinedNms", arrays, params, outputs)
+    assert all(row == sorted(row, reverse=True) for row in scores)
+    assert valid[0] == min(most, 2 * min(per_class, 4))
+    assert not clip or np.max(made) <= 1
+
+
+def levels_of(rois: Any, rows: int, low: int = 2, **params: Any) -> list[Any]:
+    arrays = [np.array(rois, np.float32)]
+    given = {n: ("u32", v) for n, v in (params | {"roi_min_level": low}).items()}
+    outputs = [("i32", len(rois)), *[("f32", rows, len(rois[0]))] * (6 - low)]
+    return judged("DistributeFpnProposals", arrays, given, outputs)
+
+
+def test_levels_by_size() -> None:
+    """A side of 112 is level 3, 224 level 4, 448 level 5; a number of the batch goes along."""
+    sides = (50, 300, 500, 111.5, 112, 223, 224, 448, 447)
+    restore, *levels = levels_of([[i % 2, 1, 2, 1 + s, 2 + s] for i, s in enumerate(sides)], 9)
+    assert restore == [0, 18, 27, 1, 9, 10, 19, 28, 20]
+    every = np.concatenate([np.array(v) for v in levels])
+    assert np.allclose(every[restore][:, 3], np.array(sides) + 1)
+    assert not every[[r for r in range(36) if r not in restore]].any()
+
+
+def test_the_canonical_size_is_a_parameter_and_sizes_without_level_go_to_the_nearest() -> None:
+    rois = [[0, 0, 56, 112], [0, 0, 112, 112], [5, 5, 5, 5], [0, 0, 9000, 9000]]
+    restore, *_ = levels_of(rois, 4, low=3, roi_canonical_scale=112, roi_canonical_level=4)
+    assert restore == [0, 4, 1, 8]
+
+
+def test_a_level_with_more_regions_than_rows_is_told() -> None:
+    arrays = [np.array([[0, 0, 50, 50]] * 3, np.float32)]
+    config = configured("DistributeFpnProposals", arrays, {}, [("i32", 3), *[("f32", 2, 4)] * 4])
+    with pytest.raises(KernelError, match="too small"):
+        native.run(config, arrays)
+
+
+@pytest.mark.parametrize("most", [1, 4, 2000])
+def test_the_best_of_all_levels(most: int) -> None:
+    rng = np.random.default_rng(2)
+    rois = [rng.standard_normal((n, 5), np.float32) for n in (3, 1, 4, 2, 2)]
+    scores = [
+        np.array(v, np.float32) for v in ([0.5, 0.1, 0.9], [0.5], [0.5, 0.2, 0.5, 0.7], [0.1, 1], [0.5, -1])
+    ]
+    (best,) = judged(
+        "CollectRpnProposals", [*rois, *scores], {"post_nms_top": ("u32", most)}, [("f32", min(most, 12), 5)]
+    )
+    assert best[0] == rois[3][1].tolist()
+
+
+def test_boxes_are_moved_scaled_and_clipped() -> None:
+    """Measured with QNN CPU 2.47: shifts in parts of the box, sizes by exponents, y ends at the height."""
+    boxes = np.array([[10, 20, 30, 60], [0, 0, 100, 50], [90, 90, 99, 99]], np.float32)
+    deltas = np.array([[0.1, 0.2, 0.3, -0.4], [0, 0, 6, 6], [1, 1, 2, 2]], np.float32)
+    arrays = [boxes, deltas, np.array([0, 0, 1], np.int32), np.array([[100, 80], [50, 200]], np.float32)]
+    made, splits = judged("AxisAlignedBboxTransform", arrays, {}, [("f32", 3, 4), ("i32", 2)])
+    wanted = [[8.501411, 34.593597, 35.49859, 61.406403], [0, 0, 80, 100], [70.24925, 50, 136.75075, 50]]
+    assert np.allclose(made, wanted, rtol=1e-6) and splits == [2, 1]
+    weights = {"weights": ("f32", (10.0, 10.0, 5.0, 5.0))}
+    made, _ = judged("AxisAlignedBboxTransform", arrays, weights, [("f32", 3, 4), ("i32", 2)])
+    assert np.allclose(made[0], [9.581635, 22.337673, 30.818367, 59.262325], rtol=1e-6)
+
+
+def test_a_batch_without_image_is_told() -> None:
+    arrays = [
+        np.ones((1, 4), np.float32),
+        np.ones((1, 8), np.float32),
+        np.array([2], np.int32),
+        np.ones((2, 2), np.float32),
+    ]
+    config = configured("AxisAlignedBboxTransform", arrays, {}, [("f32", 1, 8), ("i32", 2)])
+    with pytest.raises(KernelError, match="outside"):
+        native.run(config, arrays)
