@@ -37,9 +37,9 @@ def measured(rows: Sequence[Row]) -> Iterator[Measured]:
             kind = (row.type_row or NO_ROW) if row.kind == "positive" else UNDECLARED
             groups.setdefault((row.op, row.place, kind), []).append(row)
     for (op, place, kind), group in groups.items():
-        yes = {s: sum(getattr(r, s) == "yes" for r in group) for s in STEPS}
-        verdict = _forbidden(yes, group) if kind == UNDECLARED else _declared(group)
-        yield Measured(op, place, kind, len(group), *yes.values(), verdict)
+        verdict = _forbidden(group) if kind == UNDECLARED else _declared(group)
+        validated, finalized, executed, matched = (sum(getattr(r, s) == "yes" for r in group) for s in STEPS)
+        yield Measured(op, place, kind, len(group), validated, finalized, executed, matched, verdict)
 
 
 STEPS = ("validates", "finalizes", "executes", "matches")
@@ -76,8 +76,7 @@ def _ended(group: Sequence[Row], step: str) -> int:
     return sum(getattr(r, step) == "unknown" and all(getattr(r, s) == "yes" for s in before) for r in group)
 
 
-def _forbidden(yes: dict[str, int], group: Sequence[Row]) -> str:
-    crashed = sum(r.validates == "crashed" for r in group)
-    said = [f"{yes['validates']} validated all the same"] if yes["validates"] else []
-    said += [f"{crashed} crashed"] if crashed else []
+def _forbidden(group: Sequence[Row]) -> str:
+    words = {"yes": "validated all the same", "crashed": "crashed", "hung": "hung"}
+    said = [f"{n} {how}" for status, how in words.items() if (n := sum(r.validates == status for r in group))]
     return ", ".join(said) or AS_DOCUMENTED
