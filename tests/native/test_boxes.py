@@ -123,6 +123,19 @@ def test_a_region_without_size_has_a_pixel_unless_it_is_aligned() -> None:
     assert not aligned_regions([[4, 4, 4, 4]], -1, True)[0].any()
 
 
+def test_a_region_far_larger_than_the_image_ends() -> None:
+    """Without numbers of samples it has 10**16 of them, nearly all beside the image."""
+    rng = np.random.default_rng(8)
+    image = rng.uniform(1, 2, (1, 6, 7, 1)).astype(np.float32)
+    rois = np.array([[-1e8, -1e8, 1e8, 1e8], [0, 0, np.inf, 3], [np.nan, 0, 4, 4]], np.float32)
+    config = configured(
+        "RoiAlign", [image, rois, np.zeros(3, np.int32)], {"img_size_ratio": ("f32", (1.0, 1.0))},
+        [("f32", 3, 1, 1, 1)],
+    )  # fmt: skip
+    (got,) = native.run(config, [image, rois, np.zeros(3, np.int32)])
+    assert np.all(got >= 0) and np.all(got < 1e-12)
+
+
 def test_the_largest_pixel_of_bins() -> None:
     """Rows 2 to 6 in bins of 2.5 overlap; a region beside the image has none."""
     image = np.broadcast_to(np.arange(8, dtype=np.float32)[:, None, None], (1, 8, 9, 1)).copy()

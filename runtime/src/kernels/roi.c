@@ -46,15 +46,35 @@ static double sample_at(const side *s, int64_t bin, int64_t i) {
     return s->start + (double)bin * s->bin + ((double)i + 0.5) * s->bin / (double)s->n;
 }
 
+/* What lies from `low` up to `high`. */
+typedef struct {
+    int64_t low, high;
+} run;
+
+/* The samples of a bin that may lie in the image or within a pixel beside it: a region can be far larger. */
+static run near_image(const side *s, int64_t bin, double last) {
+    double step = s->bin / (double)s->n, first = sample_at(s, bin, 0);
+    run every = {0, s->n}, none = {0, 0};
+    if (!isfinite(step) || !isfinite(first))
+        return none;
+    if (step <= 0)
+        return every;
+    double most = (double)s->n;
+    run r = {(int64_t)held_between(floor((-1 - first) / step), 0, most),
+             (int64_t)held_between(ceil((last + 1 - first) / step) + 1, 0, most)};
+    return r;
+}
+
 /* The sum of a bin's samples; what lies more than a pixel outside is 0, what lies nearer is on the edge. */
 static double sum_of_bin(const float *x, const side *rows, const side *columns, int64_t row, int64_t column,
                          const opdb_tensor *image) {
     double sum = 0, last_row = (double)(image->dims[1] - 1), last_column = (double)(image->dims[2] - 1);
-    for (int64_t i = 0; i < rows->n; i++) {
+    run near_rows = near_image(rows, row, last_row), near_columns = near_image(columns, column, last_column);
+    for (int64_t i = near_rows.low; i < near_rows.high; i++) {
         double down = sample_at(rows, row, i);
         if (!(down >= -1 && down <= last_row + 1))
             continue;
-        for (int64_t j = 0; j < columns->n; j++) {
+        for (int64_t j = near_columns.low; j < near_columns.high; j++) {
             double along = sample_at(columns, column, j);
             if (along >= -1 && along <= last_column + 1)
                 sum += pixel_at(x, held_between(down, 0, last_row), held_between(along, 0, last_column),
@@ -88,16 +108,12 @@ opdb_status opdb_roi_align(const opdb_tensor *feature_map, const opdb_tensor *ro
     return OPDB_OK;
 }
 
-/* The pixels from `low` up to `high` of one of `bins` parts of a side, within the image. */
-typedef struct {
-    int64_t low, high;
-} run;
-
 /* The nearest pixel; of two the one farther from 0. */
 static int64_t pixel_of(double at) {
     return (int64_t)held_between(at < 0 ? ceil(at - 0.5) : floor(at + 0.5), INT32_MIN, INT32_MAX);
 }
 
+/* The pixels of one of `bins` parts of a side, within the image. */
 static run run_of(double start, double end, int64_t bins, int64_t i, int64_t size) {
     int64_t first = pixel_of(start), length = pixel_of(end) - first + 1;
     length = length < 1 ? 1 : length;

@@ -106,9 +106,8 @@ static opdb_status softmax(const opdb_tensor *x, int64_t axis, double beta, bool
     return OPDB_OK;
 }
 
-/* exp(beta x) over its sum along `axis`, shifted by the largest beta x: an element is off by 2 |beta (x -
- * top)|
- * + 4 units in the last place at most, as the difference is rounded to float. */
+/* exp(beta x) over its sum along `axis`, shifted by the largest.  An element is at most 4 + 2 d units in the
+ * last place off, d = |beta (x - largest)|, since that difference is rounded to float. */
 opdb_status opdb_softmax(const opdb_tensor *x, int64_t axis, double beta, const opdb_tensor *y) {
     return softmax(x, axis, beta, false, y);
 }
