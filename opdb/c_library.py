@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from opdb.codegen import c_library
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
-from opdb.package import BUILD_SECONDS, compiler_command
+from opdb.package import make
 from opdb.source_folder import write_folder
 
 MANIFEST = "opdb-library.json"
@@ -81,14 +80,4 @@ def write(
 
 def build(library: Library) -> None:
     """Runs the folder's Makefile.  Raises OpdbError: no make or compiler, or what the compiler says first."""
-    compiler = " ".join(compiler_command())
-    command = ["make", "--silent", "-j2", f"CC={compiler}"]
-    try:
-        done = subprocess.run(
-            command, cwd=library.folder, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise OpdbError(f"{library.folder}: the library was not built: {error}") from None
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
-        raise OpdbError(f"{library.folder}: the library was not built: {said[0].strip()}")
+    make(library.folder, "the library")

@@ -95,20 +95,34 @@ def build(made: PackageFolder) -> Path:
         *package_folder.LDFLAGS, "-o", str(fresh),
     ]  # fmt: skip
     try:
-        done = subprocess.run(
-            command, cwd=made.folder, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
-        )
-        if done.returncode:
-            complaints = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
-            raise OpdbError(
-                f"{made.folder}: the op package {made.package} was not built: {complaints[0].strip()}"
-            )
+        compiled(made.folder, f"the op package {made.package}", command)
         os.replace(fresh, target)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise OpdbError(f"{made.folder}: the op package {made.package} was not built: {error}") from None
     finally:
         fresh.unlink(missing_ok=True)
     return target
+
+
+def compiled(folder: Path, what: str, command: Sequence[str]) -> None:
+    """Runs a compiler in a folder, or make.  Raises OpdbError: none is there, or with the first complaint."""
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OpdbError(f"{folder}: {what} was not built: {error}") from None
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if "rror" in line] or [
+            "no message"
+        ]  # Python's, too
+        raise OpdbError(f"{folder}: {what} was not built: {said[0].strip()}")
+
+
+def make(folder: Path, what: str, *variables: str) -> None:
+    """``make`` in a folder that has a Makefile, with this machine's compiler.  Raises OpdbError as ``compiled``."""
+    compiler = " ".join(compiler_command())
+    compiled(folder, what, ["make", "--silent", "-j2", f"CC={compiler}", *variables])
 
 
 def compiler_command() -> list[str]:

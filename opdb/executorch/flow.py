@@ -284,7 +284,7 @@ def _run_arrays(pte: bytes, arrays: Sequence[Any], repeat: int) -> ProgramRun:
 
 
 #: ExecuTorch's ScalarType (c10's numbers) of tensors at a program's ends.
-_SCALAR_TYPES = {
+SCALAR_TYPES = {
     0: "u8",
     1: "i8",
     2: "i16",
@@ -294,6 +294,7 @@ _SCALAR_TYPES = {
     6: "f32",
     7: "f64",
     11: "bool8",
+    15: "bf16",
     27: "u16",
 }
 
@@ -304,7 +305,7 @@ def _ends(pte: bytes) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]
     meta = program.method_meta("forward")
 
     def tensor(name: str, info: Any) -> GraphTensor:
-        return GraphTensor(name, _SCALAR_TYPES[int(info.dtype())], tuple(info.sizes()) or (1,))
+        return GraphTensor(name, SCALAR_TYPES[int(info.dtype())], tuple(info.sizes()) or (1,))
 
     inputs = tuple(tensor(f"input{i}", meta.input_tensor_meta(i)) for i in range(meta.num_inputs()))
     outputs = tuple(tensor(f"output{i}", meta.output_tensor_meta(i)) for i in range(meta.num_outputs()))

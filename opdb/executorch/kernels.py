@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,26 +21,14 @@ from opdb.codegen import builders, et_folder, et_glue
 from opdb.codegen.et_glue import KernelForm, NoForm, OutVariant
 from opdb.codegen.et_yaml import Entry, KernelKey, plain_key
 from opdb.errors import MissingExtra, OpdbError
+from opdb.executorch.flow import SCALAR_TYPES
 from opdb.mapping import CompiledMapping, plain_type
-from opdb.package import BUILD_SECONDS, compiler_command
+from opdb.package import make
 from opdb.reference.signature import read_signature, torch_schema
 from opdb.source_folder import write_folder
 
 MANIFEST = "opdb-executorch-kernels.json"
 LIBRARY = "qnn"
-#: ScalarType's numbers -> opdb's data types.
-DTYPES = {
-    0: "u8",
-    1: "i8",
-    2: "i16",
-    3: "i32",
-    4: "i64",
-    5: "f16",
-    6: "f32",
-    7: "f64",
-    11: "bool8",
-    15: "bf16",
-}
 #: What a kernel that the runtime has already is replaced for, where no model says it: float32 of these ranks.
 FLOAT, RANKS = 6, (1, 2, 3, 4)
 
@@ -251,7 +238,9 @@ def select(kernels: Kernels, words: Iterable[str], model: Path | None = None) ->
         forms[name] = found
         known = held[name].keys if name in held else ()
         held[name] = Entry(variant, tuple(dict.fromkeys((*known, *keys))))
-        dtypes.setdefault(name, frozenset(DTYPES[t] for key in used for t, _ in key.tensors if t in DTYPES))
+        dtypes.setdefault(
+            name, frozenset(SCALAR_TYPES[t] for key in used for t, _ in key.tensors if t in SCALAR_TYPES)
+        )
     return Selection(tuple(held[n] for n in sorted(held)), forms, others, dtypes, runtime)
 
 
@@ -278,16 +267,7 @@ def _needed(catalog: Catalog, chosen: Selection) -> dict[str, frozenset[str]]:
 
 def build(made: KernelFolder) -> Path:
     """Runs the folder's Makefile with this Python's executorch.  Raises OpdbError with the first complaint."""
-    command = ["make", "--silent", "-j2", f"CC={' '.join(compiler_command())}", f"PYTHON={sys.executable}"]
-    try:
-        done = subprocess.run(
-            command, cwd=made.folder, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise OpdbError(f"{made.folder}: the kernel library was not built: {error}") from None
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "rror" in line] or ["no message"]
-        raise OpdbError(f"{made.folder}: the kernel library was not built: {said[0].strip()}")
+    make(made.folder, "the kernel library", f"PYTHON={sys.executable}")
     return made.library
 
 
