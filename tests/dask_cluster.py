@@ -40,7 +40,7 @@ def local_cluster(workers: int = 2, **env: str) -> Iterator[Any]:
 def dask_worker(address: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
     """A worker of one thread, as on another machine."""
     command = [
-        sys.executable, "-m", "distributed.cli.dask_worker", address, "--nworkers", "1", "--nthreads", "1",
+        sys.executable, "-P", "-m", "distributed.cli.dask_worker", address, "--nworkers", "1", "--nthreads", "1",
         "--no-dashboard", "--no-nanny",
     ]  # fmt: skip
     env = {**os.environ, "PYTHONPATH": path_with_tests(), **env}
@@ -55,7 +55,7 @@ def dask_worker(address: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
 def scheduler(file: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A scheduler in a process of its own, which writes about itself to ``file``; and its address."""
     command = [
-        sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
+        sys.executable, "-P", "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
         "--no-dashboard", "--scheduler-file", str(file),
     ]  # fmt: skip
     env = {**os.environ, "PYTHONPATH": path_with_tests()}

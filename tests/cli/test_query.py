@@ -65,7 +65,7 @@ def test_parquet(loaded: Run, tmp_path: Path) -> None:
     )
     empty = tmp_path / "empty.parquet"
     assert loaded("query", "evidence", "--format", "parquet", "--output", str(empty)).returncode == 0
-    assert (parquet.read_table(empty).num_rows, parquet.read_table(empty).num_columns) == (0, 31)
+    assert (parquet.read_table(empty).num_rows, parquet.read_table(empty).num_columns) == (0, 32)
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
