@@ -46,7 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The folders native and executorch carry the marker of their name; tests of one op's cases are together."""
+    """The folders native and executorch carry the marker of their name; tests of one op's cases are together, at the end.
+
+    They are short, so that with ``-n --no-loadscope-reorder`` no process waits long for another.
+    """
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         if folder in ("native", "executorch"):
