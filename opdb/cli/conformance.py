@@ -272,7 +272,7 @@ def run_and_report(
 
     with _progress() as progress:
         summary = run_cases(
-            catalog, opened, ops=ops, socs=(soc,), progress=progress, command="opdb conformance run"
+            catalog, opened, ops=ops, socs=(soc,), jobs=2, progress=progress, command="opdb conformance run"
         )
     _print_summary(summary)
     page = folder / "conformance.html"
