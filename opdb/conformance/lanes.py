@@ -77,4 +77,6 @@ class Judge:
             else:
                 allowed = bounds(self.catalog, case.config)
                 compared = compare(case.config, expected, answer.outputs, allowed, executor.half)
+                if not compared.matches:
+                    executor.renew()
         return result(case, lane.record, executor.soc, answer, compared, seconds, reason)

@@ -117,6 +117,12 @@ def test_a_crash_is_a_result_and_the_next_case_runs(
     assert (results[-1].executes, results[-1].matches) == ("yes", "yes")
 
 
+def told(quirk: Quirk, results: list[ResultRecord]) -> str:
+    """What a quirk says and what was seen instead."""
+    seen = [f"{r.case.name}: {[getattr(r, c) for c in STATUS_COLUMNS]} {r.detail}" for r in results]
+    return "\n".join([f"{quirk.op}: {quirk.what}", *seen])
+
+
 def test_every_quirk_is_still_there(catalog: Catalog, case_set: Cases, executor: Executor) -> None:
     """A fault that is gone has to leave specs/sdk: its list is strict.
 
@@ -130,7 +136,7 @@ def test_every_quirk_is_still_there(catalog: Catalog, case_set: Cases, executor:
     for (op, patterns), quirks in faults.items():
         cases = [c for c in case_set(op).cases if any(fnmatchcase(c.id, p) for p in patterns)]
         results = asked(catalog, executor, cases)
-        assert any(quirk_of(executor, r) in quirks for r in results), f"{op}: {quirks[0].what}"
+        assert any(quirk_of(executor, r) in quirks for r in results), told(quirks[0], results)
 
 
 @pytest.mark.sweep

@@ -190,7 +190,8 @@ def test_arguments_that_no_form_takes_are_an_error_with_the_reason(
         ("aten::nothing.out", "no spec maps an operator with this out variant"),
         ("Nothing", "neither an out variant of ATen"),
         ("aten::cumsum.out", r"cannot be one QNN op: CumulativeSum needs permute\(\)"),
-        ("NonMaxSuppression", "NonMaxSuppression needs a kernel"),
+        ("BboxTransform", "BboxTransform needs a kernel"),
+        ("NonMaxSuppression", "NonMaxSuppression needs results whose number is open"),
     ],
 )
 def test_what_can_be_no_kernel_is_refused(known: kernels.Kernels, word: str, message: str) -> None:

@@ -45,7 +45,10 @@ class NoOracle(Exception):
 
 
 class Executor(Protocol):
-    """``name`` is what --executor takes; ``backend`` the QNN backend that it measures, or ''."""
+    """``name`` is what --executor takes; ``backend`` the QNN backend that it measures, or ''.
+
+    Executors that hold nothing inherit ``renew`` and ``close``.
+    """
 
     name: str
     backend: str
@@ -65,4 +68,10 @@ class Executor(Protocol):
         """``inputs``: the data of each input of the config, as stored."""
         ...
 
-    def close(self) -> None: ...
+    def renew(self) -> None:
+        """What it computed was wrong, and may have overwritten memory: what comes next starts anew."""
+        return
+
+    def close(self) -> None:
+        """Lets go of what is held."""
+        return

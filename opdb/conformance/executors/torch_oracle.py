@@ -14,7 +14,7 @@ import numpy as np
 
 from opdb.conformance import data
 from opdb.conformance.cases import Case
-from opdb.conformance.executors.base import Answer, Array, Inputs, NoOracle, Params, T
+from opdb.conformance.executors.base import Answer, Array, Executor, Inputs, NoOracle, Params, T
 from opdb.errors import MissingExtra
 from opdb.generated import validators
 from opdb.op_config import OpConfig, TensorConfig
@@ -35,7 +35,7 @@ except ImportError:
     raise MissingExtra("the package torch that the executor 'torch' needs", "torch") from None
 
 
-class TorchExecutor:
+class TorchExecutor(Executor):
     """Computes what a case's outputs mean: float64, int64 or bool."""
 
     name, backend, soc, half = "torch", "", "", False
@@ -51,9 +51,6 @@ class TorchExecutor:
             return Answer("ok", tuple(compute(case.config, inputs)))
         except NoOracle as reason:
             return Answer("unsupported", text=str(reason), computed=False)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def compute(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array]:

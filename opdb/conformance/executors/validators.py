@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from opdb import __version__
 from opdb.conformance.cases import Case
-from opdb.conformance.executors.base import Answer, Array
+from opdb.conformance.executors.base import Answer, Array, Executor
 from opdb.errors import OpdbError
 from opdb.runtime.checks import Violation
 from opdb.store.records import ExecutorRecord
 from opdb.validate import check
 
 
-class PythonExecutor:
+class PythonExecutor(Executor):
     """The generated Python validators.  They compute nothing."""
 
     name, backend, soc, half = "python", "", "", False
@@ -27,11 +27,8 @@ class PythonExecutor:
     def answer(self, case: Case, inputs: Sequence[Array | None]) -> Answer:
         return _verdict(check(case.config, case.target).violations)
 
-    def close(self) -> None:
-        """Nothing is held."""
 
-
-class CExecutor:
+class CExecutor(Executor):
     """The generated C validators, and the C kernels behind their generated shims."""
 
     name, backend, soc, half = "c", "", "", False
@@ -57,9 +54,6 @@ class CExecutor:
         except OpdbError as error:
             return Answer("error", rules=verdict.rules, stage="execute", text=str(error))
         return Answer("ok", tuple(outputs), verdict.rules)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def _verdict(violations: Sequence[Violation]) -> Answer:

@@ -24,11 +24,16 @@ STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "exe
 
 
 class VendorExecutor:
-    """One library for one SoC.  Cases that must be rejected, or break what it does not check, are only validated."""
+    """One library for one SoC.  Cases that must be rejected, or break what it does not check, are only validated.
+
+    Each op has a process of its own: QNN 2.47 reads and writes memory that it does not own (specs/sdk), so that what
+    came before an op decides what it computes.
+    """
 
     def __init__(self, name: str, backend: str, soc: str = "") -> None:
         self.name, self.backend, self.soc = name, backend, soc
         self.half = backend == "HTP"
+        self._op = ""
         self._packaged: dict[str, VendorWorker] = {}  # by op package; QNN's own has ``_worker``
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         try:
@@ -58,6 +63,9 @@ class VendorExecutor:
         return set(case.rules) <= {v.rule for v in found if v.expected}
 
     def answer(self, case: Case, inputs: Sequence[Array | None]) -> Answer:
+        if case.op != self._op:
+            self.renew()
+            self._op = case.op
         try:
             if not case.runs:
                 return self._validated(case.config)
@@ -106,8 +114,15 @@ class VendorExecutor:
         stage = STAGES.get(said.stage, "execute")
         return Answer("error", stage=stage, how=said.verdict, **more)  # type: ignore[arg-type]
 
+    def renew(self) -> None:
+        for worker in self._workers():
+            worker.restart()
+
+    def _workers(self) -> tuple[VendorWorker, ...]:
+        return (self._worker, *self._packaged.values())
+
     def close(self) -> None:
-        for worker in (self._worker, *self._packaged.values()):
+        for worker in self._workers():
             worker.close()
         if self._folder is not None:
             self._folder.cleanup()
