@@ -11,6 +11,7 @@ import sys
 
 import typer
 
+from opdb import __version__
 from opdb.errors import OpdbError
 
 app = typer.Typer(
@@ -21,6 +22,21 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"opdb {__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=app.info.help)
+def _options(
+    version: bool = typer.Option(
+        False, "--version", help="Print opdb's version and exit.", is_eager=True, callback=_print_version
+    ),
+) -> None:
+    """``--version`` is the only option without a command."""
 
 
 def _register() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,11 @@ def test_help(opdb: Run, command: str) -> None:
     assert "Usage: " in done.stdout
 
 
+def test_version(opdb: Run) -> None:
+    done = opdb("--version")
+    assert (done.returncode, done.stdout) == (0, f"opdb {metadata.version('opdb')}\n")
+
+
 def test_every_command_is_listed_and_described(opdb: Run) -> None:
     import typer
 
@@ -53,6 +59,7 @@ def test_light_commands_load_nothing_heavy(loaded: Run, tmp_path: Path, args: tu
     heavy = {"torch", "numpy", "executorch", "alembic"}
     code = f"""
 import sys
+from importlib import metadata
 sys.argv = {["opdb", *args]!r}
 from opdb.cli import main
 try:
