@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -88,6 +89,13 @@ def catalog() -> Catalog:
 def case_set(catalog: Catalog) -> Callable[[str], CaseSet]:
     """The cases of an op; worked out once in a process."""
     return lambda op: cases(catalog, op)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """With `-n`, the name of a failed test at once: a run that is ended shows no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        sys.stderr.write(f"\nfailed: {report.nodeid}\n")
+        sys.stderr.flush()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -8,6 +8,7 @@ quirks:
     shows: {matches: no}
     what: An omitted epsilon is 1e-5, not the documented 0.001.
     source: probe CPU 2.47.0
+    sometimes: true   # where what memory happens to hold decides whether it shows; else left out
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Quirk:
     shows: Mapping[str, str]
     what: str
     source: str
+    sometimes: bool = False
 
     def explains(self, sdk: str, backend: str, case: str, statuses: Mapping[str, str]) -> bool:
         """Whether a result is this fault."""
@@ -75,8 +77,10 @@ def read_quirks(specs: Path) -> tuple[Quirk, ...]:
 
 
 def _fault(entry: Any) -> str | None:
-    if not isinstance(entry, dict) or set(entry) != FIELDS:
-        return f"a quirk has the fields {', '.join(sorted(FIELDS))}"
+    if not isinstance(entry, dict) or set(entry) - {"sometimes"} != FIELDS:
+        return f"a quirk has the fields {', '.join(sorted(FIELDS))}, and may have sometimes"
+    if not isinstance(entry.get("sometimes", False), bool):
+        return "'sometimes' is true or false"
     if not isinstance(entry["cases"], list) or not entry["cases"]:
         return "'cases' is a list of case ids or patterns; ex) [LayerNorm-sample0-CPU.fp32.*]"
     shows = entry["shows"]
@@ -90,7 +94,13 @@ def _fault(entry: Any) -> str | None:
 
 def _quirk(sdk: str, entry: Mapping[str, Any]) -> Quirk:
     plain = {k: str(entry[k]) for k in ("op", "backend", "what", "source")}
-    return Quirk(sdk, cases=tuple(map(str, entry["cases"])), shows=dict(entry["shows"]), **plain)
+    return Quirk(
+        sdk,
+        cases=tuple(map(str, entry["cases"])),
+        shows=dict(entry["shows"]),
+        sometimes=entry.get("sometimes", False),
+        **plain,
+    )
 
 
 def explain(

@@ -132,6 +132,11 @@ def test_only_one_case(catalog: Catalog, store: Store) -> None:
             'sdk: "2.47"\nquirks:\n  - {op: Relu, backend: CPU, cases: [a], shows: {mtches: no}, what: w, source: s}\n',
             "'mtches: no' is not a status",
         ),
+        (
+            'sdk: "2.47"\nquirks:\n  - {op: Relu, backend: CPU, cases: [a], shows: {matches: no}, what: w, source: s, '
+            "sometimes: 3}\n",
+            "'sometimes' is true or false",
+        ),
     ],
 )
 def test_bad_quirks_are_refused_with_their_place(tmp_path: Path, text: str, message: str) -> None:
