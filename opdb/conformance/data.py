@@ -25,7 +25,7 @@ SPREAD, MOST = 1.25, 3.9
 QUOTIENTS = ("FLOOR_DIV", "FMOD", "MOD")
 COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
 #: Inputs that hold places in another tensor: 0, which is one of every tensor, where ``_places`` knows no others.
-PLACES = ("batch_idx", "batch_splits", "indices", "position_ids", "seqlens_k")
+PLACES = ("batch_idx", "batch_splits", "indices", "position_ids", "seqlens_k", "total_sequence_length")
 #: Ops of which ``_places`` knows what their indices are for.
 INDEXED = (
     "BatchPermutation",
@@ -132,13 +132,20 @@ def _ranks(tensor: TensorConfig, rng: np.random.Generator) -> Array:
 
 
 def _places(config: OpConfig, tensor: TensorConfig, rng: np.random.Generator) -> Array | None:
-    """Indices into the first input, or batches in order; each place once where the last of several writers would be seen."""
+    """Indices into the first input, batches in order, their sizes, lengths of sequences.
+
+    Each place once where the last of several writers would be seen.
+    """
     if (
         slot_of(tensor) == "batch_idx"
         and config.op in BATCHES
         and re.fullmatch(r"[iu](8|16|32|64)", tensor.dtype)
     ):
         return np.sort(rng.integers(0, config.inputs[BATCHES[config.op]].shape[0], tensor.shape))
+    if slot_of(tensor) == "batch_splits" and config.op == "BoxWithNmsLimit":
+        return np.diff(np.arange(tensor.shape[0] + 1) * config.inputs[0].shape[0] // max(tensor.shape[0], 1))
+    if slot_of(tensor) in ("seqlens_k", "total_sequence_length"):
+        return _lengths(config, tensor, rng)
     if slot_of(tensor) != "indices" or BY_SHORT[tensor.dtype].quantized or config.op not in INDEXED:
         return None
     params, table = {p.name: p.value for p in config.params}, config.inputs[0].shape
@@ -163,6 +170,16 @@ def _places(config: OpConfig, tensor: TensorConfig, rng: np.random.Generator) ->
     return np.moveaxis(lines, -1, axis)
 
 
+def _lengths(config: OpConfig, tensor: TensorConfig, rng: np.random.Generator) -> Array:
+    """Rows in all: as many as the past has, which holds those of this call too; without a past those of this call."""
+    now = config.inputs[0].shape[1]
+    past = [t.shape[2] for t in config.inputs if t.type != "NULL" and slot_of(t) == "past_key"]
+    most = max([now, *past])
+    if slot_of(tensor) == "total_sequence_length":
+        return np.asarray(most)
+    return rng.integers(now - 1, most, tensor.shape) if most > now else np.full(tensor.shape, now - 1)
+
+
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1 :]
 
@@ -182,6 +199,8 @@ def _regions(values: Array) -> Array:
 DOMAINS: dict[tuple[str, str], Callable[[Array], Array]] = {
     ("AxisAlignedBboxTransform", "boxes"): _corners,
     ("AxisAlignedBboxTransform", "image_size"): np.abs,
+    ("BoxWithNmsLimit", "boxes"): lambda v: _corners(v.reshape(-1, 4)).reshape(v.shape),
+    ("BoxWithNmsLimit", "scores"): np.abs,
     ("CombinedNms", "boxes"): _corners,
     ("CombinedNms", "scores"): np.abs,
     ("CropAndResize", "boxes"): lambda v: np.abs(v) / MOST,

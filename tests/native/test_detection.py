@@ -157,3 +157,109 @@ def test_a_batch_without_image_is_told() -> None:
     config = configured("AxisAlignedBboxTransform", arrays, {}, [("f32", 1, 8), ("i32", 2)])
     with pytest.raises(KernelError, match="outside"):
         native.run(config, arrays)
+
+
+#: Of 100, 90 and 50 units of area, the first holds the others; another is apart.
+NESTED = [[0, 0, 10, 10], [0, 0, 10, 9], [20, 20, 30, 30], [0, 0, 10, 5]]
+TWO_CLASSES = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]]
+HARD, LINEAR, GAUSSIAN = range(3)
+
+
+def limited(
+    scores: Any,
+    rows: int,
+    method: int = HARD,
+    least: float = 0.0,
+    iou: float = 0.5,
+    batches: Any = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """BoxWithNmsLimit of NESTED for all classes and batches: all its results by name, without what is after the last."""
+    s = np.array(scores, np.float32)
+    boxes = np.tile(np.array(NESTED, np.float32), (len(s) // 4, s.shape[1]))
+    arrays = [boxes, s, np.array([0] * len(s) if batches is None else batches, np.int32)]
+    if "splits" in more:
+        arrays.append(np.array(more.pop("splits"), np.int32))
+    types = {"pre_nms_limit": "i32", "score_threshold": "f32"}
+    params = {"nms_kernel_method": ("i32", method), "nms_score_threshold": ("f32", least), "sigma": ("f32", 0.5),
+              "iou_threshold": ("f32", iou)} | {n: (types[n], v) for n, v in more.items()}  # fmt: skip
+    count = len(arrays[3]) if len(arrays) > 3 else len(set(arrays[2].tolist()))
+    outputs = [("f32", rows, 4), ("f32", rows), ("i32", rows), ("i32", rows), ("i32", count), ("i32", rows),
+               ("i32", s.shape[1])]  # fmt: skip
+    made = judged("BoxWithNmsLimit", arrays, params, outputs)
+    found = sum(made[4])
+    assert not any(np.any(made[i][found:]) for i in (0, 1, 2, 3, 5))
+    names = ("boxes", "scores", "classes", "batch", "splits", "keeps", "sizes")
+    return {n: m if n in ("splits", "sizes") else m[:found] for n, m in zip(names, made, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("method", "iou", "scores"),
+    [
+        (LINEAR, 0.5, [0.9, 0.7, 0.3, 0.0356, 0.4, 0.3, 0.0889, 0.005]),
+        (LINEAR, 0.7, [0.9, 0.7, 0.6, 0.08, 0.4, 0.3, 0.2, 0.01]),
+        (GAUSSIAN, 0.5, [0.9, 0.7, 0.3639, 0.0854, 0.4, 0.3, 0.1079, 0.0120]),
+    ],
+)
+def test_scores_fall_with_the_overlap(method: int, iou: float, scores: list[float]) -> None:
+    """Measured with QNN CPU 2.47; an overlap that is the threshold counts, Gaussian reads no threshold."""
+    made = limited(TWO_CLASSES, 8, method, iou=iou)
+    assert np.allclose(made["scores"], scores, atol=6e-5) and made["sizes"] == [4, 4]
+    assert made["keeps"] == [0, 2, 3, 1, 3, 2, 1, 0] and made["classes"] == [0] * 4 + [1] * 4
+    assert made["boxes"] == [NESTED[i] for i in made["keeps"]]
+
+
+def test_boxes_whose_scores_fell_are_left_out_below_the_least() -> None:
+    """Measured with QNN CPU 2.47: 0 is not below 0; a score that is the least stays."""
+    assert limited(TWO_CLASSES, 4, least=0.05)["keeps"] == [0, 2, 3, 2]
+    assert limited(TWO_CLASSES, 8)["sizes"] == [4, 4]
+    assert limited(TWO_CLASSES, 9, GAUSSIAN, least=0.1)["keeps"] == [0, 2, 3, 3, 2, 1]
+    scores = [[0.5, 0.5], [0.25, 0.25], [0.5, 0.5], [0.125, 0.26]]
+    assert limited(scores, 8, least=0.25, iou=1.1)["keeps"] == [0, 2, 1, 0, 2, 3, 1]
+
+
+def test_scores_that_count_are_above_the_threshold_and_the_first_box_always_stays() -> None:
+    """Measured with QNN CPU 2.47."""
+    scores = [[0.5, 0], [0.25, 0], [0.5, 0], [0.125, 0]]
+    assert limited(scores, 2, score_threshold=0.25)["keeps"] == [0, 2]
+    assert limited(TWO_CLASSES, 2, least=0.95)["keeps"] == [0, 3]
+    assert limited(TWO_CLASSES, 2, score_threshold=2.0)["splits"] == [0]
+
+
+@pytest.mark.parametrize("splits", [False, True])
+def test_the_best_of_each_batch(splits: bool) -> None:
+    """Measured with QNN CPU 2.47: the limit is for each batch; rows are those in the batch, numbers those of the op."""
+    scores, batches = TWO_CLASSES + TWO_CLASSES[::-1], [7] * 4 + [3] * 4
+    more = {"splits": [4, 4]} if splits else {}
+    made = limited(scores, 6, batches=batches, pre_nms_limit=3, **more)
+    assert made["splits"] == [3, 3] and made["batch"] == [7, 7, 7, 3, 3, 3]
+    assert made["keeps"] == [0, 2, 3, 3, 2, 0] and made["classes"] == [0, 0, 1, 0, 0, 1]
+    assert limited(scores, 6, batches=batches, pre_nms_limit=0, **more)["splits"] == [0, 0]
+
+
+def test_splits_are_the_batches_whatever_the_numbers_say() -> None:
+    made = limited(TWO_CLASSES + TWO_CLASSES[::-1], 16, batches=[0, 1] * 4, splits=[3, 0, 5])
+    assert made["splits"] == [6, 0, 10] and made["sizes"] == [8, 8] and made["batch"] == [0] * 6 + [1] * 10
+
+
+def test_equal_scores_leave_the_first_class_and_box() -> None:
+    made = limited([[0.5, 0.5]] * 4, 3, iou=1.1, pre_nms_limit=3)
+    assert made["keeps"] == [0, 1, 2] and made["sizes"] == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "splits", "limit", "answer"),
+    [(3, [4], -1, "too small"), (3, [4], 4, "too small"), (8, [5], -1, "outside"), (8, [-1], -1, "outside")],
+)
+def test_too_few_rows_and_batches_that_are_not_there_are_told(
+    rows: int, splits: list[int], limit: int, answer: str
+) -> None:
+    arrays = [np.tile(np.array(NESTED, np.float32), 2), np.array(TWO_CLASSES, np.float32), np.zeros(4, np.int32),
+              np.array(splits, np.int32)]  # fmt: skip
+    params = {"nms_kernel_method": ("i32", HARD), "nms_score_threshold": ("f32", 0.0), "sigma": ("f32", 0.5),
+              "iou_threshold": ("f32", 0.5), "pre_nms_limit": ("i32", limit)}  # fmt: skip
+    config = configured(
+        "BoxWithNmsLimit", arrays, params, [("f32", rows, 4), ("f32", rows), ("i32", rows), ("i32", rows)]
+    )
+    with pytest.raises(KernelError, match=answer):
+        native.run(config, arrays)

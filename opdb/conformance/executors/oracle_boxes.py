@@ -126,6 +126,61 @@ def combined_nms(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     return [torch.stack(of_batches) for of_batches in zip(*made, strict=True)]
 
 
+def _shared(boxes: T) -> T:
+    """The part that each two of boxes [n, 4] share of what they cover, 0 without area."""
+    low, high = boxes[:, None, :2].maximum(boxes[:, :2]), boxes[:, None, 2:].minimum(boxes[:, 2:])
+    both, area = (high - low).clamp(min=0).prod(-1), (boxes[:, 2:] - boxes[:, :2]).prod(-1)
+    return torch.nan_to_num(both / (area[:, None] + area - both), 0.0)
+
+
+def _rescored(boxes: T, scores: T, params: Params) -> list[tuple[float, int]]:
+    """(score, box) of one class as in Soft-NMS (Bodla et al., 2017), in the order in which they are taken."""
+    shared, method = _shared(boxes), params["nms_kernel_method"]
+    over = shared >= params["iou_threshold"]
+    falls = [~over, torch.where(over, 1 - shared, 1.0), torch.exp(-(shared**2) / params["sigma"])][method]
+    there, made = scores > params.get("score_threshold", 0.0), []
+    while there.any():
+        best = int(torch.where(there, scores, -torch.inf).argmax())
+        made.append((float(scores[best]), best))
+        scores = scores * falls[best]
+        there = there & (scores >= params["nms_score_threshold"])
+        there[best] = False
+    return made
+
+
+def box_with_nms_limit(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
+    """Soft-NMS of each batch and class; a limit keeps the best of all classes of a batch, class after class."""
+    boxes, scores, batch_idx, splits = (*inputs, None)[:4]
+    places = boxes.reshape(*scores.shape, 4)
+    sizes = torch.unique_consecutive(batch_idx, return_counts=True)[1] if splits is None else splits
+    limit, first = params.get("pre_nms_limit", -1), 0
+    rows: list[tuple[Any, ...]] = []
+    found: list[int] = []
+    for n in sizes.tolist():
+        own = slice(first, first + n)
+        every = [
+            (score, c, box)
+            for c in range(scores.shape[1])
+            for score, box in _rescored(places[own, c], scores[own, c], params)
+        ]
+        if limit >= 0:
+            every = sorted(sorted(every, key=lambda d: -d[0])[:limit], key=lambda d: d[1])
+        rows += [(places[first + b, c], s, c, int(batch_idx[first]), b) for s, c, b in every]
+        found.append(len(every))
+        first += n
+    if len(rows) > config.outputs[0].shape[0]:
+        raise NoOracle("there are more boxes than the results have rows")
+    corners = torch.stack([r[0] for r in rows]) if rows else torch.zeros((0, 4), dtype=torch.float64)
+    left = torch.tensor([r[1] for r in rows], dtype=torch.float64)
+    classes, batches, keeps = torch.tensor([r[2:] for r in rows], dtype=torch.int64).reshape(-1, 3).unbind(1)
+    kept = torch.bincount(classes, minlength=scores.shape[1])
+    made = [corners, left, classes, batches, torch.tensor(found), keeps, kept]
+    return [
+        F.pad(m, (0, 0) * (m.ndim - 1) + (0, t.shape[0] - len(m)))
+        for m, t in zip(made, config.outputs, strict=False)
+    ]
+
+
 def axis_aligned_bbox_transform(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     """Centres and sizes moved by the shifts over the weights, as in Fast R-CNN, clipped to the image."""
     boxes, deltas, batch, image = inputs

@@ -57,6 +57,46 @@ def rotary_embedding(config: OpConfig, inputs: Inputs, params: Params) -> list[T
     return [torch.cat([pairs.real, pairs.imag, kept], -1)]
 
 
+def group_query_attention(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
+    """ONNX Runtime's GroupQueryAttention in terms of scaled_dot_product_attention; each batch by itself.
+
+    Its documents: seqlens_k is one less than the rows of a batch in all; those before this call's are in the past.
+    """
+    query, seqlens, total, key, value, *rest = (*inputs, *[None] * 11)[:11]
+    past_key, past_value, cos, sin, ids, bias = rest
+    heads, kv_heads, seq = params["num_heads"], params["kv_num_heads"], query.shape[1]
+    size = config.outputs[0].shape[2] // heads
+    if heads % kv_heads or (key is not None and key.shape[1] != seq) or params.get("do_rotary", 0) > 1:
+        raise NoOracle("the documents do not say which keys belong to which queries")
+    if key is None:
+        query, key, value = query.split([heads * size, kv_heads * size, kv_heads * size], -1)
+    parts = [t.unflatten(-1, (-1, size)).transpose(1, 2) for t in (query, key, value)]
+    made = []
+    for n in range(len(query)):
+        q, k, v = (t[n : n + 1] for t in parts)
+        past = 0 if int(total) == seq else int(seqlens[n]) + 1 - seq
+        if past < 0 or past > (0 if past_key is None else past_key.shape[2]):
+            raise NoOracle("there are no such rows of the past")
+        if params.get("do_rotary", 0):
+            at = torch.arange(past, past + seq) if ids is None else ids[n].long()
+            q, k = (rotary_embedding(config, [t, cos[at][None], sin[at][None]], {})[0] for t in (q, k))
+        if past:
+            k, v = (
+                torch.cat([past_key[n : n + 1, :, :past], k], 2),
+                torch.cat([past_value[n : n + 1, :, :past], v], 2),
+            )
+        mask = torch.full((seq, past + seq), -torch.inf, dtype=q.dtype).triu(past + 1)
+        if bias is not None:
+            mask = mask + bias[n if len(bias) > 1 else 0, :, :, : past + seq]
+        y = F.scaled_dot_product_attention(q, k, v, mask, scale=params.get("scale"), enable_gqa=True)
+        presents = [
+            F.pad(t[0], (0, 0, 0, o.shape[2] - past - seq))
+            for t, o in zip((k, v), config.outputs[1:], strict=False)
+        ]
+        made.append([y[0].transpose(0, 1).flatten(1), *presents])
+    return [torch.stack(of_batches) for of_batches in zip(*made, strict=True)]
+
+
 def lrn(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     """PyTorch divides alpha by the number of neighbours, QNN does not."""
     x, radius = inputs[0], params["radius"]

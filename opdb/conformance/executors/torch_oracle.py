@@ -172,11 +172,13 @@ OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_e
     "Lrn": sequences.lrn,
     "Lstm": sequences.lstm,
     "Gru": sequences.gru,
+    "GroupQueryAttention": sequences.group_query_attention,
     "ArgbToRgb": moves.argb_to_rgb,
     "Correlation1D": images.correlation,
     "CropAndResize": images.crop_and_resize,
     "ElementWiseMux": moves.mux,
     "AxisAlignedBboxTransform": boxes.axis_aligned_bbox_transform,
+    "BoxWithNmsLimit": boxes.box_with_nms_limit,
     "CollectRpnProposals": boxes.collect_rpn_proposals,
     "CombinedNms": boxes.combined_nms,
     "DistributeFpnProposals": boxes.distribute_fpn_proposals,
@@ -190,7 +192,7 @@ OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_e
 }
 #: Ops of which some inputs are real and others whole: indices, sizes, truth values.
 MIXED = (
-    "AxisAlignedBboxTransform", "BatchPermutation", "CropAndResize", "DequantizeAdd", "ElementWiseMux", "ElementWiseSelect", "Gather",
-    "GatherElements", "GatherNd", "Gru", "Lstm", "MultiClassNms", "Reshape", "RoiAlign", "RoiPooling",
-    "RotaryEmbedding", "ScatterElements", "ScatterNd",
+    "AxisAlignedBboxTransform", "BatchPermutation", "BoxWithNmsLimit", "CropAndResize", "DequantizeAdd",
+    "ElementWiseMux", "ElementWiseSelect", "Gather", "GatherElements", "GatherNd", "GroupQueryAttention", "Gru",
+    "Lstm", "MultiClassNms", "Reshape", "RoiAlign", "RoiPooling", "RotaryEmbedding", "ScatterElements", "ScatterNd",
 )  # fmt: skip

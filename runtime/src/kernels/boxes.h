@@ -42,12 +42,18 @@ static inline box_set box_set_of(const float *boxes, int64_t step, const float *
     return set;
 }
 
-/* Takes the box with the best score, of equals the first; -1 where none is left. */
-static inline int64_t box_take(const box_set *set) {
+/* The box with the best score, of equals the first; -1 where none is left. */
+static inline int64_t box_best(const box_set *set) {
     int64_t best = -1;
     for (int64_t i = 0; i < set->n; i++)
         if (!isnan(set->left[i]) && (best < 0 || set->left[i] > set->left[best]))
             best = i;
+    return best;
+}
+
+/* Takes the best box. */
+static inline int64_t box_take(const box_set *set) {
+    int64_t best = box_best(set);
     if (best >= 0)
         set->left[best] = NAN;
     return best;

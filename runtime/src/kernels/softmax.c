@@ -1,5 +1,6 @@
+#include "softmax.h"
+
 #include "clones.h"
-#include "kernel.h"
 #include "real_float.h"
 #include "real_math.h"
 
@@ -54,7 +55,7 @@ OPDB_CLONES static void logarithms(const float *restrict x, float *restrict y, i
         y[i] = beta * (x[i] - top) - shift;
 }
 
-static void softmax_row(const float *x, float *y, int64_t n, float beta, bool log) {
+void opdb_softmax_row(const float *x, float *y, int64_t n, float beta, bool log) {
     float top = extreme(x, n, beta < 0 ? -1 : 1);
     double sum = exponentials(x, y, n, beta, top);
     if (log)
@@ -97,7 +98,7 @@ static opdb_status softmax(const opdb_tensor *x, int64_t axis, double beta, bool
     const float *from = x->data;
     float *to = y->data, times = (float)beta;
     for (int64_t i = 0; i < outer && inner == 1; i++)
-        softmax_row(from + i * n, to + i * n, n, times, log);
+        opdb_softmax_row(from + i * n, to + i * n, n, times, log);
     for (int64_t i = 0; i < outer && inner != 1; i++)
         for (int64_t j = 0; j < inner; j += COLUMNS) {
             int64_t at = i * n * inner + j, columns = inner - j < COLUMNS ? inner - j : COLUMNS;
