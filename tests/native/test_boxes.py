@@ -136,6 +136,21 @@ def test_a_region_far_larger_than_the_image_ends() -> None:
     assert np.all(got >= 0) and np.all(got < 1e-12)
 
 
+@pytest.mark.parametrize("side", ["num_samples_y", "num_samples_x"])
+def test_more_samples_than_a_bin_takes_are_refused(side: str) -> None:
+    """Their number is the time that a region takes."""
+    arrays = [np.ones((1, 2, 2, 1), np.float32), np.ones((1, 4), np.float32), np.zeros(1, np.int32)]
+    for samples, status in ((1024, ""), (1025, "unsupported"), (2**31 - 1, "unsupported")):
+        params = {"img_size_ratio": ("f32", (1.0, 1.0)), side: ("i32", samples)}
+        config = configured("RoiAlign", arrays, params, [("f32", 1, 1, 1, 1)])
+        if not status:
+            assert native.run(config, arrays)[0] == 1
+            continue
+        with pytest.raises(KernelError) as caught:
+            native.run(config, arrays)
+        assert caught.value.status == status
+
+
 def test_the_largest_pixel_of_bins() -> None:
     """Rows 2 to 6 in bins of 2.5 overlap; a region beside the image has none."""
     image = np.broadcast_to(np.arange(8, dtype=np.float32)[:, None, None], (1, 8, 9, 1)).copy()

@@ -114,6 +114,13 @@ def test_the_canonical_size_is_a_parameter_and_sizes_without_level_go_to_the_nea
     assert restore == [0, 4, 1, 8]
 
 
+@pytest.mark.parametrize(("canonical", "level"), [(0, 0), (2**31 + 4, 3), (2**32 - 1, 3)])
+def test_a_canonical_level_far_away(canonical: int, level: int) -> None:
+    """The oracle adds the level in floating point: no sum of it is too large."""
+    restore, *_ = levels_of([[0, 0, 50, 50]], 1, roi_canonical_level=canonical)
+    assert restore == [level]
+
+
 def test_a_level_with_more_regions_than_rows_is_told() -> None:
     arrays = [np.array([[0, 0, 50, 50]] * 3, np.float32)]
     config = configured("DistributeFpnProposals", arrays, {}, [("i32", 3), *[("f32", 2, 4)] * 4])

@@ -9,7 +9,7 @@
 static int64_t level_of(const float *corners, int64_t low, int64_t high, double scale, int64_t canonical) {
     double area = ((double)corners[2] - corners[0]) * ((double)corners[3] - corners[1]);
     int64_t level = low;
-    while (level < high && area >= ldexp(scale * scale, 2 * (int)(level + 1 - canonical)))
+    while (level < high && area >= scale * scale * exp2(2 * (double)(level + 1 - canonical)))
         level++;
     return level - low;
 }

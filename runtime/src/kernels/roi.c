@@ -84,12 +84,15 @@ static double sum_of_bin(const float *x, const side *rows, const side *columns, 
     return sum;
 }
 
+enum { MOST_SAMPLES = 1024 }; /* along one side of a bin, where a number is given */
+
 /* The mean of samples in each bin of a region.  Whether invalid regions are allowed is the caller's matter.
  */
 opdb_status opdb_roi_align(const opdb_tensor *feature_map, const opdb_tensor *rois,
                            const opdb_tensor *batch_idx, opdb_reals img_size_ratio, int64_t num_samples_y,
                            int64_t num_samples_x, bool aligned, const opdb_tensor *y) {
-    if (!takes(feature_map, rois, batch_idx, y))
+    if (!takes(feature_map, rois, batch_idx, y) || num_samples_y > MOST_SAMPLES ||
+        num_samples_x > MOST_SAMPLES)
         return OPDB_UNSUPPORTED;
     int64_t height = y->dims[1], width = y->dims[2], channels = y->dims[3];
     float *to = y->data;
