@@ -15,6 +15,7 @@ from opdb.qnn_report import library_rows
 #: Optional distributions: name, extra, what is not possible without it.
 PARTS = (
     ("torch", "torch", "no 'opdb check', no oracle in conformance runs"),
+    ("onnx", "onnx", "no 'opdb check model.onnx', no executor onnx.reference"),
     ("executorch", "executorch", "no 'opdb executorch', no .pte in the demo"),
     (
         "onnxruntime-qnn",

@@ -24,6 +24,7 @@ SPECS = Path(__file__).parent.parent / "specs"
 DERIVED = (
     "tests/conformance/test_cases.py",
     "tests/conformance/test_numbers.py",
+    "tests/conformance/test_onnx_reference.py",
     "tests/conformance/test_vendor.py",
     "tests/property/test_mutants.py",
     "tests/property/test_python_equals_c.py",

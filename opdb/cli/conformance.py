@@ -39,7 +39,9 @@ def run(
     executor: Annotated[
         list[str] | None,
         typer.Option(
-            "--executor", metavar="NAME", help="python, c, torch, qnn-cpu or qnn-htp; may be repeated."
+            "--executor",
+            metavar="NAME",
+            help="python, c, torch, onnx.reference, qnn-cpu or qnn-htp; may be repeated.",
         ),
     ] = None,
     soc: Annotated[

@@ -288,6 +288,17 @@ def real(values: Array, tensor: TensorConfig) -> Array:
     return np.asarray(values.astype(np.int64 if values.dtype.kind in "iu" else np.float64))
 
 
+def written(real: Array, tensor: TensorConfig) -> Array:
+    """Real values, whole numbers or truth values as the tensor's type stores them: ``real``, turned round."""
+    kind = BY_SHORT[tensor.dtype]
+    if kind.quantized:
+        return quantised(real, tensor)
+    if tensor.dtype == "bf16":
+        bits = real.astype(np.float32).view(np.uint32)
+        return np.asarray((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return np.asarray(real.astype(kind.numpy))
+
+
 def step(tensor: TensorConfig) -> Array:
     """The real value of one quantisation step, of a shape that broadcasts with the tensor's."""
     return _affine(tensor)[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from opdb.conformance.cases import Case
 from opdb.conformance.executors.base import Answer
+from opdb.conformance.executors.onnx_differences import difference
 from opdb.conformance.tolerance import Comparison
 from opdb.schema import STATUS_COLUMNS
 from opdb.store.records import ExecutorRecord, ResultRecord
@@ -15,7 +16,9 @@ NOT = "not-applicable"
 #: What a result is worth, from good to bad.  known: a quirk says so.  finding: a vendor's library does
 #: otherwise than the documents say.  fail: wrong, and nobody said so.
 OUTCOMES = ("pass", "unknown", "known", "finding", "fail")
-OWN = ("python", "c", "torch")
+OWN = ("python", "c")
+#: They compute and validate nothing; the first judges all others.
+REFERENCES = ("torch", "onnx.reference")
 
 
 def result(
@@ -52,8 +55,10 @@ def _statuses(
 ) -> tuple[str, ...]:
     declared = NOT if not case.backend else "yes" if case.kind == "positive" and case.type_row else "no"
     matches = "unknown" if compared is None else "yes" if compared.matches else "no"
-    if executor.name == "torch":
-        return declared, NOT, NOT, "yes" if answer.kind == "ok" else "unknown", NOT
+    if executor.name in REFERENCES:
+        judged = executor.name != REFERENCES[0] and answer.kind == "ok"
+        executes = {"ok": "yes", "error": answer.how}.get(answer.kind, "unknown")
+        return declared, NOT, NOT, executes, matches if judged else NOT
     if not executor.backend:
         return (declared, *_own(answer, matches))
     return (declared, *_vendor(answer, matches))
@@ -105,8 +110,8 @@ def seen(record: ResultRecord) -> Seen:
 
 def outcome(of: Seen) -> tuple[str, str]:
     """(one of OUTCOMES, the reason); quirks, which turn findings into "known", are not looked at."""
-    if of.executor == "torch":
-        return ("pass", "") if of.executes == "yes" else ("unknown", "the documents leave the result open")
+    if of.executor in REFERENCES:
+        return _reference_outcome(of)
     if of.executor in OWN:
         return _own_outcome(of)
     for stage in ("validates", "finalizes", "executes"):
@@ -140,6 +145,20 @@ def _own_outcome(of: Seen) -> tuple[str, str]:
         return "fail", "the kernel did not run"
     if of.matches == "no":
         return "fail", "the numbers differ from PyTorch's"
+    return ("unknown", "there is no oracle for the numbers") if of.matches == "unknown" else ("pass", "")
+
+
+def _reference_outcome(of: Seen) -> tuple[str, str]:
+    if of.executor == REFERENCES[0]:
+        return ("pass", "") if of.executes == "yes" else ("unknown", "the documents leave the result open")
+    if of.executes == "unknown":
+        return "unknown", "ONNX has nothing that says the same"
+    if of.executes != "yes" or of.matches == "no":
+        known = difference(of.case)
+        off = (
+            "ONNX's reference did not compute" if of.matches != "no" else "the numbers differ from PyTorch's"
+        )
+        return ("known", known) if known else ("fail", off)
     return ("unknown", "there is no oracle for the numbers") if of.matches == "unknown" else ("pass", "")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.conformance.executors import onnx_reference
+from opdb.conformance.executors.onnx_nodes import node
 from opdb.conformance.executors.torch_oracle import compute
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.runtime import native
@@ -93,10 +93,9 @@ def aligned_regions(rois: Any, samples: int, aligned: bool) -> tuple[np.ndarray,
     (got,) = native.run(config, [image, rows, batch])
     (want,) = compute(config, [image, rows, batch])
     assert np.allclose(got, want, rtol=1e-5, atol=1e-6)
-    given = {"x": image.transpose(0, 3, 1, 2), "rois": rows, "batch": batch.astype(np.int64)}
-    onnx = onnx_reference.answer(
-        "RoiAlign", tuple(given), given, 16, output_height=4, output_width=2, spatial_scale=0.5,
-        sampling_ratio=max(samples, 0), coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
+    onnx = node(
+        "RoiAlign", image.transpose(0, 3, 1, 2), rows, batch.astype(np.int64), output_height=4, output_width=2,
+        spatial_scale=0.5, sampling_ratio=max(samples, 0), coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
     )  # fmt: skip
     return got, onnx.transpose(0, 2, 3, 1)
 

@@ -29,6 +29,12 @@ def _torch(soc: str) -> Executor:
     return TorchExecutor()
 
 
+def _onnx(soc: str) -> Executor:
+    from opdb.conformance.executors.onnx_reference import OnnxExecutor
+
+    return OnnxExecutor()
+
+
 def _qnn_cpu(soc: str) -> Executor:
     from opdb.conformance.executors.vendor import VendorExecutor
 
@@ -46,6 +52,7 @@ EXECUTORS: dict[str, Callable[[str], Executor]] = {
     "python": _python,
     "c": _c,
     "torch": _torch,
+    "onnx.reference": _onnx,
     "qnn-cpu": _qnn_cpu,
     "qnn-htp": _qnn_htp,
 }

@@ -12,24 +12,23 @@ import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
 from opdb.conformance import data
-from opdb.conformance.executors import onnx_reference
 from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
+from opdb.conformance.executors.onnx_nodes import node
 from opdb.conformance.executors.oracle_moves import stored_in
 from opdb.op_config import OpConfig
 
 
 def kept(boxes: T, scores: T, iou: float, score: float, most: int) -> T:
     """ONNX's (batch, class, box) of boxes [N, n, 4] and scores [N, C, n]; a score that is the threshold counts."""
-    given: dict[str, Any] = {
-        "boxes": boxes.float().numpy(),
-        "scores": scores.float().numpy(),
-        "most": np.array([most]),
-        "iou": np.array([iou], np.float32),
-        "score": np.nextafter(np.array([score], np.float32), np.float32(-np.inf)),
-    }
-    return torch.from_numpy(onnx_reference.answer("NonMaxSuppression", tuple(given), given, 11)).reshape(
-        -1, 3
+    found = node(
+        "NonMaxSuppression",
+        boxes.float().numpy(),
+        scores.float().numpy(),
+        np.array([most]),
+        np.array([iou], np.float32),
+        np.nextafter(np.array([score], np.float32), np.float32(-np.inf)),
     )
+    return torch.from_numpy(found).reshape(-1, 3)
 
 
 def _nothing(config: OpConfig) -> list[T]:

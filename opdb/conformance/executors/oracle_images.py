@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
-from opdb.conformance.executors import onnx_reference
 from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
+from opdb.conformance.executors.onnx_nodes import node
 from opdb.op_config import OpConfig
 
 
 def _onnx_resize(config: OpConfig, x: T, **attributes: Any) -> T:
     """ONNX's reference, which PyTorch has not all modes of; channels first."""
     y = config.outputs[0].shape
-    given = {"x": x.movedim(-1, 1).numpy(), "sizes": np.array([y[0], y[-1], *y[1:-1]], dtype=np.int64)}
-    made = onnx_reference.answer("Resize", ("x", "", "", "sizes"), given, 19, **attributes)
+    sizes = np.array([y[0], y[-1], *y[1:-1]], dtype=np.int64)
+    made = node("Resize", x.movedim(-1, 1).numpy(), None, None, sizes, **attributes)
     return torch.from_numpy(made.astype(np.float64)).movedim(1, -1)
 
 
@@ -67,6 +68,8 @@ def resize_nearest(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def grid_sample(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
+    if re.fullmatch(r"[iu]\d+", config.outputs[0].dtype):
+        raise NoOracle("the documents do not say how what lies between pixels becomes a whole number")
     y = F.grid_sample(
         inputs[0].movedim(-1, 1),
         inputs[1],

@@ -10,15 +10,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
 from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
+from opdb.conformance.executors.meaning import optional
 from opdb.conformance.executors.oracle_elements import held
 from opdb.conformance.executors.oracle_moves import same_type
 from opdb.op_config import OpConfig
 
 Oracle = Callable[[OpConfig, Inputs, Params], list[T]]
-
-
-def optional(inputs: Inputs, i: int) -> Any:
-    return inputs[i] if i < len(inputs) else None
 
 
 # -- over axes

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
 from opdb.conformance.executors.base import Inputs, NoOracle, Params, T
-from opdb.conformance.executors.oracle_numbers import optional
+from opdb.conformance.executors.meaning import optional
 from opdb.op_config import OpConfig
 
 

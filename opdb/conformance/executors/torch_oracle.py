@@ -7,18 +7,15 @@ formula with the kernels.  Where the documents leave the result open there is no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from opdb.conformance import data
 from opdb.conformance.cases import Case
 from opdb.conformance.executors.base import Answer, Array, Executor, Inputs, NoOracle, Params, T
+from opdb.conformance.executors.meaning import meaning
 from opdb.errors import MissingExtra
-from opdb.generated import validators
-from opdb.op_config import OpConfig, TensorConfig
-from opdb.runtime.binding import arrange
+from opdb.op_config import OpConfig
 from opdb.store.records import ExecutorRecord
 
 try:
@@ -58,38 +55,11 @@ def compute(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array]:
     op = OPS.get(config.op)
     if op is None:
         raise NoOracle(f"no oracle is written for {config.op}")
-    for t in (*config.inputs, *config.outputs):
-        axis = t.quant.axis if t.quant is not None and "AXIS" in t.quant.encoding else None
-        if t.quant is not None and axis is not None and t.shape[axis : axis + 1] != (len(t.quant.scale),):
-            raise NoOracle(f"{t.name} has not as many scales as elements along their axis")
-    real_of = {id(t): data.real(a, t) for a, t in zip(inputs, config.inputs, strict=True) if a is not None}
-    arranged = arrange(config.inputs, _slots(config.op))
-    given = [
-        None if t is None or id(t) not in real_of else torch.from_numpy(real_of[id(t)]) for t in arranged
-    ]
-    config = replace(config, inputs=tuple(t or ABSENT for t in arranged))
-    params = {p.name: _value(p.value, p.shape) for p in config.params}
-    real = [t.is_floating_point() for t in given if t is not None]
-    if any(real) and not all(real) and config.op not in MIXED:
-        raise NoOracle(
-            f"the documents do not say how {config.op} computes with real and whole numbers together"
-        )
-    outputs = op(config, given, params)
+    config, values, params = meaning(config, inputs)
+    outputs = op(config, [None if x is None else torch.from_numpy(x) for x in values], params)
     return [o.contiguous().numpy() for o in outputs]
 
 
-def _slots(op: str) -> Sequence[Any]:
-    module = validators.module(op)
-    return () if module is None else module.SIGNATURE.inputs
-
-
-def _value(value: Any, shape: tuple[int, ...] | None) -> Any:
-    if shape is None or len(shape) == 1:
-        return list(value) if shape else value
-    return [list(value[r * shape[1] : (r + 1) * shape[1]]) for r in range(shape[0])]
-
-
-ABSENT = TensorConfig("", "f32", (), "NULL")
 Oracle = Callable[[OpConfig, Inputs, Params], list[T]]
 #: op -> its oracle.
 OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_elements) | {
@@ -190,9 +160,3 @@ OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_e
     "RoiPooling": boxes.roi_pooling,
     "UnPack": moves.unpack,
 }
-#: Ops of which some inputs are real and others whole: indices, sizes, truth values.
-MIXED = (
-    "AxisAlignedBboxTransform", "BatchPermutation", "BoxWithNmsLimit", "CropAndResize", "DequantizeAdd",
-    "ElementWiseMux", "ElementWiseSelect", "Gather", "GatherElements", "GatherNd", "GroupQueryAttention", "Gru",
-    "Lstm", "MultiClassNms", "Reshape", "RoiAlign", "RoiPooling", "RotaryEmbedding", "ScatterElements", "ScatterNd",
-)  # fmt: skip

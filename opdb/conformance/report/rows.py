@@ -16,7 +16,7 @@ from opdb.schema import STATUS_COLUMNS
 from opdb.store import Store
 
 #: The order of executors in every report.
-ORDER = ("python", "c", "torch", "qnn-cpu", "qnn-htp")
+ORDER = ("python", "c", "torch", "onnx.reference", "qnn-cpu", "qnn-htp")
 
 
 @dataclass(frozen=True)
