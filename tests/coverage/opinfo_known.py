@@ -68,7 +68,9 @@ KNOWN = {
     ("sort", "float32", "HTP"): Known(TIES, "0"),
     ("topk", "int32", "CPU"): Known(TIES, "0-6"),
     ("topk", "int32", "HTP"): Known(TIES, "0-6"),
+    ("topk", "int32", "KERNELS"): Known(TIES, "0-6"),
     ("topk", "int64", "CPU"): Known(TIES, "0-6"),
     ("topk", "int64", "HTP"): Known(TIES, "0-6"),
+    ("topk", "int64", "KERNELS"): Known(TIES, "0-6"),
     ("unravel_index", "int32", "CPU"): Known(LARGE, "4"),
 }
