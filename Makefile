@@ -90,7 +90,7 @@ generated: setup
 
 unit: setup .venv/others
 	@echo "tests: pytest, 2 processes"
-	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-postgres \
+	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-gtest tools/with-postgres \
 		$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not sweep" $(TESTS)
 
 sweep: setup .venv/others

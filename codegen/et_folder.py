@@ -7,24 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from opdb.codegen import c_library, c_sources, et_yaml
+from opdb.codegen import c_library, c_sources, et_tests, et_yaml
 from opdb.codegen.artifact import Artifact, Catalog, spec_path
 from opdb.codegen.environment import render
 from opdb.codegen.et_glue import KernelForm, OutVariant, declaration
+from opdb.codegen.et_tests import KernelTests
 from opdb.codegen.et_yaml import Entry
 
 NAME = "opdb_et_kernels"
 RUNTIME = ("op_call.cpp", "op_call.h", "registration.cpp", "registration.h")
-TEMPLATES = ("Functions.h", "NativeFunctions.h", "RegisterCodegenUnboxedKernels.cpp",
-             "RegisterDispatchKeyCustomOps.cpp", "RegisterKernels.h", "RegisterSchema.cpp")  # fmt: skip
+TEMPLATES = (
+    "templates/Functions.h", "templates/NativeFunctions.h", "templates/RegisterCodegenUnboxedKernels.cpp",
+    "templates/RegisterDispatchKeyCustomOps.cpp", "templates/RegisterKernels.h", "templates/RegisterSchema.cpp",
+)  # fmt: skip
+TESTS = ("test/FunctionHeaderWrapper.h", "test/operator_test.cpp", "test/operator_test.h")
 CXXFLAGS = (
     "-std=c++17",
     "-O2",
     "-Wall",
     "-fPIC",
     "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
     "-DC10_USING_CUSTOM_GENERATED_MACROS",
 )
+# gtest asks for run-time types; the lists of values need no optimizer.
+TEST_CXXFLAGS = ("-std=c++17", "-O0", "-Wall", "-DC10_USING_CUSTOM_GENERATED_MACROS")
 
 
 def folder(
@@ -32,26 +40,32 @@ def folder(
     entries: Sequence[Entry],
     forms: Mapping[str, Sequence[KernelForm]],
     needed: Mapping[str, frozenset[str]],
+    tests: Mapping[str, KernelTests],
 ) -> dict[str, str]:
-    """All files, text by path.  ``forms``: of each entry's variant, by its name; ``needed``: as in c_library.sources.
+    """All files, text by path.  ``forms``, ``tests``: of each entry's variant, by its name; ``needed``: as in
+    c_library.sources.
 
     Raises OpdbError for an op without a kernel.
     """
     texts = c_library.sources(catalog, needed)
-    texts |= c_sources.formatted(_glue(entries, forms))
+    texts |= c_sources.formatted(_glue(entries, forms) | _tests(entries, forms, tests))
     texts |= c_sources.runtime((), [f"executorch/{name}" for name in RUNTIME])
-    templates = c_sources.runtime((), [f"executorch/templates/{name}" for name in TEMPLATES])
-    texts |= {path.removeprefix("src/executorch/"): text for path, text in templates.items()}
+    others = c_sources.runtime((), [f"executorch/{name}" for name in (*TEMPLATES, *TESTS)])
+    texts |= {path.removeprefix("src/executorch/"): text for path, text in others.items()}
     aten = [e for e in entries if e.variant.name.startswith("aten::")]
     texts["functions.yaml"] = et_yaml.functions(aten)
     texts["custom_ops.yaml"] = et_yaml.custom_ops(e for e in entries if e not in aten)
     texts["selected_operators.yaml"] = "include_all_operators: true\n"
+    own = {e.variant: tests[e.variant.name] for e in entries}
+    texts["test/supported_features.yaml"] = et_tests.supported_features(own)
+    texts["test/supported_features_def.yaml"] = et_tests.supported_features_def(own)
     view = {
         "name": NAME, "cflags": [f for f in c_sources.CFLAGS if f != "-Werror"], "cxxflags": CXXFLAGS,
+        "test_cxxflags": TEST_CXXFLAGS,
         "kernels": len(entries), "c_sources": c_sources.sources(texts),
         "cpp_sources": sorted(p for p in texts if p.startswith("src/") and p.endswith(".cpp")),
         "headers": sorted(p for p in texts if p.endswith(".h") and not p.startswith("templates/")),
-        "templates": [f"templates/{name}" for name in TEMPLATES],
+        "templates": TEMPLATES, "tests": sorted(p for p in texts if p.startswith("test/") and p.endswith(".cpp")),
     }  # fmt: skip
     texts["Makefile"] = render("et_kernels.mk.j2", **view)
     texts["CMakeLists.txt"] = render("et_kernels.cmake.j2", **view)
@@ -71,6 +85,22 @@ def _glue(entries: Sequence[Entry], forms: Mapping[str, Sequence[KernelForm]]) -
     made[path] = Artifact(
         f"generated/{path}", native_functions(e.variant for e in entries), tuple(every), "cpp"
     )
+    return made
+
+
+def _tests(
+    entries: Sequence[Entry], forms: Mapping[str, Sequence[KernelForm]], tests: Mapping[str, KernelTests]
+) -> dict[str, Artifact]:
+    """The C++ of test/: op_<name>_test.cpp of each kernel, and what all may support."""
+    specs = {e.variant: tuple(dict.fromkeys(spec_path(f.op) for f in forms[e.variant.name])) for e in entries}
+    own = {variant: tests[variant.name] for variant in specs}
+    made = {}
+    for variant, t in own.items():
+        path = f"test/op_{variant.function}_test.cpp"
+        made[path] = Artifact(f"generated/{path}", et_tests.op_test(variant, t), specs[variant], "cpp")
+    every = tuple(dict.fromkeys(s for paths in specs.values() for s in paths))
+    for path, text in et_tests.features(own).items():
+        made[path] = Artifact(f"generated/{path}", text, every, "cpp")
     return made
 
 

@@ -19,6 +19,7 @@ from opdb.catalog import Catalog
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.packages import of_catalog
 from opdb.compiled import CompiledOp
+from opdb.conformance.data import PLACES
 from opdb.errors import MissingExtra, OpdbError
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import STR, Node, walk
@@ -27,6 +28,8 @@ from opdb.reference import AtenArgument, AtenSchema
 from opdb.reference.signature import torch_schema
 
 if TYPE_CHECKING:
+    import torch
+
     from opdb.probe.client import VendorWorker
 
 #: How many calls of a target are run, and how many combinations of values are looked at for them.
@@ -74,7 +77,7 @@ class Calls:
         schema = torch_schema(target, definition.signature)
         mapping = compile_mapping(compiled, target, definition, schema)
         called = operator(target)
-        for arguments in _chosen(_candidates(compiled, mapping, schema), called):
+        for arguments in sample_calls(mapping, schema):
             yield self._call(mapping, called, arguments)
 
     def _call(self, mapping: CompiledMapping, called: Any, arguments: dict[str, Any]) -> Call:
@@ -223,7 +226,20 @@ def _shown(arguments: dict[str, Any]) -> str:
 # -- the arguments
 
 
-def _candidates(op: CompiledOp, mapping: CompiledMapping, schema: AtenSchema) -> list[dict[str, list[Any]]]:
+def sample_calls(
+    mapping: CompiledMapping, schema: AtenSchema, dtype: torch.dtype | None = None
+) -> list[dict[str, Any]]:
+    """Up to RUN calls of the target by argument name, which PyTorch takes: shapes of the op's samples, random values.
+
+    ``dtype``: of tensors whose slot takes more than indices and truth values; default float32.
+    """
+    free = _torch().float32 if dtype is None else dtype
+    return _chosen(_candidates(mapping.op, mapping, schema, free), operator(mapping.target))
+
+
+def _candidates(
+    op: CompiledOp, mapping: CompiledMapping, schema: AtenSchema, dtype: torch.dtype
+) -> list[dict[str, list[Any]]]:
     """For each sample the values that each argument may have."""
     torch = _torch()
     torch.manual_seed(0)
@@ -234,9 +250,9 @@ def _candidates(op: CompiledOp, mapping: CompiledMapping, schema: AtenSchema) ->
         values: dict[str, list[Any]] = {}
         for a in schema.arguments:
             if a.type.startswith("Tensor"):
-                values[a.name] = _tensors(op, mapping, a, shapes)
+                values[a.name] = _tensors(op, mapping, a, shapes, dtype)
             else:
-                values[a.name] = _distinct(_values(a, mapping, sample, words, shapes))
+                values[a.name] = _distinct(_values(a, mapping, sample, words, shapes, dtype))
         out.append(values)
     return out
 
@@ -253,25 +269,37 @@ def _shapes(op: CompiledOp, mapping: CompiledMapping, sample: Any) -> dict[str, 
 
 
 def _tensors(
-    op: CompiledOp, mapping: CompiledMapping, argument: AtenArgument, shapes: dict[str, tuple[str, Any]]
+    op: CompiledOp,
+    mapping: CompiledMapping,
+    argument: AtenArgument,
+    shapes: dict[str, tuple[str, Any]],
+    dtype: torch.dtype,
 ) -> list[Any]:
     if argument.name not in shapes:
         return [None] if argument.optional else []
     slot, shape = shapes[argument.name]
     if plain_type(argument.type)[0] == "Tensor[]":
-        return [[_tensor(op, slot, s, shapes) for s in shape]]
-    made = [_tensor(op, slot, tuple(shape), shapes)]
+        return [[_tensor(op, slot, s, shapes, dtype) for s in shape]]
+    made = [_tensor(op, slot, tuple(shape), shapes, dtype)]
     return [*made, None] if argument.optional else made
 
 
-def _tensor(op: CompiledOp, slot: str, shape: tuple[int, ...], shapes: dict[str, tuple[str, Any]]) -> Any:
-    """Indices where the slot takes 32-bit integers only; they stay inside of every dimension."""
+def _tensor(
+    op: CompiledOp,
+    slot: str,
+    shape: tuple[int, ...],
+    shapes: dict[str, tuple[str, Any]],
+    dtype: torch.dtype,
+) -> Any:
+    """Indices where the slot holds places or takes 32-bit integers only; they stay inside of every dimension."""
     torch = _torch()
     kinds = op.definition.slots[slot].dtype
-    if kinds and set(kinds) <= {"i32", "u32"}:
+    if slot in PLACES or (kinds and set(kinds) <= {"i32", "u32"}):
         dims = [d for _, s in shapes.values() for d in s if isinstance(d, int)]
         return torch.randint(0, max(1, min(dims, default=1)), shape)
-    return torch.rand(shape) < 0.5 if kinds == ["bool8"] else torch.randn(shape)
+    if kinds == ["bool8"] or dtype == torch.bool:
+        return torch.rand(shape) < 0.5
+    return (torch.randn(shape) if dtype.is_floating_point else torch.randint(0, 8, shape)).to(dtype)
 
 
 def _values(
@@ -280,6 +308,7 @@ def _values(
     sample: Any,
     words: list[str],
     shapes: dict[str, tuple[str, Any]],
+    dtype: torch.dtype,
 ) -> Iterator[Any]:
     kind, _ = plain_type(argument.type)
     if argument.has_default:
@@ -295,6 +324,8 @@ def _values(
     elif kind in ("int", "SymInt"):
         yield from (v for v in given if isinstance(v, int))
         yield from (0, 1, -1)
+    elif kind == "Scalar" and not dtype.is_floating_point:
+        yield from (True, False) if dtype == _torch().bool else (2, 1)
     elif kind in ("float", "Scalar"):
         yield from (float(v) for v in given if isinstance(v, (int, float)))
         yield from (0.5, 2.0)
@@ -328,13 +359,14 @@ def _chosen(samples: list[dict[str, list[Any]]], called: Any) -> list[dict[str, 
         for combination in itertools.islice(itertools.product(*values.values()), LOOKED_AT):
             call = dict(zip(values, combination, strict=True))
             marks = {(n, repr(v) if not hasattr(v, "shape") else f"{number}") for n, v in call.items()}
-            if _works(called, call):
+            if works(called, call):
                 (fresh if marks - shown else more).append(call)
                 shown |= marks
     return [*fresh, *more][:RUN]
 
 
-def _works(called: Any, arguments: dict[str, Any]) -> bool:
+def works(called: Any, arguments: dict[str, Any]) -> bool:
+    """Whether PyTorch takes the call."""
     try:
         called(**arguments)
     except Exception:  # PyTorch raises anything for arguments that it does not take

@@ -142,6 +142,11 @@ class Kernels:
         """The targets of ATen that a spec maps."""
         return sorted(t for t in self._mappings if t.startswith("aten."))
 
+    def mappings(self, target: str, forms: Iterable[KernelForm]) -> list[CompiledMapping]:
+        """The mappings of ``target`` that ``forms`` are."""
+        ops = {f.op for f in forms}
+        return [m for m in self._mappings.get(target, ()) if m.op.name in ops]
+
     def variants(self) -> dict[str, OutVariant]:
         """The out variants of those that have one, by name."""
         found = {v.name: v for target in self.targets() if (v := out_variant(target)) is not None}
@@ -246,7 +251,14 @@ def select(kernels: Kernels, words: Iterable[str], model: Path | None = None) ->
 
 def write(kernels: Kernels, chosen: Selection, folder: Path, force: bool = False) -> KernelFolder:
     """Writes the folder.  Raises OpdbError: files that opdb did not write (source_folder), an op without a kernel."""
-    texts = et_folder.folder(kernels.catalog, chosen.entries, chosen.forms, _needed(kernels.catalog, chosen))
+    from opdb.executorch.kernel_calls import tests_of
+
+    needed = _needed(kernels.catalog, chosen)
+    tests = {
+        e.variant.name: tests_of(kernels, e.variant, chosen.forms[e.variant.name], needed)
+        for e in chosen.entries
+    }
+    texts = et_folder.folder(kernels.catalog, chosen.entries, chosen.forms, needed, tests)
     ops = {e.variant.name: tuple(f.op for f in chosen.forms[e.variant.name]) for e in chosen.entries}
     keys = {e.variant.name: tuple(k.text for k in e.keys) for e in chosen.entries}
     write_folder(folder, texts, MANIFEST, {"kernels": ops, "keys": keys}, force)
