@@ -166,6 +166,10 @@ static void fill(enum opdb_dtype dtype, void *data, int64_t n, double value) {
         return fill<int16_t>(data, n, value);
     case OPDB_I8:
         return fill<int8_t>(data, n, value);
+    case OPDB_U32:
+        return fill<uint32_t>(data, n, value);
+    case OPDB_U16:
+        return fill<uint16_t>(data, n, value);
     default:
         return fill<uint8_t>(data, n, value); /* u8 and bool8: full() takes no other */
     }
@@ -178,10 +182,12 @@ static size_t width(enum opdb_dtype dtype) {
         return 8;
     case OPDB_F32:
     case OPDB_I32:
+    case OPDB_U32:
         return 4;
     case OPDB_F16:
     case OPDB_BF16:
     case OPDB_I16:
+    case OPDB_U16:
         return 2;
     case OPDB_I8:
     case OPDB_U8:
