@@ -95,7 +95,7 @@ unit: setup .venv/others
 
 sweep: setup .venv/others
 	@echo "sweep: the long tests"
-	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-postgres $(BIN)/pytest -q -n 2 -m sweep $(TESTS)
+	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-gtest tools/with-postgres $(BIN)/pytest -q -n 2 -m sweep $(TESTS)
 
 # C modules compiled with AddressSanitizer and UBSan.
 sanitized: setup

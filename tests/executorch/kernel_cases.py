@@ -78,7 +78,8 @@ REPLACED = [
     Case("aten::tanh.out", aten.tanh, (X,), 4, 1e-6),
 ]
 
-#: Nothing for QNN (exp of floats; indices of 64 bits): the kernel that was replaced runs.
+#: Nothing for QNN (exp of floats; indices of 64 bits; rows along the last dimension but one): the kernel that was
+#: replaced runs.
 LEFT = [
     Case("aten::exp.out", aten.exp, (X,), 4, 1e-6),
     Case("aten::gather.out", lambda x, i: aten.gather(x, 1, i), (X, INDEX)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import pytest
 import yaml
 
 from opdb.catalog import Catalog
+from opdb.codegen.et_glue import NoForm
 from opdb.executorch import kernels
 
 pytestmark = [
@@ -40,13 +42,13 @@ class Ran:
     log: str
 
 
-def run(folder: Path) -> Ran:
+def run(folder: Path, timeout: int = 900) -> Ran:
     report = folder / "report.json"
     report.unlink(missing_ok=True)
     command = ["make", "test", f"PYTHON={sys.executable}", "MAKEFLAGS="]
     environment = os.environ | {"GTEST_OUTPUT": f"json:{report}"}
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=900, env=environment, check=False
+        command, cwd=folder, capture_output=True, text=True, timeout=timeout, env=environment, check=False
     )
     assert report.exists(), done.stderr[-3000:]
     tests = [
@@ -159,3 +161,16 @@ def test_without_gtest_make_says_what_to_install(ran: Ran, tmp_path: Path) -> No
     )  # fmt: skip
     assert done.returncode != 0
     assert "apt-get install libgtest-dev libgmock-dev" in done.stderr
+
+
+@pytest.mark.sweep
+def test_the_tests_of_every_kernel_pass(catalog: Catalog, tmp_path: Path) -> None:
+    known = kernels.Kernels(catalog)
+    names = []
+    for variant in known.every():
+        with contextlib.suppress(NoForm):
+            known.forms(variant)
+            names.append(variant.name)
+    done = run(kernels.write(known, kernels.select(known, names), tmp_path / "library").folder, timeout=7200)
+    assert not done.failed, done.log[-4000:]
+    assert len({name.split(".")[0] for name in done.passed}) == len(names) > 200
