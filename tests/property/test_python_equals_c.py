@@ -138,7 +138,7 @@ def test_validators(
     compiled, derived = catalog.compiled(op), case_set(op)
     found, verdicts, rules = isolated(lambda: judge(compiled, derived, native_module))
     assert found == []
-    assert min(verdicts["valid"], verdicts["invalid"]) > 100, verdicts
+    assert min(verdicts["valid"], verdicts["invalid"]) > 80, verdicts
     # Every rule was broken by some config, so that Python and C were compared where they have something to say.
     assert set(compiled.rule_ids()) - set(rules) == set()
 
