@@ -5,11 +5,14 @@
 #include "boxes.h"
 #include "move.h"
 
+enum { FAR = 4096 }; /* powers of two after which an area of floats is 0 or infinite */
+
 /* The level above `low` by which a region's size is as many powers of two away from the canonical one. */
 static int64_t level_of(const float *corners, int64_t low, int64_t high, double scale, int64_t canonical) {
     double area = ((double)corners[2] - corners[0]) * ((double)corners[3] - corners[1]);
     int64_t level = low;
-    while (level < high && area >= scale * scale * exp2(2 * (double)(level + 1 - canonical)))
+    while (level < high &&
+           area >= ldexp(scale * scale, (int)held_between(2 * (double)(level + 1 - canonical), -FAR, FAR)))
         level++;
     return level - low;
 }
