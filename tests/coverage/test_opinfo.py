@@ -46,7 +46,6 @@ def told(found: list[Outcome]) -> str:
         ("CPU", "float32", 100),
         ("KERNELS", "float32", 100),
         ("KERNELS", "int32", 90),
-        ("KERNELS", "int64", 90),
         ("KERNELS", "bool", 60),
     ],
 )
