@@ -28,8 +28,10 @@ TESTS := tests
 OTHERS := 2.5.0 2.7.0
 OTHERS_HOME := $(CURDIR)/.venv/share
 OTHER_LIBRARIES := $(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.5.0:$(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.7.0
+PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-gtest tools/with-postgres \
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup demo test lint format generated unit sweep sanitized sanitize fuzz conformance bench wheel clean
+.PHONY: setup demo test lint format generated unit breadth sweep sanitized sanitize fuzz conformance bench wheel clean
 .DELETE_ON_ERROR:
 
 setup: .venv/compiled
@@ -90,8 +92,11 @@ generated: setup
 
 unit: setup .venv/others
 	@echo "tests: pytest, 2 processes"
-	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-gtest tools/with-postgres \
-		$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not sweep" $(TESTS)
+	@$(PYTEST) -m "not sweep and not breadth" $(TESTS)
+
+breadth: setup .venv/others
+	@echo "breadth: pytest, 2 processes"
+	@$(PYTEST) -m "breadth and not sweep" $(TESTS)
 
 sweep: setup .venv/others
 	@echo "sweep: the long tests"

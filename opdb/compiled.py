@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from math import prod
 
@@ -147,13 +148,13 @@ class CompiledOp:
         wanted = [r.require for r in self.rules if r.when is None and not r.expected]
         return frozenset(n.args[0].value for n in wanted if n.kind == "attr" and n.value == "sparse")
 
-    @property
+    @cached_property
     def reads_sparse(self) -> bool:
         """Whether a rule asks if a tensor is sparse."""
         rules = (*self.rules, *(r for rules in self.backend_rules.values() for r in rules))
         return any(".sparse" in r.text for r in rules)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Slot, ...]:
         return tuple(s for s in self.slots if s.output)
 

@@ -29,6 +29,15 @@ DERIVED = (
     "tests/property/test_mutants.py",
     "tests/property/test_python_equals_c.py",
 )
+#: The ops that the tests named above, and those marked ``slow_by_op``, ask about in `make test`: of each family one or two,
+#: and those unlike any other.  `make breadth` asks about the others.
+USUAL = frozenset({
+    "Argmax", "Batchnorm", "BoxWithNmsLimit", "Cast", "Concat", "Conv2d", "CumulativeSum", "DepthToSpace", "DepthWiseConv2d",
+    "Dequantize", "ElementWiseAdd", "ElementWiseBinary", "ElementWiseEqual", "ElementWiseNeuron", "ElementWiseSelect",
+    "ElementWiseUnary", "FullyConnected", "Gather", "GatherNd", "GenerateProposals", "GridSample", "If", "LayerNorm",
+    "NonZero", "OneHot", "Pad", "PoolAvg2d", "PoolMax2d", "Prelu", "Quantize", "ReduceSum", "Relu", "Reshape", "RmsNorm",
+    "ScatterElements", "Softmax", "SparseToDense", "Split", "TopK", "Transpose", "UnPack",
+})  # fmt: skip
 
 #: `make sanitize` names the tree that must be under test; another opdb would make its pass worthless.
 EXPECTED_TREE = os.environ.get("OPDB_EXPECT_TREE")
@@ -48,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The folders native and executorch carry the marker of their name; tests of one op's cases are together, at the end.
+    """Marks tests by folder and op, and puts those of one op's cases together at the end.
 
     They are short, so that with ``-n --no-loadscope-reorder`` no process waits long for another.
     """
@@ -56,7 +65,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         if folder in ("native", "executorch"):
             item.add_marker(folder)
+        op = slow_op(item) if item.get_closest_marker("slow_by_op") else derived_op(item.nodeid)
+        if op and op not in USUAL:
+            item.add_marker("breadth")
     items.sort(key=lambda item: derived_op(item.nodeid))
+
+
+def slow_op(item: pytest.Item) -> str:
+    """The op that a test marked ``slow_by_op`` asks about: its first parameter."""
+    return str(next(iter(item.callspec.params.values())))  # type: ignore[attr-defined]
 
 
 def derived_op(nodeid: str) -> str:
@@ -97,6 +114,18 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         sys.stderr.write(f"\nfailed: {report.nodeid}\n")
         sys.stderr.flush()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_children() -> Iterator[None]:
+    """Children of ``opdb.executorch.process`` are forked; in tests/executorch/test_process.py started, too."""
+    from opdb.executorch import process
+
+    from . import forked
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "_run", forked.run)
+        yield
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -101,6 +101,7 @@ def with_spec(store: Store, libraries: Libraries, backend: str) -> list[str]:
     return sorted(ops & set(specs))
 
 
+@pytest.mark.breadth
 @pytest.mark.parametrize("backend", SHORT_OF)
 def test_every_op_has_an_accepted_config(backend: str, store: Store, libraries: Libraries) -> None:
     """The first sample of each spec in the first type row; all but a few are executed too."""

@@ -171,6 +171,7 @@ def test_a_mapping_that_was_taken_out_comes_back(checkout: Path, opdb: Run) -> N
     assert all("-1" in c["arguments"] for c in found if c["outcome"] == "refused")
 
 
+@pytest.mark.breadth
 def test_an_operator_of_ones_own_with_a_package_of_ones_own(checkout: Path, opdb: Run) -> None:
     (checkout / "mylib.py").write_text(LIBRARY, encoding="utf-8")
     specs = digests(checkout, "specs")

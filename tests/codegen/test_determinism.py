@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import hashlib, sys
@@ -42,6 +44,7 @@ def run(seed: str, folder: Path, locale: str, root: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.breadth
 def test_two_seeds_two_folders_two_locales(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     first = run("1", tmp_path, "C", tmp_path / "a")

@@ -43,6 +43,7 @@ def differ(a: Any, b: Any) -> tuple[Any, ...]:
     return (a.case, a.executor, *((k, v, vars(b)[k]) for k, v in vars(a).items() if v != vars(b)[k]))
 
 
+@pytest.mark.breadth
 @pytest.mark.kill
 @pytest.mark.vendor
 def test_the_same_by_any_workers(catalog: Catalog, store: Store) -> None:

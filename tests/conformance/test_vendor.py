@@ -123,6 +123,7 @@ def told(quirk: Quirk, results: list[ResultRecord]) -> str:
     return "\n".join([f"{quirk.op}: {quirk.what}", *seen])
 
 
+@pytest.mark.breadth
 def test_every_quirk_is_still_there(catalog: Catalog, case_set: Cases, executor: Executor) -> None:
     """A fault that is gone has to leave specs/sdk: its list is strict.
 

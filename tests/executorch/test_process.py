@@ -12,6 +12,8 @@ import pytest
 from opdb.errors import OpdbError
 from opdb.executorch import env, process
 
+from .. import forked
+
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
 MODULE = """
@@ -27,6 +29,12 @@ def hang(): print("about to hang", flush=True); time.sleep(600)
 def leave(): sys.exit(3)
 def unpicklable(): return lambda: None
 """
+
+
+@pytest.fixture(autouse=True, params=["started", "forked"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children as a user has them, and as other tests have them."""
+    monkeypatch.setattr(process, "_run", forked.started if request.param == "started" else forked.run)
 
 
 @pytest.fixture

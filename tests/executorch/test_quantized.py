@@ -21,6 +21,7 @@ OFF = {
 }
 
 
+@pytest.mark.breadth
 def test_quantized_nodes_are_delegated_and_right(environment: env.Environment) -> None:
     found = process.call(
         "quantized_cases:outcomes", environment=environment, path=[Path(__file__).parent], timeout=900

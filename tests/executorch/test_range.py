@@ -11,6 +11,7 @@ from opdb.executorch import env, process
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
 
+@pytest.mark.breadth
 def test_functions_of_all_magnitudes(environment: env.Environment) -> None:
     """ExecuTorch's builders are off by 131008 in exp, exp2, softplus; by 4 in squares of -0; by 62 in log_softmax."""
     found = process.call("range_cases:errors", environment=environment, path=[Path(__file__).parent])

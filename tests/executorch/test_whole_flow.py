@@ -78,6 +78,7 @@ def test_floats(environment: env.Environment) -> None:
     assert found == dict.fromkeys((*ENDED, *CHANGED), "right")
 
 
+@pytest.mark.breadth
 def test_quantized(environment: env.Environment) -> None:
     found = outcomes(environment, [*QUANTIZED, *WHOLE_NUMBERS], "8a8w")
     assert found == dict.fromkeys(QUANTIZED, "right") | dict.fromkeys(WHOLE_NUMBERS, "floats")

@@ -184,6 +184,7 @@ def grown(step: Callable[[], Any], n: int) -> float:
     return resident() - before
 
 
+@pytest.mark.breadth
 def test_a_thousand_of_each_do_not_leak() -> None:
     """1,000 backends (of at most 16 at once), contexts, graphs and executions on the CPU."""
     x = np.zeros((4, 8), np.float32)

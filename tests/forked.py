@@ -1,0 +1,91 @@
+"""Children of ``opdb.executorch.process`` by fork, from a process that has imported PyTorch and ExecuTorch already.
+
+Some hundred tests have a child each, and its imports are most of what the short ones take.  The process that
+forks imports and computes nothing, so a child finds what a new one finds after its imports.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from opdb.executorch import process
+from opdb.executorch.env import Environment
+
+#: What most children import; nothing of it opens a library of the vendor's.
+IMPORTED = ("opdb.executorch.flow", "executorch.backends.qualcomm.quantizer.quantizer")
+started = process._run
+_forking: dict[str, subprocess.Popen[str]] = {}
+
+
+def run(folder: Path, environment: Environment, timeout: float) -> int | None:
+    """In the place of ``process._run``: a forked child's exit code, or None when it was stopped at the time limit."""
+    variables = environment.child()
+    forking = _forking_process(variables)
+    assert forking.stdin is not None and forking.stdout is not None
+    forking.stdin.write(json.dumps([str(folder), variables]) + "\n")
+    forking.stdin.flush()
+    child = int(forking.stdout.readline())
+    hung = not select.select([forking.stdout], [], [], timeout)[0]
+    if hung:
+        os.killpg(child, signal.SIGKILL)
+    code = int(forking.stdout.readline())
+    return None if hung else code
+
+
+def _forking_process(variables: dict[str, str]) -> subprocess.Popen[str]:
+    """One for each LD_LIBRARY_PATH, which the dynamic loader reads when a process starts."""
+    key = variables["LD_LIBRARY_PATH"]
+    if key not in _forking:
+        code = f"import sys; sys.path[:] = {[str(Path(__file__).parent), *sys.path]!r}; import forked; forked.serve()"
+        made = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=variables,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        atexit.register(made.kill)
+        _forking[key] = made
+    return _forking[key]
+
+
+def serve() -> None:
+    """For each folder and its variables, a line of JSON: a child; answers with its number, then with its exit code."""
+    with os.fdopen(os.dup(1), "w", buffering=1) as answers:
+        os.dup2(2, 1)  # for what the imports print
+        for name in IMPORTED:
+            importlib.import_module(name)
+        for line in sys.stdin:
+            folder, variables = json.loads(line)
+            child = os.fork()
+            if child == 0:
+                _become(Path(folder), variables)
+            print(child, file=answers)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=answers)
+
+
+def _become(folder: Path, variables: dict[str, str]) -> None:
+    """The child: as if it had been started with this log and these variables.  Never returns."""
+    try:
+        os.setsid()
+        log = os.open(folder / process.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        for opened, stream in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
+            os.dup2(opened, stream)
+        os.environ.clear()
+        os.environ.update(variables)
+        sys.path[:] = pickle.loads((folder / process.CALL).read_bytes())[0]
+        process.main(str(folder))
+    except SystemExit as ended:
+        os._exit(ended.code if isinstance(ended.code, int) else 1)
+    finally:
+        os._exit(1)
