@@ -262,6 +262,11 @@ def on_v68() -> dict[str, Any]:
             put,
             "8a8w",
         ),
+        "index_copy of rows of 65536": (
+            Calls(lambda x, i, y: x.index_copy(2, i, y)),
+            (torch.randn(1, 1024, 12, 64), torch.tensor([2, 5]), torch.randn(1, 1024, 2, 64)),
+            "8a8w",
+        ),
         **{
             f"grid_sample {mode}": (sampled(mode, "zeros", False), (image, grid), "8a8w")
             for mode in ("bilinear", "nearest")
