@@ -1,26 +1,26 @@
 """Time and peak memory of a conformance run, divided over processes and over Dask workers of this machine.
 
 Each way has a database of its own, loaded before.  Memory is the proportional set size (pages that processes share count
-once) of the command, its processes, the vendor's children and, with --workers, the scheduler and its workers, looked at
+once) of the command, its processes, the vendor's children and, with --workers, the workers, looked at
 twice a second.  The rows of all ways are compared: case, executor, SoC, verdicts and codes.
 
-    python benchmarks/conformance.py [--op NAME]... [--jobs N]... [--workers N]...   default: --jobs 2
+    python benchmarks/conformance.py [--op NAME]... [--jobs N]... [--workers N]... [-o DIR]   default: --jobs 2
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
+from distributed import LocalCluster
 
 from opdb.conformance.report import read_rows
 from opdb.store import Store
@@ -57,35 +57,6 @@ def pages(process: psutil.Process) -> int:
         return int(process.memory_full_info().pss)
     except psutil.Error:
         return 0
-
-
-@contextmanager
-def started(command: Sequence[str]) -> Iterator[None]:
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield
-        finally:
-            process.kill()
-
-
-@contextmanager
-def cluster(workers: int, folder: Path) -> Iterator[str]:
-    """The address of a scheduler with workers of one thread, each a process."""
-    file = folder / "scheduler.json"
-    module = [sys.executable, "-P", "-m"]
-    with ExitStack() as stack:
-        stack.enter_context(
-            started([*module, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-                     "--scheduler-file", str(file)])
-        )  # fmt: skip
-        while not file.exists() or not file.read_text():
-            time.sleep(0.1)
-        for _ in range(workers):
-            stack.enter_context(
-                started([*module, "distributed.cli.dask_worker", "--scheduler-file", str(file), "--nworkers", "1",
-                         "--nthreads", "1", "--no-dashboard"])
-            )  # fmt: skip
-        yield str(json.loads(file.read_text())["address"])
 
 
 def rows(url: str) -> Rows:
@@ -136,8 +107,10 @@ def main() -> None:
             if way == "jobs":
                 found = measured(f"{n} processes", asked.op, ["--jobs", str(n)], folder)
             else:
-                with cluster(n, folder) as address:
-                    found = measured(f"{n} Dask workers", asked.op, ["--dask", address], folder)
+                with LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=":0") as cluster:
+                    found = measured(
+                        f"{n} Dask workers", asked.op, ["--dask", cluster.scheduler_address], folder
+                    )
             first = first or found
             other = [k for k in first.keys() | found.keys() if first.get(k) != found.get(k)]
             print(
