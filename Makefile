@@ -30,6 +30,8 @@ OTHERS_HOME := $(CURDIR)/.venv/share
 OTHER_LIBRARIES := $(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.5.0:$(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.7.0
 PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-gtest tools/with-postgres \
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+# A test that hangs ends its process after ten minutes, and the run, by name; the sweep has longer tests.
+HANGS := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 .PHONY: setup demo test lint format generated unit breadth sweep sanitized sanitize fuzz conformance bench wheel clean
 .DELETE_ON_ERROR:
@@ -92,11 +94,11 @@ generated: setup
 
 unit: setup .venv/others
 	@echo "tests: pytest, 2 processes"
-	@$(PYTEST) -m "not sweep and not breadth" $(TESTS)
+	@$(PYTEST) $(HANGS) -m "not sweep and not breadth" $(TESTS)
 
 breadth: setup .venv/others
 	@echo "breadth: pytest, 2 processes"
-	@$(PYTEST) -m "breadth and not sweep" $(TESTS)
+	@$(PYTEST) $(HANGS) --maxfail 1 -m "breadth and not sweep" $(TESTS)
 
 sweep: setup .venv/others
 	@echo "sweep: the long tests"

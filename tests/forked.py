@@ -31,14 +31,10 @@ def run(folder: Path, environment: Environment, timeout: float) -> int | None:
     variables = environment.child()
     forking = _forking_process(variables)
     assert forking.stdin is not None and forking.stdout is not None
-    forking.stdin.write(json.dumps([str(folder), variables]) + "\n")
+    forking.stdin.write(json.dumps([str(folder), variables, timeout]) + "\n")
     forking.stdin.flush()
-    child = int(forking.stdout.readline())
-    hung = not select.select([forking.stdout], [], [], timeout)[0]
-    if hung:
-        os.killpg(child, signal.SIGKILL)
-    code = int(forking.stdout.readline())
-    return None if hung else code
+    code: int | None = json.loads(forking.stdout.readline())
+    return code
 
 
 def _forking_process(variables: dict[str, str]) -> subprocess.Popen[str]:
@@ -52,7 +48,6 @@ def _forking_process(variables: dict[str, str]) -> subprocess.Popen[str]:
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
         )
         atexit.register(made.kill)
         _forking[key] = made
@@ -60,18 +55,31 @@ def _forking_process(variables: dict[str, str]) -> subprocess.Popen[str]:
 
 
 def serve() -> None:
-    """For each folder and its variables, a line of JSON: a child; answers with its number, then with its exit code."""
+    """For each folder, its variables and time limit, a line of JSON: a child, and one line with its exit code or null.
+
+    One answer for each call: of two that come together, a reader that waits for the second would find one.
+    """
     with os.fdopen(os.dup(1), "w", buffering=1) as answers:
-        os.dup2(2, 1)  # for what the imports print
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what the imports print
         for name in IMPORTED:
             importlib.import_module(name)
         for line in sys.stdin:
-            folder, variables = json.loads(line)
+            folder, variables, timeout = json.loads(line)
             child = os.fork()
             if child == 0:
                 _become(Path(folder), variables)
-            print(child, file=answers)
-            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=answers)
+            print(json.dumps(_wait(child, timeout)), file=answers)
+
+
+def _wait(child: int, timeout: float) -> int | None:
+    """The child's exit code; None when it and whatever it started were stopped at the time limit, in seconds."""
+    ended = os.pidfd_open(child)
+    hung = not select.select([ended], [], [], timeout)[0]
+    os.close(ended)
+    if hung:
+        os.killpg(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return None if hung else code
 
 
 def _become(folder: Path, variables: dict[str, str]) -> None:
