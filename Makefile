@@ -98,7 +98,7 @@ unit: setup .venv/others
 
 breadth: setup .venv/others
 	@echo "breadth: pytest, 2 processes"
-	@$(PYTEST) $(HANGS) --maxfail 1 -m "breadth and not sweep" $(TESTS)
+	@$(PYTEST) $(HANGS) -m "breadth and not sweep" $(TESTS)
 
 sweep: setup .venv/others
 	@echo "sweep: the long tests"

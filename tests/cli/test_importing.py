@@ -59,6 +59,7 @@ def test_header(loaded: Run, specs: Path, header: Path) -> None:
     assert "RGBA: 7" in (specs / "drafts" / "ArgbToRgb.yaml").read_text()
 
 
+@pytest.mark.breadth
 def test_bad_files_change_nothing(loaded: Run, specs: Path, tmp_path: Path) -> None:
     bad, empty = tmp_path / "bad", tmp_path / "empty"
     bad.write_text("not what was expected")

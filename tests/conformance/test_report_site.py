@@ -195,6 +195,7 @@ def test_a_reader_filters_and_follows_links(browser: Any, texts: dict[str, str],
     assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
 
 
+@pytest.mark.breadth
 @pytest.mark.browser
 @in_browser
 def test_a_hundred_thousand_results_open(browser: Any, filled: Store, tmp_path: Path) -> None:

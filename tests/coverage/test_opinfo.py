@@ -45,8 +45,8 @@ def told(found: list[Outcome]) -> str:
     [
         ("CPU", "float32", 100),
         ("KERNELS", "float32", 100),
-        ("KERNELS", "int32", 90),
-        ("KERNELS", "bool", 60),
+        pytest.param("KERNELS", "int32", 90, marks=pytest.mark.breadth),
+        pytest.param("KERNELS", "bool", 60, marks=pytest.mark.breadth),
     ],
 )
 def test_the_first_sample_of_each_mapped_operator(

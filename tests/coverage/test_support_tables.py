@@ -25,6 +25,7 @@ SPECS = Path(__file__).parent.parent.parent / "specs"
 FLOATS = {"f32": "fp32", "f16": "fp16"}
 
 
+@pytest.mark.breadth
 def test_the_floats_of_an_operator_are_those_that_its_modules_are_lowered_in() -> None:
     """Listed is what some module's node is accepted in, and nothing else, where its first tensor is float32."""
     programs = [export(case.build(), case.inputs()) for case in CASES]

@@ -70,6 +70,7 @@ def ran(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run(kernels.write(known, narrowed, folder).folder)
 
 
+@pytest.mark.breadth
 def test_the_generated_tests_pass(ran: Ran) -> None:
     assert not ran.failed, ran.log[-4000:]
     assert len(ran.passed) > 100
