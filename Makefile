@@ -90,7 +90,8 @@ format: setup
 
 generated: setup
 	@echo "generated: opdb generate --check"
-	@mkdir -p build && $(BIN)/opdb init && $(BIN)/opdb generate --check
+	@mkdir -p build && $(BIN)/opdb init >build/init.txt || { cat build/init.txt; exit 1; }
+	@$(BIN)/opdb generate --check
 
 unit: setup .venv/others
 	@echo "tests: pytest, 2 processes"
