@@ -193,6 +193,10 @@ CASES = (
     Case("amax_all", f(lambda x: aten.amax.default(x)), (X,)),
     Case("amin", f(lambda x: torch.amin(x, 1, keepdim=True)), (NORM,)),
     Case("amin_all", f(lambda x: aten.amin.default(x, [], True)), (X,)),
+    *(
+        Case(f"{name}_all_of_five", f(getattr(aten, name).default), ((2, 2, 3, 4, 5),))
+        for name in ("amax", "amin", "max", "min")
+    ),
     Case("sum", f(lambda x: x.sum((0, -1))), (NORM,)),
     Case("sum_all", f(lambda x: aten.sum.dim_IntList(x, None)), (X,)),
     Case("prod", f(lambda x: x.prod(-2)), (NORM,), ("CPU",)),
@@ -218,6 +222,7 @@ CASES = (
     Case("maximum", f(torch.maximum), (X, X)),
     Case("minimum", f(torch.minimum), (X, X)),
     Case("pow", f(torch.pow), POSITIVE),
+    Case("pow_zero", f(lambda x: x**0), (SIGNS,)),
     *(
         Case(name, f(getattr(torch, name)), (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([3.0, 2.0, 1.0])))
         for name in ("eq", "ne", "lt", "le", "gt", "ge")
