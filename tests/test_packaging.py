@@ -78,6 +78,7 @@ def wheel(checkout: Path) -> Path:
     return path
 
 
+@pytest.mark.breadth
 def test_the_wheel_holds_every_file_and_what_was_compiled(checkout: Path, wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     expected = {
@@ -95,6 +96,7 @@ def test_the_wheel_holds_every_file_and_what_was_compiled(checkout: Path, wheel:
     }
 
 
+@pytest.mark.breadth
 def test_the_wheel_runs_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)

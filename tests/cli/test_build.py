@@ -86,6 +86,7 @@ def test_a_program_runs_what_a_list_names(loaded: Run, tmp_path: Path) -> None:
     assert sum(json.loads(more.stdout)["bytes"].values()) > ours
 
 
+@pytest.mark.breadth
 def test_cmake_builds_the_same(loaded: Run, tmp_path: Path) -> None:
     assert loaded("build", "Softmax:f32", "-o", str(tmp_path / "lib"), "--no-build").returncode == 0
     tool = str(Path(cmake.CMAKE_BIN_DIR, "cmake"))
@@ -97,6 +98,7 @@ def test_cmake_builds_the_same(loaded: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.breadth
 def test_what_a_model_needs(loaded: Run, tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(MODEL)
     done = loaded("build", "--for", f"{tmp_path / 'nets.py'}:net", "-o", str(tmp_path / "lib"), "--json")

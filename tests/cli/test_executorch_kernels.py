@@ -24,6 +24,7 @@ def test_the_list_says_what_each_is_or_what_is_in_the_way(loaded: Run) -> None:
     assert sum(bool(row["qnn"]) for row in rows.values()) >= 200
 
 
+@pytest.mark.breadth
 def test_a_folder_is_written_again_but_not_over_changes(loaded: Run, tmp_path: Path) -> None:
     folder = tmp_path / "library"
     command = ("executorch", "kernels", "aten::square.out", "Relu", "-o", str(folder), "--no-build", "--json")

@@ -28,6 +28,7 @@ def header(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.breadth
 def test_xml_out_and_in(loaded: Run, specs: Path, tmp_path: Path) -> None:
     file, drafts = tmp_path / "ops.xml", tmp_path / "drafts"
     out = loaded("export", "xml", "Relu", "LayerNorm", "--package", "Mine", "--output", str(file))

@@ -89,6 +89,7 @@ def test_bad_use(opdb: Run, library: None, args: tuple[str, ...], message: str) 
     assert message in one_line(opdb("probe", "--specs", MINI, *args))
 
 
+@pytest.mark.breadth
 def test_conformance_without_a_scheduler(opdb: Run) -> None:
     asked = ("conformance", "run", "--specs", MINI, "--op", "Relu", "--executor", "python")
     assert "--jobs and --dask: give one" in one_line(

@@ -23,6 +23,7 @@ from opdb.executorch import kernels
 pytestmark = [
     pytest.mark.executorch,
     pytest.mark.gtest,
+    pytest.mark.breadth,
     pytest.mark.skipif("OPDB_TEST_GTEST" not in os.environ, reason="tools/with-gtest sets it"),
 ]
 #: Floats; floats and whole numbers; a constant in temporary memory; a list of tensors of any type, bytes too; two
@@ -70,7 +71,6 @@ def ran(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run(kernels.write(known, narrowed, folder).folder)
 
 
-@pytest.mark.breadth
 def test_the_generated_tests_pass(ran: Ran) -> None:
     assert not ran.failed, ran.log[-4000:]
     assert len(ran.passed) > 100

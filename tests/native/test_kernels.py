@@ -162,6 +162,7 @@ def test_an_unknown_operation_is_unsupported(kernels: ctypes.CDLL, operation: in
     )
 
 
+@pytest.mark.breadth
 def test_all_cases_under_address_sanitizer(tmp_path: Path) -> None:
     """In a child process: reads and writes out of bounds, and undefined behaviour, end it."""
     library = c.build_library(tmp_path, c.ADDRESS)

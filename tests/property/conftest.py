@@ -12,8 +12,16 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "nat
 
 
 @pytest.fixture(scope="session")
-def native_module(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The generated C and the runtime under UBSan: ffi and lib as opdb.runtime._native has them."""
+def native_module(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Any:
+    """The generated C and the runtime under UBSan: ffi and lib as opdb.runtime._native has them.
+
+    With `-n` the processes of one run share what the first of them compiles.
+    """
     import sanitized
 
-    return sanitized.build(tmp_path_factory.mktemp("undefined"))
+    of_run = (
+        tmp_path_factory.getbasetemp() if worker_id == "master" else tmp_path_factory.getbasetemp().parent
+    )
+    folder = of_run / "undefined"
+    folder.mkdir(exist_ok=True)
+    return sanitized.build(folder)

@@ -8,34 +8,47 @@ from pathlib import Path
 from types import ModuleType
 
 from cffi import FFI
+from filelock import FileLock
 
 from opdb.runtime import build_cffi
 
-FLAGS = ["-std=c99", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
+FLAGS = ["-std=c99", "-O0", "-Wall", "-Wextra", "-Werror"]
 UNDEFINED = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
 
 
-def build(folder: Path, root: Path = build_cffi.ROOT, name: str = "opdb_native_undefined") -> ModuleType:
-    """Compiles what setup.py compiles, with other flags, and loads it; undefined behaviour ends the process."""
+NAME = "opdb_native_undefined"
+
+
+def build(folder: Path) -> ModuleType:
+    """Loads what setup.py compiles, compiled with other flags; undefined behaviour ends the process.
+
+    What is in ``folder`` already is not compiled again; processes that share it wait for one another.
+    """
+    with FileLock(folder / "lock"):
+        path = next(folder.glob(f"{NAME}*.so"), None) or compiled(folder)
+    spec = importlib.util.spec_from_file_location(NAME, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[NAME] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def compiled(folder: Path) -> Path:
+    root = build_cffi.ROOT
     ffi = FFI()
     ffi.cdef(build_cffi.declarations())
     headers = [
         root / "generated/c/include",
-        *(build_cffi.ROOT / f for f in ("runtime/include", "runtime/src/kernels")),
+        *(root / f for f in ("runtime/include", "runtime/src/kernels")),
     ]
     ffi.set_source(
-        name,
+        NAME,
         '#include "opdb/runtime.h"\n#include "opdb/ops.h"\n',
-        sources=[str(build_cffi.ROOT / s) for s in build_cffi.sources()],
+        sources=[str(root / s) for s in build_cffi.sources()],
         include_dirs=[str(h) for h in headers],
         libraries=["m"],
         extra_compile_args=[*FLAGS, *UNDEFINED],
         extra_link_args=UNDEFINED,
     )
-    path = ffi.compile(tmpdir=str(folder))
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return Path(ffi.compile(tmpdir=str(folder)))

@@ -128,7 +128,14 @@ def judged(module: ModuleType, configs: list[OpConfig]) -> list[tuple[str, froze
     return out
 
 
-@pytest.mark.parametrize("op", ["LayerNorm", pytest.param("Conv2d", marks=pytest.mark.sweep), "Split"])
+@pytest.mark.parametrize(
+    "op",
+    [
+        "LayerNorm",
+        pytest.param("Conv2d", marks=pytest.mark.sweep),
+        pytest.param("Split", marks=pytest.mark.breadth),
+    ],
+)
 def test_mutants_are_noticed(
     catalog: Catalog,
     case_set: Callable[[str], CaseSet],

@@ -93,7 +93,7 @@ def test_nothing_changes_in_the_database(folder: Path, tmp_path: Path) -> None:
     (b"op: Large\nsummary: \xff\xfe\n",
      "ops/Large.yaml: cannot read: 'utf-8' codec can't decode byte 0xff in position 19: invalid start byte"),
     (b"op: Large\nsummary: \x07bell\n",
-     "ops/Large.yaml:1:1: not YAML: unacceptable character #x0007: special characters are not allowed"),
+     "ops/Large.yaml:1:1: not YAML: unacceptable character #x0007: control characters are not allowed"),
     (b"op: Large\nquant: " + b"{a: " * 3000 + b"1" + b"}" * 3000, "ops/Large.yaml:2:104: nested deeper than 24 levels"),
 ])  # fmt: skip
 def test_files_that_are_no_yaml_of_ours(tmp_path: Path, content: bytes, message: str) -> None:
