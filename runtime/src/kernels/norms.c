@@ -133,6 +133,86 @@ opdb_status opdb_group_norm(const opdb_tensor *x, const opdb_tensor *gamma, cons
     return run_norm(&n);
 }
 
+/* Channels side by side that are read at once: a line of the cache. */
+enum { BESIDE = 16 };
+
+/* What each of BESIDE channels is normalised with: minus mean, times scale and gamma, plus beta. */
+typedef struct {
+    double sum[BESIDE], mean[BESIDE];
+    float high[BESIDE], low[BESIDE], scale[BESIDE], gamma[BESIDE], beta[BESIDE];
+} columns;
+
+/* Adds up the rows of `lanes` channels, each to the power of 1 or 2 around its mean. */
+static inline void add_rows(const float *restrict x, int64_t rows, int64_t step, int64_t lanes, int power,
+                            columns *restrict c) {
+    for (int64_t k = 0; k < lanes; k++)
+        c->sum[k] = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t k = 0; k < lanes; k++) {
+            double v = x[r * step + k] - c->mean[k];
+            c->sum[k] += power == 2 ? v * v : v;
+        }
+    }
+}
+
+OPDB_CLONES static void sum_rows(const float *x, int64_t rows, int64_t step, int64_t lanes, int power,
+                                 columns *c) {
+    if (lanes == BESIDE && power == 1)
+        add_rows(x, rows, step, BESIDE, 1, c);
+    else if (lanes == BESIDE)
+        add_rows(x, rows, step, BESIDE, 2, c);
+    else
+        add_rows(x, rows, step, lanes, power, c);
+}
+
+static inline void each_row(const float *restrict x, float *restrict y, int64_t rows, int64_t step,
+                            int64_t lanes, const columns *restrict c) {
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t k = 0; k < lanes; k++) {
+            float v = ((x[r * step + k] - c->high[k]) - c->low[k]) * c->scale[k];
+            y[r * step + k] = v * c->gamma[k] + c->beta[k];
+        }
+    }
+}
+
+OPDB_CLONES static void normalise_rows(const float *x, float *y, int64_t rows, int64_t step, int64_t lanes,
+                                       const columns *c) {
+    if (lanes == BESIDE)
+        each_row(x, y, rows, step, BESIDE, c);
+    else
+        each_row(x, y, rows, step, lanes, c);
+}
+
+/* Each channel of each batch has its own mean and spread; BESIDE channels at a time. */
+static opdb_status run_columns(const norm *n, int64_t batches, int64_t rows, int64_t channels) {
+    if (!is_f32(n->x) || !is_f32(n->gamma) || !is_f32(n->beta) || !is_f32(n->y))
+        return OPDB_UNSUPPORTED;
+    int64_t g = channel_step(n->gamma), b = channel_step(n->beta);
+    for (int64_t at = 0, lanes = 0; at < batches * channels; at += lanes) {
+        int64_t batch = at / channels, channel = at % channels;
+        lanes = channels - channel < BESIDE ? channels - channel : BESIDE;
+        const float *x = data_of(n->x, batch * rows * channels + channel);
+        float *y = (float *)n->y->data + batch * rows * channels + channel;
+        columns c = {{0}, {0}, {0}, {0}, {0}, {0}, {0}};
+        if (n->centred) {
+            sum_rows(x, rows, channels, lanes, 1, &c);
+            for (int64_t k = 0; k < lanes; k++)
+                c.mean[k] = c.sum[k] / (double)rows;
+        }
+        if (n->scaled)
+            sum_rows(x, rows, channels, lanes, 2, &c);
+        for (int64_t k = 0; k < lanes; k++) {
+            c.high[k] = (float)c.mean[k];
+            c.low[k] = (float)(c.mean[k] - c.high[k]);
+            c.scale[k] = n->scaled ? (float)(1 / sqrt(c.sum[k] / (double)rows + n->epsilon)) : 1;
+            c.gamma[k] = n->gamma == NULL ? 1 : *data_of(n->gamma, (channel + k) * g);
+            c.beta[k] = n->beta == NULL ? 0 : *data_of(n->beta, (channel + k) * b);
+        }
+        normalise_rows(x, y, rows, channels, lanes, &c);
+    }
+    return OPDB_OK;
+}
+
 /* Over the spatial dims of each channel, over the channels of each place, or over both. */
 opdb_status opdb_instance_norm(const opdb_tensor *x, const opdb_tensor *gamma, const opdb_tensor *beta,
                                double epsilon, int64_t mode, bool normalize_variance, int64_t region,
@@ -140,10 +220,12 @@ opdb_status opdb_instance_norm(const opdb_tensor *x, const opdb_tensor *gamma, c
     int64_t channels = x->dims[x->rank - 1], batch = size_between(x, 1, x->rank);
     int64_t places = channels > 0 ? batch / channels : 0;
     norm n = {x, gamma, beta, y, {0}, {0}, mode == OPDB_INSTANCE_NORM_MU_SIGMA, normalize_variance, epsilon};
+    if (region == OPDB_INSTANCE_NORM_ACROSS_SPATIAL)
+        return run_columns(&n, x->dims[0], places, channels);
     int64_t g = channel_step(gamma), b = channel_step(beta);
     nest_add(&n.kept, x->dims[0], batch, 0, 0);
     nest_add(region == OPDB_INSTANCE_NORM_ACROSS_CHANNEL ? &n.kept : &n.over, places, channels, 0, 0);
-    nest_add(region == OPDB_INSTANCE_NORM_ACROSS_SPATIAL ? &n.kept : &n.over, channels, 1, g, b);
+    nest_add(&n.over, channels, 1, g, b);
     return run_norm(&n);
 }
 
