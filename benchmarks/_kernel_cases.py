@@ -1,4 +1,7 @@
-"""What benchmarks/kernels.py times: each op in three sizes, as an op config with arrays and as a function of PyTorch."""
+"""What benchmarks/kernels.py times: each op in three sizes, those of elements in a fourth.
+
+A case is an op config with arrays, and a function of PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 Array = np.ndarray[Any, Any]
 T = Any  # torch.Tensor
 IMAGES, ROWS = ((1, 14, 14, 64), (1, 56, 56, 32), (1, 112, 112, 32)), ((8, 256), (64, 1024), (1024, 1024))
+LARGE = (4096, 8192)
 
 
 TYPES = {"float32": "f32", "int32": "i32", "uint32": "u32"}
@@ -34,6 +38,11 @@ class Case:
     results: tuple[tuple[tuple[int, ...], str], ...]
     tensors: tuple[T, ...]
     function: Callable[..., Any]
+
+    @property
+    def large(self) -> bool:
+        """Whether the tensors are far beyond the caches."""
+        return self.inputs[0].shape == LARGE
 
     @property
     def constants(self) -> int:
@@ -182,14 +191,27 @@ def of_rows() -> Iterator[Case]:
         yield case("Tile", (2 * m, n), (t,), lambda t: t.tile(2, 1), param("multiples", [2, 1]))
         yield case("StridedSlice", (m // 2, n // 2), (t,), lambda t: t[::2, ::2].contiguous(),
                    param("ranges", [[0, m, 2], [0, n, 2]], "i32"))  # fmt: skip
+
+
+def of_elements() -> Iterator[Case]:
+    """Functions of elements; the largest tensors are 128 MiB each, far beyond the caches: there memory is the bound."""
+    for shape in (*ROWS, LARGE):
+        m, n = shape
+        x, v = numbers(*shape), numbers(n)
+        t, tv, size = torch.from_numpy(x), torch.from_numpy(v), f"{m}x{n}"
+
+        def case(op: str, tensors: tuple[T, ...], function: Callable[..., T], *more: Array) -> Case:
+            return Case(op, size, (x, *more), (), ((x.shape, "float32"),), tensors, function)  # noqa: B023  used at once
+
         for op, function in (
-            ("ElementWiseAbs", torch.abs), ("ElementWiseExp", torch.exp), ("Gelu", F.gelu), ("Relu", torch.relu),
+            ("ElementWiseAbs", torch.abs), ("ElementWiseExp", torch.exp), ("ElementWiseFloor", torch.floor),
+            ("ElementWiseSin", torch.sin), ("Gelu", F.gelu), ("HardSwish", F.hardswish), ("Relu", torch.relu),
             ("Sigmoid", torch.sigmoid), ("Tanh", torch.tanh),
         ):  # fmt: skip
-            yield case(op, shape, (t,), lambda t, f=function: f(t))
+            yield case(op, (t,), lambda t, f=function: f(t))
         for op, function in (
             ("ElementWiseAdd", torch.add), ("ElementWiseMultiply", torch.mul), ("ElementWiseDivide", torch.div),
             ("ElementWiseMaximum", torch.maximum), ("ElementWiseSubtract", torch.sub),
         ):  # fmt: skip
-            yield case(op, shape, (t,), lambda t, f=function: f(t, t), more=[x])
-        yield case("ElementWiseAdd", shape, (t, tv), lambda t, v: t + v, more=[v])
+            yield case(op, (t,), lambda t, f=function: f(t, t), x)
+        yield case("ElementWiseAdd", (t, tv), lambda t, v: t + v, v)

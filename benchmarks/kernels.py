@@ -1,13 +1,14 @@
 """Time of the C kernels next to other runtimes on the CPU: the same float32 numbers, one thread (QNN CPU as it is).
 
 All in this process, each op in three sizes (_kernel_cases.py).  Against torch (PyTorch eager; images channels last, as
-for opdb),
-qnn-cpu (libQnnCpu, a finalized graph), onnxruntime (its CPU provider, a session) and executorch (portable kernels, a
-loaded .pte); images channels first for the last two.  What is built once is not timed.  All take turns; a turn's time
-is its best run.  A column has the best of all turns in microseconds and the least, median and greatest ratio of a turn:
-the other's time over opdb's, above 1 opdb is faster.
+for opdb), qnn-cpu (libQnnCpu, a finalized graph), onnxruntime (its CPU provider, a session) and executorch (portable
+kernels, a loaded .pte); images channels first for the last two.  What is built once is not timed.  All take turns; a
+turn's time is its best run.  A column has the best of all turns in microseconds and the least, median and greatest
+ratio of a turn: the other's time over opdb's, above 1 opdb is faster.
 
-"copy" is the time of a copy of as many bytes as the op reads and writes over opdb's: 1.00 is memory's speed.
+"copy" is the time of a copy of as many bytes as the op reads and writes over opdb's: 1.00 is memory's speed.  Functions
+of elements have a fourth size, beyond the caches, for this alone: other runtimes would be timed there with the system's
+new pages for their results.
 
     python benchmarks/kernels.py [--only NAME]... [--against RUNTIME]... [--seconds S]
 """
@@ -19,17 +20,19 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from _kernel_cases import Case, of_images, of_rows
+from _kernel_cases import Case, of_elements, of_images, of_rows
 from _kernel_runtimes import RUNTIMES
 
 from opdb.runtime.native import Prepared
 
 SLOWER, TURNS = 0.8, 5
+OF_COPY = 0.8
 
 
 def own(case: Case) -> Callable[[], Any]:
@@ -67,6 +70,7 @@ class Table:
     def __init__(self, against: Sequence[str]) -> None:
         self.against = against
         self.ratios: dict[str, dict[str, float]] = {name: {} for name in against}
+        self.of_copy: dict[str, float] = {}  # of the largest functions of elements
         heads = f"{'op':24}{'size':>14}{'opdb us':>11}{'copy':>7}"
         self.write(heads + "".join(f"{name + ' us':>16}{'ratio':>20}" for name in against))
 
@@ -77,6 +81,8 @@ class Table:
     def add(self, case: Case, found: Sequence[list[float] | None], copied: list[float]) -> None:
         mine = found[0]
         assert mine is not None
+        if case.large:
+            self.of_copy.setdefault(case.op, median(c / m for c, m in zip(copied, mine, strict=True)))
         line = f"{case.op:24}{case.size:>14}{min(mine):11.1f}{min(copied) / min(mine):7.2f}"
         for name, times in zip(self.against, found[1:], strict=True):
             line += self.cell(case, name, mine, times)
@@ -91,6 +97,13 @@ class Table:
         return f"{min(times):16.1f}{f'{ratios[0]:.2f}/{median(ratios):.2f}/{ratios[-1]:.2f}':>20}"
 
     def summary(self) -> None:
+        if self.of_copy:
+            below = sorted((share, op) for op, share in self.of_copy.items() if share < OF_COPY)
+            self.write(
+                f"\n{len(self.of_copy) - len(below)} of {len(self.of_copy)} functions of elements in memory run at "
+                f"{OF_COPY:.0%} of a copy's speed or more; slower: "
+                + (", ".join(f"{op} {share:.2f}" for share, op in below) or "none")
+            )
         for name, ratios in self.ratios.items():
             every = sorted(ratios.values())
             if not every:
@@ -108,7 +121,7 @@ class Table:
 
 
 def chosen(only: Sequence[str]) -> Iterator[Case]:
-    return (c for c in (*of_images(), *of_rows()) if not only or c.op in only)
+    return (c for c in chain(of_images(), of_rows(), of_elements()) if not only or c.op in only)
 
 
 def main() -> int:
@@ -118,9 +131,6 @@ def main() -> int:
         "--against", action="append", default=[], choices=RUNTIMES, help="by default PyTorch eager"
     )
     parser.add_argument("--seconds", type=float, default=0.15, help="per column and case")
-    parser.add_argument(
-        "--spread", action="store_true", help="least, median and greatest ratio of the rounds"
-    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     against = list(dict.fromkeys(options.against)) or ["torch"]
@@ -132,7 +142,8 @@ def main() -> int:
     table = Table(against)
     for case in cases:
         with torch.no_grad():
-            calls = [own(case), *(runtime(case) for runtime in runtimes)]
+            others = [None if case.large else runtime(case) for runtime in runtimes]
+            calls = [own(case), *others]
             there = [c for c in calls if c is not None]
             times = turns([*there, copy_of(case)], options.seconds)
         measured = iter(times)
