@@ -62,6 +62,7 @@ class View:
     shape: tuple[int, ...] = (2, 3)
     target: str = ""
     name: str = "node"
+    elsewhere: bool = False
     used: set[int] = field(default_factory=lambda: {0})
 
     def arg(self, name: str) -> Any:

@@ -44,6 +44,7 @@ LACKING = [
     Case("aten::hardswish.out", aten.hardswish, (X,), 16, 1e-6, aten.hardswish.default),
     Case("aten::matmul.out", aten.matmul, (_values(2, 4, 3), _values(3, 5)), 16, 1e-5, aten.matmul.default),
     Case("aten::round.decimals_out", lambda x: aten.round.decimals(x, decimals=0), (X,), keep=aten.round.decimals),
+    Case("aten::softplus.out", aten.softplus, (X,), 16, 1e-6, aten.softplus.default),
     Case("aten::rsub.Tensor_out", aten.rsub.Tensor, (X, Y), keep=aten.rsub.Tensor),
     Case("aten::softmax.int_out", lambda x: aten.softmax.int(x, 1), (X,), 16, 1e-7, aten.softmax.int),
     Case("aten::square.out", aten.square, (X,), keep=aten.square.default),
@@ -61,8 +62,10 @@ REPLACED = [
     Case("aten::bmm.out", aten.bmm, (_values(2, 3, 4), _values(2, 4, 5)), 16, 1e-5),
     Case("aten::elu.out", aten.elu, (X,), 16, 1e-6),
     Case("aten::eq.Tensor_out", aten.eq.Tensor, (X, X.round())),
+    Case("aten::exp.out", aten.exp, (X,), 4, 1e-6),
     Case("aten::floor.out", aten.floor, (X,)),
     Case("aten::gelu.out", aten.gelu, (ROW,), 16, 1e-6),
+    Case("aten::index_select.out", lambda x, i: aten.index_select(x, 1, i), (X, torch.tensor([2, 0]))),
     Case("aten::leaky_relu.out", lambda x: aten.leaky_relu(x, 0.1), (X,), 1),
     Case("aten::log.out", aten.log, (POSITIVE,), 4, 1e-6),
     Case("aten::logical_not.out", aten.logical_not, (X > 0,)),
@@ -78,10 +81,5 @@ REPLACED = [
     Case("aten::tanh.out", aten.tanh, (X,), 4, 1e-6),
 ]
 
-#: Nothing for QNN (exp of floats; indices of 64 bits; rows along the last dimension but one): the kernel that was
-#: replaced runs.
-LEFT = [
-    Case("aten::exp.out", aten.exp, (X,), 4, 1e-6),
-    Case("aten::gather.out", lambda x, i: aten.gather(x, 1, i), (X, INDEX)),
-    Case("aten::index_select.out", lambda x, i: aten.index_select(x, 1, i), (X, torch.tensor([2, 0]))),
-]
+#: Nothing for QNN (indices of 64 bits): the kernel that was replaced runs.
+LEFT = [Case("aten::gather.out", lambda x, i: aten.gather(x, 1, i), (X, INDEX))]

@@ -51,6 +51,7 @@ class ConfigView:
 
     op: CompiledOp
     config: OpConfig
+    elsewhere: bool = False
 
     @property
     def target(self) -> str:
