@@ -1,0 +1,62 @@
+"""Which of PyTorch's core ATen operators have a form, and why the others have none (docs/executorch.md)."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from opdb.coverage.nodes import SHAPE_ONLY  # noqa: E402
+from opdb.lower import mapped  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+#: Not asked of inference: gradients, sizes that are symbols, and what only makes tensors.
+BACKWARD = {
+    "aten._adaptive_avg_pool2d_backward.default", "aten.avg_pool2d_backward.default", "aten.convolution_backward.default",
+    "aten.embedding_dense_backward.default", "aten.max_pool2d_with_indices_backward.default",
+    "aten.native_group_norm_backward.default", "aten.native_layer_norm_backward.default",
+}  # fmt: skip
+SYMBOLIC = {
+    "aten.sym_numel.default",
+    "aten.sym_size.int",
+    "aten.sym_storage_offset.default",
+    "aten.sym_stride.int",
+}
+CREATING = {
+    "aten.arange.start_step", "aten.empty.memory_format", "aten.empty_strided.default", "aten.full.default",
+    "aten.full_like.default", "aten.rand.default", "aten.randn.default", "aten.randperm.default",
+    "aten.scalar_tensor.default",
+}  # fmt: skip
+#: The graph loses them: what they give is their input, or a constant.
+FOLDED = {"aten.alias.default", "aten.clone.default", "aten.fill.Scalar"}
+#: No form, with the reason.
+REST = {
+    "aten._embedding_bag.default": "bags begin where the data says, and no op sums rows of open number",
+    "aten._fft_c2r.default": "complex numbers, which QNN has not",
+    "aten._fft_r2c.default": "complex numbers, which QNN has not",
+    "aten._local_scalar_dense.default": "a number of Python, no tensor",
+    "aten._native_batch_norm_legit.default": "changes its running statistics: training",
+    "aten._pdist_forward.default": "pairs of rows: no spec makes their table of places yet; cdist has a form",
+    "aten.as_strided.default": "reads memory by strides, which tensors of QNN have not",
+    "aten.atan2.out": "writes to a tensor that is given; atan2.default has a form",
+    "aten.masked_scatter.default": "where a value goes depends on how many before it are masked",
+    "aten.native_dropout.default": "drops at random; a module in evaluation mode exports none",
+    "aten.nonzero.default": "the number of its results depends on the data",
+}
+
+
+def core() -> set[str]:
+    found = set()
+    for name in dir(torch.ops.aten):
+        packet = getattr(torch.ops.aten, name)
+        for overload in packet.overloads() if hasattr(packet, "overloads") else ():
+            operator = getattr(packet, overload)
+            if torch.Tag.core in operator.tags:
+                found.add(str(operator))
+    return found
+
+
+def test_every_core_operator_of_inference_has_a_form_or_a_reason() -> None:
+    inference = core() - BACKWARD - SYMBOLIC - CREATING
+    assert {t for t in inference if not mapped(t)} == FOLDED | set(REST)
+    assert "aten.fill.Scalar" in SHAPE_ONLY
+    assert (len(inference), len(inference) - len(REST)) == (169, 158)  # as docs/executorch.md says
