@@ -1,4 +1,4 @@
-"""Weights in blocks: which ExecuTorch's quantizer is asked for, and the scales that QNN can hold.
+"""Weights in blocks and of 4 bits: which ExecuTorch's quantizer is asked for, and the scales that QNN can hold.
 
 QNN's BLOCKWISE_EXPANSION has a scale per slice times an integer of 4 bits per block; ExecuTorch 1.4.1 rounds
 torchao's scales to these when it builds the graph (``make_qnn_per_block_config``).
@@ -52,15 +52,25 @@ def stepped(scales: torch.Tensor, axis: int, channels: int) -> tuple[torch.Tenso
 
 def by_channel(config: dict[str, Any], scales: torch.Tensor) -> tuple[Any, dict[str, Any]]:
     """The encoding and config of QNN for a weight in blocks as one of 8 bits with a scale per channel; see ``spread``."""
-    per_channel = {
+    encoding, per_channel = in_8_bits(config, config[key.QCOM_BLOCK_SCALE_OFFSET])
+    return encoding, per_channel | {SPREAD: scales}
+
+
+def in_8_bits(config: dict[str, Any], scales: Any) -> tuple[Any, dict[str, Any]]:
+    """The encoding and config of QNN for 8 bits with ``scales`` along the axis of ``config``."""
+    return PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET, {
         key.QCOM_DTYPE: torch.int8,
         key.QCOM_QUANT_MIN: -128,
         key.QCOM_QUANT_MAX: 127,
         key.QCOM_AXIS: config[key.QCOM_AXIS],
-        key.QCOM_SCALE_OFFSET: config[key.QCOM_BLOCK_SCALE_OFFSET],
-        SPREAD: scales,
+        key.QCOM_SCALE_OFFSET: scales,
     }
-    return PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET, per_channel
+
+
+def narrow_volume(encoding: Any, rank: int) -> bool:
+    """Whether a weight of fewer than 8 bits is the filter of a volume, of which HTP 2.47 finalizes none (Conv3d.H9)."""
+    narrow = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET
+    return bool(encoding == narrow) and rank == 5
 
 
 def spread(weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:

@@ -20,6 +20,7 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_INSERTED_PERMUTE,
     QCOM_QUANT_ATTRS,
     QCOM_SCALE,
+    QCOM_SCALE_OFFSET,
 )
 
 from opdb.errors import OpdbError
@@ -110,11 +111,15 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
             return Rejected((Reason(name, "internal", f"{type(e).__name__}: {e}"),)), ""
 
     def get_quant_encoding_conf(self, node: torch.fx.Node, target_node: torch.fx.Node) -> Any:
-        """ExecuTorch's; blocks that HTP computes other numbers with are one scale per channel of 8 bits instead."""
+        """ExecuTorch's; blocks that HTP computes other numbers with, and 4 bits that it has not, are one scale per channel
+        of 8 bits instead.
+        """
         encoding, config = super().get_quant_encoding_conf(node, target_node)
         name = self.names.get(getattr(target_node.target, "__name__", ""), "")
         if QCOM_BLOCK_SCALES in config and not blocks.right(name, node.meta["val"].shape):
             return blocks.by_channel(config, node.meta[QCOM_QUANT_ATTRS][QCOM_SCALE])
+        if blocks.narrow_volume(encoding, node.meta["val"].dim()):
+            return blocks.in_8_bits(config, config[QCOM_SCALE_OFFSET])
         return encoding, config
 
     def get_quant_tensor_value(

@@ -43,6 +43,8 @@ def by_recipe() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], str]]:
     return {
         **{f"Linear {r}": (nn.Linear(64, 32), (rows,), r) for r in flow.RECIPES},
         **{f"Conv2d {r}": (convolutions(), (image,), r) for r in ("8a8w", "16a8w", "16a4w")},
+        **{f"Conv3d {r}": (nn.Conv3d(4, 8, 3), (torch.randn(1, 4, 6, 8, 8),), r) for r in ("16a8w", "16a4w")},
+        "ConvTranspose3d 16a4w": (nn.ConvTranspose3d(4, 8, 3, 2), (torch.randn(1, 4, 5, 6, 6),), "16a4w"),
         "Conv2d in blocks": (nn.Conv2d(96, 8, 1), (torch.randn(1, 96, 8, 8),), "16a4w_block"),
         "TransformerDecoderLayer": (
             nn.TransformerDecoderLayer(16, 2, 32),

@@ -18,6 +18,8 @@ OFF = {
     "Linear 16a4w_block": 19,
     "Linear 16a16w": 37,
     "Conv2d 16a4w": 22,
+    "Conv3d 16a4w": 14,
+    "ConvTranspose3d 16a4w": 21,
 }
 
 
