@@ -1,8 +1,9 @@
-"""Prints the coefficients of runtime/src/kernels/real_math.h and real_float.h: polynomials through Chebyshev's points.
+"""Prints the numbers of runtime/src/kernels/real_math.h, real_float.h and quarter_turns.h.
 
     python tools/approximations.py
 
-Needs mpmath.  Each line says how far the polynomial is off at most, relative to the function, where it is used.
+Needs mpmath.  Polynomials go through Chebyshev's points; each line says how far one is off at most, relative to the
+function, where it is used.
 """
 
 from __future__ import annotations
@@ -61,11 +62,23 @@ FUNCTIONS: tuple[tuple[str, Callable[[mpf], mpf], float, float, int], ...] = (
 )
 
 
+def quarter_turns(k: int) -> tuple[float, float, float]:
+    """2^k * 2 / pi, less whole turns (4), in parts: a multiple of 2^-27, one of 2^-56, the rest."""
+    with mp.workprec(400):
+        left = mpf(2) ** (k + 1) / mp.pi
+        left -= 4 * mp.floor(left / 4)
+        high = mp.floor(left * 2**27) / 2**27
+        middle = mp.floor((left - high) * 2**56) / 2**56
+        return float(high), float(middle), float(left - high - middle)
+
+
 def main() -> None:
     for name, function, low, high, degree in FUNCTIONS:
         coefficients = fitted(function, low, high, degree)
         print(f"{name}: off by {mp.nstr(off(function, [mpf(float(c)) for c in coefficients], low, high), 2)}")
         print("   ", ", ".join(repr(float(c)) for c in coefficients))
+    for name, part in zip(("HIGH", "MIDDLE", "LOW"), zip(*map(quarter_turns, range(105)), strict=True), strict=True):
+        print(f"quarter turns, {name}:\n   ", ", ".join(x.hex() for x in part))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ FUNCTIONS = {
     "asin": ElementFunction(1, "", "real_asin"),
     "atan": ElementFunction(1, "", "real_atan"),
     "ceil": ElementFunction(1, "ceilf", "ceil", exact=True),
-    "cos": ElementFunction(1, "", "cos"),
+    "cos": ElementFunction(1, "", "real_cos"),
     "erfc": ElementFunction(1, "", "real_erfc"),
     "exp": ElementFunction(1, "real_expf", "real_exp", approximate=True),
     "expm1": ElementFunction(1, "real_expm1f", "real_expm1", approximate=True),
@@ -71,7 +71,7 @@ FUNCTIONS = {
     "quotient": ElementFunction(2, "", "", "whole_quotient"),
     "round": ElementFunction(1, "rintf", "rint", exact=True),
     "sign": ElementFunction(1, "real_signf", "real_sign", "whole_sign", exact=True),
-    "sin": ElementFunction(1, "", "sin"),
+    "sin": ElementFunction(1, "", "real_sin"),
     "sqrt": ElementFunction(1, "sqrtf", "sqrt"),
     "tanh": ElementFunction(1, "real_tanhf", "real_tanh", approximate=True),
 }

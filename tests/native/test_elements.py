@@ -254,7 +254,9 @@ def test_an_element_is_pytorchs_rounded_once(question: Question) -> None:
     assert not "".join(found)
 
 
-@pytest.mark.parametrize("op", ["ElementWiseExp", "Elu", "Gelu", "Sigmoid", "Tanh"])
+@pytest.mark.parametrize(
+    "op", ["ElementWiseCos", "ElementWiseExp", "ElementWiseSin", "Elu", "Gelu", "Sigmoid", "Tanh"]
+)
 def test_approximations_keep_their_bounds(op: str) -> None:
     """One in 997 of all float32 numbers."""
     question = Question(op, "", "f32")

@@ -7,6 +7,8 @@
 #ifndef OPDB_REAL_MATH_H
 #define OPDB_REAL_MATH_H
 
+#include "quarter_turns.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -127,6 +129,47 @@ static inline double real_erfc(double v) {
 
 /* The chance that a normal number is at most v. */
 static inline double real_normal_cdf(double v) { return 0.5 * real_erfc(-0.70710678118654752440 * v); }
+
+/* v is n + f quarters of a turn, f up to 1/2: returns f in radians.  v is 2^k times a number below 2^24, a
+ * whole one where k is not 0: whole turns of 2^k can be left out before the product. */
+static inline double real_angle(double v, uint64_t *n) {
+    int64_t k = (int64_t)(real_bits(v) >> 52 & 0x7ff) - (1023 + 23);
+    k = k < 0 ? 0 : k;
+    k = k > QUARTER_TURNS - 1 ? QUARTER_TURNS - 1 : k;
+    double s = v * real_of_bits((uint64_t)(1023 - k) << 52);
+    double high = s * QUARTER_TURNS_HIGH[k], middle = s * QUARTER_TURNS_MIDDLE[k];
+    double whole = real_rounded(high + middle, n);
+    return ((high - whole) + middle + s * QUARTER_TURNS_LOW[k]) * REAL_HALF_PI;
+}
+
+/* The sine of n quarters of a turn and r, for |r| <= pi / 4, by its series and that of the cosine. */
+static inline double real_sin_of(uint64_t n, double r) {
+    double z = r * r, sine = 1.0 / 6227020800, cosine = 1.0 / 479001600;
+    sine = sine * z - 1.0 / 39916800;
+    sine = sine * z + 1.0 / 362880;
+    sine = sine * z - 1.0 / 5040;
+    sine = sine * z + 1.0 / 120;
+    sine = sine * z - 1.0 / 6;
+    cosine = cosine * z - 1.0 / 3628800;
+    cosine = cosine * z + 1.0 / 40320;
+    cosine = cosine * z - 1.0 / 720;
+    cosine = cosine * z + 1.0 / 24;
+    cosine = cosine * z - 1.0 / 2;
+    double found = n & 1 ? 1 + z * cosine : r * (1 + z * sine);
+    return real_of_bits(real_bits(found) ^ (n & 2) << 62);
+}
+
+static inline double real_sin(double v) {
+    uint64_t n;
+    double r = real_angle(v, &n);
+    return real_sin_of(n, r);
+}
+
+static inline double real_cos(double v) {
+    uint64_t n;
+    double r = real_angle(v, &n);
+    return real_sin_of(n + 1, r);
+}
 
 static inline double real_atan(double v) {
     static const double ATAN[] = {0.9999999999293037,    -0.3333333129088999,  0.19999901102171555,
