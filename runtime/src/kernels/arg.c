@@ -1,4 +1,5 @@
 /* Where the greatest or the least number of an axis is. */
+#include "better.h"
 #include "elements.h"
 
 typedef union {
@@ -33,6 +34,11 @@ static int64_t place_in_row(const opdb_tensor *x, int64_t at, int64_t size, opdb
     for (int64_t k = 0; k < size; k++) {
         if (k % OPDB_TILE == 0)
             opdb_read(x, at + k, 1, size - k < OPDB_TILE ? size - k : OPDB_TILE, kind, &tile);
+        if (kind == OPDB_REAL && k > 0 && k % OPDB_PASSED == 0 && size - k >= OPDB_PASSED &&
+            none_better(&tile.real[k % OPDB_TILE], found.real[0], greatest)) {
+            k += OPDB_PASSED - 1;
+            continue;
+        }
         if (kind == OPDB_REAL)
             one.real[0] = tile.real[k % OPDB_TILE];
         else

@@ -1,3 +1,4 @@
+#include "better.h"
 #include "elements.h"
 
 /* A number and where it is; of a whole number `value` is not read. */
@@ -38,11 +39,18 @@ static void sift(candidate *heap, int64_t n, int64_t i, bool largest) {
 static void best_of_row(const opdb_tensor *x, int64_t at, int64_t size, int64_t k, bool largest,
                         candidate *heap) {
     opdb_kind kind = opdb_kind_of(x);
+    bool real = kind == OPDB_REAL;
     opdb_numbers tile;
     for (int64_t i = 0; i < size; i++) {
         if (i % OPDB_TILE == 0)
             opdb_read(x, at + i, 1, size - i < OPDB_TILE ? size - i : OPDB_TILE, kind, &tile);
-        bool real = kind == OPDB_REAL;
+        if (real && i >= k) { /* most are passed over, OPDB_PASSED at once where they can be */
+            const float *v = &tile.real[i % OPDB_TILE], worst = (float)heap[0].value;
+            bool many = i % OPDB_PASSED == 0 && size - i >= OPDB_PASSED && none_better(v, worst, largest);
+            i += many ? OPDB_PASSED - 1 : 0;
+            if (many || (largest ? *v <= worst : *v >= worst))
+                continue;
+        }
         candidate c = {real ? (double)tile.real[i % OPDB_TILE] : 0, real ? 0 : tile.whole[i % OPDB_TILE], i};
         if (i < k) {
             heap[i] = c;

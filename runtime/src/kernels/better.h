@@ -1,0 +1,17 @@
+/* Passing over numbers of a row of which none can be better than the best so far: most, in a long row. */
+#ifndef OPDB_BETTER_H
+#define OPDB_BETTER_H
+
+#include <stdbool.h>
+
+enum { OPDB_PASSED = 16 };
+
+/* Whether none of OPDB_PASSED numbers is beyond `worst`, or no number. */
+static inline bool none_better(const float *v, float worst, bool largest) {
+    int better = 0;
+    for (int i = 0; i < OPDB_PASSED; i++)
+        better |= largest ? !(v[i] <= worst) : !(v[i] >= worst);
+    return better == 0;
+}
+
+#endif
