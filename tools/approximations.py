@@ -77,7 +77,9 @@ def main() -> None:
         coefficients = fitted(function, low, high, degree)
         print(f"{name}: off by {mp.nstr(off(function, [mpf(float(c)) for c in coefficients], low, high), 2)}")
         print("   ", ", ".join(repr(float(c)) for c in coefficients))
-    for name, part in zip(("HIGH", "MIDDLE", "LOW"), zip(*map(quarter_turns, range(105)), strict=True), strict=True):
+    for name, part in zip(
+        ("HIGH", "MIDDLE", "LOW"), zip(*map(quarter_turns, range(105)), strict=True), strict=True
+    ):
         print(f"quarter turns, {name}:\n   ", ", ".join(x.hex() for x in part))
 
 
