@@ -39,5 +39,5 @@ def test_all_cases() -> None:
     assert all(o.text for o in found if o.outcome != RIGHT)
     assert count[RIGHT] >= 340
     without = {o.name: o.text for o in found if o.outcome == NO_KERNEL}
-    assert without.pop("test_gather_elements_negative_indices").endswith("outside of its tensor")
+    assert "outside of its tensor" in without.pop("test_gather_elements_negative_indices")
     assert all("unsupported" in text for text in without.values()), without  # of float64
