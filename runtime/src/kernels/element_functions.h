@@ -6,12 +6,13 @@
 #include "real_float.h"
 #include "real_math.h"
 
-/* NaN goes through maximum and minimum, and has the sign 0, as in PyTorch. */
+/* NaN goes through maximum and minimum, and has the sign 0, as in PyTorch.  A bound that is a constant is b:
+ * the question whether it is a number vanishes. */
 #define REAL_FUNCTIONS(TYPE, SUFFIX)                                                                         \
     static inline bool real_isnan##SUFFIX(TYPE v) { return v != v; }                                         \
     static inline bool real_isinf##SUFFIX(TYPE v) { return v == INFINITY || v == -INFINITY; }                \
-    static inline TYPE real_maximum##SUFFIX(TYPE a, TYPE b) { return a > b || a != a ? a : b; }              \
-    static inline TYPE real_minimum##SUFFIX(TYPE a, TYPE b) { return a < b || a != a ? a : b; }              \
+    static inline TYPE real_maximum##SUFFIX(TYPE a, TYPE b) { return b > a || b != b ? b : a; }              \
+    static inline TYPE real_minimum##SUFFIX(TYPE a, TYPE b) { return b < a || b != b ? b : a; }              \
     static inline TYPE real_sign##SUFFIX(TYPE v) { return (TYPE)((v > 0) - (v < 0)); }
 
 REAL_FUNCTIONS(float, f)
