@@ -19,6 +19,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
+from opdb.coverage.composites import plain
 from opdb.errors import OpdbError
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
@@ -54,6 +55,8 @@ NO_VALUE = frozenset({
     "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
     "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
 })  # fmt: skip
+#: Composites of PyTorch that a program reads as they are.
+READ_WITHOUT_SPEC = SAME_VALUE | CONVERSIONS | SHAPE_ONLY | NO_VALUE | {"aten.dropout.default"}
 MAX_FOLDED = 64 * 1024 * 1024  # bytes of one constant that is computed ahead
 
 
@@ -169,7 +172,7 @@ class Program:
     _by_name: dict[str, torch.fx.Node] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.exported = functional(self.exported)
+        self.exported = plain(self.exported, READ_WITHOUT_SPEC)
         self._by_name = {n.name: n for n in self.exported.graph.nodes}
         self._placeholders()
         for node in self.exported.graph.nodes:
@@ -313,11 +316,3 @@ class Program:
         if tensor.dtype == torch.float32 and self.float_dtype == "f16":
             return array.astype(np.float16)
         return array
-
-
-def functional(exported: ExportedProgram) -> ExportedProgram:
-    """The program without operators that change their arguments (``relu_``); unchanged if it has none."""
-    for node in exported.graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-            return exported.run_decompositions({})
-    return exported

@@ -12,6 +12,24 @@ SPARSE = torch.tensor([[0.0, 0.0, 0.0], [0.0, -0.5, 2.0], [1.0, 3.0, -4.0]])
 FLAGS = SPARSE != 0
 TIES = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 1.0]])
 
+
+def less_and_clip(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Other names of lt, clamp and mul, which PyTorch exports as they are called."""
+    return torch.where(torch.less(x, y), torch.clip(x, 0, 1), torch.multiply(x, y))
+
+
+class Lstm(nn.Module):
+    """No spec maps lstm.input: it is exported whole, and read as what PyTorch makes of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(8, 6, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.lstm(x)[0]
+        return found
+
+
 REDUCTIONS = (
     Case("var", f(lambda x: x.var((0, -1))), (IMAGE,)),
     Case("var_of_all", f(lambda x: torch.var(x)), (X,)),
@@ -136,6 +154,10 @@ NUMBERS_AND_TENSORS = (
     *(pair(t, SPARSE, SPARSE.T.contiguous()) for t in ("logical_and", "logical_or", "logical_xor")),
     pair("logical_not", SPARSE),
     Case("logical_not_ints", f(torch.logical_not), (NUMBERS,)),
+    Case("truth_product", f(lambda x, y: x * y), (FLAGS, FLAGS.T.contiguous())),
+    Case("isfinite", f(torch.isfinite), (X,)),
+    Case("less_and_clip", f(less_and_clip), (X, X)),
+    Case("lstm_steps", Lstm, ((1, 5, 8),)),
     Case("logical_and_mixed", f(torch.logical_and), (SPARSE, FLAGS), ()),
     rounded("div_plain", None, A, B),
     rounded("div_floor_exact", "floor", A, B),

@@ -1,0 +1,49 @@
+"""A program before it is read: without operators that change their arguments, and without composites that no spec maps.
+
+PyTorch exports operators that it defines by others (``less`` by ``lt``, ``meshgrid``, ``lstm``) as they are called.
+Where a spec maps one it stays whole; else it is what PyTorch makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import torch
+from torch.export import ExportedProgram
+
+from opdb.lower import mapped
+
+DEPTH = 4  # composites of composites
+
+
+def plain(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:
+    """``exported`` without them; unchanged if it has none.  ``kept``: targets that stay without a spec."""
+    changes = any(target._schema.is_mutable for target in _targets(exported))
+    for _ in range(DEPTH):
+        found = {target for target in _composites(exported) if str(target) not in kept}
+        if not (found or changes):
+            break
+        table = torch.export.default_decompositions()
+        exported = exported.run_decompositions({t: table[t] for t in found if t in table})
+        if not found & set(table):
+            break
+        changes = False
+    return exported
+
+
+def _targets(exported: ExportedProgram) -> Iterator[torch._ops.OpOverload]:
+    return (n.target for n in exported.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
+
+
+def _composites(exported: ExportedProgram) -> Iterator[torch._ops.OpOverload]:
+    """The operators of tensors that PyTorch defines by others and no spec maps."""
+    for node in exported.graph.nodes:
+        value, target = node.meta.get("val"), node.target
+        some = isinstance(value, (torch.Tensor, list, tuple)) and isinstance(target, torch._ops.OpOverload)
+        if some and not mapped(str(target)) and _composite(target):
+            yield target
+
+
+def _composite(target: torch._ops.OpOverload) -> bool:
+    key = "CompositeImplicitAutograd"
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key))
