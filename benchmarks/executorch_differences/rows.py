@@ -39,10 +39,6 @@ REASONS = {
         "theirs rounds where PyTorch cuts (0.6 becomes 1, -2.75 becomes -3); here HTP's floor of 3.5 is 3.0001, and what "
         "comes of it is cut as 0.9998 by ours and rounded to 1 by theirs"
     ),
-    ("8a8w", "aten.scatter.src", "ScatterElements → declines (layout)"): (
-        "where the indices are narrower than the tensor QNN CPU writes to wrong places, and a mapping serves all backends; "
-        "quantized the other form needs a range that is not known, and ours refuses"
-    ),
 }
 
 
