@@ -67,10 +67,10 @@ def in_8_bits(config: dict[str, Any], scales: Any) -> tuple[Any, dict[str, Any]]
     }
 
 
-def narrow_volume(encoding: Any, rank: int) -> bool:
+def narrow_volume(encoding: Any, value: Any) -> bool:
     """Whether a weight of fewer than 8 bits is the filter of a volume, of which HTP 2.47 finalizes none (Conv3d.H9)."""
     narrow = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET
-    return bool(encoding == narrow) and rank == 5
+    return bool(encoding == narrow) and value.dim() == 5
 
 
 def spread(weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:

@@ -118,7 +118,7 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
         name = self.names.get(getattr(target_node.target, "__name__", ""), "")
         if QCOM_BLOCK_SCALES in config and not blocks.right(name, node.meta["val"].shape):
             return blocks.by_channel(config, node.meta[QCOM_QUANT_ATTRS][QCOM_SCALE])
-        if blocks.narrow_volume(encoding, node.meta["val"].dim()):
+        if blocks.narrow_volume(encoding, node.meta["val"]):
             return blocks.in_8_bits(config, config[QCOM_SCALE_OFFSET])
         return encoding, config
 
