@@ -11,8 +11,8 @@
 #define REAL_FUNCTIONS(TYPE, SUFFIX)                                                                         \
     static inline bool real_isnan##SUFFIX(TYPE v) { return v != v; }                                         \
     static inline bool real_isinf##SUFFIX(TYPE v) { return v == INFINITY || v == -INFINITY; }                \
-    static inline TYPE real_maximum##SUFFIX(TYPE a, TYPE b) { return b > a || b != b ? b : a; }              \
-    static inline TYPE real_minimum##SUFFIX(TYPE a, TYPE b) { return b < a || b != b ? b : a; }              \
+    static inline TYPE real_maximum##SUFFIX(TYPE a, TYPE b) { return b >= a || b != b ? b : a; }             \
+    static inline TYPE real_minimum##SUFFIX(TYPE a, TYPE b) { return b <= a || b != b ? b : a; }             \
     static inline TYPE real_sign##SUFFIX(TYPE v) { return (TYPE)((v > 0) - (v < 0)); }
 
 REAL_FUNCTIONS(float, f)
