@@ -24,8 +24,12 @@ def plain(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:
         if not (found or changes):
             break
         table = torch.export.default_decompositions()
-        exported = exported.run_decompositions({t: table[t] for t in found if t in table})
-        if not found & set(table):
+        known = {t: table[t] for t in found if t in table}
+        try:
+            exported = exported.run_decompositions(known)
+        except Exception:  # PyTorch's definitions raise whatever they meet: the composites stay
+            return exported.run_decompositions({}) if changes else exported
+        if not known:
             break
         changes = False
     return exported

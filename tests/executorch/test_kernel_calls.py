@@ -64,9 +64,8 @@ def test_values_mean_something_to_the_op(known: kernels.Kernels) -> None:
 
 def test_conditions_and_rules_decide_what_is_taken(known: kernels.Kernels) -> None:
     assert made(known, "aten::gelu.out").features == {"f16": True, "f32": True, "f64": False, "bf16": True}
-    assert made(known, "aten::exp.out").features[
-        "f32"
-    ]  # what QNN's libraries alone ask for does not hold here
+    # What QNN's libraries alone ask for does not hold here.
+    assert made(known, "aten::exp.out").features["f32"]
     assert made(known, "aten::bitwise_and.Tensor_out").features["bool8"]
     assert not made(known, "aten::bitwise_and.Tensor_out").features["i32"]  # no bits of numbers in QNN
     index = {c.arguments["index"].dtype for c in made(known, "aten::gather.out").calls if c.taken}

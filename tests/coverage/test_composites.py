@@ -1,0 +1,40 @@
+"""What a program is read as: composites of PyTorch that no spec maps, and what changes its arguments."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.export import ExportedProgram  # noqa: E402
+
+from opdb.coverage.composites import plain  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+class Less(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.less(x.relu_(), 1.0)
+
+
+def targets(program: ExportedProgram) -> set[str]:
+    return {str(n.target) for n in program.graph.nodes if n.op == "call_function"}
+
+
+def test_a_composite_is_what_pytorch_makes_of_it() -> None:
+    program = torch.export.export(Less(), (torch.randn(2, 3),))
+    assert "aten.less.Scalar" in targets(program)
+    assert {"aten.lt.Scalar", "aten.relu.default"} <= targets(plain(program, ()))
+    assert "aten.less.Scalar" in targets(plain(program, {"aten.less.Scalar"}))
+
+
+def test_a_definition_that_raises_leaves_the_composite(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = torch.export.export(Less(), (torch.randn(2, 3),))
+    stock = ExportedProgram.run_decompositions
+
+    def run(self: ExportedProgram, table: dict[object, object]) -> ExportedProgram:
+        if table:
+            raise RuntimeError("not here")
+        return stock(self, table)
+
+    monkeypatch.setattr(ExportedProgram, "run_decompositions", run)
+    assert {"aten.less.Scalar", "aten.relu.default"} <= targets(plain(program, ()))
