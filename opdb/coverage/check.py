@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 STEP = 50
 #: Parts of the paths of files that are nobody's model.
-LIBRARIES = ("/torch/", "/executorch/exir/", "/executorch/backends/", "/torchao/", "/onnx2torch/")
+LIBRARIES = ("/torch/", "/executorch/exir/", "/executorch/backends/", "/torchao/", "/opdb/onnx_modules/")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s*([^\n]+)')
 #: supported: a form is accepted; rejected: all forms are refused; host: no spec maps the ATen target.
 VERDICTS = ("supported", "rejected", "host")

@@ -1,6 +1,6 @@
-"""ONNX files as PyTorch modules: onnx2torch converts the nodes, and rows get the names of the file's nodes back.
+"""ONNX files as PyTorch modules, and rows with the names of the file's nodes.
 
-Before the conversion each node is called n0, n1, ... by its place in the file, which PyTorch's module paths keep.
+The module's child n0, n1, ... is the node at that place in the file, which PyTorch's module paths keep.
 """
 
 from __future__ import annotations
@@ -17,28 +17,20 @@ _PLACE = re.compile(r"n(\d+)(?:\.|$)")
 
 
 def read_onnx(path: str) -> tuple[Any, tuple[Any, ...]]:
-    """The module (torch.fx.GraphModule) of an ONNX file and inputs of its shapes: floats random, integers 0.
+    """The module of an ONNX file and inputs of its shapes: floats random, integers 0.
 
-    Raises MissingExtra, and OpdbError for a file that cannot be read, an input without static shape, and operators
-    that onnx2torch does not know.
+    Raises MissingExtra, and OpdbError for a file that cannot be read, an input without static shape, and a node
+    that has no form in PyTorch.
     """
-    import torch
-
     model = _load(path, weights=True)
-    inputs = tuple(_input(path, value) for value in _free_inputs(model))
-    for place, node in enumerate(model.graph.node):
-        node.name = f"n{place}"
-    convert = _onnx2torch().convert
+    from opdb.onnx_modules.graph import to_module
+
+    inputs = {value.name: _input(path, value) for value in _free_inputs(model)}
     try:
-        module = convert(model)
-    except NotImplementedError as error:
-        operator = re.search(r"operation_type='(\w+)', version=(\d+)", str(error))
-        what = f"{operator[1]} of opset {operator[2]}" if operator else str(error)
-        raise OpdbError(f"{path}: onnx2torch does not know the operator {what}") from error
-    except Exception as error:  # the converter of a node raises whatever it meets
-        raise OpdbError(f"{path}: onnx2torch cannot convert it: {type(error).__name__}: {error}") from error
-    assert isinstance(module, torch.nn.Module)
-    return module.eval(), inputs
+        module = to_module(model, inputs)
+    except OpdbError as error:
+        raise OpdbError(f"{path}: {error}") from error
+    return module.eval(), tuple(inputs.values())
 
 
 def with_names(coverage: Coverage, path: str) -> Coverage:
@@ -72,23 +64,6 @@ def _load(path: str, *, weights: bool) -> Any:
         raise OpdbError(
             f"{path}: cannot be read as an ONNX model: {type(error).__name__}: {lines[0]}"
         ) from error
-
-
-def _onnx2torch() -> Any:
-    """torchvision, which onnx2torch imports, is built for one build of PyTorch: with another one, importing it stops at
-    two operators that it describes.  Once they are declared it can be imported; calling them still fails.
-    """
-    import torch
-
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            torch.library.define(f"torchvision::{name}", schema)
-    try:
-        import onnx2torch
-    except ImportError:
-        raise MissingExtra("onnx2torch", "onnx") from None
-    return onnx2torch
 
 
 def _free_inputs(model: Any) -> list[Any]:

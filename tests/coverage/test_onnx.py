@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
         ),
         (
             model([helper.make_node("Det", ["x"], ["y"])], [3, 3]).SerializeToString(),
-            "does not know the operator Det of opset 11",
+            "model.onnx: node 1, Det: opdb has no form of it in PyTorch, and ONNX none in other operators",
         ),
         (b"not a model", "cannot be read as an ONNX model"),
     ):

@@ -6,19 +6,10 @@ from collections import Counter
 from itertools import groupby
 
 import pytest
-from onnx_nodes import NO_KERNEL, RIGHT, WRONG, cases, outcomes
+from onnx_cases import OTHERS_NUMBERS, cases
+from onnx_nodes import NO_KERNEL, RIGHT, WRONG, outcomes
 
 pytestmark = pytest.mark.torch
-#: onnx2torch drops the dilation of average pools: its module has windows without it.
-DILATED = (
-    "test_averagepool_2d_dilations",
-    "test_averagepool_3d_dilations_small",
-    *(
-        f"test_averagepool_3d_dilations_large_count_include_pad_is_{pad}_ceil_mode_is_{ceil}"
-        for pad in (0, 1)
-        for ceil in (True, False)
-    ),
-)
 
 
 def test_two_cases_of_each_operator() -> None:
@@ -26,18 +17,17 @@ def test_two_cases_of_each_operator() -> None:
     by_operator = groupby(cases(), lambda c: c.model.graph.node[0].op_type)
     chosen = [c for _, group in by_operator for c in list(group)[:2]]
     found = list(outcomes(tuple(chosen)))
-    told = [f"{o.name}: {o.text}" for o in found if o.outcome == WRONG and o.name not in DILATED]
+    told = [f"{o.name}: {o.text}" for o in found if o.outcome == WRONG and o.name not in OTHERS_NUMBERS]
     assert not told, "\n".join(told)
-    assert len({o.operator for o in found if o.outcome == RIGHT}) >= 60
+    assert len({o.operator for o in found if o.outcome == RIGHT}) >= 115
 
 
 @pytest.mark.sweep
 def test_all_cases() -> None:
     found = list(outcomes(cases()))
     count = Counter(o.outcome for o in found)
-    assert {o.name for o in found if o.outcome == WRONG} == set(DILATED)
+    assert {o.name for o in found if o.outcome == WRONG} == OTHERS_NUMBERS
     assert all(o.text for o in found if o.outcome != RIGHT)
-    assert count[RIGHT] >= 340
+    assert count[RIGHT] >= 1280
     without = {o.name: o.text for o in found if o.outcome == NO_KERNEL}
-    assert "outside of its tensor" in without.pop("test_gather_elements_negative_indices")
     assert all("unsupported" in text for text in without.values()), without  # of float64

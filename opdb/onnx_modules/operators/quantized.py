@@ -1,0 +1,70 @@
+"""Quantization, computed in numbers: PyTorch's tensors carry no scale."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from opdb.onnx_modules.node import Node, Operator, Unreadable, axis, dtype
+from opdb.onnx_modules.operators.products import conv
+
+#: Types of quantized numbers that PyTorch computes with.
+RANGES = {
+    torch.uint8: (0, 255),
+    torch.int8: (-128, 127),
+    torch.int16: (-32768, 32767),
+    torch.uint16: (0, 65535),
+}
+
+
+def _along(node: Node, x: Tensor, encoding: Tensor) -> Tensor:
+    """Scale or offset in a shape that broadcasts with ``x``: of all, of a dimension, or of blocks of one."""
+    block = node.get("block_size", 0)
+    d = axis(node, x.dim(), 1)
+    if block:
+        return encoding.repeat_interleave(block, d).narrow(d, 0, x.shape[d])
+    if encoding.numel() == 1 or encoding.dim() != 1:
+        return encoding.reshape(()) if encoding.numel() == 1 else encoding
+    return encoding.reshape([-1 if i == d else 1 for i in range(x.dim())])
+
+
+def _quantize(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+    kind = dtype(node["output_dtype"]) if node.get("output_dtype") else torch.uint8
+    kind = kind if zero is None else zero.dtype
+    if kind not in RANGES:
+        raise Unreadable(f"quantized numbers of {kind}")
+    steps = torch.round(x.to(scale.dtype) / _along(node, x, scale))
+    if zero is not None:
+        steps = steps + _along(node, x, zero).to(scale.dtype)
+    return torch.clamp(steps, *RANGES[kind]).to(kind)
+
+
+def _dequantize(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+    steps = x.to(scale.dtype)
+    if zero is not None:
+        steps = steps - _along(node, x, zero).to(scale.dtype)
+    made = steps * _along(node, x, scale)
+    return made.to(dtype(node["output_dtype"])) if node.get("output_dtype") else made
+
+
+def _linear_matmul(node: Node, *inputs: Tensor) -> Tensor:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
+    left = _dequantize(node.having(axis=-2), a, a_scale, a_zero)
+    right = _dequantize(node.having(axis=-1), b, b_scale, b_zero)
+    return _quantize(node.having(axis=-2), torch.matmul(left, right), y_scale, y_zero)
+
+
+def _linear_conv(node: Node, *inputs: Tensor) -> Tensor:
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = inputs
+    filters = _dequantize(node.having(axis=0), w, w_scale, w_zero)
+    added = bias[0] * (x_scale * w_scale) if bias else None
+    made = conv(node, _dequantize(node, x, x_scale, x_zero), filters, added)
+    return _quantize(node, made, y_scale, y_zero)
+
+
+OPERATORS = {
+    "DequantizeLinear": Operator(_dequantize),
+    "QLinearConv": Operator(_linear_conv),
+    "QLinearMatMul": Operator(_linear_matmul),
+    "QuantizeLinear": Operator(_quantize),
+}
