@@ -27,6 +27,8 @@ RANDOM = {
 }
 #: The newest opset whose operators the functions here are of; a newer form may have attributes that they do not know.
 NEWEST = 28
+#: The oldest one: before it Add and its like had attributes that say how to broadcast.
+OLDEST = 7
 #: Names of ONNX's own domain.
 OWN = ("", "ai.onnx")
 
@@ -119,6 +121,11 @@ def to_module(model: onnx.ModelProto, inputs: Mapping[str, torch.Tensor]) -> Gra
     values: dict[str, Any] = {w.name: numpy_helper.to_array(w) for w in model.graph.initializer}
     values.update(inputs)
     reader = _Reader(opsets, functions, Weights())
+    if reader.version < OLDEST:
+        raise OpdbError(
+            f"its operators are of opset {reader.version}, and opdb reads them from {OLDEST} on; bring it to a newer one, "
+            "ex) with onnx.version_converter.convert_version"
+        )
     with torch.no_grad():
         return reader.graph(model.graph.node, values, list(inputs), [o.name for o in model.graph.output])
 

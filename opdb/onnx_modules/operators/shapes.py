@@ -57,7 +57,7 @@ def _flatten(node: Node, x: Tensor) -> Tensor:
 
 def _pad(node: Node, x: Tensor, pads: Value = None, fill: Value = None, axes: Value = None) -> Tensor:
     """Before opset 11 pads and the value are attributes."""
-    sizes = node.needed("paddings" if node.get("paddings") else "pads", pads)
+    sizes = node.needed("pads", pads)
     dims = [d % x.dim() for d in node.ints("axes", axes) or range(x.dim())]
     around = {d: (sizes[i], sizes[i + len(dims)]) for i, d in enumerate(dims)}
     mode = node.get("mode", "constant")
