@@ -12,6 +12,7 @@ from onnx_nodes import NO_KERNEL, RIGHT, WRONG, outcomes
 pytestmark = pytest.mark.torch
 
 
+@pytest.mark.breadth
 def test_two_cases_of_each_operator() -> None:
     """The sweep below runs all."""
     by_operator = groupby(cases(), lambda c: c.model.graph.node[0].op_type)
