@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 import torch
 from torch.export import ExportedProgram
 
+from opdb.coverage.moves import shorten
 from opdb.lower import mapped
 
 DEPTH = 4  # composites of composites
@@ -31,6 +32,7 @@ def plain(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:
             return exported.run_decompositions({}) if changes else exported
         if not known:
             break
+        shorten(exported)
         changes = False
     return exported
 

@@ -74,6 +74,15 @@ REDUCTIONS = (
     Case("sum_no_dims", f(lambda x: x.sum([])), (X,)),
     Case("sum_as_it_is", f(lambda x: x.sum(0, dtype=torch.float32)), (X,)),
     Case("sum_converted", f(lambda x: x.sum(0, dtype=torch.float16)), (X,), ()),
+    Case("sum_of_dims_backwards", f(lambda x: x.sum((2, 1))), (torch.randn(2, 3, 4),)),
+    Case(
+        "norm_of_dims_backwards", f(lambda x: torch.linalg.vector_norm(x, dim=(1, 0))), (torch.randn(3, 4),)
+    ),
+    Case(
+        "product_by_einsum",
+        f(lambda x, y: torch.einsum("ij,kj->ik", x, y)),
+        (torch.randn(4, 3), torch.randn(5, 3)),
+    ),
     Case("sum_of_ints", f(lambda x: x.sum(1)), (NUMBERS,)),
     Case("sum_of_truths", f(lambda x: x.sum()), (FLAGS,)),
     Case("sum_of_truths_dim", f(lambda x: x.sum(-1, keepdim=True)), (FLAGS,)),

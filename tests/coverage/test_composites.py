@@ -38,3 +38,17 @@ def test_a_definition_that_raises_leaves_the_composite(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(ExportedProgram, "run_decompositions", run)
     assert {"aten.less.Scalar", "aten.relu.default"} <= targets(plain(program, ()))
+
+
+class Product(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("ij,kj->ik", x, y)
+
+
+def test_moves_of_dimensions_of_size_1_become_one_view() -> None:
+    """The matrix of einsum is multiplied as it is, the other one is transposed once; PyTorch has ten moves."""
+    inputs = torch.randn(4, 3), torch.randn(5, 3)
+    program = plain(torch.export.export(Product(), inputs), ())
+    called = [str(n.target) for n in program.graph.nodes if n.op == "call_function"]
+    assert sorted(called) == sorted(["aten.view.default"] * 4 + ["aten.permute.default", "aten.bmm.default"])
+    torch.testing.assert_close(program.module()(*inputs), inputs[0] @ inputs[1].t())

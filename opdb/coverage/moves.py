@@ -1,0 +1,50 @@
+"""Views and permutations that leave the order of a tensor's numbers alone, as one view.
+
+PyTorch's einsum moves dimensions of size 1 about: four operators where a view says the same. HTP 2.47 computes
+other numbers for some of these chains around a product (probe: (m, k, 1) seen as (1, m, k), times (1, k, n), seen
+as (m, 1, n)), and none of these is left.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+aten = torch.ops.aten
+VIEWS = {
+    aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.unsqueeze.default, aten.squeeze.default,
+    aten.squeeze.dim, aten.squeeze.dims, aten.flatten.using_ints,
+}  # fmt: skip
+
+
+def shorten(exported: ExportedProgram) -> None:
+    """Changes the graph in place; the names of what is left stay."""
+    for node in list(exported.graph.nodes):
+        if not _keeps_order(node):
+            continue
+        base = node.args[0]
+        while _keeps_order(base):
+            base = base.args[0]
+        if _shape(base) == _shape(node) and not any(user.op == "output" for user in node.users):
+            node.replace_all_uses_with(base)
+        elif base is not node.args[0] or node.target not in VIEWS:
+            node.target, node.args, node.kwargs = aten.view.default, (base, list(_shape(node))), {}
+    exported.graph.eliminate_dead_code()
+
+
+def _keeps_order(node: Node) -> bool:
+    if node.op != "call_function" or not all(isinstance(d, int) for d in _shape(node)):
+        return False
+    if node.target in VIEWS:
+        return True
+    if node.target is not aten.permute.default:
+        return False
+    shape, dims = _shape(node.args[0]), node.args[1]
+    moved = [d % len(shape) for d in dims if shape[d] != 1]
+    return moved == sorted(moved)
+
+
+def _shape(node: Node) -> tuple[object, ...]:
+    value = node.meta.get("val")
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ("no tensor",)
