@@ -32,7 +32,7 @@ def plain(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:
             return exported.run_decompositions({}) if changes else exported
         if not known:
             break
-        shorten(exported)
+        shorten(exported.graph)
         changes = False
     return exported
 

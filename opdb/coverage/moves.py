@@ -8,8 +8,7 @@ as (m, 1, n)), and none of these is left.
 from __future__ import annotations
 
 import torch
-from torch.export import ExportedProgram
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 aten = torch.ops.aten
 VIEWS = {
@@ -18,9 +17,9 @@ VIEWS = {
 }  # fmt: skip
 
 
-def shorten(exported: ExportedProgram) -> None:
+def shorten(graph: Graph) -> None:
     """Changes the graph in place; the names of what is left stay."""
-    for node in list(exported.graph.nodes):
+    for node in list(graph.nodes):
         if not _keeps_order(node):
             continue
         base = node.args[0]
@@ -30,7 +29,7 @@ def shorten(exported: ExportedProgram) -> None:
             node.replace_all_uses_with(base)
         elif base is not node.args[0] or node.target not in VIEWS:
             node.target, node.args, node.kwargs = aten.view.default, (base, list(_shape(node))), {}
-    exported.graph.eliminate_dead_code()
+    graph.eliminate_dead_code()
 
 
 def _keeps_order(node: Node) -> bool:

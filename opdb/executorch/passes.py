@@ -2,6 +2,7 @@
 
 =================================  ====================================================================
 ``FuseConsecutiveCast``            ``_fuse``: only what keeps values is fused
+``DecomposeEinsum``                ``call``: moves of dimensions of size 1 become views
 ``DecomposeMaxPool3d``             ``call``: not where opdb maps the pools
 ``DecomposeHyperbolicVariants``    ``__init__``: not where opdb maps the function
 ``RecomposePadMaxPool2d``          ``call``: not where opdb maps the pools
@@ -14,7 +15,7 @@
 ``CanonicalizeConv``               ``call``: lines get a batch
 ``I64toI32``                       ``_preserve_output_dtype``: nodes of several results
 ``InsertIOQDQ``                    ``call``: what a quantized node leaves in a buffer is known as that
-``QnnPassManager``                 ``transform_for_export_pipeline``: powers keep their exponents
+``QnnPassManager``                 ``transform_for_export_pipeline``: powers keep their exponents, einsum as above
 =================================  ====================================================================
 """
 
@@ -25,6 +26,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
+from opdb.coverage.moves import shorten
 from opdb.executorch.operators import edge_operators
 from opdb.executorch.undo import Undo, all_of, replaced, sparing
 
@@ -55,6 +57,7 @@ def mended(targets: Iterable[str]) -> Undo:
     CanonicalizeConv turns lines without a batch into images of another shape, which have other convolutions.
     I64toI32 ends where a node of several results has one of int64; each result that leaves keeps its type by itself.
     Attention that is causal or has a mask of booleans is not taken apart.
+    What DecomposeEinsum makes of a product of two matrices is computed wrongly by HTP (opdb.coverage.moves).
     InsertIOQDQ dequantizes what a node writes into a buffer, but the program goes on to name the quantized node, so that
     the result is not taken for the buffer's.
     """
@@ -66,6 +69,7 @@ def mended(targets: Iterable[str]) -> Undo:
     kept = (_hyperbolic_kept(known), _exponents_kept(known), _masked_attention_kept(known))
     own = (
         _casts(),
+        _einsum_by_views(),
         _rolls_from_the_end(),
         _lines_with_a_batch(),
         _types_of_several_results(),
@@ -104,6 +108,40 @@ def _casts() -> Undo:
                 node.replace_input_with(before, source)
 
     return replaced(FuseConsecutiveCast, "_fuse", fuse)
+
+
+def _einsum_by_views() -> Undo:
+    """In the quantizer's passes, and where the edge program would be made of it: the numbers are the same to PyTorch."""
+    import torch
+    from executorch.backends.qualcomm._passes.decompose_einsum import DecomposeEinsum
+    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
+
+    einsum = torch.ops.aten.einsum.default
+    decomposed, exports = DecomposeEinsum.call, QnnPassManager.transform_for_export_pipeline
+
+    def has_einsum(graph: Any) -> bool:
+        return any(node.target is einsum for node in graph.nodes)
+
+    def call(self: Any, module: Any) -> Any:
+        found = has_einsum(module.graph)
+        done = decomposed(self, module)
+        if found:
+            shorten(module.graph)
+            module.recompile()
+        return done
+
+    def transform_for_export_pipeline(self: Any, program: Any, *more: Any, **named: Any) -> Any:
+        if has_einsum(program.graph):
+            program = program.run_decompositions({einsum: torch.export.default_decompositions()[einsum]})
+            shorten(program.graph)
+        return exports(self, program, *more, **named)
+
+    return all_of(
+        (
+            replaced(DecomposeEinsum, "call", call),
+            replaced(QnnPassManager, "transform_for_export_pipeline", transform_for_export_pipeline),
+        )
+    )
 
 
 def _rolls_from_the_end() -> Undo:

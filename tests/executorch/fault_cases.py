@@ -76,6 +76,8 @@ WRONG: dict[str, Case] = {
     "interpolate nearest 1.5": call(lambda x: f.interpolate(x, scale_factor=1.5, mode="nearest")),
     "index by two tensors": call(lambda x: x[ROWS[:, None], COLUMNS], image(3, 4)),
     "pad negative": call(lambda x: f.pad(x, (-1, -1, -1, 0))),
+    "einsum of two matrices": call(lambda x, y: torch.einsum("ij,kj->ik", x, y), image(4, 3), image(5, 3)),
+    "sum over the last dimensions, backwards": call(lambda x: x.sum((2, 1)), image(2, 3, 4)),
     "PReLU of 6": (lambda: nn.PReLU(6), (image(1, 6, 8, 6),)),
     "PReLU of 4": (lambda: nn.PReLU(4), (image(),)),
     "floats to bool": call(lambda x: x.to(torch.bool), image() * 0.3),

@@ -255,6 +255,7 @@ def touched() -> dict[str, Any]:
         "several results": _passes.I64toI32._preserve_output_dtype,
         "zero points": (QnnPassManager.transform_for_export_pipeline, _passes.I64toI32.call),
         "casts": _passes.FuseConsecutiveCast._fuse,
+        "einsum": _passes.DecomposeEinsum.call,
         "max_pool3d": _passes.DecomposeMaxPool3d.call,
         "max_pool2d": _passes.RecomposePadMaxPool2d.call,
         "any": _passes.DecomposeAny.call,
