@@ -142,7 +142,7 @@ class _Draft:
         return True
 
     def _dims(self, argument: AtenArgument) -> bool:
-        """``dim`` as an axis, axes or a permutation; negative ones count from the back."""
+        """``dim`` as an axis, axes (ascending: HTP 2.47's ReduceSum needs it) or a permutation; negative ones count from the back."""
         one = plain_type(argument.type) == ("int", False)
         for param in ("axis", "axes", "perm"):
             if param not in self.op.params or param in self.params:
@@ -151,6 +151,8 @@ class _Draft:
                 self.params[param] = f"{argument.name} % {self.rank}"
             elif param != "axis" and plain_type(argument.type)[0] == "int[]":
                 every = f"[d % {self.rank} for d in {argument.name}]"
+                if param == "axes":
+                    every = f"[i for i in range({self.rank}) if contains({every}, i)]"
                 some = f"present({argument.name}) and len({argument.name}) > 0"
                 if argument.optional:
                     every += f" if {some} else range({self.rank})"
