@@ -65,7 +65,17 @@ def _narrowed(catalog: Catalog, name: str, dtypes: frozenset[str]) -> KernelDef:
         raise OpdbError(
             f"{spec_path(name)}: kernel: none for {', '.join(unknown)}; there is one for {', '.join(kernel.dtypes)}"
         )
-    return kernel.model_copy(update={"dtypes": [d for d in kernel.dtypes if d in dtypes or not dtypes]})
+    return _of_types(catalog, name, kernel, [d for d in kernel.dtypes if d in dtypes or not dtypes])
+
+
+def _of_types(catalog: Catalog, name: str, kernel: KernelDef, dtypes: list[str]) -> KernelDef:
+    """The kernel for these types; of what a parameter chooses, that which means something for one of them."""
+    each = kernel.each
+    if kernel.by is not None and isinstance(each, dict):
+        kinds = {kind_of(d) for d in dtypes}
+        means = catalog.compiled(name).each
+        each = {choice: text for choice, text in each.items() if kinds & set(means[choice])}
+    return kernel.model_copy(update={"dtypes": dtypes, "each": each})
 
 
 def _owners(catalog: Catalog, narrow: Mapping[str, KernelDef]) -> Catalog:
@@ -77,5 +87,5 @@ def _owners(catalog: Catalog, narrow: Mapping[str, KernelDef]) -> Catalog:
     for name, op in own.items():
         if op.kernel is not None and op.kernel.each is not None and op.kernel.function in used:
             dtypes = [d for d in op.kernel.dtypes if kind_of(d) in used[op.kernel.function]]
-            own[name] = op.model_copy(update={"kernel": op.kernel.model_copy(update={"dtypes": dtypes})})
+            own[name] = op.model_copy(update={"kernel": _of_types(catalog, name, op.kernel, dtypes)})
     return replace(catalog, own=own)
