@@ -41,7 +41,7 @@ def compile_to_pte(
         stages("prepare")
         environment = env.prepare()
         stages("export")
-        module, inputs = load_model(model)
+        module, inputs = load_model(model, dynamo=True)
         program = export(module, inputs, name=model)
         stages("compile")
         compiled = compile_program(

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 Inputs = tuple[Any, ...]
 
 
-def load_model(spec: str) -> tuple[Module, Inputs]:
+def load_model(spec: str, *, dynamo: bool = False) -> tuple[Module, Inputs]:
     """The module and its example inputs.
 
     ``spec`` is a file that torch.export.save wrote, an ONNX file, or ``module:callable`` (a module found on sys.path and in the
     current folder, or the path of a .py file), where the callable takes nothing and returns (torch.nn.Module, tuple of
-    inputs).
+    inputs).  ``dynamo``: for TorchDynamo (``strict=True``), which ExecuTorch's flow exports with.
     Raises OpdbError for anything else, MissingExtra without PyTorch.
     """
     _torch()
     if spec.endswith(".onnx"):
         from opdb.coverage.onnx import read_onnx
 
-        return read_onnx(spec)
+        return read_onnx(spec, dynamo=dynamo)
     if spec.endswith(".pt2") or (":" not in spec and Path(spec).exists()):
         return _from_file(spec)
     module, colon, name = spec.rpartition(":")

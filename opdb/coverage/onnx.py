@@ -16,8 +16,11 @@ from opdb.errors import MissingExtra, OpdbError
 _PLACE = re.compile(r"n(\d+)(?:\.|$)")
 
 
-def read_onnx(path: str) -> tuple[Any, tuple[Any, ...]]:
+def read_onnx(path: str, *, dynamo: bool = False) -> tuple[Any, tuple[Any, ...]]:
     """The module of an ONNX file and inputs of its shapes: floats random, integers 0.
+
+    ``dynamo``: the modules hold calls of operators alone, which TorchDynamo can trace; the other export of PyTorch
+    would not see their names then.
 
     Raises MissingExtra, and OpdbError for a file that cannot be read, an input without static shape, and a node
     that has no form in PyTorch.
@@ -30,7 +33,33 @@ def read_onnx(path: str) -> tuple[Any, tuple[Any, ...]]:
         module = to_module(model, inputs)
     except OpdbError as error:
         raise OpdbError(f"{path}: {error}") from error
-    return module.eval(), tuple(inputs.values())
+    given = tuple(inputs.values())
+    module.eval()
+    return _of_operators(path, module, given) if dynamo else module, given
+
+
+def _of_operators(path: str, module: Any, inputs: tuple[Any, ...]) -> Any:
+    """The modules as PyTorch's export writes them down, torch.fx.GraphModules all."""
+    import torch
+
+    from opdb.coverage.load import export
+
+    made = _as_graphs(torch.export.unflatten(export(module, inputs, path)))
+    (output,) = [n for n in made.graph.nodes if n.op == "output"]
+    if len(output.args[0]) == 1:
+        output.args = tuple(output.args[0])
+        made.recompile()
+    return made.eval()
+
+
+def _as_graphs(module: Any) -> Any:
+    """A torch.fx.GraphModule of an unflattened module, whose children are such too."""
+    import torch
+
+    for name, child in list(module.named_children()):
+        if hasattr(child, "graph"):
+            setattr(module, name, _as_graphs(child))
+    return torch.fx.GraphModule(module, module.graph)
 
 
 def with_names(coverage: Coverage, path: str) -> Coverage:

@@ -51,7 +51,7 @@ def _check(spec: str, target: Target) -> Coverage:
             )
         module, inputs = saved.module(check_guards=False), args
     else:
-        module, inputs = load_model(spec)
+        module, inputs = load_model(spec, dynamo=True)
         module.eval()
     opdb.executorch.register(target=target)
     try:

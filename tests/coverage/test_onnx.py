@@ -83,6 +83,17 @@ def test_rows_have_the_names_of_the_files_nodes(network: Path) -> None:
     assert rows[0].ops == ("Conv2d",)
 
 
+def test_dynamo_traces_it_to_the_same_numbers_and_names(network: Path) -> None:
+    """As ExecuTorch's flow exports."""
+    module, inputs = load_model(str(network), dynamo=True)
+    program = torch.export.export(module, inputs, strict=True)
+    with torch.no_grad():
+        got, wanted = program.module()(*inputs), load_model(str(network))[0](*inputs)
+    torch.testing.assert_close(got, wanted, equal_nan=True)  # acos
+    rows = with_names(check_program(program, HTP), str(network)).rows
+    assert [r.module for r in rows][:2] == ["/features/0/Conv", "/features/1.Relu"]
+
+
 def test_what_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     relu = [helper.make_node("Relu", ["x"], ["y"])]
