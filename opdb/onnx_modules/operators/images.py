@@ -116,27 +116,20 @@ def _by_interpolate(node: Node, x: Tensor, at: dict[int, Any]) -> Tensor | None:
     size = [at[d][0] if d in at else x.shape[d] for d in spatial]
     mode = node.get("mode", "nearest")
 
+    def its(places: str, d: int, extent: int) -> Array:
+        return _coordinates(places, x.shape[d], extent, extent / x.shape[d], (0, 1))
+
     def same(places: str) -> bool:
-        return all(
-            np.allclose(c, _coordinates(places, x.shape[d], e, e / x.shape[d], (0, 1)))
-            for d, (e, _, c) in at.items()
-        )
+        return all(np.allclose(c, its(places, d, e)) for d, (e, _, c) in at.items())
 
     if mode == "nearest":
         rule = node.get("nearest_mode", "round_prefer_floor")
         for name, half in (("nearest", "asymmetric"), ("nearest-exact", "half_pixel")):
+            shift = 0.5 if half == "half_pixel" else 0.0
             if all(
                 np.array_equal(
                     np.clip(_nearest(rule, c), 0, x.shape[d] - 1),
-                    np.clip(
-                        _nearest(
-                            "floor",
-                            _coordinates(half, x.shape[d], e, e / x.shape[d], (0, 1))
-                            + (half != "asymmetric") / 2,
-                        ),
-                        0,
-                        x.shape[d] - 1,
-                    ),
+                    np.clip(_nearest("floor", its(half, d, e) + shift), 0, x.shape[d] - 1),
                 )
                 for d, (e, _, c) in at.items()
             ):
@@ -190,7 +183,7 @@ def _resize_of_10(node: Node, x: Tensor, *inputs: Value) -> Tensor:
 
 
 def _grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
-    """ "linear" and "cubic" were "bilinear" and "bicubic" before opset 20."""
+    """The modes were called bilinear and bicubic before opset 20."""
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(
         node.get("mode", "linear"), node.get("mode", "linear")
     )

@@ -154,20 +154,20 @@ def _trilu(node: Node, x: Tensor, k: Value = None) -> Tensor:
     return (torch.triu if node.get("upper", 1) else torch.tril)(x, 0 if known is None else int(known.item()))
 
 
-def _unstacked(node: Node, *_: Any) -> Any:
+def _of_unknown_shape(node: Node, *_: Any) -> Any:
     raise Unreadable("the shape of its result is only known when the model runs")
 
 
 OPERATORS = {
     "Concat": Operator(_concat),
-    "ConstantOfShape": Operator(_unstacked),
+    "ConstantOfShape": Operator(_of_unknown_shape),
     "DepthToSpace": Operator(_depth_to_space),
     "Expand": Operator(_expand, known=(1,)),
     "EyeLike": Operator(_eye_like),
     "Flatten": Operator(_flatten),
-    "NonZero": Operator(_unstacked),
+    "NonZero": Operator(_of_unknown_shape),
     "Pad": Operator(_pad, known=(1, 2, 3)),
-    "Range": Operator(_unstacked),
+    "Range": Operator(_of_unknown_shape),
     "Reshape": Operator(_reshape, known=(1,)),
     "Shape": Operator(_shape),
     "Size": Operator(_size),
@@ -178,6 +178,6 @@ OPERATORS = {
     "Tile": Operator(_tile, known=(1,)),
     "Transpose": Operator(_transpose),
     "Trilu": Operator(_trilu, known=(1,)),
-    "Unique": Operator(_unstacked),
+    "Unique": Operator(_of_unknown_shape),
     "Unsqueeze": Operator(_unsqueeze, known=(1,)),
 }

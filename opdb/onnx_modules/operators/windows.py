@@ -73,9 +73,8 @@ def _pool_window(node: Node, x: Tensor) -> tuple[Window, list[int]]:
         for d, (n, reach, stride) in enumerate(zip(x.shape[2:], at.reach, at.strides, strict=True)):
             room = n + at.before[d] + at.after[d] - reach
             count = -(-room // stride) + 1
-            if (count - 1) * stride >= n + at.before[
-                d
-            ]:  # such a window would start in the padding at the end
+            in_padding = n + at.before[d]
+            if (count - 1) * stride >= in_padding:  # no window starts in the padding at the end
                 count -= 1
             beyond[d] = max((count - 1) * stride - room, 0)
     return at, beyond
