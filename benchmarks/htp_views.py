@@ -1,0 +1,171 @@
+"""Products of floats between views, on HTP: how often its compiler computes other numbers, or does not finalize.
+
+HTP's compiler moves Reshapes across a product.  Each chain here is a view, a product in one of several spellings, a view,
+and perhaps a relu or a permutation; random small shapes.  PyTorch judges, as in tests/coverage.
+
+    python benchmarks/htp_views.py [--chains N] [--seed N] [--soc SM8650] [--rows-stay] [--columns-stay] [SPELLING]...
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional as f
+
+import opdb.torch_ops  # noqa: F401  (the operators torch.ops.qnn)
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "coverage"))
+
+from opinfo_run import run
+
+from opdb.coverage.check import check_nodes
+from opdb.coverage.graph import build_part
+from opdb.coverage.load import export
+from opdb.coverage.nodes import Program
+from opdb.probe.client import VendorWorker
+from opdb.validate import Target
+
+Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+
+
+def _rows(x: Tensor, weight: Tensor) -> Tensor:
+    return x.reshape(-1, weight.shape[1])
+
+
+def _conv2d(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Rows as the height of an image of width 1."""
+    image, taps = _rows(x, weight)[None, :, None], weight.t()[None, None].contiguous()
+    return torch.ops.qnn.Conv2d(image, taps, bias, stride=[1, 1], pad_amount=[0, 0, 0, 0])
+
+
+def _each_row(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A product for each row; HTP's emulation takes 14 times as long for it (1024 rows of 384, 256 columns)."""
+    return torch.ops.qnn.MatMul(_rows(x, weight)[:, None], weight.t()[None].contiguous(), bias)
+
+
+#: Each takes x [..., K], weight [N, K] and bias [N]; a name with "_of_input" is one whose weight is an input of the graph.
+SPELLINGS: dict[str, Product] = {
+    "linear": f.linear,
+    "mm": lambda x, w, b: torch.ops.qnn.MatMul(_rows(x, w), w.t().contiguous(), b),
+    "mm_transposed": lambda x, w, b: torch.ops.qnn.MatMul(_rows(x, w), w, b, transpose_in1=True),
+    "each_row": _each_row,
+    "conv2d": _conv2d,
+}
+SPELLINGS |= {f"{name}_of_input": SPELLINGS[name] for name in ("linear", "mm", "mm_transposed", "each_row")}
+
+
+@dataclass(frozen=True)
+class Chain:
+    given: tuple[int, ...]
+    rows: tuple[int, ...]  # the product's leading dimensions
+    k: int
+    n: int
+    taken: tuple[int, ...]
+    then: tuple[int, ...] | str  # a permutation, "relu" or ""
+
+
+class Between(torch.nn.Module):
+    def __init__(self, chain: Chain, product: Product, bias: Tensor | None, weight: Tensor | None) -> None:
+        super().__init__()
+        self.chain, self.product, self.bias, self.weight = chain, product, bias, weight
+
+    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        chain, w = self.chain, self.weight if weight is None else weight
+        assert w is not None
+        y = self.product(x.reshape(*chain.rows, chain.k), w, self.bias).reshape(chain.taken)
+        if isinstance(chain.then, tuple):
+            return y.permute(chain.then)
+        return y.relu() if chain.then else y
+
+
+def split(size: int, rank: int, choose: random.Random) -> tuple[int, ...]:
+    """A random shape of this rank with ``size`` elements."""
+    shape = [1] * rank
+    for p in range(2, size + 1):
+        while size % p == 0:
+            shape[choose.randrange(rank)] *= p
+            size //= p
+    return tuple(shape)
+
+
+def random_chain(choose: random.Random, rows_stay: bool, columns_stay: bool) -> Chain:
+    """``rows_stay``: the last dimension of what is given is K; ``columns_stay``: that of what is taken is N."""
+    rows = tuple(choose.choice((1, 1, 2, 3, 4)) for _ in range(choose.choice((1, 2, 3))))
+    k, n, lead = choose.choice((1, 2, 3, 4, 6)), choose.choice((1, 3, 5, 8)), math.prod(rows)
+    if choose.random() < 0.5:  # the rows' last dimensions lie in one with the columns
+        at = choose.randrange(len(rows))
+        given, taken = ((*rows[:at], math.prod(rows[at:]) * width) for width in (k, n))
+    else:
+        given, taken = (split(lead * width, choose.choice((2, 3, 4)), choose) for width in (k, n))
+    if rows_stay:
+        given = (*split(lead, choose.choice((1, 2, 3)), choose), k)
+    if columns_stay:
+        taken = (*split(lead, choose.choice((1, 2, 3)), choose), n)
+    order = list(range(len(taken)))
+    choose.shuffle(order)
+    return Chain(given, rows, k, n, taken, choose.choice(("", "", "relu", tuple(order))))
+
+
+def verdict(chain: Chain, name: str, bias: bool, worker: VendorWorker, target: Target) -> str:
+    """ "right", "refused", or what is wrong."""
+    x, weight, b = (
+        torch.randn(chain.given) * 3,
+        torch.randn(chain.n, chain.k),
+        torch.randn(chain.n) if bias else None,
+    )
+    inputs = (x, weight) if name.endswith("_of_input") else (x,)
+    module = Between(chain, SPELLINGS[name], b, None if len(inputs) > 1 else weight).eval()
+    program = Program(export(module, inputs))
+    coverage = check_nodes(program, target)
+    if not coverage.complete:
+        return "refused"
+    part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
+    return run(part, program, module, inputs, "HTP", worker) or "right"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--chains", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--soc", default="SM8650")
+    parser.add_argument("--rows-stay", action="store_true")
+    parser.add_argument("--columns-stay", action="store_true")
+    parser.add_argument("spellings", nargs="*", metavar="SPELLING", help=", ".join(SPELLINGS))
+    asked = parser.parse_args()
+    if unknown := set(asked.spellings) - set(SPELLINGS):
+        parser.error(f"no spelling {', '.join(sorted(unknown))}; there are {', '.join(SPELLINGS)}")
+    warnings.simplefilter("ignore")
+    choose = random.Random(asked.seed)
+    torch.manual_seed(asked.seed)
+    counts: dict[str, Counter[str]] = {name: Counter() for name in asked.spellings or SPELLINGS}
+    with VendorWorker("HTP", asked.soc, log_level="error") as worker:
+        for _ in range(asked.chains):
+            chain, bias = random_chain(choose, asked.rows_stay, asked.columns_stay), choose.random() < 0.5
+            for name, count in counts.items():
+                said = verdict(chain, name, bias, worker, Target("HTP", asked.soc))
+                kind = (
+                    said
+                    if said in ("right", "refused")
+                    else "not finalized"
+                    if "finalize" in said
+                    else "wrong"
+                )
+                count[kind] += 1
+                if kind not in ("right", "refused"):
+                    print(f"{name}: {chain}: {said[:90]}", flush=True)
+    for name, count in counts.items():
+        print(f"{name}: {', '.join(f'{n} {kind}' for kind, n in count.most_common())}")
+
+
+if __name__ == "__main__":
+    main()
