@@ -88,6 +88,9 @@ class InFloats:
     def result_used(self, index: int) -> bool:
         return self._view.result_used(index)
 
+    def between_views(self) -> bool:
+        return False  # conversions lie between
+
     def around(self, lowered: Lowered) -> Lowered:
         """``lowered``, a form of this view, with the ops before and after it.  Raises Rejection where it has none."""
         if not self.changed:

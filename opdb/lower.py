@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-from opdb import validate
+from opdb import products, validate
 from opdb.generated.builders import TARGETS
 from opdb.in_floats import FormInFloats, InFloats
 from opdb.nearest import Variant, nearest
@@ -77,6 +77,8 @@ def _attempt(
     guard = f"{form.name}.M_{view.target}"
     try:
         lowered = form.build(view)
+        if target.backend == "HTP" and view.between_views():
+            lowered = products.mended(lowered)
         for op in lowered.ops:
             for slot, t, _ in _tensors(op):
                 if 0 in t.shape:

@@ -255,3 +255,6 @@ class NodeView(Protocol):
 
     def result_used(self, index: int) -> bool:
         """Whether anything in the graph, or its output, reads result number ``index``."""
+
+    def between_views(self) -> bool:
+        """Whether views give to the node and take of it, and one of them changes the last dimension."""

@@ -17,6 +17,21 @@ VIEWS = {
 }  # fmt: skip
 
 
+#: The edge dialect has copying forms of them.
+COPIES = {
+    aten.view_copy.default, aten.unsqueeze_copy.default, aten.squeeze_copy.default, aten.squeeze_copy.dim,
+    aten.squeeze_copy.dims,
+}  # fmt: skip
+
+
+def between_views(node: Node) -> bool:
+    """Whether views give to the node and take of it, and one of them changes the last dimension."""
+    given = [n for n in node.all_input_nodes if _keeps_order(n)]
+    taken = [n for n in node.users if _keeps_order(n)]
+    changed = any(_shape(n)[-1:] != _shape(n.args[0])[-1:] for n in (*given, *taken))
+    return bool(given and taken) and changed
+
+
 def shorten(graph: Graph) -> None:
     """Changes the graph in place; the names of what is left stay."""
     for node in list(graph.nodes):
@@ -35,9 +50,12 @@ def shorten(graph: Graph) -> None:
 def _keeps_order(node: Node) -> bool:
     if node.op != "call_function" or not all(isinstance(d, int) for d in _shape(node)):
         return False
-    if node.target in VIEWS:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        target = getattr(target, "_op", None)  # of the edge dialect
+    if target in VIEWS or target in COPIES:
         return True
-    if node.target is not aten.permute.default:
+    if target not in (aten.permute.default, aten.permute_copy.default):
         return False
     shape, dims = _shape(node.args[0]), node.args[1]
     moved = [d % len(shape) for d in dims if shape[d] != 1]

@@ -20,6 +20,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from opdb.coverage.composites import plain
+from opdb.coverage.moves import between_views
 from opdb.errors import OpdbError
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
@@ -143,6 +144,9 @@ class TorchNode:
         if not isinstance(value, (list, tuple)):
             return bool(self.node.users)
         return any(u.users for u in self.node.users if u.target is operator.getitem and u.args[1] == index)
+
+    def between_views(self) -> bool:
+        return between_views(self.node)
 
     def tensors(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """The fake tensors it reads and makes."""

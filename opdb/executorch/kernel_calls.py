@@ -146,6 +146,9 @@ class _CallView:
     def result_used(self, index: int) -> bool:
         return True
 
+    def between_views(self) -> bool:
+        return False
+
 
 def _ref(tensor: torch.Tensor, key: tuple[str, int | None] | None) -> TensorRef:
     shape = tuple(tensor.shape)

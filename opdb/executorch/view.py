@@ -32,6 +32,7 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_SCALE_OFFSET,
 )
 
+from opdb.coverage.moves import between_views
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch import layout
@@ -110,6 +111,9 @@ class FxNodeView:
         return any(
             getattr(u.target, "__name__", "") == "getitem" and u.args[1] == index for u in self.node.users
         )
+
+    def between_views(self) -> bool:
+        return between_views(self.node)
 
     # -- what the sink asks -----------------------------------------------------------------------
 

@@ -77,6 +77,9 @@ class View:
     def result_used(self, index: int) -> bool:
         return index in self.used
 
+    def between_views(self) -> bool:
+        return False
+
 
 def tensor(key: str, *shape: int, dtype: str = "f32") -> TensorRef:
     return TensorRef(shape, dtype, key=key, base_shape=shape)

@@ -53,6 +53,17 @@ class ConstantsApart(nn.Module):
         return x.double() * 2, torch.sigmoid(self.weight)
 
 
+class SplitColumns(nn.Module):
+    """A layer of each of four parts of a row."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, columns)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.layer(x.view(4, 4, 6)).flatten(1))
+
+
 #: Lowered whole and computed wrong numbers, or a wrong shape.
 WRONG: dict[str, Case] = {
     "SELU": (nn.SELU, (image(),)),
@@ -77,6 +88,8 @@ WRONG: dict[str, Case] = {
     "index by two tensors": call(lambda x: x[ROWS[:, None], COLUMNS], image(3, 4)),
     "pad negative": call(lambda x: f.pad(x, (-1, -1, -1, 0))),
     "einsum of two matrices": call(lambda x, y: torch.einsum("ij,kj->ik", x, y), image(4, 3), image(5, 3)),
+    "linear of split columns": (lambda: SplitColumns(8), (image(4, 24),)),
+    "tensordot seen as rows": call(lambda x, y: torch.tensordot(x, y, 2)[:, None], image(4, 3, 2), image(3, 2, 5)),
     "sum over the last dimensions, backwards": call(lambda x: x.sum((2, 1)), image(2, 3, 4)),
     "PReLU of 6": (lambda: nn.PReLU(6), (image(1, 6, 8, 6),)),
     "PReLU of 4": (lambda: nn.PReLU(4), (image(),)),

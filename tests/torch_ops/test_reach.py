@@ -81,6 +81,9 @@ class ConfigView:
     def result_used(self, index: int) -> bool:
         return True
 
+    def between_views(self) -> bool:
+        return False
+
 
 def _ref(t: TensorConfig) -> TensorRef:
     shape, static = t.shape or (1,), t.type == "STATIC" or not t.shape  # a scalar is [1], and here a constant

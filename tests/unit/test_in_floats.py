@@ -42,6 +42,9 @@ class View:
     def result_used(self, index: int) -> bool:
         return index < len(self._results)
 
+    def between_views(self) -> bool:
+        return False
+
 
 def elu(x: TensorRef, result: TensorRef) -> View:
     return View("aten.elu.default", {"self": x, "alpha": 1.0, "scale": 0.7, "input_scale": 0.5}, result)

@@ -1,0 +1,64 @@
+"""Products of floats between views, as ops that HTP computes rightly there.
+
+HTP 2.47's compiler moves Reshapes across a product of floats.  Where a view changes the last dimension, a quarter of the
+chains around a FullyConnected computes other numbers or is not finalized, and a MatMul of [M, P * Q], seen from [M, P, Q], that is seen as
+[M, 1, N] computes others (benchmarks/htp_views.py; docs/executorch.md).  As a Conv2d of rows, none of 4,000; as a MatMul whose
+second matrix is transposed, for weights that are no constants, 2 of 2,500.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar, tensor_param
+from opdb.runtime.tensors import TensorRef, permute, reshape
+
+FLOATS = {"f16", "f32"}
+
+
+def mended(lowered: Lowered) -> Lowered:
+    """``lowered`` with each product of rows by one matrix of floats as a Conv2d of an image one wide, or as a MatMul."""
+    return replace(lowered, ops=tuple(_mended(op) for op in lowered.ops))
+
+
+def _mended(op: LoweredOp) -> LoweredOp:
+    weight = _weight(op)
+    rows = op.inputs[0] if op.inputs else None
+    if weight is None or rows is None or rows.static or {rows.dtype, weight.dtype} - FLOATS:
+        return op
+    bias = op.inputs[2] if len(op.inputs) > 2 else None
+    return _product(rows, weight, bias, op.outputs[0])
+
+
+def _weight(op: LoweredOp) -> TensorRef | None:
+    """The matrix [N, K] that each row is multiplied by; None for another op, or for several matrices."""
+    second = op.inputs[1] if len(op.inputs) > 1 else None
+    if second is None or op.op == "FullyConnected":
+        return second if op.op == "FullyConnected" else None
+    transposed = any(p.value for p in op.params if p.name in ("transpose_in0", "transpose_in1"))
+    if op.op != "MatMul" or transposed or math.prod(second.shape[:-2]) != 1:
+        return None
+    return permute(reshape(second, second.shape[-2:]), [1, 0])
+
+
+def _product(x: TensorRef, weight: TensorRef, bias: TensorRef | None, y: TensorRef) -> LoweredOp:
+    n, k = weight.shape
+    rows = math.prod(x.shape) // k
+    if not weight.static:
+        return lowered_op(
+            "MatMul",
+            inputs={"a": reshape(x, [rows, k]), "b": weight, "bias": bias},
+            params=[scalar("transpose_in1", "bool8", True)],
+            outputs={"y": reshape(y, [rows, n])},
+        )
+    return lowered_op(
+        "Conv2d",
+        inputs={
+            "x": reshape(x, [1, rows, 1, k]),
+            "filter": reshape(permute(weight, [1, 0]), [1, 1, k, n]),
+            "bias": bias,
+        },
+        params=[tensor_param("stride", "u32", [1, 1]), tensor_param("pad_amount", "u32", [[0, 0], [0, 0]])],
+        outputs={"y": reshape(y, [1, rows, 1, n])},
+    )

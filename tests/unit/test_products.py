@@ -1,0 +1,75 @@
+"""Products of floats between views, on HTP's library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as f
+
+from opdb.coverage.check import check_nodes
+from opdb.coverage.graph import build_part
+from opdb.coverage.load import export
+from opdb.coverage.nodes import Program
+from opdb.probe.client import VendorWorker
+from opdb.validate import Target
+
+pytestmark = pytest.mark.vendor
+HTP = Target("HTP", "SM8650")
+WEIGHT = torch.linspace(-1, 1, 30).reshape(5, 6)
+Call = Callable[..., Tensor]
+#: name -> module, shapes of its inputs, the op that the product becomes
+CHAINS: dict[str, tuple[Call, tuple[tuple[int, ...], ...], str]] = {
+    "columns split and joined": (
+        lambda x: f.linear(x.view(4, 3, 6), WEIGHT).flatten(1),
+        ((4, 18),),
+        "Conv2d",
+    ),
+    "by an input": (lambda x, w: f.linear(x.view(4, 3, 6), w).flatten(1), ((4, 18), (5, 6)), "MatMul"),
+    "seen as rows": (lambda x, y: (x.view(4, 6) @ y).view(4, 1, 5), ((4, 3, 2), (6, 5)), "MatMul"),
+    "bmm of one": (
+        lambda x, y: torch.bmm(x.view(1, 4, 6), y).view(4, 1, 5),
+        ((4, 6, 1), (1, 6, 5)),
+        "MatMul",
+    ),
+    "a constant seen as rows": (lambda x: (x.view(4, 6) @ WEIGHT.t()).view(4, 1, 5), ((4, 3, 2),), "Conv2d"),
+    "columns stay": (lambda x: f.linear(x.view(12, 6), WEIGHT).view(4, 3, 5), ((4, 3, 6),), "FullyConnected"),
+    "no view after": (lambda x: f.linear(x.view(12, 6), WEIGHT), ((4, 18),), "FullyConnected"),
+    "several pairs": (lambda x, y: (x.view(2, 4, 6) @ y).view(8, 1, 5), ((8, 6, 1), (2, 6, 5)), "MatMul"),
+}
+
+
+class Chain(torch.nn.Module):
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.call(*inputs)
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[VendorWorker]:
+    with VendorWorker("HTP", HTP.soc, log_level="error") as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_product_between_views_is_right(name: str, worker: VendorWorker) -> None:
+    call, shapes, op = CHAINS[name]
+    torch.manual_seed(0)
+    inputs = tuple(torch.randn(shape) for shape in shapes)
+    program = Program(export(Chain(call), inputs))
+    coverage = check_nodes(program, HTP)
+    assert coverage.complete
+    part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
+    assert [n.op for n in part.graph.ops if n.op in ("FullyConnected", "MatMul", "Conv2d")] == [op]
+    answer = worker.run(
+        part.graph, {part.inputs[k]: x.numpy() for k, x in zip(program.inputs, inputs, strict=True)}
+    )
+    assert answer.verdict == "yes", answer.log
+    got = torch.from_numpy(answer.outputs[part.outputs[program.outputs[0]]])
+    wanted = call(*inputs)
+    assert (got.reshape(wanted.shape) - wanted).abs().max() <= 1e-2 * wanted.abs().max()
