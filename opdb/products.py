@@ -25,7 +25,9 @@ def mended(lowered: Lowered) -> Lowered:
 def _mended(op: LoweredOp) -> LoweredOp:
     weight = _weight(op)
     rows = op.inputs[0] if op.inputs else None
-    if weight is None or rows is None or rows.static or {rows.dtype, weight.dtype} - FLOATS:
+    if weight is None or rows is None or rows.static or 0 in weight.shape:
+        return op
+    if {rows.dtype, weight.dtype} - FLOATS:
         return op
     bias = op.inputs[2] if len(op.inputs) > 2 else None
     return _product(rows, weight, bias, op.outputs[0])
@@ -34,10 +36,10 @@ def _mended(op: LoweredOp) -> LoweredOp:
 def _weight(op: LoweredOp) -> TensorRef | None:
     """The matrix [N, K] that each row is multiplied by; None for another op, or for several matrices."""
     second = op.inputs[1] if len(op.inputs) > 1 else None
-    if second is None or op.op == "FullyConnected":
-        return second if op.op == "FullyConnected" else None
+    if op.op == "FullyConnected":
+        return second
     transposed = any(p.value for p in op.params if p.name in ("transpose_in0", "transpose_in1"))
-    if op.op != "MatMul" or transposed or math.prod(second.shape[:-2]) != 1:
+    if op.op != "MatMul" or second is None or transposed or math.prod(second.shape[:-2]) != 1:
         return None
     return permute(reshape(second, second.shape[-2:]), [1, 0])
 

@@ -15,8 +15,6 @@ VIEWS = {
     aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.unsqueeze.default, aten.squeeze.default,
     aten.squeeze.dim, aten.squeeze.dims, aten.flatten.using_ints,
 }  # fmt: skip
-
-
 #: The edge dialect has copying forms of them.
 COPIES = {
     aten.view_copy.default, aten.unsqueeze_copy.default, aten.squeeze_copy.default, aten.squeeze_copy.dim,
