@@ -37,9 +37,9 @@ def named(name: str) -> str:
     return f"{name}_" if name in OWN else local(name)
 
 
-def element(node: Element, kind: str) -> str:
-    """The C text of ``node`` for inputs of ``kind``."""
-    return _Emitter(kind, is_wide(node)).text(node)[0]
+def element(node: Element, kind: str, wide: bool = False) -> str:
+    """The C text of ``node`` for inputs of ``kind``; ``wide``: in double also where float would do."""
+    return _Emitter(kind, wide or is_wide(node)).text(node)[0]
 
 
 class _Emitter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,7 +14,7 @@ from opdb.codegen.rules import snake
 from opdb.codegen.rules_c import kernel_parameters
 from opdb.compiled import CompiledOp
 from opdb.each import parameters
-from opdb.lang.element import TRUTH, Element, is_approximate, is_wide
+from opdb.lang.element import REAL, TRUTH, Element, is_approximate, is_wide, limits
 from opdb.model import KernelDef
 
 
@@ -85,8 +86,22 @@ def _rows(choice: str, kinds: Any, inputs: list[str], scalars: list[str]) -> Ite
             "inputs": [named(n) for n in inputs if n in read],
             "params": [{"name": named(n), "place": scalars.index(n)} for n in scalars if n in read],
             "c": f"(float)({text})" if rounds else text,
+            "far": _far(node) if kind == REAL and not is_wide(node) else "",
+            "wide_c": element(node, kind, wide=True),
             "functions": re.search(r"\w\(", text) is not None,
         }
+
+
+def _far(node: Element) -> str:
+    """When an element is to be computed in double, "" for never."""
+    sizes = [f"fabsf({named(name)}) >= {_power_of_two(limit)}" for name, limit in limits(node).items()]
+    return sizes[0] if len(sizes) == 1 else " | ".join(f"({s})" for s in sizes)
+
+
+def _power_of_two(v: float) -> str:
+    fraction, exponent = math.frexp(v)
+    assert fraction == 0.5
+    return f"0x1p{exponent - 1}f"
 
 
 def _names(node: Element) -> Iterator[str]:

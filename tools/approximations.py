@@ -44,7 +44,7 @@ def arcsine(z: mpf) -> mpf:
 
 def exponential(r: mpf) -> mpf:
     """(exp(r) - 1 - r) / (r * r)."""
-    return (mp.expm1(r) - r) / (r * r) if r else mpf("0.5")
+    return (mp.expm1(r) - r) / (r * r) if abs(r) > 1e-20 else mpf("0.5")
 
 
 def normal_tail(t: mpf) -> mpf:
@@ -53,12 +53,25 @@ def normal_tail(t: mpf) -> mpf:
     return mp.erfc(x / mp.sqrt(2)) / 2 * mp.exp(x * x / 2) / t
 
 
+def sine(z: mpf) -> mpf:
+    """(sin(r) / r - 1) / z for z = r * r."""
+    r = mp.sqrt(z)
+    return (mp.sin(r) / r - 1) / z
+
+
+def cosine(z: mpf) -> mpf:
+    """(cos(r) - 1 + z / 2) / (z * z) for z = r * r."""
+    return (mp.cos(mp.sqrt(z)) - 1 + z / 2) / (z * z)
+
+
 FUNCTIONS: tuple[tuple[str, Callable[[mpf], mpf], float, float, int], ...] = (
     ("erfc: TAIL of t = 2 / (2 + x)", tail, 0.15, 1.0, 13),
     ("atan: of x * x up to 1", arctangent, 1e-30, 1.0, 11),
     ("asin: of x * x up to 1 / 4", arcsine, 1e-30, 0.25, 7),
     ("float expm1: EXPM1 of r up to log(2)", exponential, -0.6932, 0.6932, 6),
     ("float normal_cdf: TAIL of t = 1 / (1 + 0.35 x)", normal_tail, 1 / (1 + 0.35 * 14.5), 1.0, 8),
+    ("float sine: SINE of r * r up to (pi / 4)^2", sine, 1e-30, 0.617, 2),
+    ("float cosine: COSINE of r * r up to (pi / 4)^2", cosine, 1e-30, 0.617, 2),
 )
 
 

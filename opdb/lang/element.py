@@ -5,7 +5,7 @@ operators Python's; the functions those of FUNCTIONS.  Numbers are of two kinds,
 which wraps); besides them there are truth values.  An expression has a meaning for the kinds that all its parts
 have.  Real results are rounded to float32 once: where an expression has more than one rounding it is computed in
 double.  Functions that are approximated in float32 (``approximate``) are a few units in the last place off, and so
-is what is made of them.
+is what is made of them; where one is good for small arguments only (``limit``), elements beyond are computed in double.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class ElementFunction:
     test: bool = False  # the result is a truth value
     exact: bool = False  # nothing is rounded
     approximate: bool = False  # `narrow` is a few units in the last place off
+    limit: float | None = None  # `narrow` is for arguments below it in size, the others take `wide`
 
 
 FUNCTIONS = {
@@ -55,7 +56,7 @@ FUNCTIONS = {
     "asin": ElementFunction(1, "", "real_asin"),
     "atan": ElementFunction(1, "", "real_atan"),
     "ceil": ElementFunction(1, "ceilf", "ceil", exact=True),
-    "cos": ElementFunction(1, "", "real_cos"),
+    "cos": ElementFunction(1, "real_cosf", "real_cos", approximate=True, limit=2.0**28),
     "erfc": ElementFunction(1, "", "real_erfc"),
     "exp": ElementFunction(1, "real_expf", "real_exp", approximate=True),
     "expm1": ElementFunction(1, "real_expm1f", "real_expm1", approximate=True),
@@ -71,7 +72,7 @@ FUNCTIONS = {
     "quotient": ElementFunction(2, "", "", "whole_quotient"),
     "round": ElementFunction(1, "rintf", "rint", exact=True),
     "sign": ElementFunction(1, "real_signf", "real_sign", "whole_sign", exact=True),
-    "sin": ElementFunction(1, "", "real_sin"),
+    "sin": ElementFunction(1, "real_sinf", "real_sin", approximate=True, limit=2.0**28),
     "sqrt": ElementFunction(1, "sqrtf", "sqrt"),
     "tanh": ElementFunction(1, "real_tanhf", "real_tanh", approximate=True),
 }
@@ -169,9 +170,28 @@ def is_approximate(node: Element) -> bool:
     return own or any(is_approximate(a) for a in node.args)
 
 
+def limits(node: Element) -> dict[str, float]:
+    """Inputs and parameters -> the size from which the expression is computed in double."""
+    found: dict[str, float] = {}
+    for a in node.args:
+        for name, limit in limits(a).items():
+            found[name] = min(limit, found.get(name, limit))
+    limit = FUNCTIONS[node.value].limit if node.kind == "call" else None
+    if limit is not None and node.args[0].kind == "name":
+        name = node.args[0].value
+        found[name] = min(limit, found.get(name, limit))
+    return found
+
+
 def _lacks(node: Element) -> bool:
-    lacks = (node.kind == "call" and not FUNCTIONS[node.value].narrow) or node.value == "**"
+    lacks = (node.kind == "call" and _is_double(node)) or node.value == "**"
     return lacks or any(_lacks(a) for a in node.args)
+
+
+def _is_double(call: Element) -> bool:
+    """Whether float32 lacks the function; one with a limit is for names, whose size is looked at."""
+    function = FUNCTIONS[call.value]
+    return not function.narrow or (function.limit is not None and call.args[0].kind != "name")
 
 
 def _roundings(node: Element) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opdb.codegen.emit_element import element
-from opdb.lang.element import REAL, TRUTH, WHOLE, is_wide, parse_element
+from opdb.lang.element import REAL, TRUTH, WHOLE, is_wide, limits, parse_element
 from opdb.lang.parse import ExpressionError
 
 INPUTS, PARAMS = ("x", "y"), ("alpha", "low")
@@ -26,6 +26,8 @@ def c(text: str, kind: str = REAL) -> str:
         ("sqrt(x)", REAL, "sqrtf(x)"),
         ("1 / sqrt(x)", REAL, "1.0 / sqrt(x)"),
         ("exp(x)", REAL, "real_expf(x)"),
+        ("sin(x)", REAL, "real_sinf(x)"),
+        ("sin(x + y)", REAL, "real_sin(x + y)"),  # nobody looks at the size of a sum
         ("x ** y", REAL, "real_power(x, y)"),
         ("maximum(x, 0)", REAL, "real_maximumf(x, 0.0f)"),
         ("x if x > 0 else alpha * x", REAL, "x > 0.0f ? x : alpha * x"),
@@ -52,6 +54,13 @@ def test_an_expression_in_c(text: str, kind: str, written: str) -> None:
 )  # fmt: skip
 def test_more_than_one_rounding_is_computed_in_double(text: str, wide: bool) -> None:
     assert is_wide(parse_element(text, INPUTS, PARAMS, REAL)) is wide
+
+
+@pytest.mark.parametrize(
+    ("text", "names"), [("sin(x)", ["x"]), ("cos(x) * sin(alpha)", ["x", "alpha"]), ("exp(x)", []), ("x + y", [])]
+)
+def test_what_is_good_for_small_arguments_only(text: str, names: list[str]) -> None:
+    assert limits(parse_element(text, INPUTS, PARAMS, REAL)) == dict.fromkeys(names, 2.0**28)
 
 
 @pytest.mark.parametrize(

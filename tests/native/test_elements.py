@@ -182,7 +182,7 @@ def values(question: Question, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 
 #: Units in the last place that an approximated function of float32 may be off, instead of half a unit.
-APPROXIMATED = {"EXP": 2, "ELU": 4, "GELU": 10, "SIGMOID": 3, "TANH": 3}
+APPROXIMATED = {"COS": 2, "EXP": 2, "ELU": 4, "GELU": 10, "SIGMOID": 3, "SIN": 2, "TANH": 3}
 #: 1 / (1 + exp(-x)) is 0 where exp is infinite.
 BELOW_NORMAL = {"SIGMOID": 2.0**-126}
 

@@ -1,13 +1,11 @@
-/* Real functions of float, without branches, so that a loop over them is vectorised: exp, expm1, tanh and
- * normal_cdf are at most 2, 2, 3 and 7 units in the last place off (tests/native/test_elements.py measures
- * it).  NaN goes through.  A product and a sum may be rounded once or twice (OPDB_FUSED_CLONES): the bound
+/* Real functions of float, without branches, so that a loop over them is vectorised: exp, expm1, tanh,
+ * normal_cdf, sin and cos are at most 2, 2, 3, 7, 2 and 2 units in the last place off
+ * (tests/native/test_elements.py measures it).  NaN goes through.  A product and a sum may be rounded once or twice (OPDB_FUSED_CLONES): the bound
  * holds for both.  Coefficients are from tools/approximations.py. */
 #ifndef OPDB_REAL_FLOAT_H
 #define OPDB_REAL_FLOAT_H
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
+#include "real_math.h"
 
 static inline uint32_t real_bitsf(float v) {
     uint32_t bits;
@@ -77,6 +75,39 @@ static inline float real_normal_cdff(float v) {
     float near = real_expm1_nearf(r - 0.5f * (x - high) * (x + high));
     float upper = (tail + tail * near) * root * root;
     return v < 0 ? upper : 1 - upper;
+}
+
+/* v is n quarters of a turn and r radians, |r| <= pi / 4, for |v| < 2^28: pi / 2 in two parts, of which the first
+ * has 25 bits, so that its product with n is exact. */
+static inline float real_anglef(float v, uint32_t *n) {
+    uint64_t quarters;
+    double whole = real_rounded(v * (1 / REAL_HALF_PI), &quarters);
+    *n = (uint32_t)quarters;
+    return (float)(v - whole * 0x1.921fb5p+0 - whole * 0x1.110b4611a6263p-26);
+}
+
+/* The sine of n quarters of a turn and r.  The sum takes the sign from -0, which is put back. */
+static inline float real_sin_quarterf(uint32_t n, float r) {
+    float z = r * r;
+    float sine = ((-0.00019587830f * z + 0.0083327480f) * z - 0.16666665f) * (z * r) + r;
+    float cosine = (((2.4547881e-05f * z - 0.0013888303f) * z + 0.041666665f) * z - 0.5f) * z + 1;
+    uint32_t bits = real_bitsf(sine) | (real_bitsf(r) & 0x80000000u);
+    bits = n & 1 ? real_bitsf(cosine) : bits;
+    return real_of_bitsf(bits ^ (n & 2) << 30);
+}
+
+/* For |v| < 2^28. */
+static inline float real_sinf(float v) {
+    uint32_t n;
+    float r = real_anglef(v, &n);
+    return real_sin_quarterf(n, r);
+}
+
+/* For |v| < 2^28. */
+static inline float real_cosf(float v) {
+    uint32_t n;
+    float r = real_anglef(v, &n);
+    return real_sin_quarterf(n + 1, r);
 }
 
 #endif
