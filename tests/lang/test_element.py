@@ -57,7 +57,8 @@ def test_more_than_one_rounding_is_computed_in_double(text: str, wide: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "names"), [("sin(x)", ["x"]), ("cos(x) * sin(alpha)", ["x", "alpha"]), ("exp(x)", []), ("x + y", [])]
+    ("text", "names"),
+    [("sin(x)", ["x"]), ("cos(x) * sin(alpha)", ["x", "alpha"]), ("exp(x)", []), ("x + y", [])],
 )
 def test_what_is_good_for_small_arguments_only(text: str, names: list[str]) -> None:
     assert limits(parse_element(text, INPUTS, PARAMS, REAL)) == dict.fromkeys(names, 2.0**28)

@@ -1,7 +1,7 @@
 /* Real functions of float, without branches, so that a loop over them is vectorised: exp, expm1, tanh,
  * normal_cdf, sin and cos are at most 2, 2, 3, 7, 2 and 2 units in the last place off
- * (tests/native/test_elements.py measures it).  NaN goes through.  A product and a sum may be rounded once or twice (OPDB_FUSED_CLONES): the bound
- * holds for both.  Coefficients are from tools/approximations.py. */
+ * (tests/native/test_elements.py measures it).  NaN goes through.  A product and a sum may be rounded once or
+ * twice (OPDB_FUSED_CLONES): the bound holds for both.  Coefficients are from tools/approximations.py. */
 #ifndef OPDB_REAL_FLOAT_H
 #define OPDB_REAL_FLOAT_H
 
@@ -77,8 +77,8 @@ static inline float real_normal_cdff(float v) {
     return v < 0 ? upper : 1 - upper;
 }
 
-/* v is n quarters of a turn and r radians, |r| <= pi / 4, for |v| < 2^28: pi / 2 in two parts, of which the first
- * has 25 bits, so that its product with n is exact. */
+/* v is n quarters of a turn and r radians, |r| <= pi / 4, for |v| < 2^28: pi / 2 in two parts, of which the
+ * first has 25 bits, so that its product with n is exact. */
 static inline float real_anglef(float v, uint32_t *n) {
     uint64_t quarters;
     double whole = real_rounded(v * (1 / REAL_HALF_PI), &quarters);
