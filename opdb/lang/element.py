@@ -176,10 +176,10 @@ def limits(node: Element) -> dict[str, float]:
     for a in node.args:
         for name, limit in limits(a).items():
             found[name] = min(limit, found.get(name, limit))
-    limit = FUNCTIONS[node.value].limit if node.kind == "call" else None
-    if limit is not None and node.args[0].kind == "name":
+    own = FUNCTIONS[node.value].limit if node.kind == "call" else None
+    if own is not None and node.args[0].kind == "name":
         name = node.args[0].value
-        found[name] = min(limit, found.get(name, limit))
+        found[name] = min(own, found.get(name, own))
     return found
 
 
