@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-from opdb import products, validate
+from opdb import convolutions, products, validate
 from opdb.generated.builders import TARGETS
 from opdb.in_floats import FormInFloats, InFloats
 from opdb.nearest import Variant, nearest
@@ -27,8 +27,9 @@ REMEMBERED = 1 << 14  # verdicts of op configs
 
 
 #: Rules that HTP 2.47 does not check, and of which it computes other numbers where they are broken (probe: a Reshape of
-#: floats into 8 bits, a ScatterNd of long rows, a ReduceSum whose axes descend).  A verdict warns of them; a node is not lowered so.
-UNCHECKED_NUMBERS = frozenset({"ReduceSum.H8", "Reshape.C1", "ScatterNd.H9"})
+#: floats into 8 bits, a ScatterNd of long rows, a ReduceSum whose axes descend, a convolution of a short row).  A verdict warns of
+#: them; a node is not lowered so.
+UNCHECKED_NUMBERS = frozenset({convolutions.SHORT_ROW, "ReduceSum.H8", "Reshape.C1", "ScatterNd.H9"})
 
 
 def forms(torch_target: str) -> tuple[Form, ...]:
@@ -77,8 +78,9 @@ def _attempt(
     guard = f"{form.name}.M_{view.target}"
     try:
         lowered = form.build(view)
-        if target.backend == "HTP" and view.between_views():
-            lowered = products.mended(lowered)
+        if target.backend == "HTP":
+            lowered = products.mended(lowered) if view.between_views() else lowered
+            lowered = convolutions.mended(lowered, lambda op: _rules(op, target))
         for op in lowered.ops:
             for slot, t, _ in _tensors(op):
                 if 0 in t.shape:
@@ -134,6 +136,10 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
 def _broken(form: str, op: LoweredOp, target: validate.Target, prefix: str) -> Iterator[Reason]:
     for v in violations(op.config(), target):
         yield Reason(form, v.rule, prefix + v.message, not v.refuses and v.rule not in UNCHECKED_NUMBERS)
+
+
+def _rules(op: LoweredOp, target: validate.Target) -> set[str]:
+    return {v.rule for v in violations(op.config(), target)}
 
 
 @lru_cache(REMEMBERED)

@@ -49,6 +49,9 @@ def transformed(array: np.ndarray[Any, Any], transforms: Sequence[Transform]) ->
             array = _diagonal(array, *step.values)
         elif step.kind == "spaced":
             array = _spaced(array, step.values[0], step.values[1:])
+        elif step.kind == "lengthened":
+            ends = [(0, more) for more in step.values[1:]]
+            array = np.pad(array, ends, constant_values=step.values[0])
         elif step.kind == "mod":
             array = np.remainder(array, array.dtype.type(step.values[0]))
         else:

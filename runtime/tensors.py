@@ -26,7 +26,8 @@ class Transform:
     modulo ``values[0]`` (never negative), ``scale`` multiplies them by it.  Of a static tensor only: ``inverse_root``
     is 1 / sqrt(element + ``values[0]``); ``dequantize`` is what the stored integers stand for, with the scales, QNN's
     offsets and the axis (-1: none) in ``values``; ``diagonal`` spreads ``values[1]`` blocks of rows over as many blocks of
-    columns, and ``spaced`` the last dimensions by ``values[1:]``, with ``values[0]``, a stored zero, between.
+    columns, and ``spaced`` the last dimensions by ``values[1:]``, with ``values[0]``, a stored zero, between;
+    ``lengthened`` is followed by as many of them along dimension i as ``values[i + 1]``.
     """
 
     kind: str
@@ -274,6 +275,12 @@ def spaced(t: TensorRef, steps: Sequence[int]) -> TensorRef:
         return t
     kernel = (step * (d - 1) + 1 for d, step in zip(t.shape[2:], steps, strict=True))
     return _with_zeros(t, (*t.shape[:2], *kernel), "spaced", tuple(steps))
+
+
+def lengthened(t: TensorRef, more: Sequence[int]) -> TensorRef:
+    """The filter with ``more[i]`` zeros behind it along dimension i."""
+    shape = tuple(d + m for d, m in zip(t.shape, more, strict=True))
+    return _with_zeros(t, shape, "lengthened", tuple(more))
 
 
 def widened(t: TensorRef) -> TensorRef:

@@ -7,6 +7,8 @@ as (m, 1, n)); none that einsum makes is left.  benchmarks/htp_views.py counts s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch.fx import Graph, Node
 
@@ -23,11 +25,28 @@ COPIES = {
 
 
 def between_views(node: Node) -> bool:
-    """Whether views give to the node and take of it, and one of them changes the last dimension."""
+    """Whether views give to the node and take of it, and one of them, or a chain of them, changes the last dimension."""
     given = [n for n in node.all_input_nodes if _keeps_order(n)]
     taken = [n for n in node.users if _keeps_order(n)]
-    changed = any(_shape(n)[-1:] != _shape(n.args[0])[-1:] for n in (*given, *taken))
+    changed = any(_last(_base(n)) != _last(n) for n in given) or any(
+        _last(end) != _last(node) for n in taken for end in _chain(n)
+    )
     return bool(given and taken) and changed
+
+
+def _base(node: Node) -> Node:
+    """What a chain of views sees."""
+    while _keeps_order(node):
+        node = node.args[0]
+    return node
+
+
+def _chain(view: Node) -> Iterator[Node]:
+    """A view and all that are made of it alone."""
+    yield view
+    for user in view.users:
+        if _keeps_order(user):
+            yield from _chain(user)
 
 
 def shorten(graph: Graph) -> None:
@@ -35,9 +54,7 @@ def shorten(graph: Graph) -> None:
     for node in list(graph.nodes):
         if not _keeps_order(node):
             continue
-        base = node.args[0]
-        while _keeps_order(base):
-            base = base.args[0]
+        base = _base(node)
         if _shape(base) == _shape(node) and not any(user.op == "output" for user in node.users):
             node.replace_all_uses_with(base)
         elif base is not node.args[0] or node.target not in VIEWS:
@@ -58,6 +75,10 @@ def _keeps_order(node: Node) -> bool:
     shape, dims = _shape(node.args[0]), node.args[1]
     moved = [d % len(shape) for d in dims if shape[d] != 1]
     return moved == sorted(moved)
+
+
+def _last(node: Node) -> tuple[object, ...]:
+    return _shape(node)[-1:]
 
 
 def _shape(node: Node) -> tuple[object, ...]:
