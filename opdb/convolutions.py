@@ -48,7 +48,7 @@ def _as_row(op: LoweredOp) -> LoweredOp:
     x, weight = op.inputs[0], op.inputs[1]
     assert x is not None and weight is not None
     given = _params(op)
-    turned = {name: given[name][::-1] for name in ("stride", "pad_amount", "dilation") if name in given}
+    turned = {name: values[::-1] for name, values in given.items()}
     return _conv2d(op, _turned(x), permute(weight, [1, 0, 2, 3]), _turned(op.outputs[0]), turned)
 
 
@@ -67,7 +67,7 @@ def _with_a_tap_of_zero(op: LoweredOp) -> LoweredOp:
 
 
 def _params(op: LoweredOp) -> dict[str, Any]:
-    """The tensor parameters as lists."""
+    """The parameters for height and width as lists."""
     found: dict[str, Any] = {}
     for p in op.params:
         if p.shape == (2,):

@@ -103,7 +103,9 @@ def test_a_convolution_is_right(name: str, worker: VendorWorker) -> None:
 
 
 def test_a_filter_that_is_an_input_is_refused_with_the_rule() -> None:
-    program = Program(export(Convolution(lambda x, w: f.conv1d(x, w, padding=2)), (torch.randn(1, 4, 8), FIVE)))
+    program = Program(
+        export(Convolution(lambda x, w: f.conv1d(x, w, padding=2)), (torch.randn(1, 4, 8), FIVE))
+    )
     (row,) = (r for r in check_nodes(program, HTP).rows if r.verdict == "rejected")
     assert "Conv2d.H21" in {r["rule"] for r in row.reasons}
     assert check_nodes(program, Target("HTP", "SM8350")).complete
