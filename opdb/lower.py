@@ -79,7 +79,7 @@ def _attempt(
     try:
         lowered = form.build(view)
         if target.backend == "HTP":
-            lowered = products.mended(lowered) if view.between_views() else lowered
+            lowered = products.mended(lowered, view.between_views())
             lowered = convolutions.mended(lowered, lambda op: _rules(op, target))
         for op in lowered.ops:
             for slot, t, _ in _tensors(op):

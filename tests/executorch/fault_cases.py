@@ -90,6 +90,9 @@ WRONG: dict[str, Case] = {
     "einsum of two matrices": call(lambda x, y: torch.einsum("ij,kj->ik", x, y), image(4, 3), image(5, 3)),
     "linear of split columns": (SplitColumns, (image(4, 4, 8),)),
     "tensordot seen as rows": call(lambda x, y: torch.tensordot(x, y, 2)[:, None], image(4, 3, 2), image(3, 2, 5)),
+    "matrices of one for a batch": call(
+        lambda x, y: x.view(2, 1, 4, 8) @ y.transpose(-1, -2), image(2, 4, 8), image(1, 1, 2, 8)
+    ),
     "Conv1d of a short row": (lambda: nn.Conv1d(4, 6, 7, padding=3), (image(2, 4, 16),)),
     "Conv2d of a column to one channel": (lambda: nn.Conv2d(4, 1, (3, 1), padding=(1, 0)), (image(2, 4, 7, 1),)),
     "sum over the last dimensions, backwards": call(lambda x: x.sum((2, 1)), image(2, 3, 4)),

@@ -38,6 +38,16 @@ CHAINS: dict[str, tuple[Call, tuple[tuple[int, ...], ...], str]] = {
     "columns stay": (lambda x: f.linear(x.view(12, 6), WEIGHT).view(4, 3, 5), ((4, 3, 6),), "FullyConnected"),
     "no view after": (lambda x: f.linear(x.view(12, 6), WEIGHT), ((4, 18),), "FullyConnected"),
     "several pairs": (lambda x, y: (x.view(2, 4, 6) @ y).view(8, 1, 5), ((8, 6, 1), (2, 6, 5)), "MatMul"),
+    "a batch by the matrices of one": (
+        lambda x, y: x.view(2, 1, 4, 8) @ y.transpose(-1, -2),
+        ((2, 4, 8), (1, 1, 2, 8)),
+        "MatMul",
+    ),
+    "a batch by constant matrices": (
+        lambda x: (x.view(2, 3, 4, 6) @ WEIGHT.t().view(1, 1, 6, 5).tile(1, 3, 1, 1)) * 0.5,
+        ((48, 3, 1),),
+        "MatMul",
+    ),
 }
 
 
