@@ -1,7 +1,8 @@
 """Convolutions of floats in forms that HTP computes rightly.
 
-HTP 2.47 computes other numbers for a short row that keeps its length (Conv2d.H21): a tap of zero behind the filter, and one
-column more behind the row, change nothing but that.  Its compiler moves Reshapes across a convolution to one channel of an
+HTP 2.47 computes other numbers for a short row that keeps its length (Conv2d.H21), and where more zeros stand before an image
+than the filter spans (Conv2d.H22): taps of zero behind the filter, and as many zeros more behind the image, change nothing
+but that.  Its compiler moves Reshapes across a convolution to one channel of an
 image one wide, as across products (opdb/products.py): as an image one high it is right.
 """
 
@@ -16,10 +17,12 @@ from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, tensor_param
 from opdb.runtime.tensors import TensorRef, lengthened, permute, reshape
 
 SHORT_ROW = "Conv2d.H21"
+FAR_BEFORE = {"Conv2d": "Conv2d.H22", "DepthWiseConv2d": "DepthWiseConv2d.H16", "Conv3d": "Conv3d.H11"}
+RULES = frozenset({SHORT_ROW, *FAR_BEFORE.values()})
 
 
 def mended(lowered: Lowered, broken: Callable[[LoweredOp], Collection[str]]) -> Lowered:
-    """``lowered`` with such Conv2d in the other form; ``broken`` gives the rules that an op breaks.
+    """``lowered`` with such convolutions in the other form; ``broken`` gives the rules that an op breaks.
 
     A filter that is no constant stays as it is: what it breaks is a reason not to lower it.
     """
@@ -27,14 +30,25 @@ def mended(lowered: Lowered, broken: Callable[[LoweredOp], Collection[str]]) -> 
 
 
 def _mended(op: LoweredOp, broken: Callable[[LoweredOp], Collection[str]]) -> LoweredOp:
-    if op.op != "Conv2d" or {t.dtype for t in op.inputs[:2] if t is not None} - FLOATS:
+    if op.op not in FAR_BEFORE or {t.dtype for t in op.inputs[:2] if t is not None} - FLOATS:
         return op
-    if _is_column(op):
+    if op.op == "Conv2d" and _is_column(op):
         op = _as_row(op)
     weight = op.inputs[1]
-    if weight is not None and weight.static and not weight.made and SHORT_ROW in broken(op):
-        return _with_a_tap_of_zero(op)
+    rules = broken(op) if weight is not None and weight.static and not weight.made else ()
+    if SHORT_ROW in rules:
+        return _with_taps_of_zero(op, 0, 1)
+    if FAR_BEFORE[op.op] in rules:
+        (top, _), (left, _) = _params(op)["pad_amount"][-2:]
+        height, width = _taps(op)
+        return _with_taps_of_zero(op, max(0, top % 8 + 1 - height), max(0, left % 4 + 1 - width))
     return op
+
+
+def _taps(op: LoweredOp) -> tuple[int, int]:
+    weight = op.inputs[1]
+    assert weight is not None
+    return weight.shape[-4], weight.shape[-3]
 
 
 def _is_column(op: LoweredOp) -> bool:
@@ -49,7 +63,7 @@ def _as_row(op: LoweredOp) -> LoweredOp:
     assert x is not None and weight is not None
     given = _params(op)
     turned = {name: values[::-1] for name, values in given.items()}
-    return _conv2d(op, _turned(x), permute(weight, [1, 0, 2, 3]), _turned(op.outputs[0]), turned)
+    return _convolution(op, _turned(x), permute(weight, [1, 0, 2, 3]), _turned(op.outputs[0]), turned)
 
 
 def _turned(t: TensorRef) -> TensorRef:
@@ -57,31 +71,33 @@ def _turned(t: TensorRef) -> TensorRef:
     return reshape(t, [n, width, height, channels])
 
 
-def _with_a_tap_of_zero(op: LoweredOp) -> LoweredOp:
+def _with_taps_of_zero(op: LoweredOp, height: int, width: int) -> LoweredOp:
     x, weight = op.inputs[0], op.inputs[1]
     assert x is not None and weight is not None
     given = _params(op)
-    (before, after), further = given["pad_amount"][1], given.get("dilation", [1, 1])[1]
-    pads = {"pad_amount": [given["pad_amount"][0], [before, after + further]]}
-    return _conv2d(op, x, lengthened(weight, [0, 1, 0, 0]), op.outputs[0], pads)
+    *others, (top, bottom), (left, right) = given["pad_amount"]
+    down, along = given.get("dilation", [1, 1])[-2:]
+    pads = [*others, [top, bottom + height * down], [left, right + width * along]]
+    more = [0] * (weight.rank - 4) + [height, width, 0, 0]
+    return _convolution(op, x, lengthened(weight, more), op.outputs[0], {"pad_amount": pads})
 
 
 def _params(op: LoweredOp) -> dict[str, Any]:
-    """The parameters for height and width as lists."""
+    """The parameters for each dimension of space, as lists."""
     found: dict[str, Any] = {}
     for p in op.params:
-        if p.shape == (2,):
+        if p.shape is not None and len(p.shape) == 1:
             found[p.name] = list(p.value)
-        elif p.shape == (2, 2):
-            found[p.name] = [list(p.value[:2]), list(p.value[2:])]
+        elif p.shape is not None:
+            found[p.name] = [list(p.value[i : i + 2]) for i in range(0, len(p.value), 2)]
     return found
 
 
-def _conv2d(
+def _convolution(
     op: LoweredOp, x: TensorRef, weight: TensorRef, y: TensorRef, changed: dict[str, Any]
 ) -> LoweredOp:
     return lowered_op(
-        "Conv2d",
+        op.op,
         inputs={"x": x, "filter": weight, "bias": op.inputs[2] if len(op.inputs) > 2 else None},
         params=[tensor_param(p.name, "u32", changed[p.name]) if p.name in changed else p for p in op.params],
         outputs={"y": y},

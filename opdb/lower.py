@@ -27,9 +27,9 @@ REMEMBERED = 1 << 14  # verdicts of op configs
 
 
 #: Rules that HTP 2.47 does not check, and of which it computes other numbers where they are broken (probe: a Reshape of
-#: floats into 8 bits, a ScatterNd of long rows, a ReduceSum whose axes descend, a convolution of a short row).  A verdict warns of
-#: them; a node is not lowered so.
-UNCHECKED_NUMBERS = frozenset({convolutions.SHORT_ROW, "ReduceSum.H8", "Reshape.C1", "ScatterNd.H9"})
+#: floats into 8 bits, a ScatterNd of long rows, a ReduceSum whose axes descend, convolutions).  A verdict warns of them; a node is not
+#: lowered so.
+UNCHECKED_NUMBERS = convolutions.RULES | {"ReduceSum.H8", "Reshape.C1", "ScatterNd.H9"}
 
 
 def forms(torch_target: str) -> tuple[Form, ...]:

@@ -93,6 +93,8 @@ WRONG: dict[str, Case] = {
     "matrices of one for a batch": call(
         lambda x, y: x.view(2, 1, 4, 8) @ y.transpose(-1, -2), image(2, 4, 8), image(1, 1, 2, 8)
     ),
+    "Conv2d of zeros before an image": (lambda: nn.Conv2d(4, 3, 2, padding=2), (image(),)),
+    "Conv2d by channel of zeros before an image": (lambda: nn.Conv2d(4, 4, 3, padding=3, groups=4), (image(),)),
     "Conv1d of a short row": (lambda: nn.Conv1d(4, 6, 7, padding=3), (image(2, 4, 16),)),
     "Conv2d of a column to one channel": (lambda: nn.Conv2d(4, 1, (3, 1), padding=(1, 0)), (image(2, 4, 7, 1),)),
     "sum over the last dimensions, backwards": call(lambda x: x.sum((2, 1)), image(2, 3, 4)),

@@ -33,8 +33,30 @@ FIVE, SEVEN, BY_CHANNEL, SPREAD = (
 )
 COLUMN, SQUARE = filter_of(1, 4, 3, 1), filter_of(1, 4, 3, 3)
 BIAS = torch.tensor([0.5])
+PAIRS, EACH, VOLUME = filter_of(3, 4, 2, 2), filter_of(4, 1, 3, 3), filter_of(3, 4, 1, 2, 2)
 #: name -> module, the shape of its input, the shape of the filter that HTP gets
 CASES: dict[str, tuple[Call, tuple[int, ...], tuple[int, ...]]] = {
+    "zeros before an image": (lambda x: f.conv2d(x, PAIRS, padding=2), (1, 4, 5, 9), (3, 3, 4, 3)),
+    "zeros beside a filter one wide": (
+        lambda x: f.conv2d(x, COLUMN, padding=(1, 2)),
+        (1, 4, 5, 9),
+        (3, 3, 4, 1),
+    ),
+    "zeros before each channel": (
+        lambda x: f.conv2d(x, EACH, padding=(4, 3), groups=4),
+        (1, 4, 5, 9),
+        (5, 4, 1, 4),
+    ),
+    "zeros before a volume": (
+        lambda x: f.conv3d(x, VOLUME, padding=(0, 2, 3)),
+        (1, 4, 3, 5, 6),
+        (1, 3, 4, 4, 3),
+    ),
+    "zeros before an image, by steps": (
+        lambda x: f.conv2d(x, PAIRS, stride=2, padding=2),
+        (1, 4, 5, 9),
+        (2, 2, 4, 3),
+    ),
     "a row of 8": (lambda x: f.conv1d(x, FIVE, padding=2), (1, 4, 8), (1, 6, 4, 6)),
     "a row of 16 that is long enough": (lambda x: f.conv1d(x, FIVE, padding=2), (1, 4, 16), (1, 5, 4, 6)),
     "a row of 9": (lambda x: f.conv1d(x, FIVE, padding=2), (1, 4, 9), (1, 5, 4, 6)),
@@ -94,7 +116,7 @@ def test_a_convolution_is_right(name: str, worker: VendorWorker) -> None:
     coverage = check_nodes(program, HTP)
     assert coverage.complete
     part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
-    (op,) = (n for n in part.graph.ops if n.op == "Conv2d")
+    (op,) = (n for n in part.graph.ops if "Conv" in n.op and n.op != "Convert")
     assert part.graph.tensors[str(op.inputs[1])].shape == filter_shape
     answer = worker.run(part.graph, {part.inputs[program.inputs[0]]: x.numpy()})
     assert answer.verdict == "yes", answer.log

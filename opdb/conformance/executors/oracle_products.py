@@ -45,6 +45,8 @@ def _pads(params: Params, dims: int) -> list[list[int]]:
 
 def conv(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     """Channels last and filters [taps, C / group, K] become PyTorch's; depthwise ones have C groups."""
+    if 0 in inputs[1].shape:
+        raise NoOracle("PyTorch has no convolution by a filter without elements")
     dims = inputs[0].ndim - 2
     pads = [p for row in reversed(_pads(params, dims)) for p in row]
     channels = inputs[0].shape[-1]
