@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -87,21 +86,15 @@ def _rows(choice: str, kinds: Any, inputs: list[str], scalars: list[str]) -> Ite
             "params": [{"name": named(n), "place": scalars.index(n)} for n in scalars if n in read],
             "c": f"(float)({text})" if rounds else text,
             "far": _far(node) if kind == REAL and not is_wide(node) else "",
-            "wide_c": element(node, kind, wide=True),
+            "wide_c": element(node, kind, wide=True) if kind == REAL else "",
             "functions": re.search(r"\w\(", text) is not None,
         }
 
 
 def _far(node: Element) -> str:
     """When an element is to be computed in double, "" for never."""
-    sizes = [f"fabsf({named(name)}) >= {_power_of_two(limit)}" for name, limit in limits(node).items()]
+    sizes = [f"fabsf({named(name)}) >= {limit!r}f" for name, limit in limits(node).items()]
     return sizes[0] if len(sizes) == 1 else " | ".join(f"({s})" for s in sizes)
-
-
-def _power_of_two(v: float) -> str:
-    fraction, exponent = math.frexp(v)
-    assert fraction == 0.5
-    return f"0x1p{exponent - 1}f"
 
 
 def _names(node: Element) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 HTP 2.47 computes other numbers for a short row that keeps its length (Conv2d.H21), and where more zeros stand before an image
 than the filter spans (Conv2d.H22): taps of zero behind the filter, and as many zeros more behind the image, change nothing
-but that.  Its compiler moves Reshapes across a convolution to one channel of an
-image one wide, as across products (opdb/products.py): as an image one high it is right.
+but that.  Its compiler moves Reshapes across a convolution to one channel of an image one wide, as across products
+(opdb/products.py): as an image one high it is right.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from opdb.products import FLOATS
-from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, tensor_param
+from opdb.runtime.lowering import Lowered, LoweredOp, tensor_param
 from opdb.runtime.tensors import TensorRef, lengthened, permute, reshape
 
 SHORT_ROW = "Conv2d.H21"
@@ -96,10 +96,5 @@ def _params(op: LoweredOp) -> dict[str, Any]:
 def _convolution(
     op: LoweredOp, x: TensorRef, weight: TensorRef, y: TensorRef, changed: dict[str, Any]
 ) -> LoweredOp:
-    return lowered_op(
-        op.op,
-        inputs={"x": x, "filter": weight, "bias": op.inputs[2] if len(op.inputs) > 2 else None},
-        params=[tensor_param(p.name, "u32", changed[p.name]) if p.name in changed else p for p in op.params],
-        outputs={"y": y},
-        package=op.package,
-    )
+    params = (tensor_param(p.name, "u32", changed[p.name]) if p.name in changed else p for p in op.params)
+    return replace(op, inputs=(x, weight, *op.inputs[2:]), params=tuple(params), outputs=(y,))

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
+from htp_module import Htp
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import build_part
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.probe.client import VendorWorker
-from opdb.validate import Target
-
 pytestmark = pytest.mark.vendor
-HTP = Target("HTP", "SM8650")
 WEIGHT = torch.linspace(-1, 1, 30).reshape(5, 6)
 Call = Callable[..., Tensor]
 #: name -> module, shapes of its inputs, the op that the product becomes
@@ -51,35 +44,10 @@ CHAINS: dict[str, tuple[Call, tuple[tuple[int, ...], ...], str]] = {
 }
 
 
-class Chain(torch.nn.Module):
-    def __init__(self, call: Call) -> None:
-        super().__init__()
-        self.call = call
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        return self.call(*inputs)
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[VendorWorker]:
-    with VendorWorker("HTP", HTP.soc, log_level="error") as made:
-        yield made
-
-
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_product_between_views_is_right(name: str, worker: VendorWorker) -> None:
+def test_a_product_between_views_is_right(name: str, htp: Htp) -> None:
     call, shapes, op = CHAINS[name]
     torch.manual_seed(0)
-    inputs = tuple(torch.randn(shape) for shape in shapes)
-    program = Program(export(Chain(call), inputs))
-    coverage = check_nodes(program, HTP)
-    assert coverage.complete
-    part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
-    assert [n.op for n in part.graph.ops if n.op in ("FullyConnected", "MatMul", "Conv2d")] == [op]
-    answer = worker.run(
-        part.graph, {part.inputs[k]: x.numpy() for k, x in zip(program.inputs, inputs, strict=True)}
-    )
-    assert answer.verdict == "yes", answer.log
-    got = torch.from_numpy(answer.outputs[part.outputs[program.outputs[0]]])
-    wanted = call(*inputs)
-    assert (got.reshape(wanted.shape) - wanted).abs().max() <= 1e-2 * wanted.abs().max()
+    ran = htp.run(call, tuple(torch.randn(shape) for shape in shapes))
+    assert [n.op for n in ran.graph.ops if n.op in ("FullyConnected", "MatMul", "Conv2d")] == [op]
+    assert ran.error <= 1e-2

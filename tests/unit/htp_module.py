@@ -1,0 +1,53 @@
+"""A function of PyTorch lowered to HTP and run there, for tests that look at the graph and at the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from opdb.coverage.check import check_nodes
+from opdb.coverage.graph import build_part
+from opdb.coverage.load import export
+from opdb.coverage.nodes import Program
+from opdb.graph import QnnGraph
+from opdb.probe.client import VendorWorker
+from opdb.validate import Target
+
+HTP = Target("HTP", "SM8650")
+
+
+class Call(torch.nn.Module):
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.function(*inputs)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """``error``: the largest one over the largest number of PyTorch's."""
+
+    graph: QnnGraph
+    error: float
+
+
+@dataclass(frozen=True)
+class Htp:
+    worker: VendorWorker
+
+    def run(self, function: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> Ran:
+        """All of ``function``, which HTP must take."""
+        program = Program(export(Call(function), inputs))
+        coverage = check_nodes(program, HTP)
+        assert coverage.complete
+        part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
+        given = {part.inputs[k]: x.numpy() for k, x in zip(program.inputs, inputs, strict=True)}
+        answer = self.worker.run(part.graph, given)
+        assert answer.verdict == "yes", answer.log
+        got, wanted = torch.from_numpy(answer.outputs[part.outputs[program.outputs[0]]]), function(*inputs)
+        return Ran(part.graph, float((got.reshape(wanted.shape) - wanted).abs().max() / wanted.abs().max()))
