@@ -2,7 +2,7 @@
 
     python tools/approximations.py
 
-Needs mpmath.  Polynomials go through Chebyshev's points; each line says how far one is off at most, relative to the
+Needs mpmath and numpy.  Polynomials go through Chebyshev's points; each line says how far one is off at most, relative to the
 function, where it is used.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from mpmath import mp, mpf
 
 mp.dps = 60
@@ -21,6 +22,17 @@ def fitted(function: Callable[[mpf], mpf], low: float, high: float, degree: int)
     points = [middle + half * mp.cos(mp.pi * (2 * k + 1) / (2 * degree + 2)) for k in range(degree + 1)]
     rows = mp.matrix([[p**k for k in range(degree + 1)] for p in points])
     return list(mp.lu_solve(rows, mp.matrix([function(p) for p in points])))
+
+
+def fitted_ratio(function: Callable[[mpf], mpf], points: list[mpf], degree: int) -> list[list[mpf]]:
+    """Numerator and denominator, lowest power first, of the fraction that is ``function`` at the points: the
+    denominator begins with 1 times the power ``degree``, the numerator's degree is what the points leave."""
+    above = len(points) - degree
+    rows = mp.matrix(
+        [[p**k for k in range(above)] + [-function(p) * p**k for k in range(degree)] for p in points]
+    )
+    found = list(mp.lu_solve(rows, mp.matrix([function(p) * p**degree for p in points])))
+    return [found[:above], [*found[above:], mpf(1)]]
 
 
 def off(function: Callable[[mpf], mpf], coefficients: list[mpf], low: float, high: float) -> mpf:
@@ -47,10 +59,14 @@ def exponential(r: mpf) -> mpf:
     return (mp.expm1(r) - r) / (r * r) if abs(r) > 1e-20 else mpf("0.5")
 
 
-def normal_tail(t: mpf) -> mpf:
-    """The chance that a normal number is above x, times exp(x * x / 2) / t, for t = 1 / (1 + 0.35 x)."""
-    x = (1 / t - 1) / mpf("0.35")
-    return mp.erfc(x / mp.sqrt(2)) / 2 * mp.exp(x * x / 2) / t
+def half_exponential(r: mpf) -> mpf:
+    """(exp(-r / 2) - 1 + r / 2) / (r * r)."""
+    return exponential(-r / 2) / 4
+
+
+def normal_tail(x: mpf) -> mpf:
+    """The chance that a normal number is above x, times exp(x * x / 2)."""
+    return mp.erfc(x / mp.sqrt(2)) / 2 * mp.exp(x * x / 2)
 
 
 def sine(z: mpf) -> mpf:
@@ -69,10 +85,14 @@ FUNCTIONS: tuple[tuple[str, Callable[[mpf], mpf], float, float, int], ...] = (
     ("atan: of x * x up to 1", arctangent, 1e-30, 1.0, 11),
     ("asin: of x * x up to 1 / 4", arcsine, 1e-30, 0.25, 7),
     ("float expm1: EXPM1 of r up to log(2)", exponential, -0.6932, 0.6932, 6),
-    ("float normal_cdf: TAIL of t = 1 / (1 + 0.35 x)", normal_tail, 1 / (1 + 0.35 * 14.5), 1.0, 8),
+    ("float gelu: EXP of r", half_exponential, -0.6932, 0.8631, 4),
     ("float sine: SINE of r * r up to (pi / 4)^2", sine, 1e-30, 0.617, 2),
     ("float cosine: COSINE of r * r up to (pi / 4)^2", cosine, 1e-30, 0.617, 2),
 )
+
+
+#: Beyond it gelu(-x) is below 2^-126.
+GELU_NORMAL = mpf("13.2")
 
 
 def quarter_turns(k: int) -> tuple[float, float, float]:
@@ -85,11 +105,28 @@ def quarter_turns(k: int) -> tuple[float, float, float]:
         return float(high), float(middle), float(left - high - middle)
 
 
+def gelus() -> None:
+    """The fraction of real_geluf, through Chebyshev's points of 1 / (1 + 0.3 x)."""
+    places = [mpf(k) / 2000 * GELU_NORMAL for k in range(2001)]
+    low = 1 / (1 + mpf("0.3") * GELU_NORMAL)
+    middle, half = (1 + low) / 2, (1 - low) / 2
+    points = [(1 / (middle + half * mp.cos(mp.pi * (2 * k + 1) / 20)) - 1) / mpf("0.3") for k in range(10)]
+    ratio = [
+        [mpf(float(np.float32(float(c)))) for c in part] for part in fitted_ratio(normal_tail, points, 5)
+    ]
+    above, below = ([mp.polyval(part[::-1], p) for p in places] for part in ratio)
+    worst = max(abs(a / b / normal_tail(p) - 1) for a, b, p in zip(above, below, places, strict=True))
+    print(f"float gelu: ABOVE and BELOW of x: off by {mp.nstr(worst, 2)}")
+    for part in ratio:
+        print("   ", ", ".join(str(np.float32(float(c))) for c in part))
+
+
 def main() -> None:
     for name, function, low, high, degree in FUNCTIONS:
         coefficients = fitted(function, low, high, degree)
         print(f"{name}: off by {mp.nstr(off(function, [mpf(float(c)) for c in coefficients], low, high), 2)}")
         print("   ", ", ".join(repr(float(c)) for c in coefficients))
+    gelus()
     for name, part in zip(
         ("HIGH", "MIDDLE", "LOW"), zip(*map(quarter_turns, range(105)), strict=True), strict=True
     ):

@@ -1,5 +1,5 @@
 /* Real functions of float, without branches, so that a loop over them is vectorised: exp, expm1, tanh,
- * normal_cdf, sin and cos are at most 2, 2, 3, 7, 2 and 2 units in the last place off
+ * gelu, sin and cos are at most 2, 2, 3, 7, 2 and 2 units in the last place off
  * (tests/native/test_elements.py measures it).  NaN goes through.  A product and a sum may be rounded once or
  * twice (OPDB_FUSED_CLONES): the bound holds for both.  Coefficients are from tools/approximations.py. */
 #ifndef OPDB_REAL_FLOAT_H
@@ -31,15 +31,21 @@ static inline float real_exp_rootf(float v, float *r) {
     return real_of_bitsf((uint32_t)bits << 23);
 }
 
+/* Coefficients are an array, of the lowest power first.  It begins with the last: not 0 * x, x may be
+ * infinite. */
+static inline float real_polynomialf(const float *coefficients, int last, float x) {
+    float sum = coefficients[last];
+    for (int i = last - 1; i >= 0; i--)
+        sum = sum * x + coefficients[i];
+    return sum;
+}
+#define REAL_POLYNOMIALF(ARRAY, X) real_polynomialf(ARRAY, (int)(sizeof(ARRAY) / sizeof(ARRAY)[0]) - 1, X)
+
 /* exp(r) - 1 for |r| <= log(2). */
 static inline float real_expm1_nearf(float r) {
     static const float EXPM1[] = {0.5f,          0.1666667f,     0.04166667f,   0.008332772f,
                                   0.0013888329f, 0.00020074275f, 2.5034381e-05f};
-    enum { LAST = (int)(sizeof EXPM1 / sizeof EXPM1[0]) - 1 };
-    float sum = EXPM1[LAST]; /* not 0 * r: r may be infinite */
-    for (int i = LAST - 1; i >= 0; i--)
-        sum = sum * r + EXPM1[i];
-    return sum * (r * r) + r;
+    return REAL_POLYNOMIALF(EXPM1, r) * (r * r) + r;
 }
 
 static inline float real_expf(float v) {
@@ -59,22 +65,25 @@ static inline float real_tanhf(float v) {
     return copysignf(e / (e + 2), v);
 }
 
-/* The chance that a normal number is at most v.  Above x = |v|: exp(-x * x / 2) times a polynomial of
- * t = 1 / (1 + 0.35 x), with x * x in two parts, of which `high * high` is exact. */
-static inline float real_normal_cdff(float v) {
-    static const float TAIL[] = {0.13961864f, 0.13991433f,  0.119425096f, 0.1072125f,   -0.02732191f,
-                                 0.16551016f, -0.26141053f, 0.146784f,    -0.029732276f};
-    enum { LAST = (int)(sizeof TAIL / sizeof TAIL[0]) - 1 };
-    float x = fabsf(v), t, sum = TAIL[LAST], r;
-    x = x > 15 ? 15 : x;
-    t = 1 / (1 + 0.35f * x);
-    for (int i = LAST - 1; i >= 0; i--)
-        sum = sum * t + TAIL[i];
+/* v times the chance that a normal number is at most v: max(v, 0) less x times the chance of more than x =
+ * |v|, which is exp(-x * x / 2) times a fraction of x.  x * x is `high * high`, which is exact, and the rest;
+ * with n for 1 / (2 log(2)) of it, r is at most log(2) in size before the rest is added.  Below 2^-126 the
+ * power is 0.  v - v is 0, but NaN for minus infinity, as in PyTorch. */
+static inline float real_geluf(float v) {
+    static const float ABOVE[] = {48.729744f, 42.650192f, 17.810802f, 3.9445617f, 0.39894733f};
+    static const float BELOW[] = {97.45949f, 163.06184f, 116.99594f, 45.629948f, 9.888213f, 1};
+    static const float HALF_EXP[] = {1,           -0.5f,           0.124999986f,  -0.020833183f,
+                                     0.00260444f, -0.00026147018f, 2.1124423e-05f};
+    const float shift = 0x1.8p23f + 127, per_step = -0x1.715476p-1f; /* -1 / (2 log(2)) */
+    int32_t size = (int32_t)(real_bitsf(v) & 0x7fffffffu), most = (int32_t)real_bitsf(100);
+    float x = real_of_bitsf((uint32_t)(size < most ? size : most)); /* of NaN too; so no branch is made */
     float high = real_of_bitsf(real_bitsf(x) & 0xfffff000u);
-    float root = real_exp_rootf(-0.5f * high * high, &r), tail = t * sum;
-    float near = real_expm1_nearf(r - 0.5f * (x - high) * (x + high));
-    float upper = (tail + tail * near) * root * root;
-    return v < 0 ? upper : 1 - upper;
+    float moved = high * high * per_step + shift, n = moved - shift;
+    int32_t bits = (int32_t)real_bitsf(moved), least = (int32_t)real_bitsf(shift - 127);
+    float power = real_of_bitsf((uint32_t)(bits < least ? least : bits) << 23);
+    float r = ((high * high + n * 0x1.62e4p+0f) + n * 0x1.7f7d1cp-19f) + (x - high) * (x + high);
+    float tail = x * REAL_POLYNOMIALF(ABOVE, x) / REAL_POLYNOMIALF(BELOW, x);
+    return (v < 0 ? v - v : v) - tail * REAL_POLYNOMIALF(HALF_EXP, r) * power;
 }
 
 /* v is n quarters of a turn and r radians, |r| <= pi / 4, for |v| < 2^28: pi / 2 in two parts, of which the

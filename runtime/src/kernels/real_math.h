@@ -127,8 +127,8 @@ static inline double real_erfc(double v) {
     return v < 0 ? 2 - upper : upper;
 }
 
-/* The chance that a normal number is at most v. */
-static inline double real_normal_cdf(double v) { return 0.5 * real_erfc(-0.70710678118654752440 * v); }
+/* v times the chance that a normal number is at most v. */
+static inline double real_gelu(double v) { return 0.5 * v * real_erfc(-0.70710678118654752440 * v); }
 
 /* v is n + f quarters of a turn, f up to 1/2: returns f in radians.  v is 2^k times a number below 2^24, a
  * whole one where k is not 0: whole turns of 2^k can be left out before the product. */
