@@ -25,8 +25,10 @@ def fitted(function: Callable[[mpf], mpf], low: float, high: float, degree: int)
 
 
 def fitted_ratio(function: Callable[[mpf], mpf], points: list[mpf], degree: int) -> list[list[mpf]]:
-    """Numerator and denominator, lowest power first, of the fraction that is ``function`` at the points: the
-    denominator begins with 1 times the power ``degree``, the numerator's degree is what the points leave."""
+    """Numerator and denominator, lowest power first, of the fraction that is ``function`` at the points.
+
+    The denominator's highest power is ``degree``, times 1; the numerator has what the points leave.
+    """
     above = len(points) - degree
     rows = mp.matrix(
         [[p**k for k in range(above)] + [-function(p) * p**k for k in range(degree)] for p in points]
@@ -75,9 +77,9 @@ def sine(z: mpf) -> mpf:
     return (mp.sin(r) / r - 1) / z
 
 
-def cosine(z: mpf) -> mpf:
-    """(cos(r) - 1 + z / 2) / (z * z) for z = r * r."""
-    return (mp.cos(mp.sqrt(z)) - 1 + z / 2) / (z * z)
+def sine_rest(z: mpf) -> mpf:
+    """What of ``sine`` is left after -1 / 6, rounded to float, over z."""
+    return (sine(z) + mpf(float(np.float32(1 / 6)))) / z
 
 
 FUNCTIONS: tuple[tuple[str, Callable[[mpf], mpf], float, float, int], ...] = (
@@ -85,12 +87,15 @@ FUNCTIONS: tuple[tuple[str, Callable[[mpf], mpf], float, float, int], ...] = (
     ("atan: of x * x up to 1", arctangent, 1e-30, 1.0, 11),
     ("asin: of x * x up to 1 / 4", arcsine, 1e-30, 0.25, 7),
     ("float expm1: EXPM1 of r up to log(2)", exponential, -0.6932, 0.6932, 6),
-    ("float gelu: EXP of r", half_exponential, -0.6932, 0.8631, 4),
-    ("float sine: SINE of r * r up to (pi / 4)^2", sine, 1e-30, 0.617, 2),
-    ("float cosine: COSINE of r * r up to (pi / 4)^2", cosine, 1e-30, 0.617, 2),
+    ("float gelu: HALF_EXP of r", half_exponential, -0.6932, 0.8631, 4),
+    (
+        "float sine: SINE after -1 / 6, of r * r up to (pi / 2)^2, for where it weighs",
+        sine_rest,
+        1.2,
+        2.468,
+        2,
+    ),
 )
-
-
 #: Beyond it gelu(-x) is below 2^-126.
 GELU_NORMAL = mpf("13.2")
 

@@ -1,5 +1,5 @@
 /* Real functions of float, without branches, so that a loop over them is vectorised: exp, expm1, tanh,
- * gelu, sin and cos are at most 2, 2, 3, 7, 2 and 2 units in the last place off
+ * gelu, sin and cos are at most 2, 2, 3, 7, 2.1 and 2.1 units in the last place off
  * (tests/native/test_elements.py measures it).  NaN goes through.  A product and a sum may be rounded once or
  * twice (OPDB_FUSED_CLONES): the bound holds for both.  Coefficients are from tools/approximations.py. */
 #ifndef OPDB_REAL_FLOAT_H
@@ -86,37 +86,32 @@ static inline float real_geluf(float v) {
     return (v < 0 ? v - v : v) - tail * REAL_POLYNOMIALF(HALF_EXP, r) * power;
 }
 
-/* v is n quarters of a turn and r radians, |r| <= pi / 4, for |v| < 2^28: pi / 2 in two parts, of which the
- * first has 25 bits, so that its product with n is exact. */
-static inline float real_anglef(float v, uint32_t *n) {
-    uint64_t quarters;
-    double whole = real_rounded(v * (1 / REAL_HALF_PI), &quarters);
-    *n = (uint32_t)quarters;
-    return (float)(v - whole * 0x1.921fb5p+0 - whole * 0x1.110b4611a6263p-26);
+/* The sine for |r| <= pi / 2, but 0 for -0. */
+static inline float real_sin_nearf(float r) {
+    static const float SINE[] = {-0.16666667f, 0.008333206f, -0.00019817994f, 2.6220202e-06f};
+    float z = r * r;
+    return REAL_POLYNOMIALF(SINE, z) * (z * r) + r;
 }
 
-/* The sine of n quarters of a turn and r.  The sum takes the sign from -0, which is put back. */
-static inline float real_sin_quarterf(uint32_t n, float r) {
-    float z = r * r;
-    float sine = ((-0.00019587830f * z + 0.0083327480f) * z - 0.16666665f) * (z * r) + r;
-    float cosine = (((2.4547881e-05f * z - 0.0013888303f) * z + 0.041666665f) * z - 0.5f) * z + 1;
-    uint32_t bits = real_bitsf(sine) | (real_bitsf(r) & 0x80000000u);
-    bits = n & 1 ? real_bitsf(cosine) : bits;
-    return real_of_bitsf(bits ^ (n & 2) << 30);
+/* v less half turns, whole ones and perhaps half of one: pi in two parts, of which the first has 25 bits, so
+ * that its product is exact. */
+static inline float real_less_halvesf(double v, double halves) {
+    return (float)(v - halves * 0x1.921fb5p+1 - halves * 0x1.110b4611a6263p-25);
 }
 
 /* For |v| < 2^28. */
 static inline float real_sinf(float v) {
-    uint32_t n;
-    float r = real_anglef(v, &n);
-    return real_sin_quarterf(n, r);
+    uint64_t n;
+    float r = real_less_halvesf(v, real_rounded(v * (1 / REAL_PI), &n));
+    uint32_t bits = real_bitsf(real_sin_nearf(r)) | (real_bitsf(r) & 0x80000000u);
+    return real_of_bitsf(bits ^ (uint32_t)n << 31);
 }
 
-/* For |v| < 2^28. */
+/* For |v| < 2^28: the sine of v and half of a half turn. */
 static inline float real_cosf(float v) {
-    uint32_t n;
-    float r = real_anglef(v, &n);
-    return real_sin_quarterf(n + 1, r);
+    uint64_t n;
+    float r = real_less_halvesf(v, real_rounded(v * (1 / REAL_PI) + 0.5, &n) - 0.5);
+    return real_of_bitsf(real_bitsf(real_sin_nearf(r)) ^ (uint32_t)n << 31);
 }
 
 #endif

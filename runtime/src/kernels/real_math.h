@@ -16,6 +16,7 @@
 
 #define REAL_LOG_2 0.693147180559945309417
 #define REAL_HALF_PI 1.57079632679489661923
+#define REAL_PI 3.14159265358979323846
 
 /* Bits are unsigned: those of NaN and of negative numbers wrap where others are moved. */
 static inline uint64_t real_bits(double v) {
