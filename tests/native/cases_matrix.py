@@ -1,4 +1,4 @@
-"""Cases of FullyConnected, MatMul and Conv2d."""
+"""Cases of FullyConnected, MatMul, Conv2d and DepthWiseConv2d."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ def fully_connected() -> Iterator[Case]:
         ((0,), 4, 3),
         ((3,), 0, 4),
         ((3,), 4, 0),
+        ((5,), 50, 6),
+        ((1,), 512, 9),
         ((65,), 300, 65),
     ):
         for has_bias, keep_dims in itertools.product((True, False), repeat=2):
@@ -85,6 +87,9 @@ def conv2d() -> Iterator[Case]:
         ((1, 12, 11, 20), (5, 3), 9, [3, 2], [[4, 0], [1, 2]], 1, [2, 1]),
         ((1, 6, 6, 130), (2, 2), 33, [1, 1], [[0, 0], [1, 0]], 1, [1, 1]),
         ((1, 3, 3, 2), (3, 3), 2, [1, 1], [[5, 5], [5, 5]], 1, [3, 3]),
+        ((2, 9, 11, 40), (3, 3), 40, [1, 1], [[1, 1], [1, 1]], 40, [1, 1]),
+        ((1, 7, 23, 16), (3, 2), 16, [1, 2], [[0, 1], [2, 0]], 16, [2, 1]),
+        ((1, 10, 12, 35), (9, 9), 35, [1, 1], [[4, 4], [4, 4]], 35, [1, 1]),
     ]  # fmt: skip
     for i, (shape, (kh, kw), channels, stride, pad, group, dilation) in enumerate(many):
         x, weights = normal(i, *shape), normal(50 + i, kh, kw, shape[3] // group, channels)
@@ -101,10 +106,8 @@ def conv2d() -> Iterator[Case]:
             (shape[1 + j] + sum(pad[j]) - ((kh, kw)[j] - 1) * dilation[j] - 1) // stride[j] + 1
             for j in (0, 1)
         )
-        yield Case(
-            f"{tag(shape)}-{tag(weights.shape)}-g{group}",
-            "opdb_conv2d",
-            (x, weights, bias, stride, pad, group, dilation),
-            f32((shape[0], high, wide, channels)),
-            oracle,
-        )
+        name, y = f"{tag(shape)}-{tag(weights.shape)}-g{group}", f32((shape[0], high, wide, channels))
+        yield Case(name, "opdb_conv2d", (x, weights, bias, stride, pad, group, dilation), y, oracle)
+        if group == shape[3]:
+            inputs = (x, weights, bias, stride, pad, dilation)
+            yield Case(name, "opdb_depth_wise_conv2d", inputs, y, oracle)

@@ -32,7 +32,7 @@ GENERATED = sorted((c.ROOT / "generated/c/kernels").glob("*.c"))
 KERNEL_SOURCES = sorted((c.ROOT / "runtime/src/kernels").glob("*.c")) + GENERATED
 OF_ELEMENTS = {f"opdb_{p.stem}" for p in GENERATED}
 #: Sums of products, in float32.
-PRODUCTS = {"opdb_conv2d", "opdb_fully_connected", "opdb_mat_mul"}
+PRODUCTS = {"opdb_conv2d", "opdb_depth_wise_conv2d", "opdb_fully_connected", "opdb_mat_mul"}
 GUARD = 8  # elements before and after an output that must stay as they are
 
 

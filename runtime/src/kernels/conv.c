@@ -141,7 +141,7 @@ static opdb_status grouped(const convolution *c, int64_t group) {
     return OPDB_OK;
 }
 
-enum { LANES = 32 }; /* channels whose sums stay in registers */
+enum { LANES = 16 }; /* channels whose sums, for four pixels, stay in registers */
 
 /* A run of output pixels, for which x is read `move` further each time; each channel takes up one of x, which
  * serves `multiplier`. */
@@ -152,13 +152,35 @@ typedef struct {
     float *y;
 } depthwise_run;
 
-/* Adds what the taps give to LANES channels from k on. */
+/* Adds what the taps give to LANES channels from k on: of four pixels, then of one. */
 OPDB_FUSED_CLONES static void depthwise_lanes(const depthwise_run *run, int64_t k) {
-    for (int64_t p = 0; p < run->n; p++) {
-        float sum[LANES], *y = run->y + p * run->outputs + k;
+    int64_t p = 0, move = run->move, down = run->outputs;
+    float *y = run->y + k;
+    for (; p + 4 <= run->n; p += 4, y += 4 * down) {
+        float a[LANES], b[LANES], c[LANES], d[LANES];
+        memcpy(a, y, sizeof a);
+        memcpy(b, y + down, sizeof b);
+        memcpy(c, y + 2 * down, sizeof c);
+        memcpy(d, y + 3 * down, sizeof d);
+        for (int t = 0; t < run->taps; t++) {
+            const float *from = run->pixels[t] + p * move + k, *weight = run->weights[t] + k;
+            for (int i = 0; i < LANES; i++) {
+                a[i] += from[i] * weight[i];
+                b[i] += from[move + i] * weight[i];
+                c[i] += from[2 * move + i] * weight[i];
+                d[i] += from[3 * move + i] * weight[i];
+            }
+        }
+        memcpy(y, a, sizeof a);
+        memcpy(y + down, b, sizeof b);
+        memcpy(y + 2 * down, c, sizeof c);
+        memcpy(y + 3 * down, d, sizeof d);
+    }
+    for (; p < run->n; p++, y += down) {
+        float sum[LANES];
         memcpy(sum, y, sizeof sum);
         for (int t = 0; t < run->taps; t++) {
-            const float *from = run->pixels[t] + p * run->move + k, *weight = run->weights[t] + k;
+            const float *from = run->pixels[t] + p * move + k, *weight = run->weights[t] + k;
             for (int i = 0; i < LANES; i++)
                 sum[i] += from[i] * weight[i];
         }

@@ -103,8 +103,59 @@ static void add_part(const gemm_job *job, workspace *w, const part *p, bool firs
     }
 }
 
+/* Few rows of A: to pack B would take longer than what is done with it. */
+enum { FEW = 16, LANES = 16 };
+
+/* The products of one row of A with four columns of B, which are `along` apart. */
+OPDB_FUSED_CLONES static void dots(const float *a, const float *b, int64_t along, int64_t depth, float *to) {
+    float w[LANES] = {0}, x[LANES] = {0}, y[LANES] = {0}, z[LANES] = {0};
+    const float *c = b + along, *d = c + along, *e = d + along;
+    int64_t k = 0;
+    for (; k + LANES <= depth; k += LANES)
+        for (int i = 0; i < LANES; i++) {
+            w[i] += a[k + i] * b[k + i];
+            x[i] += a[k + i] * c[k + i];
+            y[i] += a[k + i] * d[k + i];
+            z[i] += a[k + i] * e[k + i];
+        }
+    for (int i = 0; k + i < depth; i++) {
+        w[i] += a[k + i] * b[k + i];
+        x[i] += a[k + i] * c[k + i];
+        y[i] += a[k + i] * d[k + i];
+        z[i] += a[k + i] * e[k + i];
+    }
+    float sums[4][4]; /* a quarter of the lanes each */
+    for (int i = 0; i < 4; i++) {
+        sums[0][i] = (w[i] + w[i + 4]) + (w[i + 8] + w[i + 12]);
+        sums[1][i] = (x[i] + x[i + 4]) + (x[i + 8] + x[i + 12]);
+        sums[2][i] = (y[i] + y[i + 4]) + (y[i + 8] + y[i + 12]);
+        sums[3][i] = (z[i] + z[i + 4]) + (z[i + 8] + z[i + 12]);
+    }
+    for (int c = 0; c < 4; c++)
+        to[c] = (sums[c][0] + sums[c][1]) + (sums[c][2] + sums[c][3]);
+}
+
+/* For few rows of A and columns of B that are neighbours in memory, as the weights of a linear layer are. */
+static void multiply_few(const gemm_job *job) {
+    const float *row, *bias = job->bias;
+    float found[4];
+    for (int64_t j = 0, n; j < job->n; j += n) {
+        n = job->n - j < 4 ? 1 : 4;
+        for (int64_t i = 0; i < job->m; i++) {
+            job->rows(job->a, i, 1, 0, 1, 0, &row);
+            dots(row, job->b + j * job->b_along, n == 4 ? job->b_along : 0, job->depth, found);
+            for (int64_t c = 0; c < n; c++)
+                job->y[i * job->y_down + j + c] = found[c] + (bias == NULL ? 0 : bias[j + c]);
+        }
+    }
+}
+
 void opdb_gemm(const gemm_job *job) {
     workspace w;
+    if (job->m <= FEW && job->taps == 1 && job->a_along == 1 && job->b_down == 1 && job->b_along != 1) {
+        multiply_few(job);
+        return;
+    }
     int64_t whole = job->depth > 0 && job->depth <= GEMM_DEPTH, tap, d;
     int64_t taps = whole ? at_most(GEMM_DEPTH / job->depth, GEMM_TAPS) : 1;
     for (int64_t i = 0; i < job->m; i += BLOCK_M) {

@@ -65,10 +65,6 @@ static void copy_plane_of(const char *in, char *out, opdb_loop row, opdb_loop co
         break;
 
 static void copy_run(const char *in, char *out, opdb_loop run, size_t size) {
-    if (run.step[0] == 1 && run.step[1] == 1) {
-        memcpy(out, in, (size_t)run.n * size);
-        return;
-    }
     switch (size) {
         COPY(1)
         COPY(2)
@@ -77,6 +73,20 @@ static void copy_run(const char *in, char *out, opdb_loop run, size_t size) {
     default:
         break;
     }
+}
+
+enum { BLOCK = 32, SHORT = 16 * BLOCK };
+
+/* Copies neighbours, `bytes` in each row.  A call of memcpy takes longer than a short row. */
+static void copy_rows(const char *in, char *out, opdb_loop row, int64_t size, int64_t bytes) {
+    int64_t in_step = row.step[0] * size, out_step = row.step[1] * size;
+    bool blocks = bytes % BLOCK == 0 && bytes <= SHORT;
+    for (int64_t i = 0; i < row.n; i++, in += in_step, out += out_step)
+        if (blocks)
+            for (int64_t at = 0; at < bytes; at += BLOCK)
+                memcpy(out + at, in + at, BLOCK);
+        else
+            memcpy(out, in, (size_t)bytes);
 }
 
 /* Reads and writes where stored values cannot be copied. */
@@ -114,10 +124,12 @@ void opdb_move(const opdb_tensor *x, int64_t x_at, const opdb_tensor *y, int64_t
     int64_t size = (int64_t)element_size(y->dtype);
     if (nest_size(nest) == 0)
         return;
-    bool same = copies(x, y);
     opdb_loop run = nest_pop(nest), row = {1, {0, 0, 0}};
+    bool same = copies(x, y), neighbours = same && run.step[0] == 1 && run.step[1] == 1;
     int along = same && run.n > 1 && run.step[0] != 1 && run.step[1] == 1 ? contiguous(nest) : -1;
-    if (along >= 0)
+    if (neighbours && nest->rank > 0)
+        row = nest_pop(nest);
+    else if (along >= 0)
         row = take(nest, along);
     do {
         int64_t from = x_at + nest->at[0], to = y_at + nest->at[1];
@@ -127,7 +139,9 @@ void opdb_move(const opdb_tensor *x, int64_t x_at, const opdb_tensor *y, int64_t
         }
         const char *in = (const char *)x->data + from * size;
         char *out = (char *)y->data + to * size;
-        if (along >= 0)
+        if (neighbours)
+            copy_rows(in, out, row, size, run.n * size);
+        else if (along >= 0)
             copy_plane_of(in, out, row, run, (size_t)size);
         else
             copy_run(in, out, run, (size_t)size);
