@@ -3,7 +3,9 @@
 Each module is one of KINDS with random sizes, odd and even, and random arguments.  PyTorch judges, as in tests/coverage.
 A line names what failed by its number: ``--first NUMBER --modules 1`` with the same seed runs it again.
 
-    python benchmarks/htp_modules.py [--modules N] [--first N] [--seed N] [--soc SM8650] [KIND]...
+    python benchmarks/htp_modules.py [--modules N] [--first N] [--seed N] [--soc SM8650] [--between] [KIND]...
+
+``--between``: with a product before and a sum behind it, as an op stands in a model; HTP cuts such graphs into tiles.
 """
 
 from __future__ import annotations
@@ -73,6 +75,16 @@ class Module(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         return self.function(*inputs)
+
+
+def between(module: Module) -> Module:
+    """The module with a product before and, of floats, a sum behind it."""
+
+    def function(*inputs: Tensor) -> Tensor:
+        y = module(*(x * 1.25 for x in inputs))
+        return y + 0.5 if y.is_floating_point() else y
+
+    return Module(function, *module.shapes, parts=module)
 
 
 def of(part: nn.Module, *shapes: Shape) -> Module:
@@ -267,6 +279,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--soc", default="SM8650")
+    parser.add_argument("--between", action="store_true")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
     asked = parser.parse_args()
     if unknown := set(asked.kinds) - set(KINDS):
@@ -284,7 +297,8 @@ def main() -> None:
                 choice.of(*SIZES),
                 choice.of(*SIZES),
             )
-            said = verdict(KINDS[kind](choice, shape), worker, Target("HTP", asked.soc))
+            module = KINDS[kind](choice, shape)
+            said = verdict(between(module) if asked.between else module, worker, Target("HTP", asked.soc))
             known = (
                 said
                 if said in ("right", "refused", "none")

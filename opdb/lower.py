@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-from opdb import convolutions, products, validate
+from opdb import convolutions, pads, products, validate
 from opdb.generated.builders import TARGETS
 from opdb.in_floats import FormInFloats, InFloats
 from opdb.nearest import Variant, nearest
@@ -27,9 +27,15 @@ REMEMBERED = 1 << 14  # verdicts of op configs
 
 
 #: Rules that HTP 2.47 does not check, and of which it computes other numbers where they are broken (probe: a Reshape of
-#: floats into 8 bits, a ScatterNd of long rows, a ReduceSum whose axes descend, convolutions).  A verdict warns of them; a node is not
-#: lowered so.
-UNCHECKED_NUMBERS = convolutions.RULES | {"ReduceSum.H8", "Reshape.C1", "ScatterNd.H9"}
+#: floats into 8 bits, a ScatterNd of long rows, a ReduceSum whose axes descend, a softplus of many rows, a Pad behind
+#: the last dimension, convolutions).  A verdict warns of them; a node is not lowered so.
+UNCHECKED_NUMBERS = convolutions.RULES | {
+    pads.BEHIND,
+    "ElementWiseNeuron.H15",
+    "ReduceSum.H8",
+    "Reshape.C1",
+    "ScatterNd.H9",
+}
 
 
 def forms(torch_target: str) -> tuple[Form, ...]:
@@ -81,6 +87,7 @@ def _attempt(
         if target.backend == "HTP":
             lowered = products.mended(lowered, view.between_views())
             lowered = convolutions.mended(lowered, lambda op: _rules(op, target))
+            lowered = pads.mended(lowered, lambda op: _rules(op, target))
         for op in lowered.ops:
             for slot, t, _ in _tensors(op):
                 if 0 in t.shape:

@@ -221,7 +221,10 @@ ELEMENTARY = (
     Case("silu", nn.SiLU, (WIDE,)),
     Case("log_sigmoid", nn.LogSigmoid, (WIDE * 3,)),
     Case("gelu_tanh", lambda: nn.GELU("tanh"), (WIDE,)),
-    Case("softplus_wide", nn.Softplus, (WIDE,), off={"HTP": 1.2e-2}),  # HTP interpolates
+    Case("softplus_wide", nn.Softplus, (WIDE,)),
+    Case(
+        "softplus_of_many_rows", f(lambda x: functional.softplus(x.clamp(-5, 5), 0.7, 1.0)), ((2, 17, 3, 2),)
+    ),
     Case("mish", nn.Mish, (WIDE,)),
     Case("elu_scaled", f(lambda x: aten.elu.default(x, 1.5, 0.7, 0.5)), (WIDE,)),
     Case("selu", nn.SELU, (WIDE,)),

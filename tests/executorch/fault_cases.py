@@ -66,6 +66,8 @@ class SplitColumns(nn.Module):
 
 #: Lowered whole and computed wrong numbers, or a wrong shape.
 WRONG: dict[str, Case] = {
+    "pad behind rows": call(lambda x: f.pad(x * 2, (0, 3))),
+    "pad behind rows and before columns": call(lambda x: f.pad(x * 2, (0, 3, 1, 0)) + 0.5),
     "SELU": (nn.SELU, (image(),)),
     "BatchNorm2d eps 1e-3, small variance": (lambda: norm(nn.BatchNorm2d(4, eps=1e-3), var=0.01), (image(),)),
     "BatchNorm2d eps 0.1": (lambda: norm(nn.BatchNorm2d(4, eps=0.1)), (image(),)),
@@ -113,6 +115,7 @@ CRASHED: dict[str, Case] = {
         for name in ("erf", "exp2", "expm1", "sinc", "logit")
     },
     **{name: call(getattr(f, name)) for name in ("softplus", "mish", "celu", "softshrink", "logsigmoid")},
+    "softplus of many rows": call(lambda x: f.softplus(x * 2), image(1, 16, 8, 8)),
     **{name: call(getattr(torch, name), image(), image().abs() + 0.5) for name in ("fmod", "hypot", "fmax", "copysign", "xlogy")},
     **{name: call(getattr(torch, name), image() > 0, image() > 1) for name in ("logical_or", "logical_xor")},
     "bitwise_not": call(torch.bitwise_not, image() > 0),
