@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-from opdb import convolutions, pads, products, validate
+from opdb import convolutions, pads, pools, products, validate
 from opdb.generated.builders import TARGETS
 from opdb.in_floats import FormInFloats, InFloats
 from opdb.nearest import Variant, nearest
@@ -28,9 +28,10 @@ REMEMBERED = 1 << 14  # verdicts of op configs
 
 #: Rules that HTP 2.47 does not check, and of which it computes other numbers where they are broken (probe: a Reshape of
 #: floats into 8 bits, a ScatterNd of long rows, a ReduceSum whose axes descend, a softplus of many rows, a Pad behind
-#: the last dimension, convolutions).  A verdict warns of them; a node is not lowered so.
+#: the last dimension, a high and narrow PoolAvg2d, convolutions).  A verdict warns of them; a node is not lowered so.
 UNCHECKED_NUMBERS = convolutions.RULES | {
     pads.BEHIND,
+    pools.NARROW,
     "ElementWiseNeuron.H15",
     "ReduceSum.H8",
     "Reshape.C1",
@@ -86,8 +87,8 @@ def _attempt(
         lowered = form.build(view)
         if target.backend == "HTP":
             lowered = products.mended(lowered, view.between_views())
-            lowered = convolutions.mended(lowered, lambda op: _rules(op, target))
-            lowered = pads.mended(lowered, lambda op: _rules(op, target))
+            for part in (pools, convolutions, pads):
+                lowered = part.mended(lowered, lambda op: _rules(op, target))
         for op in lowered.ops:
             for slot, t, _ in _tensors(op):
                 if 0 in t.shape:
