@@ -1,9 +1,10 @@
 """Convolutions of floats in forms that HTP computes rightly.
 
 HTP 2.47 computes other numbers for a short row that keeps its length (Conv2d.H21), and where more zeros stand before an image
-than the filter spans (Conv2d.H22): taps of zero behind the filter, and as many zeros more behind the image, change nothing
-but that.  Its compiler moves Reshapes across a convolution to one channel of an image one wide, as across products
-(opdb/products.py): as an image one high it is right.
+than the filter spans (Conv2d.H22), by steps of 2 also where a filter one wide has zeros left of the image, or one high zeros
+above it (Conv2d.H23): taps of zero behind the filter, and as many zeros more behind the image, change nothing but that.  Its
+compiler moves Reshapes across a convolution to one channel of an image one wide, as across products (opdb/products.py): as an
+image one high it is right.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from opdb.runtime.tensors import TensorRef, lengthened, permute, reshape
 
 SHORT_ROW = "Conv2d.H21"
 FAR_BEFORE = {"Conv2d": "Conv2d.H22", "DepthWiseConv2d": "DepthWiseConv2d.H16", "Conv3d": "Conv3d.H11"}
-RULES = frozenset({SHORT_ROW, *FAR_BEFORE.values()})
+ONE_WIDE = {"Conv2d": "Conv2d.H23", "DepthWiseConv2d": "DepthWiseConv2d.H17", "Conv3d": "Conv3d.H12"}
+RULES = frozenset({SHORT_ROW, *FAR_BEFORE.values(), *ONE_WIDE.values()})
 
 
 def mended(lowered: Lowered, broken: Callable[[LoweredOp], Collection[str]]) -> Lowered:
@@ -38,6 +40,8 @@ def _mended(op: LoweredOp, broken: Callable[[LoweredOp], Collection[str]]) -> Lo
     rules = broken(op) if weight is not None and weight.static and not weight.made else ()
     if SHORT_ROW in rules:
         return _with_taps_of_zero(op, 0, 1)
+    if ONE_WIDE[op.op] in rules:
+        return _with_taps_of_zero(op, *((0, 1) if _taps(op)[1] == 1 else (1, 0)))
     if FAR_BEFORE[op.op] in rules:
         (top, _), (left, _) = _params(op)["pad_amount"][-2:]
         height, width = _taps(op)

@@ -66,6 +66,11 @@ class SplitColumns(nn.Module):
 
 #: Lowered whole and computed wrong numbers, or a wrong shape.
 WRONG: dict[str, Case] = {
+    "AvgPool2d (3, 1) by steps of 1": (lambda: nn.AvgPool2d((3, 1), 1), (image(1, 4, 16, 8),)),
+    "Conv2d one wide by steps of 2": (lambda: nn.Conv2d(4, 5, (3, 1), 2, (0, 1)), (image(1, 4, 9, 7),)),
+    "Conv2d one high by steps of 2, each channel": (
+        lambda: nn.Conv2d(4, 4, (1, 4), 2, 1, groups=4), (image(1, 4, 9, 7),),
+    ),
     "pad behind rows": call(lambda x: f.pad(x * 2, (0, 3))),
     "pad behind rows and before columns": call(lambda x: f.pad(x * 2, (0, 3, 1, 0)) + 0.5),
     "SELU": (nn.SELU, (image(),)),

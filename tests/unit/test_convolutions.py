@@ -30,6 +30,7 @@ FIVE, SEVEN, BY_CHANNEL, SPREAD = (
     filter_of(6, 4, 3),
 )
 COLUMN, SQUARE = filter_of(1, 4, 3, 1), filter_of(1, 4, 3, 3)
+TALL, LEVEL, DEEP = filter_of(5, 4, 3, 1), filter_of(4, 1, 1, 4), filter_of(3, 4, 1, 3, 1)
 BIAS = torch.tensor([0.5])
 PAIRS, EACH, VOLUME = filter_of(3, 4, 2, 2), filter_of(4, 1, 3, 3), filter_of(3, 4, 1, 2, 2)
 #: name -> module, the shape of its input, the shape of the filter that HTP gets
@@ -54,6 +55,26 @@ CASES: dict[str, tuple[Function, tuple[int, ...], tuple[int, ...]]] = {
         lambda x: f.conv2d(x, PAIRS, stride=2, padding=2),
         (1, 4, 5, 9),
         (2, 2, 4, 3),
+    ),
+    "one wide by steps of 2": (
+        lambda x: f.conv2d(x, TALL, stride=2, padding=(0, 1)),
+        (1, 4, 9, 7),
+        (3, 2, 4, 5),
+    ),
+    "one high by steps of 2, each channel": (
+        lambda x: f.conv2d(x, LEVEL, stride=2, padding=1, groups=4),
+        (1, 4, 9, 7),
+        (2, 4, 1, 4),
+    ),
+    "one wide by steps of 2 of a volume": (
+        lambda x: f.conv3d(x, DEEP, stride=(1, 2, 2), padding=(0, 0, 1)),
+        (1, 4, 3, 9, 7),
+        (1, 3, 2, 4, 3),
+    ),
+    "one wide by steps of 2 without zeros beside": (
+        lambda x: f.conv2d(x, TALL, stride=2, padding=(1, 0)),
+        (1, 4, 9, 7),
+        (3, 1, 4, 5),
     ),
     "a row of 8": (lambda x: f.conv1d(x, FIVE, padding=2), (1, 4, 8), (1, 6, 4, 6)),
     "a row of 16 that is long enough": (lambda x: f.conv1d(x, FIVE, padding=2), (1, 4, 16), (1, 5, 4, 6)),
