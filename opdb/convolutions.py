@@ -1,10 +1,10 @@
-"""Convolutions of floats in forms that HTP computes rightly.
+"""Convolutions in forms that HTP computes rightly.
 
-HTP 2.47 computes other numbers for a short row that keeps its length (Conv2d.H21), and where more zeros stand before an image
-than the filter spans (Conv2d.H22), by steps of 2 also where a filter one wide has zeros left of the image, or one high zeros
-above it (Conv2d.H23): taps of zero behind the filter, and as many zeros more behind the image, change nothing but that.  Its
-compiler moves Reshapes across a convolution to one channel of an image one wide, as across products (opdb/products.py): as an
-image one high it is right.
+Of floats HTP 2.47 computes other numbers for a short row that keeps its length (Conv2d.H21), and where more zeros stand before
+an image than the filter spans (Conv2d.H22); of any type, by steps of 2, where a filter one wide has zeros left of the image, or
+one high zeros above it (Conv2d.H23).  Taps of zero behind the filter, and as many zeros more behind the image, change nothing
+but that.  The compiler moves Reshapes across a convolution to one channel of an image one wide, as across products
+(opdb/products.py): as an image one high it is right.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def mended(lowered: Lowered, broken: Callable[[LoweredOp], Collection[str]]) -> 
 
 
 def _mended(op: LoweredOp, broken: Callable[[LoweredOp], Collection[str]]) -> LoweredOp:
-    if op.op not in FAR_BEFORE or {t.dtype for t in op.inputs[:2] if t is not None} - FLOATS:
+    if op.op not in FAR_BEFORE:
         return op
-    if op.op == "Conv2d" and _is_column(op):
+    floats = not {t.dtype for t in op.inputs[:2] if t is not None} - FLOATS
+    if op.op == "Conv2d" and floats and _is_column(op):
         op = _as_row(op)
     weight = op.inputs[1]
     rules = broken(op) if weight is not None and weight.static and not weight.made else ()

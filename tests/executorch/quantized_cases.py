@@ -164,6 +164,11 @@ def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "Conv2d without a batch": (nn.Conv2d(2, 3, 3, padding=1), (image[0],)),
         "BatchNorm2d": (batch_norm(), (image,)),
         "reciprocal near zero": (Calls(torch.reciprocal), (torch.tensor([[0.001, 0.01, 0.5, 1.0, 100.0]]),)),
+        "Conv2d one wide by steps of 2": (nn.Conv2d(4, 5, (3, 1), 2, (0, 1)), (torch.randn(1, 4, 9, 7),)),
+        "Conv3d one wide by steps of 2": (
+            nn.Conv3d(4, 5, (1, 3, 1), (1, 2, 2), (0, 0, 1)),
+            (torch.randn(1, 4, 3, 9, 7),),
+        ),
     }
 
 
