@@ -1,4 +1,4 @@
-"""Mean pools that HTP computes wrongly in their plain form: high and narrow results by single steps; on its library."""
+"""Pools that HTP computes wrongly, or dies of, in their plain form: high and narrow means, maxima one wide; on its library."""
 
 from __future__ import annotations
 
@@ -26,4 +26,21 @@ def test_a_mean_pool_is_right(name: str, htp: Htp) -> None:
     torch.manual_seed(0)
     ran = htp.run(lambda x: f.avg_pool2d(x, window, steps, padding), (torch.randn(shape),))
     assert op in [o.op for o in ran.graph.ops]
+    assert ran.error <= 1e-3
+
+
+@pytest.mark.parametrize(
+    ("window", "shape", "ops"),
+    [
+        ((3, 1), (1, 4, 9, 9), ["StridedSlice", "PoolMax2d"]),
+        ((2, 1), (2, 17, 8, 12), ["StridedSlice", "PoolMax2d"]),
+        ((1, 3), (1, 4, 9, 9), ["PoolMax2d"]),
+    ],
+)
+def test_a_maximum_one_wide_by_steps_of_2_is_executed(
+    window: tuple[int, int], shape: tuple[int, ...], ops: list[str], htp: Htp
+) -> None:
+    torch.manual_seed(0)
+    ran = htp.run(lambda x: f.max_pool2d(x, window, 2), (torch.randn(shape),))
+    assert [o.op for o in ran.graph.ops if o.op != "Transpose"] == ops
     assert ran.error <= 1e-3
