@@ -12,27 +12,17 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from _on_htp import kind_of, verdict
 from torch import Tensor, nn
 from torch.nn import functional as f
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "coverage"))
-
-from opinfo_run import run
-
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import build_part
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
 from opdb.probe.client import VendorWorker
-from opdb.validate import Target
 
 Shape = tuple[int, ...]
 SIZES = (1, 2, 3, 5, 7, 8, 9, 12, 16, 17, 24, 32, 33)
@@ -257,20 +247,13 @@ KINDS: dict[str, Callable[[Choice, Shape], Module]] = {
 }  # fmt: skip
 
 
-def verdict(module: Module, worker: VendorWorker, target: Target) -> str:
-    """ "right", "refused", "none" (PyTorch refuses it or gives nothing), or what is wrong."""
+def inputs_of(module: Module) -> tuple[Tensor, ...] | None:
+    """Random ones; None where PyTorch refuses them, or gives nothing."""
     inputs = tuple(torch.randn(shape) * 3 for shape in module.shapes)
     try:
-        if module(*inputs).numel() == 0:
-            return "none"
+        return inputs if module(*inputs).numel() else None
     except (RuntimeError, ValueError):
-        return "none"
-    program = Program(export(module, inputs))
-    coverage = check_nodes(program, target)
-    if not coverage.complete:
-        return "refused"
-    part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
-    return run(part, program, module, inputs, "HTP", worker) or "right"
+        return None
 
 
 def main() -> None:
@@ -298,18 +281,14 @@ def main() -> None:
                 choice.of(*SIZES),
             )
             module = KINDS[kind](choice, shape)
-            said = verdict(between(module) if asked.between else module, worker, Target("HTP", asked.soc))
-            known = (
-                said
-                if said in ("right", "refused", "none")
-                else "not finalized"
-                if "finalize" in said
-                else "wrong"
-            )
-            counts[known] += 1
-            if known in ("not finalized", "wrong"):
+            if (inputs := inputs_of(module)) is None:
+                counts["without a result"] += 1
+                continue
+            said = verdict(between(module) if asked.between else module, inputs, worker, asked.soc)
+            counts[kind_of(said)] += 1
+            if kind_of(said) in ("not finalized", "wrong"):
                 print(f"{number}: {kind} {choice.made}: {said[:110]}", flush=True)
-    print(", ".join(f"{n} {known}" for known, n in counts.most_common()))
+    print(", ".join(f"{n} {said}" for said, n in counts.most_common()))
 
 
 if __name__ == "__main__":

@@ -11,29 +11,18 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
+from _on_htp import kind_of, verdict
 from torch import Tensor
 from torch.nn import functional as f
 
 import opdb.torch_ops  # noqa: F401  (the operators torch.ops.qnn)
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "coverage"))
-
-from opinfo_run import run
-
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import build_part
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
 from opdb.probe.client import VendorWorker
-from opdb.validate import Target
 
 Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
@@ -116,8 +105,7 @@ def random_chain(choose: random.Random, rows_stay: bool, columns_stay: bool) -> 
     return Chain(given, rows, k, n, taken, choose.choice(("", "", "relu", tuple(order))))
 
 
-def verdict(chain: Chain, name: str, bias: bool, worker: VendorWorker, target: Target) -> str:
-    """ "right", "refused", or what is wrong."""
+def said_of(chain: Chain, name: str, bias: bool, worker: VendorWorker, soc: str) -> str:
     x, weight, b = (
         torch.randn(chain.given) * 3,
         torch.randn(chain.n, chain.k),
@@ -125,12 +113,7 @@ def verdict(chain: Chain, name: str, bias: bool, worker: VendorWorker, target: T
     )
     inputs = (x, weight) if name.endswith("_of_input") else (x,)
     module = Between(chain, SPELLINGS[name], b, None if len(inputs) > 1 else weight).eval()
-    program = Program(export(module, inputs))
-    coverage = check_nodes(program, target)
-    if not coverage.complete:
-        return "refused"
-    part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
-    return run(part, program, module, inputs, "HTP", worker) or "right"
+    return verdict(module, inputs, worker, soc)
 
 
 def main() -> None:
@@ -152,14 +135,8 @@ def main() -> None:
         for _ in range(asked.chains):
             chain, bias = random_chain(choose, asked.rows_stay, asked.columns_stay), choose.random() < 0.5
             for name, count in counts.items():
-                said = verdict(chain, name, bias, worker, Target("HTP", asked.soc))
-                kind = (
-                    said
-                    if said in ("right", "refused")
-                    else "not finalized"
-                    if "finalize" in said
-                    else "wrong"
-                )
+                said = said_of(chain, name, bias, worker, asked.soc)
+                kind = kind_of(said)
                 count[kind] += 1
                 if kind not in ("right", "refused"):
                     print(f"{name}: {chain}: {said[:90]}", flush=True)

@@ -1,0 +1,35 @@
+"""What HTP makes of a small module, next to PyTorch; for the benchmarks of random ones."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "coverage"))
+
+from opinfo_run import run
+
+from opdb.coverage.check import check_nodes
+from opdb.coverage.graph import build_part
+from opdb.coverage.load import export
+from opdb.coverage.nodes import Program
+from opdb.probe.client import VendorWorker
+from opdb.validate import Target
+
+
+def verdict(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], worker: VendorWorker, soc: str) -> str:
+    """ "right", "refused" by opdb's rules, or what is wrong."""
+    program = Program(export(module, inputs))
+    coverage = check_nodes(program, Target("HTP", soc))
+    if not coverage.complete:
+        return "refused"
+    part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
+    return run(part, program, module, inputs, "HTP", worker) or "right"
+
+
+def kind_of(said: str) -> str:
+    if said in ("right", "refused"):
+        return said
+    return "not finalized" if "finalize" in said else "wrong"
