@@ -91,6 +91,9 @@ class InFloats:
     def between_views(self) -> bool:
         return False  # conversions lie between
 
+    def known(self, t: TensorRef) -> TensorRef | None:
+        return t if t.static else None
+
     def around(self, lowered: Lowered) -> Lowered:
         """``lowered``, a form of this view, with the ops before and after it.  Raises Rejection where it has none."""
         if not self.changed:

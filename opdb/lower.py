@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-from opdb import convolutions, pads, pools, products, validate
+from opdb import convolutions, pads, pools, products, sums, validate
 from opdb.generated.builders import TARGETS
 from opdb.in_floats import FormInFloats, InFloats
 from opdb.nearest import Variant, nearest
@@ -87,6 +87,7 @@ def _attempt(
         lowered = form.build(view)
         if target.backend == "HTP":
             lowered = products.mended(lowered, view.between_views())
+            lowered = sums.mended(lowered, view.known)
             for part in (pools, convolutions, pads):
                 lowered = part.mended(lowered, lambda op: _rules(op, target))
         for op in lowered.ops:

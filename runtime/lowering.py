@@ -258,3 +258,9 @@ class NodeView(Protocol):
 
     def between_views(self) -> bool:
         """Whether views give to the node and take of it, and one of them changes the last dimension."""
+
+    def known(self, t: TensorRef) -> TensorRef | None:
+        """What is known of ``t`` before the program runs, where at most one dimension has several elements.
+
+        The static tensor that it is or shows through views; ``t``, where ops make it of constants alone; otherwise None.
+        """

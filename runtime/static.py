@@ -54,6 +54,8 @@ def transformed(array: np.ndarray[Any, Any], transforms: Sequence[Transform]) ->
             array = np.pad(array, ends, constant_values=step.values[0])
         elif step.kind == "mod":
             array = np.remainder(array, array.dtype.type(step.values[0]))
+        elif step.kind == "from":
+            array = (step.values[0] - array.astype(np.int64)).astype(array.dtype)
         else:
             array = array * array.dtype.type(step.values[0])
     return np.ascontiguousarray(array)

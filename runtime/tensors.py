@@ -27,7 +27,8 @@ class Transform:
     is 1 / sqrt(element + ``values[0]``); ``dequantize`` is what the stored integers stand for, with the scales, QNN's
     offsets and the axis (-1: none) in ``values``; ``diagonal`` spreads ``values[1]`` blocks of rows over as many blocks of
     columns, and ``spaced`` the last dimensions by ``values[1:]``, with ``values[0]``, a stored zero, between;
-    ``lengthened`` is followed by as many of them along dimension i as ``values[i + 1]``.
+    ``lengthened`` is followed by as many of them along dimension i as ``values[i + 1]``; ``from`` is ``values[0]`` less the
+    stored integer.
     """
 
     kind: str
@@ -289,6 +290,26 @@ def widened(t: TensorRef) -> TensorRef:
         raise Rejection(f"a tensor of the type {t.dtype} with the encoding {t.encoding} is not widened")
     quant = replace(t.quant, scale=(t.scale / 257,), offset=(t.offset * 257,))
     return replace(t, dtype="uq16", quant=quant)
+
+
+def negated(t: TensorRef) -> TensorRef:
+    """The static tensor -``t`` of the same scale: the integer q becomes lowest + highest - q."""
+    if not t.static or t.made:
+        raise Rejection("the negative of a constant that is only known when the program runs")
+    step = Transform("from", (_ends(t.dtype),))
+    return replace(t, quant=opposite(t), transforms=(*t.transforms, step))
+
+
+def opposite(t: TensorRef) -> Quant:
+    """The encoding of -``t``, as ``negated`` stores it."""
+    if t.quant is None or t.quant.encoding != "SCALE_OFFSET":
+        raise Rejection(f"the negative of a tensor of the type {t.dtype} with the encoding {t.encoding}")
+    return replace(t.quant, offset=(-_ends(t.dtype) - t.offset,))
+
+
+def _ends(dtype: str) -> int:
+    """The lowest and the highest number that a quantized type stores, added."""
+    return 2 ** BY_SHORT[dtype].bits - 1 if dtype.startswith("u") else -1
 
 
 def _with_zeros(t: TensorRef, shape: tuple[int, ...], kind: str, values: tuple[int, ...]) -> TensorRef:

@@ -28,13 +28,13 @@ def between_views(node: Node) -> bool:
     """Whether views give to the node and take of it, and one of them, or a chain of them, changes the last dimension."""
     given = [n for n in node.all_input_nodes if _keeps_order(n)]
     taken = [n for n in node.users if _keeps_order(n)]
-    changed = any(_last(_base(n)) != _last(n) for n in given) or any(
+    changed = any(_last(seen(n)) != _last(n) for n in given) or any(
         _last(end) != _last(node) for n in taken for end in _chain(n)
     )
     return bool(given and taken) and changed
 
 
-def _base(node: Node) -> Node:
+def seen(node: Node) -> Node:
     """What a chain of views sees."""
     while _keeps_order(node):
         node = node.args[0]
@@ -54,7 +54,7 @@ def shorten(graph: Graph) -> None:
     for node in list(graph.nodes):
         if not _keeps_order(node):
             continue
-        base = _base(node)
+        base = seen(node)
         if _shape(base) == _shape(node) and not any(user.op == "output" for user in node.users):
             node.replace_all_uses_with(base)
         elif base is not node.args[0] or node.target not in VIEWS:

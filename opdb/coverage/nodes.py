@@ -148,6 +148,9 @@ class TorchNode:
     def between_views(self) -> bool:
         return between_views(self.node)
 
+    def known(self, t: TensorRef) -> TensorRef | None:
+        return t if t.static else None
+
     def tensors(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """The fake tensors it reads and makes."""
 

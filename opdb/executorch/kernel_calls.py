@@ -149,6 +149,9 @@ class _CallView:
     def between_views(self) -> bool:
         return False
 
+    def known(self, t: TensorRef) -> TensorRef | None:
+        return t if t.static else None
+
 
 def _ref(tensor: torch.Tensor, key: tuple[str, int | None] | None) -> TensorRef:
     shape = tuple(tensor.shape)

@@ -294,6 +294,8 @@ class Sink:
             return self._static(name, ref, None, *held)
         if config:
             tensor = self.visitor.get_quant_tensor_value(tensor, source.meta[QCOM_QUANT_ATTRS], config)
+        if ref.encoding == "SCALE_OFFSET":  # of a negated tensor it is another offset
+            config[QCOM_OFFSET] = ref.offset
         if ref.quant is None:  # integers that are read as floating point
             encoding, config = UNDEFINED, {}
         array = transformed(tensor.contiguous().numpy(), steps).reshape(ref.shape)

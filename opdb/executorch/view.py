@@ -32,13 +32,13 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_SCALE_OFFSET,
 )
 
-from opdb.coverage.moves import between_views
+from opdb.coverage.moves import between_views, seen
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch import layout
 from opdb.executorch.outside import ENDLESS_SCALE
 from opdb.op_config import Blocks, Quant
-from opdb.runtime.tensors import Rejection, TensorRef, sized
+from opdb.runtime.tensors import Rejection, TensorRef, reshape, sized
 
 INT32 = torch.empty(0, dtype=torch.int32)
 #: ATen's names of arguments that hold indices.
@@ -114,6 +114,23 @@ class FxNodeView:
 
     def between_views(self) -> bool:
         return between_views(self.node)
+
+    def known(self, t: TensorRef) -> TensorRef | None:
+        """ExecuTorch gives constants of a sum its rank, by views (ExpandBroadcastTensorShape)."""
+        if t.static or t.key is None:
+            return t if t.static else None
+        base = seen(self.source(t))
+        if not self._of_constants(base) or sum(d > 1 for d in t.shape) > 1:
+            return None
+        if base.name not in self._constants:
+            return t
+        constant = self._ref(base, 0, base.meta["val"], static=True)
+        return reshape(constant, t.shape) if constant.quant == t.quant else None
+
+    def _of_constants(self, node: torch.fx.Node) -> bool:
+        if node.op != "call_function":
+            return node.name in self._constants
+        return all(self._of_constants(n) for n in node.all_input_nodes)
 
     # -- what the sink asks -----------------------------------------------------------------------
 

@@ -80,6 +80,9 @@ class View:
     def between_views(self) -> bool:
         return False
 
+    def known(self, t: TensorRef) -> TensorRef | None:
+        return t if t.static else None
+
 
 def tensor(key: str, *shape: int, dtype: str = "f32") -> TensorRef:
     return TensorRef(shape, dtype, key=key, base_shape=shape)

@@ -24,6 +24,7 @@ from opdb.runtime.tensors import (
     full,
     given_at,
     lifted,
+    negated,
     permute,
     ramp,
     ramp_mask,
@@ -104,6 +105,21 @@ def test_a_tensor_of_8_bits_in_16() -> None:
         assert (257 * stored + wide.offset) * wide.scale == pytest.approx((stored - 3) * 0.5)
     with pytest.raises(Rejection, match="not widened"):
         widened(wide)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+def test_the_negative_of_a_quantized_tensor_is_exact(dtype: str) -> None:
+    stored = np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype)
+    short = f"{'u' if dtype[0] == 'u' else 's'}q{stored.itemsize * 8}"
+    t = TensorRef(stored.shape, short, static=True, key="x", quant=Quant("SCALE_OFFSET", (0.5,), (-3,)))
+    less = negated(t)
+    found = transformed(stored, less.transforms)
+    assert found.dtype == dtype
+    assert (found.astype(int) + less.offset == -(stored.astype(int) + t.offset)).all()
+    with pytest.raises(Rejection, match="only known when the program runs"):
+        negated(replace(t, static=False))
+    with pytest.raises(Rejection, match="NONE"):
+        negated(replace(t, quant=None))
 
 
 def test_other_tensors_get_an_op_for_each_transform() -> None:

@@ -53,6 +53,25 @@ def by_recipe() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], str]]:
         ),
         "part without gradients": (PartWithoutGradients(), (torch.randn(3, 8),), "16a8w"),
         **{f"{name} 16a8w": (*case, "16a8w") for name, case in sixteen_bits().items()},
+        **{f"{name} {r}": (*case, r) for name, case in sums().items() for r in ("8a8w", "16a8w")},
+    }
+
+
+def sums() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    """Constants that HTP leaves out where they are added."""
+    image, row, channels = torch.randn(1, 4, 6, 6) * 3, torch.rand(6) + 0.1, torch.randn(4, 1, 1)
+    return {
+        "number behind a product": (Calls(lambda x: torch.relu(x * 1.25) + 0.5), (image,)),
+        "row behind a product": (Calls(lambda x: torch.relu(x * row) + row), (image,)),
+        "row behind a product of a row": (Calls(lambda x: torch.relu(x[0, 0, 0] * row) + row), (image,)),
+        "channels behind ConvTranspose2d": (
+            nn.Sequential(nn.ConvTranspose2d(4, 4, (1, 3)), nn.ReLU(), Calls(lambda x: x + channels)),
+            (image,),
+        ),
+        "number made behind Linear": (
+            nn.Sequential(nn.Linear(6, 6), Calls(lambda x: x + torch.ones(1) * 1.5)),
+            (image,),
+        ),
     }
 
 

@@ -84,6 +84,9 @@ class ConfigView:
     def between_views(self) -> bool:
         return False
 
+    def known(self, t: TensorRef) -> TensorRef | None:
+        return t if t.static else None
+
 
 def _ref(t: TensorConfig) -> TensorRef:
     shape, static = t.shape or (1,), t.type == "STATIC" or not t.shape  # a scalar is [1], and here a constant

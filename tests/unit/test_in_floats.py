@@ -45,6 +45,9 @@ class View:
     def between_views(self) -> bool:
         return False
 
+    def known(self, t: TensorRef) -> TensorRef | None:
+        return t if t.static else None
+
 
 def elu(x: TensorRef, result: TensorRef) -> View:
     return View("aten.elu.default", {"self": x, "alpha": 1.0, "scale": 0.7, "input_scale": 0.5}, result)

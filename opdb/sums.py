@@ -1,0 +1,56 @@
+"""Sums of quantized tensors and constants in a form that HTP computes rightly.
+
+HTP 2.47 leaves out constants of one element, or of one for each of the last dimension, where they are added behind some ops:
+relu(x * c) + d is relu(x * c), and so behind a TransposeConv2d or its Relu (probe: five chips).  Their negatives are
+subtracted instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op
+from opdb.runtime.tensors import TensorRef, intermediate, negated, opposite
+
+SUM = "ElementWiseAdd"
+#: What ops make of constants is left out in these, and right in 16 bits.
+EIGHT_BITS = ("uq8", "sq8")
+
+
+def mended(lowered: Lowered, known: Callable[[TensorRef], TensorRef | None]) -> Lowered:
+    """``lowered`` with such sums as differences; ``known``: see ``NodeView``."""
+    if all(op.op != SUM for op in lowered.ops):
+        return lowered
+    return replace(
+        lowered, ops=tuple(new for number, op in enumerate(lowered.ops) for new in _ops(op, number, known))
+    )
+
+
+def _ops(op: LoweredOp, number: int, known: Callable[[TensorRef], TensorRef | None]) -> Iterator[LoweredOp]:
+    constant, x = _constant(op, known) if op.op == SUM else (None, None)
+    if constant is None or x is None:
+        yield op
+        return
+    if constant.static:
+        less = negated(constant)
+    else:
+        less = replace(intermediate(f"negative_{number}", constant.shape, constant), quant=opposite(constant))
+        yield lowered_op("ElementWiseNeg", inputs={"x": constant}, params=[], outputs={"y": less})
+    yield lowered_op(
+        "ElementWiseSubtract", inputs={"a": x, "b": less}, params=[], outputs={"y": op.outputs[0]}
+    )
+
+
+def _constant(
+    op: LoweredOp, known: Callable[[TensorRef], TensorRef | None]
+) -> tuple[TensorRef | None, TensorRef | None]:
+    """The constant of one element, or of one for each of the last dimension, and what it is added to."""
+    for x, other in (op.inputs, op.inputs[::-1]):
+        assert x is not None and other is not None
+        if other.encoding == "SCALE_OFFSET" and math.prod(other.shape[:-1]) == 1 and math.prod(x.shape) > 1:
+            constant = known(other)
+            if constant is not None and (constant.static or constant.dtype in EIGHT_BITS):
+                return constant, x
+    return None, None

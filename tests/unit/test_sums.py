@@ -1,0 +1,68 @@
+"""Sums of quantized tensors and constants, which HTP leaves out behind some ops: their negatives are subtracted.
+
+tests/executorch/quantized_cases.py runs them on HTP's library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from opdb.op_config import Quant
+from opdb.runtime.lowering import Lowered, lowered_op
+from opdb.runtime.tensors import TensorRef
+from opdb.sums import mended
+
+
+def tensor(name: str, shape: tuple[int, ...], *, static: bool = False, dtype: str = "uq8") -> TensorRef:
+    quant = Quant("SCALE_OFFSET", (0.5,), (-3,))
+    return TensorRef(shape, dtype, static, key=(name, 0), quant=quant, base_shape=shape)
+
+
+def known(t: TensorRef) -> TensorRef | None:
+    """Of constants, and of what is called that: an op has made it of constants."""
+    return t if t.static or t.key == ("constant", 0) else None
+
+
+X, Y = tensor("x", (2, 3, 4)), tensor("y", (2, 3, 4))
+
+
+def ops_of(a: TensorRef, b: TensorRef) -> list[str]:
+    op = lowered_op("ElementWiseAdd", inputs={"a": a, "b": b}, params=[], outputs={"y": Y})
+    return [op.op for op in mended(Lowered("add", (op,)), known).ops]
+
+
+@pytest.mark.parametrize(
+    ("b", "ops"),
+    [
+        (tensor("one", (1,), static=True), ["ElementWiseSubtract"]),
+        (tensor("row", (1, 1, 4), static=True), ["ElementWiseSubtract"]),
+        (tensor("constant", (4,)), ["ElementWiseNeg", "ElementWiseSubtract"]),
+        (tensor("constant", (4,), dtype="uq16"), ["ElementWiseAdd"]),
+        (tensor("column", (3, 1), static=True), ["ElementWiseAdd"]),
+        (tensor("row", (4,)), ["ElementWiseAdd"]),
+        (replace(tensor("float", (4,), static=True), dtype="f32", quant=None), ["ElementWiseAdd"]),
+    ],
+    ids=[
+        "one element",
+        "a row",
+        "a row made of constants",
+        "in 16 bits",
+        "a column",
+        "a row made of inputs",
+        "floats",
+    ],
+)
+def test_a_constant_along_the_last_dimension_is_subtracted(b: TensorRef, ops: list[str]) -> None:
+    assert ops_of(X, b) == ops_of(b, X) == ops
+
+
+def test_the_operands_are_the_other_one_and_the_negative() -> None:
+    row = tensor("row", (4,), static=True)
+    op = lowered_op("ElementWiseAdd", inputs={"a": row, "b": X}, params=[], outputs={"y": Y})
+    (less,) = mended(Lowered("add", (op,)), known).ops
+    a, b = less.inputs
+    assert (a, less.outputs) == (X, (Y,))
+    assert b is not None
+    assert (b.scale, b.offset) == (0.5, 3 - 255)
