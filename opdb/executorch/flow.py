@@ -365,14 +365,6 @@ def _reasons(nodes: Collection[str]) -> dict[str, tuple[Reason, ...]]:
     """Why each node was left out: opdb's reasons, or that the vendor's validator refused."""
     from opdb.executorch import registration
 
-    own, forms = registration.reasons(), registration.forms()
-    found = {}
-    for node in nodes:
-        if node in own:
-            found[node] = own[node]
-        elif node in forms:
-            why = "opdb's rules accept the node, QNN's validator refuses it; the log has its words"
-            found[node] = (Reason(forms[node], "vendor", why),)
-        else:
-            found[node] = (Reason("stock", "unknown", "left out by ExecuTorch's own builder or validator"),)
-    return found
+    own = registration.reasons()
+    unknown = (Reason("stock", "unknown", "left out by ExecuTorch's own builder or validator"),)
+    return {node: own.get(node, unknown) for node in nodes}

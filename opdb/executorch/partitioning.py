@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, MutableMapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +39,11 @@ if TYPE_CHECKING:
 _between_graphs: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
-    """A node that no builder takes, or whose builder raises, is left to the CPU, with the reason."""
+def never_abort(reject: Callable[[str, tuple[Reason, ...]], None], forms: MutableMapping[str, str]) -> Undo:
+    """A node that no builder takes, whose builder raises, or that QNN refuses, is left to the CPU, with the reason.
+
+    ``forms``: what builders have taken, by the names of nodes; ``reject`` takes a node out of it.
+    """
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnOperatorSupport
 
     from opdb.executorch.view import constant_names
@@ -68,8 +71,12 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None]) -> Undo:
             ):
                 reject(node.name, (DEQUANTIZED_CONSTANT,))
                 return False
+            forms.pop(node.name, None)  # of another program, or of another asking
             if stock(self, submodules, node):
                 return True
+            if node.name in forms:
+                why = "opdb's rules accept the node, QNN's validator refuses it; the log has its words"
+                reject(node.name, (Reason(forms[node.name], "vendor", why),))
             left.add(node)
             return False
         except KeyError as e:

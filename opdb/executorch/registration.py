@@ -81,7 +81,7 @@ def register(
     decide = hooks.Decider(lower, target)
     steps: list[Callable[[], Callable[[], None]]] = [
         lambda: hooks.follow_target(decide),
-        lambda: partitioning.never_abort(_reject),
+        lambda: partitioning.never_abort(_reject, _forms),
         lambda: partitioning.without_constant_graphs(_reject),
         lambda: partitioning.listed_as_missing(wanted),
         results.in_order,

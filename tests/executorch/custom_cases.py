@@ -54,8 +54,7 @@ def run() -> dict[str, Any]:
         flow.compile_module(model, (x,), "SM8650")
     except Exception as error:  # ExecuTorch has no kernel of its own for the operator
         found["without the package"] = type(error).__name__
-    found["reasons"] = {n: [r.rule for r in reasons] for n, reasons in registration.reasons().items()}
-    found["lowered to"] = dict(registration.forms())
+    found["reasons"] = [(r.form, r.rule) for reasons in registration.reasons().values() for r in reasons]
     registration.unregister()
     try:
         registration.register(lower=to_relu, target=None, targets=["opdb_custom.no_such.default"], whole=())

@@ -14,7 +14,7 @@ import opdb.lower
 from opdb.errors import OpdbError
 from opdb.executorch import flow, registration
 from opdb.generated.builders import TARGETS
-from opdb.runtime.lowering import Reason
+from opdb.runtime.lowering import Reason, one_op
 from opdb.validate import Target
 
 SOC = "SM8650"
@@ -339,9 +339,11 @@ def register_and_undo() -> dict[str, bool]:
 
 
 def failing_lower(view: Any, target: Any) -> Any:
-    """A builder with a fault, and one that changes its mind between partitioning and building."""
+    """A builder with a fault, one of what QNN refuses, and one that changes its mind between partitioning and building."""
     if target == "fault":
         raise ZeroDivisionError("a fault in a builder")
+    if target == "refused":  # a Transpose without its permutation
+        return one_op("Transpose", inputs={"x": view.arg("self")}, outputs={"y": view.result(0)})
     if view.target == "aten.relu.default" and target.append(view.name) is None and len(target) > 1:
         return hand_lowering.Rejected((Reason("Relu", "Relu.C1", "changed its mind"),))
     return hand_lowering.lower(view, "by hand")
@@ -353,6 +355,9 @@ def run_failing() -> dict[str, str]:
     registration.register(lower=failing_lower, target="fault", targets=["aten.relu.default"], whole=())
     faulty = flow.compile_module(nn.ReLU(), x, SOC)
     registration.unregister()
+    registration.register(lower=failing_lower, target="refused", targets=["aten.relu.default"], whole=())
+    refused = flow.compile_module(nn.ReLU(), x, SOC)
+    registration.unregister()
     registration.register(lower=failing_lower, target=[], targets=["aten.relu.default"], whole=())
     try:
         flow.compile_module(nn.ReLU(), x, SOC)
@@ -360,4 +365,5 @@ def run_failing() -> dict[str, str]:
     except Exception as e:
         changed = f"{type(e).__name__}: {e}"
     registration.unregister()
-    return {"fault": faulty.reasons[faulty.not_delegated[0]][0].message, "changed": changed}
+    said = {n: c.reasons[c.not_delegated[0]][0].message for n, c in (("fault", faulty), ("refused", refused))}
+    return {**said, "changed": changed}

@@ -159,9 +159,12 @@ def test_a_result_that_no_op_makes_is_a_rejection_with_its_reason(everything: di
     assert reasons[0].message.startswith("result 1 is used")
 
 
-def test_a_fault_in_a_builder_is_a_recorded_rejection(everything: dict[str, Any]) -> None:
+def test_a_fault_in_a_builder_and_a_refusal_of_qnn_are_recorded_rejections(
+    everything: dict[str, Any],
+) -> None:
     got = everything["failing"]
     assert got["fault"] == "ZeroDivisionError: a fault in a builder"
+    assert got["refused"].startswith("opdb's rules accept the node, QNN's validator refuses it")
     assert got["changed"].startswith("OpdbError: aten_relu_default: accepted while partitioning")
 
 
