@@ -28,6 +28,7 @@ from opdb.executorch.outside import (
     read_outside,
     reads_inputs,
 )
+from opdb.executorch.passes import of_other_windows
 from opdb.executorch.undo import Undo, replaced, with_contents
 from opdb.runtime.lowering import Reason
 
@@ -126,7 +127,8 @@ def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -
 
     A node that is kept whole and then refused ends ExecuTorch's flow ("was not decomposed or delegated"),
     so each is judged before, with the encodings that it will have.  Others keep ExecuTorch's own policy, and so does
-    an operator that it keeps whole for a pass (col2im).  ``built``: edge names that ExecuTorch has builders for.
+    an operator that it keeps whole for a pass (col2im), where the pass takes it.  ``built``: edge names that ExecuTorch
+    has builders for.
     """
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
     from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -153,7 +155,7 @@ def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -
                 return False
             accepted = whole.accepts(node) if node.target in ours else None
             if not accepted and operator in ops and str(operator) not in built:
-                return bool(allows(node))
+                return bool(allows(node)) and not of_other_windows(node)
             return bool(allows(node)) and node.target not in own if accepted is None else accepted
 
         return [*ops, *sorted(own - set(ops), key=str)], check

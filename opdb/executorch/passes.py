@@ -9,6 +9,7 @@
 ``DecomposeAny``                   ``call``: not where opdb maps ``any``
 ``DecomposeRoll``                  ``call``: dimensions counted from the end
 ``DecomposeRemainder`` and others  ``call``: whole numbers are not divided as floats
+``DecomposeColIm``                 ``call``: not windows at which it ends
 ``DecomposeScaledDotProduct...``   ``call``: not where it hides by a mask
 ``QnnQuantizer``                   ``transform_for_annotation``: for which chip
 ``Remove0DTensor``                 ``call``: not where opdb maps ``select``
@@ -66,6 +67,7 @@ def mended(targets: Iterable[str]) -> Undo:
     dividing = [
         sparing(_class(*of), _of_whole_numbers) for of, target in _DIVIDING.items() if target in known
     ]
+    windows = sparing(_class("decompose_col_im", "DecomposeColIm"), of_other_windows)
     kept = (_hyperbolic_kept(known), _exponents_kept(known), _masked_attention_kept(known))
     own = (
         _casts(),
@@ -75,7 +77,7 @@ def mended(targets: Iterable[str]) -> Undo:
         _types_of_several_results(),
         _buffers_that_change(),
     )
-    return all_of((*off, *dividing, *kept, *own))
+    return all_of((*off, *dividing, windows, *kept, *own))
 
 
 def _class(module: str, name: str) -> Any:
@@ -91,6 +93,18 @@ def _off(owner: Any) -> Undo:
 def _of_whole_numbers(node: Any) -> bool:
     divides = node.op == "call_function" and any(word in str(node.target) for word in ("remainder", "div"))
     return divides and not node.meta["val"].dtype.is_floating_point
+
+
+def of_other_windows(node: Any) -> bool:
+    """Whether DecomposeColIm ends at a node: it takes square windows side by side, of batches, without zeros between or around."""
+    name = getattr(node.target, "__name__", "").removesuffix(".default")
+    if name not in ("aten.im2col", "im2col", "aten.col2im", "col2im"):
+        return False
+    column = name.endswith("im2col")
+    window, gaps, zeros, steps = node.args[1 if column else 2 :]
+    image = node.args[0].meta["val"] if column else node.meta["val"]
+    plain = set(gaps) == {1} and set(zeros) == {0}
+    return not (plain and list(steps) == list(window) and len(set(window)) == 1 and image.dim() == 4)
 
 
 def _casts() -> Undo:

@@ -120,6 +120,9 @@ CRASHED: dict[str, Case] = {
         for name in ("erf", "exp2", "expm1", "sinc", "logit")
     },
     **{name: call(getattr(f, name)) for name in ("softplus", "mish", "celu", "softshrink", "logsigmoid")},
+    "unfold of 3 by 3": call(lambda x: f.unfold(x, 3)),
+    "unfold with zeros and gaps, without a batch": call(lambda x: f.unfold(x[0], (2, 3), 2, 1)),
+    "fold of 3 by 3": call(lambda x: f.fold(x, (6, 6), 3), image(1, 36, 16)),
     "softplus of many rows": call(lambda x: f.softplus(x * 2), image(1, 16, 8, 8)),
     **{name: call(getattr(torch, name), image(), image().abs() + 0.5) for name in ("fmod", "hypot", "fmax", "copysign", "xlogy")},
     **{name: call(getattr(torch, name), image() > 0, image() > 1) for name in ("logical_or", "logical_xor")},
