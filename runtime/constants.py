@@ -93,10 +93,10 @@ def adaptive_means(size: int, out: int, like: TensorRef | str) -> TensorRef:
 
 
 def window_places(size: int, kernel: int, stride: int, pad: int, dilation: int, out: int) -> TensorRef:
-    """[out * kernel]: the places of each window; one outside stands for the nearest of the window inside."""
+    """[out * kernel]: the places of each window, of dilation 0 one place as often; one outside stands for the nearest inside."""
     places: list[int] = []
     for i in range(out):
-        window = range(i * stride - pad, i * stride - pad + kernel * dilation, dilation)
+        window = [i * stride - pad + j * dilation for j in range(kernel)]
         inside = [p for p in window if 0 <= p < size]
         if not inside:
             raise Rejection(f"window {i} of {kernel} lies outside of {size} places")

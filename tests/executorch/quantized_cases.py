@@ -164,6 +164,11 @@ def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
             sampled("bilinear", "zeros", False),
             (volume, torch.randn(1, 2, 3, 3, 3).clamp(-0.9, 0.9)),
         ),
+        "unfold of a column": (Calls(lambda x: f.unfold(x, 2)), (torch.randn(2, 1, 17, 9),)),
+        "MaxPool2d one wide over the edge": (
+            nn.MaxPool2d((3, 1), ceil_mode=True),
+            (torch.randn(1, 4, 8, 5),),
+        ),
         "unfold of 2 by 3": (Calls(lambda x: f.unfold(x, (2, 3), padding=1)), (image,)),
         "pow of a number": (Calls(lambda x: torch.pow(2.0, x)), (positive,)),
         "pow of a row": (Calls(torch.pow), (torch.rand(1, 10) + 1, positive)),
