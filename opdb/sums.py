@@ -1,7 +1,7 @@
 """Sums of quantized tensors and constants in a form that HTP computes rightly.
 
 HTP 2.47 leaves out constants of one element, or of one for each of the last dimension, where they are added behind some ops:
-relu(x * c) + d is relu(x * c), and so behind a TransposeConv2d or its Relu (probe: five chips).  Their negatives are
+relu(x * c) + d is relu(x * c), and so behind a TransposeConv2d or its Relu (probe: four chips).  Their negatives are
 subtracted instead.
 """
 
