@@ -50,13 +50,12 @@ def output_steps(module: Any) -> list[float | None]:
     return scales
 
 
-def left_out(refused: dict[str, str]) -> str:
-    """Why opdb's builders left nodes out, since the last time; ``refused``: all that were left out, with their operators."""
-    reasons: dict[str, str] = dict.fromkeys(refused, "")
-    if os.environ["OPDB_SUITE_BUILDERS"] == "opdb":
-        import opdb.executorch
+def left_out() -> str:
+    """Why opdb's builders left nodes out, since the last time."""
+    if os.environ["OPDB_SUITE_BUILDERS"] != "opdb":
+        return ""
+    import opdb.executorch
 
-        for name, why in opdb.executorch.reasons().items():
-            reasons[name] = "; ".join(f"{r.rule} {r.message}" for r in why)
-        opdb.executorch.forget()
-    return "".join(f" [{n}: {why or f'{refused[n]}, refused by QNN'}]" for n, why in reasons.items())
+    left = opdb.executorch.reasons()
+    opdb.executorch.forget()
+    return "".join(f" [{n}: {'; '.join(f'{r.rule} {r.message}' for r in why)}]" for n, why in left.items())

@@ -94,7 +94,7 @@ def _noting(run_test: Any) -> Any:
                 "result": summary.result.name,
                 "error": error,
                 "undelegated": dict(summary.undelegated_op_counts or {}),
-                "left": left_out({}),
+                "left": left_out(),
             }
         )
         return summary

@@ -51,22 +51,6 @@ def pytest_configure(config: pytest.Config) -> None:
         import opdb.executorch
 
         opdb.executorch.register()
-    _note_refusals()
-
-
-def _note_refusals() -> None:
-    """The nodes that the partitioner leaves out, whoever refuses them."""
-    from executorch.backends.qualcomm.partition.qnn_partitioner import QnnOperatorSupport
-
-    stock = QnnOperatorSupport.is_node_supported
-
-    def is_node_supported(self: Any, submodules: Any, node: Any) -> bool:
-        supported = bool(stock(self, submodules, node))
-        if not supported:
-            _seen.setdefault("refused", {})[node.name] = str(node.target)
-        return supported
-
-    QnnOperatorSupport.is_node_supported = is_node_supported
 
 
 def _remembering(enter: Any) -> Any:
@@ -149,7 +133,7 @@ def _name(item: pytest.Item) -> str:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.outcome == "failed":
         said = [line[1:].strip() for line in report.longreprtext.splitlines() if line.startswith("E  ")]
-        _seen.setdefault("why", []).append(" ".join(said)[:400] + left_out(_seen.pop("refused", {})))
+        _seen.setdefault("why", []).append(" ".join(said)[:400] + left_out())
     if isinstance(report, SubtestReport) or (report.when != "call" and report.outcome != "failed"):
         return
     line = {

@@ -3,11 +3,13 @@
 PyTorch's einsum moves dimensions of size 1 about: four operators where a view says the same. HTP 2.47 computes
 other numbers for some of these chains around a product (probe: (m, k, 1) seen as (1, m, k), times (1, k, n), seen
 as (m, 1, n)); none that einsum makes is left.  benchmarks/htp_views.py counts such chains.
+
+Also what a view shows: its base, and whether constants alone make that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import torch
 from torch.fx import Graph, Node
@@ -39,6 +41,19 @@ def seen(node: Node) -> Node:
     while _keeps_order(node):
         node = node.args[0]
     return node
+
+
+def of_constants(node: Node, constants: Container[str]) -> bool:
+    """Whether a node is one of ``constants``, by name, or calls make it of them alone."""
+    waiting, met = [node], {node}
+    while waiting:
+        some = waiting.pop()
+        if some.op != "call_function" and some.name not in constants:
+            return False
+        new = [n for n in some.all_input_nodes if n not in met]
+        met.update(new)
+        waiting += new
+    return True
 
 
 def _chain(view: Node) -> Iterator[Node]:

@@ -32,7 +32,7 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_SCALE_OFFSET,
 )
 
-from opdb.coverage.moves import between_views, seen
+from opdb.coverage.moves import between_views, of_constants, seen
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch import layout
@@ -120,17 +120,12 @@ class FxNodeView:
         if t.static or t.key is None:
             return t if t.static else None
         base = seen(self.source(t))
-        if not self._of_constants(base) or sum(d > 1 for d in t.shape) > 1:
+        if sum(d > 1 for d in t.shape) > 1 or not of_constants(base, self._constants):
             return None
         if base.name not in self._constants:
             return t
         constant = self._ref(base, 0, base.meta["val"], static=True)
         return reshape(constant, t.shape) if constant.quant == t.quant else None
-
-    def _of_constants(self, node: torch.fx.Node) -> bool:
-        if node.op != "call_function":
-            return node.name in self._constants
-        return all(self._of_constants(n) for n in node.all_input_nodes)
 
     # -- what the sink asks -----------------------------------------------------------------------
 
