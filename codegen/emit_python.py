@@ -52,7 +52,7 @@ def helpers(nodes: list[Node], names: Names) -> set[str]:
                 used.add(row.python)
         elif node.kind == "name" and _absent(node, names) and id(node) not in asked:
             used.add("given")
-    return used - {"all", "any", "len", "min", "max"}
+    return used - {"all", "any", "float", "len", "min", "max"}
 
 
 def _absent(node: Node, names: Names) -> bool:

@@ -2,7 +2,8 @@
 
 HTP 2.47 leaves out constants of one element, or of one for each of the last dimension, where they are added behind some ops:
 relu(x * c) + d is relu(x * c), and so behind a TransposeConv2d or its Relu (probe: four chips).  Their negatives are
-subtracted instead.
+subtracted instead; in 16 bits, where HTP joins that with a Quantize of a difference before it into the least number there
+is, the constant is repeated along one more dimension.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op
-from opdb.runtime.tensors import TensorRef, intermediate, negated, opposite
+from opdb.runtime.tensors import TensorRef, intermediate, negated, opposite, tiled
 
 SUM = "ElementWiseAdd"
 #: What ops make of constants is left out in these, and right in 16 bits.
@@ -33,6 +34,9 @@ def _ops(op: LoweredOp, number: int, known: Callable[[TensorRef], TensorRef | No
     if constant is None or x is None:
         yield op
         return
+    if constant.dtype not in EIGHT_BITS and any(d > 1 for d in x.shape[:-1]):
+        yield replace(op, inputs=(x, _repeated(constant, x)))
+        return
     if constant.static:
         less = negated(constant)
     else:
@@ -40,6 +44,14 @@ def _ops(op: LoweredOp, number: int, known: Callable[[TensorRef], TensorRef | No
         yield lowered_op("ElementWiseNeg", inputs={"x": constant}, params=[], outputs={"y": less})
     yield lowered_op(
         "ElementWiseSubtract", inputs={"a": x, "b": less}, params=[], outputs={"y": op.outputs[0]}
+    )
+
+
+def _repeated(constant: TensorRef, x: TensorRef) -> TensorRef:
+    """``constant`` for each of the last dimension of ``x`` before its last one that has more than one element."""
+    along = max(i for i, d in enumerate(x.shape[:-1]) if d > 1)
+    return tiled(
+        constant, [*(d if i == along else 1 for i, d in enumerate(x.shape[:-1])), constant.shape[-1]]
     )
 
 

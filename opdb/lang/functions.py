@@ -47,6 +47,7 @@ FUNCTIONS: dict[str, Function] = {
                  (("min(2, 3)", 2), ("min(0 - 1, 3)", -1))),
         Function("max", ((INT, FLOAT), (INT, FLOAT)), INT, "max", "opdb_max", "the larger of {0} and {1}",
                  (("max(2, 3)", 3), ("max(4, 3)", 4))),
+        Function("to_float", (_INT,), FLOAT, "float", "opdb_to_float", "{0}", (("to_float(3)", 3.0), ("to_float(0 - 2)", -2.0))),
         Function("unique", (_LIST,), BOOL, "unique", "opdb_unique", "", (("unique([1, 2])", True), ("unique([1, 1])", False)),
                  predicate=("have no value twice", "have a value twice")),
         Function("increasing", (_LIST,), BOOL, "increasing", "opdb_increasing", "",
@@ -134,7 +135,6 @@ FUNCTIONS: dict[str, Function] = {
                  "{2} above the diagonal of {0} rows of {1}", (), torch=True, optional=1),
         Function("root", (_FLOAT,), FLOAT, "root", "", "the square root of {0}", (), torch=True),
         Function("power", (_FLOAT, _FLOAT), FLOAT, "power", "", "{0} to the power of {1}", (), torch=True),
-        Function("to_float", (_INT,), FLOAT, "float", "", "{0}", (), torch=True),
         Function("is_whole", (_FLOAT,), BOOL, "is_whole", "", "", (), torch=True,
                  predicate=("be a whole number", "have a fraction")),
 

@@ -53,7 +53,9 @@ def by_recipe() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], str]]:
         ),
         "part without gradients": (PartWithoutGradients(), (torch.randn(3, 8),), "16a8w"),
         **{f"{name} 16a8w": (*case, "16a8w") for name, case in sixteen_bits().items()},
-        **{f"{name} {r}": (*case, r) for name, case in sums().items() for r in ("8a8w", "16a8w")},
+        **{
+            f"{name} {r}": (*case, r) for name, case in (sums() | others()).items() for r in ("8a8w", "16a8w")
+        },
     }
 
 
@@ -72,6 +74,29 @@ def sums() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
             nn.Sequential(nn.Linear(6, 6), Calls(lambda x: x + torch.ones(1) * 1.5)),
             (image,),
         ),
+    }
+
+
+def others() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    """Picks of rows and elements, clamps and classes that HTP computes wrongly in other forms."""
+    numbers, rows = torch.randn(2, 8, 16), torch.randn(4, 40, 16)
+    back = torch.arange(39, -1, -1)
+    return {
+        "rows of 16": (Calls(lambda x: (x * 1.25).index_select(1, back) + x), (rows,)),
+        "rows of a matrix of 16": (Calls(lambda x: (x * 1.25).index_select(0, back) + x), (rows[0],)),
+        "rows at indices in two dimensions": (
+            Calls(lambda x: (x * 1.25)[:, back.reshape(2, 20)] + 1.0),
+            (rows,),
+        ),
+        "300 of 153 elements": (
+            Calls(lambda x: (x * 1.25)[:, torch.arange(300) % 153] + 1.0),
+            (torch.randn(2, 153),),
+        ),
+        "Embedding of 16": (nn.Embedding(40, 16), (back.repeat(2, 1),)),
+        "clamp above 0": (Calls(lambda x: (x * 1.25).clamp(0.5, 0.75)), (numbers,)),
+        "clamp below 0": (Calls(lambda x: (x + x.flip(0)).clamp(-0.75, -0.5)), (numbers,)),
+        "log_softmax of 65": (Calls(lambda x: f.log_softmax(x * 1.25, -1) + 1.0), (torch.randn(2, 8, 65),)),
+        "log_softmax of 129": (Calls(lambda x: f.log_softmax(x * 1.25, -1) + 1.0), (torch.randn(2, 8, 129),)),
     }
 
 

@@ -235,7 +235,7 @@ def test_english() -> None:
 
 @pytest.mark.parametrize("text", [text for f, text, _ in EXAMPLES if f.english])
 def test_english_of_examples(text: str) -> None:
-    words = term(parse(text, SCOPE, ("int", "ints", "bool")))
+    words = term(parse(text, SCOPE, ("int", "float", "ints", "bool")))
     assert "{" not in words and "(" not in words.replace("(kept as 1", "").replace("(1 == ", "")
 
 

@@ -188,6 +188,7 @@ class Writer:
             lambda d: self._binary(FLOAT, ("+", "-", "*", "/"), d),
             lambda d: f"-({self.write(FLOAT, d)})",
             lambda d: f"{self.source.choice(('min', 'max'))}({self.write(FLOAT, d)}, {self.write(FLOAT, d)})",
+            lambda d: f"to_float({self.write(INT, d)})",
         ]
 
     # -- bool

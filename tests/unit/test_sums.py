@@ -42,6 +42,7 @@ def ops_of(a: TensorRef, b: TensorRef) -> list[str]:
         (tensor("constant", (4,), dtype="uq16"), ["ElementWiseAdd"]),
         (tensor("column", (3, 1), static=True), ["ElementWiseAdd"]),
         (tensor("row", (4,)), ["ElementWiseAdd"]),
+        (tensor("column", (3, 1), static=True, dtype="uq16"), ["ElementWiseAdd"]),
         (replace(tensor("float", (4,), static=True), dtype="f32", quant=None), ["ElementWiseAdd"]),
     ],
     ids=[
@@ -51,6 +52,7 @@ def ops_of(a: TensorRef, b: TensorRef) -> list[str]:
         "in 16 bits",
         "a column",
         "a row made of inputs",
+        "a column in 16 bits",
         "floats",
     ],
 )
@@ -66,3 +68,17 @@ def test_the_operands_are_the_other_one_and_the_negative() -> None:
     assert (a, less.outputs) == (X, (Y,))
     assert b is not None
     assert (b.scale, b.offset) == (0.5, 3 - 255)
+
+
+@pytest.mark.parametrize(("shape", "repeated"), [((1,), (1, 3, 1)), ((4,), (1, 3, 4))])
+def test_in_16_bits_the_constant_is_repeated(shape: tuple[int, ...], repeated: tuple[int, ...]) -> None:
+    x, y = tensor("x", (2, 3, 4), dtype="uq16"), tensor("y", (2, 3, 4), dtype="uq16")
+    op = lowered_op(
+        "ElementWiseAdd",
+        inputs={"a": tensor("c", shape, static=True, dtype="uq16"), "b": x},
+        params=[],
+        outputs={"y": y},
+    )
+    (add,) = mended(Lowered("add", (op,)), known).ops
+    assert add.op == "ElementWiseAdd"
+    assert [t.shape for t in add.inputs if t is not None] == [x.shape, repeated]

@@ -64,6 +64,7 @@ static inline int64_t opdb_floormod(int64_t a, int64_t b, bool *ok) {
 
 static inline int64_t opdb_min(int64_t a, int64_t b) { return b < a ? b : a; }
 static inline int64_t opdb_max(int64_t a, int64_t b) { return b > a ? b : a; }
+static inline double opdb_to_float(int64_t a) { return (double)a; }
 
 /* Indexing.  A negative index counts from the end, as in Python. */
 

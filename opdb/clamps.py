@@ -1,0 +1,55 @@
+"""Quantized clamps in a form that HTP computes rightly.
+
+Behind another op HTP 2.47 leaves a clamp to the range that y stores, so a limit inside of that range is passed (ReluMinMax.H5
+and H6, ElementWiseNeuron.H16 and H17).  What lies beyond the range is cut off by any op: the limits inside are a maximum,
+then a minimum; the other order is made a clamp again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+
+from opdb.dtypes import BY_SHORT
+from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op
+from opdb.runtime.tensors import TensorRef, full, intermediate
+
+CLAMPS = ("ReluMinMax", "ElementWiseNeuron")
+RULES = frozenset({"ReluMinMax.H5", "ReluMinMax.H6", "ElementWiseNeuron.H16", "ElementWiseNeuron.H17"})
+
+
+def mended(lowered: Lowered, broken: Callable[[LoweredOp], Collection[str]]) -> Lowered:
+    """``lowered`` with such clamps by their limits; ``broken`` gives the rules that an op breaks."""
+    if all(op.op not in CLAMPS for op in lowered.ops):
+        return lowered
+    return replace(
+        lowered, ops=tuple(new for number, op in enumerate(lowered.ops) for new in _ops(op, number, broken))
+    )
+
+
+def _ops(op: LoweredOp, number: int, broken: Callable[[LoweredOp], Collection[str]]) -> Iterator[LoweredOp]:
+    if op.op not in CLAMPS or RULES.isdisjoint(broken(op)):
+        yield op
+        return
+    x, y = op.inputs[0], op.outputs[0]
+    assert x is not None
+    least, most = (next(p.value for p in op.params if p.name == name) for name in ("min_value", "max_value"))
+    lowest, highest = _range(y)
+    above, below = least > lowest + y.scale / 2, most < highest - y.scale / 2
+    if above:
+        higher = intermediate(f"at_least_{number}", y.shape, y) if below else y
+        yield _limited("ElementWiseMaximum", x, least, higher)
+        x = higher
+    if below:
+        yield _limited("ElementWiseMinimum", x, most, y)
+
+
+def _limited(op: str, x: TensorRef, limit: float, y: TensorRef) -> LoweredOp:
+    return lowered_op(op, inputs={"a": x, "b": full([1], limit, x)}, params=[], outputs={"y": y})
+
+
+def _range(t: TensorRef) -> tuple[float, float]:
+    """The least and the greatest number that ``t`` stores."""
+    kind = BY_SHORT[t.dtype]
+    first = 0 if t.dtype.startswith("u") else -(2 ** (kind.bits - 1))
+    return (first + t.offset) * t.scale, (first + 2**kind.bits - 1 + t.offset) * t.scale

@@ -1,0 +1,64 @@
+"""Quantized clamps that HTP computes rightly, by the rules of SM8650.
+
+tests/executorch/quantized_cases.py runs them on HTP's library.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from opdb.clamps import mended
+from opdb.lower import UNCHECKED_NUMBERS, violations
+from opdb.op_config import Quant
+from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar
+from opdb.runtime.tensors import TensorRef
+from opdb.validate import Target
+
+HTP = Target("HTP", "SM8650")
+STEPS = {"uq8": 255, "uq16": 65535}
+
+
+def tensor(name: str, low: float, high: float, dtype: str) -> TensorRef:
+    scale = (high - low) / STEPS[dtype]
+    quant = Quant("SCALE_OFFSET", (scale,), (round(low / scale),))
+    return TensorRef((2, 3), dtype, key=name, quant=quant, base_shape=(2, 3))
+
+
+def clamp(dtype: str, limits: tuple[float, float], stored: tuple[float, float], op: str) -> LoweredOp:
+    operation = [scalar("operation", "u32", 5)] if op == "ElementWiseNeuron" else []
+    bounds = [scalar(n, "f32", v) for n, v in zip(("min_value", "max_value"), limits, strict=True)]
+    x, y = tensor("x", -8, 8, dtype), tensor("y", *stored, dtype)
+    return lowered_op(op, inputs={"x": x}, params=[*operation, *bounds], outputs={"y": y})
+
+
+def broken(op: LoweredOp) -> set[str]:
+    return {v.rule for v in violations(op.config(), HTP)}
+
+
+@pytest.mark.parametrize("op", ["ReluMinMax", "ElementWiseNeuron"])
+@pytest.mark.parametrize(
+    ("dtype", "limits", "stored", "ops"),
+    [
+        ("uq8", (0.5, 0.75), (0, 0.75), [("ElementWiseMaximum", 0.5)]),
+        ("uq8", (-0.75, -0.5), (-0.75, 0), [("ElementWiseMinimum", -0.5)]),
+        ("uq8", (0, 6), (0, 6), None),
+        ("uq8", (-1, 1), (-8, 8), None),
+        ("uq16", (-1, 1), (-1, 1), None),
+        ("uq16", (-1, 1), (-8, 8), [("ElementWiseMaximum", -1), ("ElementWiseMinimum", 1)]),
+        ("uq16", (0.5, 0.75), (0, 0.75), [("ElementWiseMaximum", 0.5)]),
+    ],
+)
+def test_limits_inside_the_range_are_ops(
+    op: str, dtype: str, limits: tuple[float, float], stored: tuple[float, float], ops: Any
+) -> None:
+    given = clamp(dtype, limits, stored, op)
+    new = mended(Lowered("clamp", (given,)), broken).ops
+    assert not any(broken(n) & UNCHECKED_NUMBERS for n in new)
+    if ops is None:
+        assert new == (given,)
+        return
+    assert [(n.op, n.inputs[1].fill) for n in new if n.inputs[1] is not None] == ops
+    assert new[0].inputs[0] == given.inputs[0]
+    assert new[-1].outputs == given.outputs
