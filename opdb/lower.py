@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-from opdb import clamps, convolutions, gathers, pads, pools, products, sums, validate
+from opdb import htp, validate
 from opdb.generated.builders import TARGETS
 from opdb.in_floats import FormInFloats, InFloats
 from opdb.nearest import Variant, nearest
@@ -24,27 +24,6 @@ from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView, Reason, Re
 from opdb.runtime.tensors import Rejection, TensorRef, empty
 
 REMEMBERED = 1 << 14  # verdicts of op configs
-
-
-#: Rules that HTP 2.47 does not check, and of which it computes other numbers where they are broken (probe: a Reshape of
-#: floats into 8 bits or of five dimensions, a ScatterNd of long rows, a ReduceSum whose axes descend, a softplus of many
-#: rows, a LogSoftmax of 65 classes, a Pad behind the last dimension, a high and narrow PoolAvg2d, convolutions, gathers,
-#: quantized clamps).  A verdict warns of them; a node is not lowered so.
-UNCHECKED_NUMBERS = (
-    convolutions.RULES
-    | gathers.RULES
-    | {
-        pads.BEHIND,
-        pools.NARROW,
-        "ElementWiseNeuron.H15",
-        "LogSoftmax.H3",
-        "ReduceSum.H8",
-        "Reshape.C1",
-        "Reshape.H5",
-        "Reshape.H6",
-        "ScatterNd.H9",
-    }
-)
 
 
 def forms(torch_target: str) -> tuple[Form, ...]:
@@ -94,10 +73,7 @@ def _attempt(
     try:
         lowered = form.build(view)
         if target.backend == "HTP":
-            lowered = products.mended(lowered, view.between_views())
-            lowered = sums.mended(lowered, view.known)
-            for part in (pools, convolutions, pads, gathers, clamps):
-                lowered = part.mended(lowered, lambda op: _rules(op, target))
+            lowered = htp.mended(view, lowered, lambda op: _rules(op, target))
         for op in lowered.ops:
             for slot, t, _ in _tensors(op):
                 if 0 in t.shape:
@@ -152,7 +128,7 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
 
 def _broken(form: str, op: LoweredOp, target: validate.Target, prefix: str) -> Iterator[Reason]:
     for v in violations(op.config(), target):
-        yield Reason(form, v.rule, prefix + v.message, not v.refuses and v.rule not in UNCHECKED_NUMBERS)
+        yield Reason(form, v.rule, prefix + v.message, not v.refuses and v.rule not in htp.RULES)
 
 
 def _rules(op: LoweredOp, target: validate.Target) -> set[str]:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from opdb.dtypes import BY_SHORT
-from opdb.gathers import mended
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.lower import UNCHECKED_NUMBERS, violations
+from opdb.htp import RULES
+from opdb.htp.gathers import mended
+from opdb.lower import violations
 from opdb.op_config import Quant
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.lowering import Lowered, LoweredOp, layout_ops, lowered_op, scalar
@@ -74,9 +75,9 @@ def test_the_other_form_breaks_no_rule_and_picks_the_same(
         tensor("table", shape, dtype), tensor("indices", picks, "i32", static=known), axis, local=local
     )
     new = other_form(op)
-    changed = broken(op) & UNCHECKED_NUMBERS
+    changed = broken(op) & RULES
     assert [n.op for n in new] == [*ops, *(["Reshape"] if local and changed else [])]
-    assert not any(broken(n) & UNCHECKED_NUMBERS for n in new)
+    assert not any(broken(n) & RULES for n in new)
     rng = np.random.default_rng(0)
     values = {
         "table": rng.integers(0, 100, shape).astype(BY_SHORT[dtype].numpy),
@@ -90,13 +91,13 @@ def test_a_known_table_has_its_rows_beforehand() -> None:
     table, indices = tensor("table", (40, 16), "uq8", static=True), tensor("indices", (2, 40), "i32")
     (op,) = other_form(gather(table, indices, 0))
     assert op.inputs[0] is not None
-    assert (op.inputs[0].shape, broken(op) & UNCHECKED_NUMBERS) == ((41, 16), set())
+    assert (op.inputs[0].shape, broken(op) & RULES) == ((41, 16), set())
 
 
 def test_signed_tables_have_no_other_form() -> None:
     op = gather(tensor("table", (5, 3), "sq8"), tensor("indices", (4,), "i32"), 0)
     assert other_form(op) == (op,)
-    assert broken(op) & UNCHECKED_NUMBERS == {"Gather.H15"}
+    assert broken(op) & RULES == {"Gather.H15"}
 
 
 def run(ops: tuple[LoweredOp, ...], values: dict[str, np.ndarray]) -> np.ndarray:

@@ -4,7 +4,7 @@ Of floats HTP 2.47 computes other numbers for a short row that keeps its length 
 an image than the filter spans (Conv2d.H22); of any type, by steps of 2, where a filter one wide has zeros left of the image, or
 one high zeros above it (Conv2d.H23).  Taps of zero behind the filter, and as many zeros more behind the image, change nothing
 but that.  The compiler moves Reshapes across a convolution to one channel of an image one wide, as across products
-(opdb/products.py): as an image one high it is right.
+(opdb/htp/products.py): as an image one high it is right.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
-from opdb.products import FLOATS
+from opdb.htp.products import FLOATS
 from opdb.runtime.lowering import Lowered, LoweredOp, tensor_param
 from opdb.runtime.tensors import TensorRef, lengthened, permute, reshape
 

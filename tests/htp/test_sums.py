@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from opdb.htp.sums import mended
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, lowered_op
 from opdb.runtime.tensors import TensorRef
-from opdb.sums import mended
 
 
 def tensor(name: str, shape: tuple[int, ...], *, static: bool = False, dtype: str = "uq8") -> TensorRef:
