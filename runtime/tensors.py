@@ -307,6 +307,13 @@ def opposite(t: TensorRef) -> Quant:
     return replace(t.quant, offset=(-_ends(t.dtype) - t.offset,))
 
 
+def stored_range(t: TensorRef) -> tuple[float, float]:
+    """The least and the greatest number that the quantized ``t`` stores, by its first scale and offset."""
+    kind = BY_SHORT[t.dtype]
+    first = 0 if t.dtype.startswith("u") else -(2 ** (kind.bits - 1))
+    return (first + t.offset) * t.scale, (first + 2**kind.bits - 1 + t.offset) * t.scale
+
+
 def _ends(dtype: str) -> int:
     """The lowest and the highest number that a quantized type stores, added."""
     return 2 ** BY_SHORT[dtype].bits - 1 if dtype.startswith("u") else -1

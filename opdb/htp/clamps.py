@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
-from opdb.dtypes import BY_SHORT
 from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op
-from opdb.runtime.tensors import TensorRef, full, intermediate
+from opdb.runtime.tensors import TensorRef, full, intermediate, stored_range
 
 CLAMPS = ("ReluMinMax", "ElementWiseNeuron")
 RULES = frozenset({"ReluMinMax.H5", "ReluMinMax.H6", "ElementWiseNeuron.H16", "ElementWiseNeuron.H17"})
@@ -34,7 +33,7 @@ def _ops(op: LoweredOp, number: int, broken: Callable[[LoweredOp], Collection[st
     x, y = op.inputs[0], op.outputs[0]
     assert x is not None
     least, most = (next(p.value for p in op.params if p.name == name) for name in ("min_value", "max_value"))
-    lowest, highest = _range(y)
+    lowest, highest = stored_range(y)
     above, below = least > lowest + y.scale / 2, most < highest - y.scale / 2
     if above:
         higher = intermediate(f"at_least_{number}", y.shape, y) if below else y
@@ -46,10 +45,3 @@ def _ops(op: LoweredOp, number: int, broken: Callable[[LoweredOp], Collection[st
 
 def _limited(op: str, x: TensorRef, limit: float, y: TensorRef) -> LoweredOp:
     return lowered_op(op, inputs={"a": x, "b": full([1], limit, x)}, params=[], outputs={"y": y})
-
-
-def _range(t: TensorRef) -> tuple[float, float]:
-    """The least and the greatest number that ``t`` stores."""
-    kind = BY_SHORT[t.dtype]
-    first = 0 if t.dtype.startswith("u") else -(2 ** (kind.bits - 1))
-    return (first + t.offset) * t.scale, (first + 2**kind.bits - 1 + t.offset) * t.scale

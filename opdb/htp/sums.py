@@ -2,8 +2,8 @@
 
 HTP 2.47 leaves out constants of one element, or of one for each of the last dimension, where they are added behind some ops:
 relu(x * c) + d is relu(x * c), and so behind a TransposeConv2d or its Relu (probe: four chips).  Their negatives are
-subtracted instead; in 16 bits, where HTP joins that with a Quantize of a difference before it into the least number there
-is, the constant is repeated along one more dimension.
+subtracted instead; but not in 16 bits where the constant lies beyond what the result stores: HTP joins that with a Quantize of
+a difference before it into the least number there is (probe: SM8650).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op
-from opdb.runtime.tensors import TensorRef, intermediate, negated, opposite, tiled
+from opdb.runtime.tensors import TensorRef, intermediate, negated, opposite, stored_range
 
 SUM = "ElementWiseAdd"
 #: What ops make of constants is left out in these, and right in 16 bits.
@@ -31,11 +31,12 @@ def mended(lowered: Lowered, known: Callable[[TensorRef], TensorRef | None]) -> 
 
 def _ops(op: LoweredOp, number: int, known: Callable[[TensorRef], TensorRef | None]) -> Iterator[LoweredOp]:
     constant, x = _constant(op, known) if op.op == SUM else (None, None)
-    if constant is None or x is None:
+    if (
+        constant is None
+        or x is None
+        or (constant.dtype not in EIGHT_BITS and _beyond(constant, op.outputs[0]))
+    ):
         yield op
-        return
-    if constant.dtype not in EIGHT_BITS and any(d > 1 for d in x.shape[:-1]):
-        yield replace(op, inputs=(x, _repeated(constant, x)))
         return
     if constant.static:
         less = negated(constant)
@@ -47,12 +48,10 @@ def _ops(op: LoweredOp, number: int, known: Callable[[TensorRef], TensorRef | No
     )
 
 
-def _repeated(constant: TensorRef, x: TensorRef) -> TensorRef:
-    """``constant`` for each of the last dimension of ``x`` before its last one that has more than one element."""
-    along = max(i for i, d in enumerate(x.shape[:-1]) if d > 1)
-    return tiled(
-        constant, [*(d if i == along else 1 for i, d in enumerate(x.shape[:-1])), constant.shape[-1]]
-    )
+def _beyond(constant: TensorRef, y: TensorRef) -> bool:
+    """Whether ``constant`` stores numbers that ``y`` does not."""
+    (least, most), (lowest, highest) = stored_range(constant), stored_range(y)
+    return least < lowest - y.scale or most > highest + y.scale
 
 
 def _constant(

@@ -70,6 +70,10 @@ def sums() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
             nn.Sequential(nn.ConvTranspose2d(4, 4, (1, 3)), nn.ReLU(), Calls(lambda x: x + channels)),
             (image,),
         ),
+        "number behind GroupNorm": (
+            nn.Sequential(nn.GroupNorm(2, 4), Calls(lambda x: x + 0.5)),
+            (image,),
+        ),
         "number made behind Linear": (
             nn.Sequential(nn.Linear(6, 6), Calls(lambda x: x + torch.ones(1) * 1.5)),
             (image,),

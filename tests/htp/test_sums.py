@@ -70,15 +70,14 @@ def test_the_operands_are_the_other_one_and_the_negative() -> None:
     assert (b.scale, b.offset) == (0.5, 3 - 255)
 
 
-@pytest.mark.parametrize(("shape", "repeated"), [((1,), (1, 3, 1)), ((4,), (1, 3, 4))])
-def test_in_16_bits_the_constant_is_repeated(shape: tuple[int, ...], repeated: tuple[int, ...]) -> None:
-    x, y = tensor("x", (2, 3, 4), dtype="uq16"), tensor("y", (2, 3, 4), dtype="uq16")
-    op = lowered_op(
-        "ElementWiseAdd",
-        inputs={"a": tensor("c", shape, static=True, dtype="uq16"), "b": x},
-        params=[],
-        outputs={"y": y},
-    )
-    (add,) = mended(Lowered("add", (op,)), known).ops
-    assert add.op == "ElementWiseAdd"
-    assert [t.shape for t in add.inputs if t is not None] == [x.shape, repeated]
+@pytest.mark.parametrize(("highest", "op"), [(2.0, "ElementWiseSubtract"), (0.5, "ElementWiseAdd")])
+def test_in_16_bits_a_constant_beyond_the_result_is_added(highest: float, op: str) -> None:
+    def stored(name: str, most: float, shape: tuple[int, ...]) -> TensorRef:
+        t = tensor(name, shape, static=name == "c", dtype="uq16")
+        scale = 8 / 65535
+        return replace(t, quant=Quant("SCALE_OFFSET", (scale,), (round(most / scale) - 65535,)))
+
+    one = replace(stored("c", 1, (1,)), quant=Quant("SCALE_OFFSET", (1 / 65535,), (0,)))
+    x, y = stored("x", 1, (2, 3)), stored("y", highest, (2, 3))
+    add = lowered_op("ElementWiseAdd", inputs={"a": x, "b": one}, params=[], outputs={"y": y})
+    assert [o.op for o in mended(Lowered("add", (add,)), known).ops] == [op]
