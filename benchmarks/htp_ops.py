@@ -175,7 +175,7 @@ def behind_a_product(graph: QnnGraph, given: dict[str, Any]) -> bool:
 
 
 def difference(wanted: Any, got: Any, dtype: str) -> float:
-    """The largest one, in tolerances; where PyTorch-like NaN or infinities are wanted nothing is compared."""
+    """The largest one, in tolerances; where NaN or infinities are wanted nothing is compared."""
     a, b = wanted.astype(np.float64), got.astype(np.float64)
     kept = np.isfinite(a)
     if not kept.any():
