@@ -35,7 +35,7 @@ def _ops(op: LoweredOp, number: int, broken: Callable[[LoweredOp], Collection[st
     least, most = (next(p.value for p in op.params if p.name == name) for name in ("min_value", "max_value"))
     lowest, highest = stored_range(y)
     above, below = least > lowest + y.scale / 2, most < highest - y.scale / 2
-    if not above and not below:  # at the very edge, by rounding: what the op breaks is a reason not to lower it
+    if not above and not below:  # at the very edge, by rounding: the rule is a reason to refuse it
         yield op
     if above:
         higher = intermediate(f"at_least_{number}", y.shape, y) if below else y
