@@ -99,6 +99,11 @@ def others() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "Embedding of 16": (nn.Embedding(40, 16), (back.repeat(2, 1),)),
         "clamp above 0": (Calls(lambda x: (x * 1.25).clamp(0.5, 0.75)), (numbers,)),
         "clamp below 0": (Calls(lambda x: (x + x.flip(0)).clamp(-0.75, -0.5)), (numbers,)),
+        "clamp by two nodes": (Calls(lambda x: (x * 1.25).clamp(max=0.75).clamp(min=0.5)), (numbers,)),
+        "maximum of a minimum": (
+            Calls(lambda x: (x * 1.25).minimum(torch.tensor(0.75)).maximum(torch.tensor(0.5))),
+            (numbers,),
+        ),
         "log_softmax of 65": (Calls(lambda x: f.log_softmax(x * 1.25, -1) + 1.0), (torch.randn(2, 8, 65),)),
         "log_softmax of 129": (Calls(lambda x: f.log_softmax(x * 1.25, -1) + 1.0), (torch.randn(2, 8, 129),)),
     }

@@ -14,7 +14,7 @@ from opdb.htp.clamps import mended
 from opdb.lower import violations
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar
-from opdb.runtime.tensors import TensorRef
+from opdb.runtime.tensors import TensorRef, full
 from opdb.validate import Target
 
 HTP = Target("HTP", "SM8650")
@@ -60,6 +60,23 @@ def test_limits_inside_the_range_are_ops(
     if ops is None:
         assert new == (given,)
         return
-    assert [(n.op, n.inputs[1].fill) for n in new if n.inputs[1] is not None] == ops
-    assert new[0].inputs[0] == given.inputs[0]
+    assert [(n.op, i.fill) for n in new for i in n.inputs if i is not None and i.fill is not None] == ops
+    assert given.inputs[0] in new[0].inputs
     assert new[-1].outputs == given.outputs
+
+
+@pytest.mark.parametrize("dtype", ["uq8", "f32"])
+@pytest.mark.parametrize("shape", [(1,), (2, 3)])
+@pytest.mark.parametrize(("op", "operation"), [("ElementWiseMaximum", None), ("ElementWiseBinary", 10)])
+def test_a_number_comes_before_what_it_is_the_least_of(
+    op: str, operation: int | None, dtype: str, shape: tuple[int, ...]
+) -> None:
+    """A quantized maximum behind a minimum is joined to a clamp otherwise (tests/executorch/quantized_cases.py)."""
+    x = tensor("x", -8, 8, dtype) if dtype in STEPS else TensorRef((2, 3), dtype, key="x", base_shape=(2, 3))
+    least = full(list(shape), 0.5, x)
+    params = [] if operation is None else [scalar("operation", "u32", operation)]
+    given = lowered_op(op, inputs={"a": x, "b": least}, params=params, outputs={"y": x})
+    (new,) = mended(Lowered("clamp_min", (given,)), broken).ops
+    first = dtype == "uq8" and shape == (1,)
+    assert new.inputs == ((least, x) if first else (x, least))
+    assert (new.op, new.params, new.outputs) == (given.op, given.params, given.outputs)
