@@ -3,7 +3,7 @@
 Behind another op HTP 2.47 leaves a clamp to the range that y stores, so a limit inside of that range is passed (ReluMinMax.H5
 and H6, ElementWiseNeuron.H16 and H17).  What lies beyond the range is cut off by any op: the limits inside are a maximum,
 then a minimum.  The other order is made a clamp again, be it of two nodes, unless the maximum's number comes first (probe:
-five chips).
+four chips).
 """
 
 from __future__ import annotations
