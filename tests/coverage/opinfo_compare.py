@@ -2,7 +2,7 @@
 
 Floats: BOUNDS of modules.py, relative to 1 and the value; where terms are summed, to the largest of 1 and the results,
 for the terms may cancel.  HTP computes in half precision: its result may also be off by as much as PyTorch's own is
-after every input moved by one unit of half precision, and beyond half's largest number anything is right.  NaN and
+after every input moved by UNITS of half precision, and beyond half's largest number anything is right.  NaN and
 infinities are to be the same ones.  Whole numbers and truth values are equal.
 """
 

@@ -11,7 +11,6 @@ TIES = (
 )
 LARGE = "QNN CPU's remainder of a whole number beyond 2**24 is wrong"
 GELU = "QNN CPU's GELU is off by up to 5e-4"
-SCORES = "scores of hundreds: rounded to half precision, they have another softmax"
 SQUARES = "the squares are beyond half precision's largest number"
 ENDS = (
     "the largest INT_32 is filled in, and the difference from it, by which HTP selects, does not fit INT_32"
@@ -69,7 +68,6 @@ KNOWN = {
     ("nn.functional.dropout3d", "float32", "HTP"): Known(ZEROS, "4 10"),
     ("nn.functional.feature_alpha_dropout.with_train", "float32", "HTP"): Known(ZEROS, "5"),
     ("nn.functional.gelu", "float32", "CPU"): Known(GELU, "0 2 4 6"),
-    ("nn.functional.multi_head_attention_forward", "float32", "HTP"): Known(SCORES, "78 134 182"),
     ("nn.functional.poisson_nll_loss", "float32", "HTP"): Known(CANCELLED, "4 52"),
     ("nn.functional.rms_norm", "float32", "HTP"): Known(SQUARES, "0-1"),
     ("sort", "float32", "HTP"): Known(TIES, "0"),
