@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -206,6 +207,16 @@ def pixel_shuffle(c: Choice, x: Shape) -> Module:
     return Module(lambda v: f.pixel_shuffle(v, step), (x[0], step * step * c.of(1, 2, 3), *x[2:]))
 
 
+def fold(c: Choice, x: Shape) -> Module:
+    taps, gaps, steps = c.two(1, 2, 3, 4), c.two(1, 1, 2), c.two(1, 2, 3)
+    spans = [1 + g * (k - 1) for g, k in zip(gaps, taps, strict=True)]
+    zeros = tuple(c.of(0, s // 2) for s in spans)
+    size = tuple(c.of(6, 7, 9, 12, 14, 17) for _ in spans)
+    windows = [(n + 2 * z - s) // t + 1 for n, z, s, t in zip(size, zeros, spans, steps, strict=True)]
+    columns = (x[0], min(x[1], 8) * math.prod(taps), max(math.prod(windows), 1))
+    return Module(lambda v: f.fold(v, size, taps, gaps, zeros, steps), columns)
+
+
 KINDS: dict[str, Callable[[Choice, Shape], Module]] = {
     "conv2d": convolution,
     "depthwise": lambda c, x: convolution(c, x, depthwise=True),
@@ -230,6 +241,7 @@ KINDS: dict[str, Callable[[Choice, Shape], Module]] = {
     "pixel_shuffle": pixel_shuffle,
     "function": lambda c, x: Module(FUNCTIONS[c.of(*FUNCTIONS)], x),
     "glu": lambda c, x: Module(lambda v: f.glu(v, 1), (x[0], 2 * x[1], *x[2:])),
+    "fold": fold,
     "unfold": lambda c, x: Module(lambda v: f.unfold(v, 2), (*x[:2], max(2, x[2]), max(2, x[3]))),
 }  # fmt: skip
 

@@ -91,6 +91,9 @@ class InFloats:
     def between_views(self) -> bool:
         return False  # conversions lie between
 
+    def read_in_ranks(self) -> set[int]:
+        return {len(t.shape) for t in self._view.results()}
+
     def known(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None
 

@@ -104,6 +104,46 @@ def window_places(size: int, kernel: int, stride: int, pad: int, dilation: int, 
     return _places(places)
 
 
+def fold_sums(
+    size: int, kernel: int, stride: int, pad: int, dilation: int, out: int, like: TensorRef | str
+) -> TensorRef:
+    """[kernel * out, size]: the sums of the values of windows that lie at each place.
+
+    The values are [kernel, out]: the first of each window, then the second of each.
+    """
+    at = [(j * dilation + i * stride - pad, j * out + i) for j in range(kernel) for i in range(out)]
+    return _matrix(kernel * out, [dict.fromkeys((n for p, n in at if p == place), 1.0) for place in range(size)], like)
+
+
+def fold_places(
+    sizes: Sequence[int],
+    kernels: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    outs: Sequence[int],
+) -> TensorRef:
+    """[kernel places * image places]: where, among the values of windows, each place of a window is over each of an image.
+
+    The values are [kernel height, kernel width, windows down, windows across], counted from 1; 0: no window's place is.
+    """
+    if math.prod(kernels) * math.prod(sizes) > MAX_VALUES:
+        raise Rejection(f"windows of {list(kernels)} over {list(sizes)} have more than {MAX_VALUES} places")
+
+    def windows(axis: int) -> list[list[int]]:
+        """For each place of a window and each of the image the window, -1 for none."""
+        stride, out = strides[axis], outs[axis]
+        gaps = ([p + pads[axis] - j * dilations[axis] for p in range(sizes[axis])] for j in range(kernels[axis]))
+        return [[g // stride if g % stride == 0 and 0 <= g < stride * out else -1 for g in row] for row in gaps]
+
+    down, across = windows(0), windows(1)
+    return _places(
+        ((i * kernels[1] + j) * outs[0] + y) * outs[1] + x + 1 if min(y, x) >= 0 else 0
+        for i, j in product(range(kernels[0]), range(kernels[1]))
+        for y, x in product(down[i], across[j])
+    )
+
+
 def adaptive_window(size: int, out: int) -> int:
     """How wide the widest of ``out`` windows that share ``size`` places is."""
     return max(len(window) for window in _shares(size, out))

@@ -7,7 +7,7 @@ A *sink* turns a ``Lowered`` into something that runs: ``opdb.coverage`` makes a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -258,6 +258,9 @@ class NodeView(Protocol):
 
     def between_views(self) -> bool:
         """Whether views give to the node and take of it, and one of them changes the last dimension."""
+
+    def read_in_ranks(self) -> Container[int]:
+        """The ranks of the results, and of what the nodes that read them, or views of them, make."""
 
     def known(self, t: TensorRef) -> TensorRef | None:
         """What is known of ``t`` before the program runs, where at most one dimension has several elements.

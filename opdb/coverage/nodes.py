@@ -20,7 +20,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from opdb.coverage.composites import plain
-from opdb.coverage.moves import between_views
+from opdb.coverage.moves import between_views, read_in_ranks
 from opdb.errors import OpdbError
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
@@ -147,6 +147,9 @@ class TorchNode:
 
     def between_views(self) -> bool:
         return between_views(self.node)
+
+    def read_in_ranks(self) -> set[int]:
+        return read_in_ranks(self.node)
 
     def known(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None

@@ -149,6 +149,9 @@ class _CallView:
     def between_views(self) -> bool:
         return False
 
+    def read_in_ranks(self) -> set[int]:
+        return set()
+
     def known(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None
 

@@ -32,7 +32,7 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_SCALE_OFFSET,
 )
 
-from opdb.coverage.moves import between_views, of_constants, seen
+from opdb.coverage.moves import between_views, of_constants, read_in_ranks, seen
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch import layout
@@ -114,6 +114,9 @@ class FxNodeView:
 
     def between_views(self) -> bool:
         return between_views(self.node)
+
+    def read_in_ranks(self) -> set[int]:
+        return read_in_ranks(self.node)
 
     def known(self, t: TensorRef) -> TensorRef | None:
         """ExecuTorch gives constants of a sum its rank, by views (ExpandBroadcastTensorShape)."""

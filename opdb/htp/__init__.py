@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from opdb.htp import clamps, convolutions, gathers, pads, pools, products, sums
+from opdb.htp import clamps, convolutions, factors, gathers, pads, pools, products, sums
 from opdb.runtime.lowering import Lowered, LoweredOp, NodeView
 
 #: The last ones have no other form here: softplus of many rows, a LogSoftmax of 65 classes, a ReduceSum whose axes descend,
@@ -23,6 +23,7 @@ RULES = frozenset({
 def mended(view: NodeView, lowered: Lowered, broken: Callable[[LoweredOp], Collection[str]]) -> Lowered:
     """``lowered`` in such forms; ``broken`` gives the rules of HTP that an op breaks."""
     lowered = products.mended(lowered, view.between_views())
+    lowered = factors.mended(lowered, view.read_in_ranks(), view.known)
     lowered = sums.mended(lowered, view.known)
     for kind in (pools, convolutions, pads, gathers, clamps):
         lowered = kind.mended(lowered, broken)

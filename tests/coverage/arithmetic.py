@@ -119,6 +119,7 @@ CORNERS = (
 )
 WIDE = torch.linspace(-6, 6, 49).reshape(7, 7)
 ROWS = (2, 3, 5, 8)
+FIVE = (2, 2, 3, 6, 4)
 
 
 def pair(name: str, *inputs: object, backends: tuple[str, ...] = ("CPU", "HTP")) -> Case:
@@ -269,6 +270,12 @@ PRODUCTS = (
     Case("outer", f(torch.outer), ((3,), (4,))),
     Case("matmul_vector", f(torch.matmul), ((2, 3, 4), (4,))),
     Case("matmul_of_vector", f(torch.matmul), ((3,), (2, 3, 4))),
+    Case("matmul_five_by_matrix", f(torch.matmul), (FIVE, (4, 3))),
+    Case("matmul_five_by_three", f(torch.matmul), (FIVE, (3, 4, 5))),
+    Case("matmul_by_five", f(torch.matmul), ((5, 6), FIVE)),
+    Case("matmul_five_of_one", f(torch.matmul), (FIVE, (1, 1, 3, 4, 5))),
+    Case("matmul_five_joined", f(torch.matmul), (FIVE, (1, 2, 3, 4, 5))),
+    Case("matmul_five_alike", f(torch.matmul), (FIVE, (2, 1, 3, 4, 5))),
     Case("cdist", f(torch.cdist), ((2, 3, 4), (2, 5, 4))),
     Case("cdist_1", f(lambda x, y: torch.cdist(x, y, 1.0)), ((3, 4), (5, 4))),
     Case("cdist_forward", f(lambda x, y: aten._cdist_forward.default(x, y, 2.0, None)), ((3, 4), (5, 4))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.fx import Graph, Node
 
-from opdb.coverage.moves import of_constants
+from opdb.coverage.moves import of_constants, read_in_ranks
 
 aten = torch.ops.aten
 
@@ -25,3 +25,14 @@ def test_a_deep_graph_of_constants_and_one_of_an_input() -> None:
     assert not of_constants(chain(graph, x), {"weight"})
     assert not of_constants(graph.call_function(aten.mul.Tensor, (made, x)), {"weight"})
     assert of_constants(graph.call_function(aten.full.default, ([1], 1.5)), ())
+
+
+def test_ranks_of_a_result_and_of_what_reads_it() -> None:
+    class Some(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            y = x * 2
+            return y.sum(0), y.reshape(2, 3, 4).unsqueeze(0).repeat(1, 2, 1, 1), y.relu()[None, None, None]
+
+    graph = torch.export.export(Some(), (torch.ones(4, 6),)).graph
+    (product,) = (n for n in graph.nodes if n.target is aten.mul.Tensor)
+    assert read_in_ranks(product) == {1, 2, 3, 4}  # not 5: that sees another result

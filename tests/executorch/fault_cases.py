@@ -123,6 +123,7 @@ CRASHED: dict[str, Case] = {
     "unfold of 3 by 3": call(lambda x: f.unfold(x, 3)),
     "unfold with zeros and gaps, without a batch": call(lambda x: f.unfold(x[0], (2, 3), 2, 1)),
     "fold of 3 by 3": call(lambda x: f.fold(x, (6, 6), 3), image(1, 36, 16)),
+    "fold with zeros and gaps, without a batch": call(lambda x: f.fold(x, (7, 9), (2, 3), (2, 1), 1, (1, 2)), image(24, 35)),
     "softplus of many rows": call(lambda x: f.softplus(x * 2), image(1, 16, 8, 8)),
     **{name: call(getattr(torch, name), image(), image().abs() + 0.5) for name in ("fmod", "hypot", "fmax", "copysign", "xlogy")},
     **{name: call(getattr(torch, name), image() > 0, image() > 1) for name in ("logical_or", "logical_xor")},

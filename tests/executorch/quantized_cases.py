@@ -204,6 +204,11 @@ def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
             (torch.randn(1, 4, 8, 5),),
         ),
         "unfold of 2 by 3": (Calls(lambda x: f.unfold(x, (2, 3), padding=1)), (image,)),
+        "fold of 3 by 3": (Calls(lambda x: f.fold(x * 1.25, (6, 7), 3)), (torch.randn(2, 36, 20),)),
+        "fold with zeros and gaps": (
+            Calls(lambda x: f.fold(x, (7, 9), (2, 3), (2, 1), 1, (1, 2)) + 0.5),
+            (torch.randn(1, 24, 35),),
+        ),
         "pow of a number": (Calls(lambda x: torch.pow(2.0, x)), (positive,)),
         "pow of a row": (Calls(torch.pow), (torch.rand(1, 10) + 1, positive)),
         "pow to a number": (Calls(lambda x: x**3), (image,)),

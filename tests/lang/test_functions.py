@@ -207,6 +207,8 @@ def test_english() -> None:
             "window_sums(n, m, n, m, n, x)": "the sums of n windows of m among n",
             "adaptive_means(n, m, x)": "the means of m windows that share n",
             "window_places(n, m, n, m, n, m)": "the places of m windows of m among n",
+            "fold_sums(n, m, n, m, n, m, x)": "the sums over n places of m windows of m",
+            "fold_places(S, L, S, L, S, L)": "the places of L windows of L over each of S",
             "adaptive_places(n, m)": "the places of m windows that share n",
             "adaptive_window(n, m)": "the widest of m windows that share n",
             "nearest_places(n, m, f, p)": "the nearest places among n of m values",

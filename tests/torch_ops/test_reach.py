@@ -84,6 +84,9 @@ class ConfigView:
     def between_views(self) -> bool:
         return False
 
+    def read_in_ranks(self) -> set[int]:
+        return set()
+
     def known(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None
 

@@ -12,6 +12,8 @@ from opdb.runtime.constants import (
     adaptive_window,
     causal_mask,
     cubic_weights,
+    fold_places,
+    fold_sums,
     is_whole,
     linear_weights,
     nearest_places,
@@ -66,6 +68,28 @@ def test_windows(size: int, kernel: int, step: int, pad: int, ceil: bool) -> Non
     assert torch.equal(line.flatten()[picked].reshape(-1, kernel).amax(1), largest)
 
 
+@pytest.mark.parametrize("kernels", [(1, 1), (3, 3), (2, 4)])
+@pytest.mark.parametrize("strides", [(1, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize("dilations", [(1, 1), (1, 2)])
+@pytest.mark.parametrize("pads", [(0, 0), (1, 2)])
+def test_folds(
+    kernels: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int], pads: tuple[int, int]
+) -> None:
+    sizes = (7, 10)
+    axes = list(zip(sizes, kernels, strides, pads, dilations, strict=True))
+    outs = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in axes]
+    x = torch.randint(-9, 9, (*kernels, *outs)).float()
+    truth = functional.fold(
+        x.reshape(1, math.prod(kernels), -1), sizes, kernels, dilations, pads, strides
+    ).reshape(sizes)
+    picked = places(fold_places(sizes, kernels, strides, pads, dilations, outs))
+    more = torch.cat([torch.zeros(1), x.flatten()])
+    assert torch.equal(more[picked].reshape(math.prod(kernels), *sizes).sum(0), truth)
+    down, across = (matrix(fold_sums(*axis, out, "f32")) for axis, out in zip(axes, outs, strict=True))
+    columns = x.permute(0, 2, 1, 3).reshape(kernels[0] * outs[0], kernels[1] * outs[1])
+    assert torch.equal(down.T @ columns @ across, truth)
+
+
 @pytest.mark.parametrize(("size", "out"), SIZES)
 def test_shared_windows_and_sizes(size: int, out: int) -> None:
     eye, line = torch.eye(size).reshape(size, 1, size), torch.randn(1, 1, size)
@@ -114,6 +138,8 @@ def test_what_cannot_be_made() -> None:
         padded_places(4, 1, 1, "wrap")
     with pytest.raises(Rejection, match="has more than"):
         adaptive_means(4096, 2048, "f32")
+    with pytest.raises(Rejection, match="have more than"):
+        fold_places([2048, 2048], [2, 2], [1, 1], [0, 0], [1, 1], [2047, 2047])
     with pytest.raises(Rejection, match="has no square root"):
         root(-1.0)
     for base, exponent in ((-1.0, 0.5), (10.0, 400.0), (0.0, -1.0)):
