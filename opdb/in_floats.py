@@ -118,6 +118,10 @@ class InFloats:
             for t in op.outputs:
                 quantized = None if t.local is None else self._written.get(t.local)
                 if quantized is not None:
+                    if (len(t.shape) == 5) != (len(quantized.shape) == 5):
+                        raise Rejection(
+                            "HTP finalizes no Quantize before a Reshape from or to five dimensions"
+                        )
                     to = replace(quantized, shape=t.shape, transforms=t.transforms)
                     t = replace(t, base_shape=t.shape, transforms=())
                     after.append(_converted("Quantize", t, to))

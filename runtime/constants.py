@@ -112,7 +112,9 @@ def fold_sums(
     The values are [kernel, out]: the first of each window, then the second of each.
     """
     at = [(j * dilation + i * stride - pad, j * out + i) for j in range(kernel) for i in range(out)]
-    return _matrix(kernel * out, [dict.fromkeys((n for p, n in at if p == place), 1.0) for place in range(size)], like)
+    return _matrix(
+        kernel * out, [dict.fromkeys((n for p, n in at if p == place), 1.0) for place in range(size)], like
+    )
 
 
 def fold_places(
@@ -133,8 +135,12 @@ def fold_places(
     def windows(axis: int) -> list[list[int]]:
         """For each place of a window and each of the image the window, -1 for none."""
         stride, out = strides[axis], outs[axis]
-        gaps = ([p + pads[axis] - j * dilations[axis] for p in range(sizes[axis])] for j in range(kernels[axis]))
-        return [[g // stride if g % stride == 0 and 0 <= g < stride * out else -1 for g in row] for row in gaps]
+        gaps = (
+            [p + pads[axis] - j * dilations[axis] for p in range(sizes[axis])] for j in range(kernels[axis])
+        )
+        return [
+            [g // stride if g % stride == 0 and 0 <= g < stride * out else -1 for g in row] for row in gaps
+        ]
 
     down, across = windows(0), windows(1)
     return _places(

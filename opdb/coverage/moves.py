@@ -38,7 +38,11 @@ def between_views(node: Node) -> bool:
 
 def read_in_ranks(node: Node) -> set[int]:
     """The ranks of the node's result, and of what the nodes that read it, or views of it, make."""
-    readers = [user for of in (node, *(v for n in node.users if _keeps_order(n) for v in _chain(n))) for user in of.users]
+    readers = [
+        user
+        for of in (node, *(v for n in node.users if _keeps_order(n) for v in _chain(n)))
+        for user in of.users
+    ]
     return {len(_shape(n)) for n in (node, *readers) if isinstance(n.meta.get("val"), torch.Tensor)}
 
 

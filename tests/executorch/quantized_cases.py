@@ -209,6 +209,11 @@ def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
             Calls(lambda x: f.fold(x, (7, 9), (2, 3), (2, 1), 1, (1, 2)) + 0.5),
             (torch.randn(1, 24, 35),),
         ),
+        "five dimensions by a matrix": (Calls(torch.matmul), (torch.randn(2, 2, 4, 6, 4), torch.randn(4, 3))),
+        "five dimensions by those of one": (
+            Calls(torch.matmul),
+            (torch.randn(2, 2, 4, 6, 4), torch.randn(1, 2, 4, 4, 3)),
+        ),
         "pow of a number": (Calls(lambda x: torch.pow(2.0, x)), (positive,)),
         "pow of a row": (Calls(torch.pow), (torch.rand(1, 10) + 1, positive)),
         "pow to a number": (Calls(lambda x: x**3), (image,)),

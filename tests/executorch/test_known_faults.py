@@ -21,7 +21,6 @@ LEFT = {
     "max_pool2d with places", "a graph of constants",
     "affine_grid",
     "amin after a convolution",
-    "fold of 3 by 3",
 }  # fmt: skip
 
 

@@ -19,7 +19,10 @@ VOLUME = (2, 2, 8, 6, 4)
 ROW = torch.tensor([0.5, 1.0, 1.5, 2.0])
 #: name -> function, shape of its input
 CHAINS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
-    "seen in five dimensions": (lambda x: (x * 1.25).reshape(2, 2, 2, 5, 4).permute(0, 1, 3, 2, 4), (1, 8, 20)),
+    "seen in five dimensions": (
+        lambda x: (x * 1.25).reshape(2, 2, 2, 5, 4).permute(0, 1, 3, 2, 4),
+        (1, 8, 20),
+    ),
     "a row, seen in five": (lambda x: (x * ROW).reshape(2, 2, 2, 5, 4) + 0.5, (1, 40, 4)),
     "five, seen in two": (lambda x: (x * 1.25).flatten(1), VOLUME),
     "five, permuted": (lambda x: (x * 1.25).permute(0, 3, 1, 4, 2) + 0.5, (1, 2, 8, 6, 4)),
@@ -38,7 +41,9 @@ def test_a_product_near_five_dimensions_is_right(name: str, htp: Htp) -> None:
     assert htp.run(call, (torch.randn(shape),)).error <= 1e-2
 
 
-def product(x: TensorRef, factor: TensorRef, op: str = "ElementWiseMultiply", operation: int = 13) -> LoweredOp:
+def product(
+    x: TensorRef, factor: TensorRef, op: str = "ElementWiseMultiply", operation: int = 13
+) -> LoweredOp:
     params = [] if op == "ElementWiseMultiply" else [scalar("operation", "u32", operation)]
     return lowered_op(op, inputs={"a": x, "b": factor}, params=params, outputs={"y": x})
 
