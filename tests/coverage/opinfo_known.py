@@ -15,9 +15,6 @@ SQUARES = "the squares are beyond half precision's largest number"
 ENDS = (
     "the largest INT_32 is filled in, and the difference from it, by which HTP selects, does not fit INT_32"
 )
-ZEROS = (
-    "everything is dropped: five dimensions times a constant of zeros, in which HTP 2.47's emulation crashes"
-)
 CANCELLED = "parts of 15 cancel to 2, which is off by two of the parts' units in half precision"
 
 
@@ -65,8 +62,6 @@ KNOWN = {
     ("masked.softmax", "float32", "HTP"): Known(INFINITE, "5 7 9-13"),
     ("masked.softmin", "float32", "HTP"): Known(INFINITE, "5 7 9-13"),
     ("masked.sum", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
-    ("nn.functional.dropout3d", "float32", "HTP"): Known(ZEROS, "4 10"),
-    ("nn.functional.feature_alpha_dropout.with_train", "float32", "HTP"): Known(ZEROS, "5"),
     ("nn.functional.gelu", "float32", "CPU"): Known(GELU, "0 2 4 6"),
     ("nn.functional.poisson_nll_loss", "float32", "HTP"): Known(CANCELLED, "4 52"),
     ("nn.functional.rms_norm", "float32", "HTP"): Known(SQUARES, "0-1"),
