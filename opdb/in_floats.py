@@ -39,8 +39,12 @@ def possible(lowered: Lowered, context: Context) -> bool:
         for op in lowered.ops
         if op.op not in ("Dequantize", "Quantize") and any(t.dtype == DTYPE for t in op.outputs)
     ]
+    stored = [t for op in lowered.ops if op.op == "Quantize" for t in op.outputs]
+    joined = any(
+        (len(t.shape) == 5) != (len(t.base_shape) == 5) for t in stored
+    )  # with the Reshape behind it
     on_v68 = context.backend == "HTP" and context.arch == 68
-    return not on_v68 or (len(inside) == 1 and inside[0] in ON_V68)
+    return not on_v68 or (len(inside) == 1 and inside[0] in ON_V68 and not joined)
 
 
 @dataclass(frozen=True)
@@ -118,10 +122,6 @@ class InFloats:
             for t in op.outputs:
                 quantized = None if t.local is None else self._written.get(t.local)
                 if quantized is not None:
-                    if (len(t.shape) == 5) != (len(quantized.shape) == 5):
-                        raise Rejection(
-                            "HTP finalizes no Quantize before a Reshape from or to five dimensions"
-                        )
                     to = replace(quantized, shape=t.shape, transforms=t.transforms)
                     t = replace(t, base_shape=t.shape, transforms=())
                     after.append(_converted("Quantize", t, to))

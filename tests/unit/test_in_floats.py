@@ -77,6 +77,25 @@ def test_not_on_v68() -> None:
     assert isinstance(lower(elu(X, X), Target("HTP", "SM8350")), Rejected)
 
 
+@pytest.mark.parametrize(("lead", "taken"), [((4,), True), ((2, 4), True), ((2, 2, 4), False)])
+def test_on_v68_no_quantize_stands_before_a_reshape_into_five_dimensions(
+    lead: tuple[int, ...], taken: bool
+) -> None:
+    def tensor(*shape: int, dtype: str = "uq16") -> TensorRef:
+        return TensorRef(
+            shape, dtype, key=("x", len(shape)), quant=Quant("SCALE_OFFSET", (1e-4,), (0,)), base_shape=shape
+        )
+
+    given = {"self": tensor(*lead, 6, 5), "other": tensor(4, 5, 3, dtype="sq16")}
+    lowered = lower(View("aten.matmul.default", given, tensor(*lead, 6, 3)), Target("HTP", "SM8350"))
+    if taken:
+        assert isinstance(lowered, Lowered) and lowered.form == "MatMul in floats"
+    else:
+        assert isinstance(lowered, Rejected) and any(
+            "few ops between conversions" in str(r) for r in lowered.reasons
+        )
+
+
 def test_an_op_of_quantized_tensors_goes_first() -> None:
     lowered = lower(View("aten.relu.default", {"self": X}, X), HTP)
     assert isinstance(lowered, Lowered) and [op.op for op in lowered.ops] == ["Relu"]
