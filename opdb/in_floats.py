@@ -40,9 +40,8 @@ def possible(lowered: Lowered, context: Context) -> bool:
         if op.op not in ("Dequantize", "Quantize") and any(t.dtype == DTYPE for t in op.outputs)
     ]
     stored = [t for op in lowered.ops if op.op == "Quantize" for t in op.outputs]
-    joined = any(
-        (len(t.shape) == 5) != (len(t.base_shape) == 5) for t in stored
-    )  # with the Reshape behind it
+    # HTP joins a Quantize with such a Reshape behind it
+    joined = any((len(t.shape) == 5) != (len(t.base_shape) == 5) for t in stored)
     on_v68 = context.backend == "HTP" and context.arch == 68
     return not on_v68 or (len(inside) == 1 and inside[0] in ON_V68 and not joined)
 

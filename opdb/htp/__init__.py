@@ -1,4 +1,5 @@
-"""Ops in forms that HTP's library computes rightly, where it accepts others and computes them wrongly.
+"""Ops in forms that HTP's library computes rightly, where it accepts others and computes them wrongly, or finalizes no
+graph of them.
 
 A module for each kind of op; ``mended`` applies all of them to what a node was lowered to.  Rules that only warn
 (``expect``, in the op's spec) say where HTP 2.47 computes other numbers: a verdict warns of them, and a node is not lowered to

@@ -1,21 +1,19 @@
 """Products of floats and constants, near tensors of five dimensions, in a form of which HTP finalizes graphs.
 
 HTP 2.47 moves a product by a constant of one element, or of one for each channel, across what reads it (from v73, in half
-precision).  Where one of the two tensors has five dimensions and the other not, and for a sum of two constants there, it finalizes
-no graph (88 of 200 reshapes and permutations behind such a product, a BatchNorm3d, a MaxPool3d, `x * 1.25 + 0.5`).  A product whose
-constant comes first stays where it is: 0 of 750 (probe: four chips).
+precision).  Where one of the two tensors has five dimensions and the other not, and where a constant is added behind, it finalizes
+no graph (88 of 200 reshapes and permutations behind such a product, a BatchNorm3d, a MaxPool3d, `x * 1.25 + 0.5`; probe: SM8550,
+SM8650, SM8750, not SM8350).  A product whose constant comes first stays where it is: 0 of 300 (probe: SM8650).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from dataclasses import replace
 
 from opdb.htp.products import FLOATS
+from opdb.htp.sums import Known
 from opdb.runtime.lowering import Lowered, LoweredOp
-from opdb.runtime.tensors import TensorRef
-
-Known = Callable[[TensorRef], TensorRef | None]
 
 PRODUCT = "ElementWiseMultiply"
 #: An op and its only parameter, ``operation``.

@@ -15,12 +15,14 @@ from dataclasses import replace
 from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op
 from opdb.runtime.tensors import TensorRef, intermediate, negated, opposite, stored_range
 
+#: What is known of a tensor before the program runs: see ``NodeView``.
+Known = Callable[[TensorRef], TensorRef | None]
 SUM = "ElementWiseAdd"
 #: What ops make of constants is left out in these, and right in 16 bits.
 EIGHT_BITS = ("uq8", "sq8")
 
 
-def mended(lowered: Lowered, known: Callable[[TensorRef], TensorRef | None]) -> Lowered:
+def mended(lowered: Lowered, known: Known) -> Lowered:
     """``lowered`` with such sums as differences; ``known``: see ``NodeView``."""
     if all(op.op != SUM for op in lowered.ops):
         return lowered
@@ -29,7 +31,7 @@ def mended(lowered: Lowered, known: Callable[[TensorRef], TensorRef | None]) -> 
     )
 
 
-def _ops(op: LoweredOp, number: int, known: Callable[[TensorRef], TensorRef | None]) -> Iterator[LoweredOp]:
+def _ops(op: LoweredOp, number: int, known: Known) -> Iterator[LoweredOp]:
     constant, x = _constant(op, known) if op.op == SUM else (None, None)
     if (
         constant is None
@@ -54,9 +56,7 @@ def _beyond(constant: TensorRef, y: TensorRef) -> bool:
     return least < lowest - y.scale or most > highest + y.scale
 
 
-def _constant(
-    op: LoweredOp, known: Callable[[TensorRef], TensorRef | None]
-) -> tuple[TensorRef | None, TensorRef | None]:
+def _constant(op: LoweredOp, known: Known) -> tuple[TensorRef | None, TensorRef | None]:
     """The constant of one element, or of one for each of the last dimension, and what it is added to."""
     for x, other in (op.inputs, op.inputs[::-1]):
         assert x is not None and other is not None
