@@ -57,7 +57,7 @@ def run(
         env=environment.child() | changed,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     lines = [line.split() for line in done.stdout.splitlines()]
     return {words[0]: words[1:] for words in lines if words}, done.stderr

@@ -76,9 +76,9 @@ def test_a_failure_says_how_and_shows_the_last_lines(
 
 def test_a_child_that_hangs_is_stopped(environment: env.Environment, module: Path) -> None:
     start = time.monotonic()
-    with pytest.raises(process.ChildError, match=r"did not finish within 3 s[\s\S]*about to hang") as e:
-        process.call("child_functions:hang", environment=environment, path=[module], timeout=3)
-    assert e.value.kind == "hung" and time.monotonic() - start < 30
+    with pytest.raises(process.ChildError, match=r"did not finish within 10 s[\s\S]*about to hang") as e:
+        process.call("child_functions:hang", environment=environment, path=[module], timeout=10)
+    assert e.value.kind == "hung" and time.monotonic() - start < 120
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_stopped_while_it_finalizes(tmp_path: Path) -> None:
         pid = worker.pid
         begun = time.monotonic()
         result = worker.compile([LONG], tmp_path / "f", None, None, signalled(worker, signal.SIGSTOP, seen))
-        assert 1.9 < time.monotonic() - begun < 9
+        assert 1.9 < time.monotonic() - begun < 60
         assert (result.stage, result.graph) == ("finalize", "chain")
         assert (result.verdict, result.code, result.code_name) == ("hung", 0, "")
         assert seen.count(("finalize", "chain")) >= 2  # told again while it goes on

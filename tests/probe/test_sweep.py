@@ -180,15 +180,17 @@ def test_another_definition_is_another_sweep(tmp_path: Path) -> None:
     assert any("Relu.C8" in (r["rules"] or "") for r in listed)
 
 
+#: A sweep that tells of each chunk that it keeps and goes on to the next one at a line on its input.
 DRIVER = """
-import pathlib, sys
-from opdb.pool import DEATHS, processes
+import sys
 from opdb.probe import sweep as module
 from opdb.store import Store
 module.CHUNK = 5
 store = Store(sys.argv[1])
-module.sweep(store.load_catalog(), store, jobs=2, **eval(sys.argv[2]),
-             progress=lambda p: print(p.done, flush=True))
+def told(progress):
+    print(progress.done, flush=True)
+    sys.stdin.readline()
+module.sweep(store.load_catalog(), store, jobs=2, progress=told, **eval(sys.argv[2]))
 """
 
 
@@ -198,15 +200,16 @@ def test_killed_at_random_moments(whole: tuple[Store, Summary], store: Store, tm
     rng, there = random.Random(SEED), 0
     for _ in range(2):
         command = [sys.executable, "-c", DRIVER, f"sqlite:///{tmp_path / 'opdb.db'}", repr(QUESTION)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdin is not None and child.stdout is not None
             for _ in range(rng.randrange(1, 8)):
-                child.stdout.readline()
-            time.sleep(rng.choice((0, rng.random() / 10)))
+                assert int(child.stdout.readline()) > 0
+                print(file=child.stdin, flush=True)
+            time.sleep(rng.random() / 50)  # it keeps the next chunk, or has kept it and waits
             os.kill(child.pid, signal.SIGKILL)
-        assert len(rows(store)) > there, "nothing was kept"
-        there = len(rows(store))
-        assert there < COUNT * 4, "it was killed too late"
+        found = len(rows(store))
+        assert there < found <= there + 8 * 5 < COUNT * 4
+        there = found
     last = sweep(catalog(store), store, jobs=2, **QUESTION)
     assert (last.kept, last.asked) == (there, COUNT * 4 - there)
     assert last.evidence == whole[1].evidence == evidence_hash(store, last.runs)

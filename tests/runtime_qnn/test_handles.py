@@ -417,7 +417,7 @@ time.sleep(0.2)
 @pytest.mark.parametrize("more", ["", BUSY, "backend.close()"], ids=["idle", "busy", "closed"])
 def test_the_process_ends_with_everything_open(name: str, soc: str | None, more: str) -> None:
     program = LEFT_OPEN.format(folder=str(__file__).rpartition("/")[0], name=name, soc=soc, more=more)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "end" in done.stdout.splitlines()
     assert "Traceback" not in done.stderr and "Error" not in done.stderr
