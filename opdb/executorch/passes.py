@@ -15,7 +15,8 @@
 ``Remove0DTensor``                 ``call``: not where opdb maps ``select``
 ``CanonicalizeConv``               ``call``: lines get a batch
 ``I64toI32``                       ``_preserve_output_dtype``: nodes of several results
-``InsertIOQDQ``                    ``call``: what a quantized node leaves in a buffer is known as that
+``InsertIOQDQ``                    ``call``: what a quantized node leaves in a buffer is known as that,
+                                   and what comes in is quantized, whatever its encoding is taken from
 ``QnnPassManager``                 ``transform_for_export_pipeline``: powers keep their exponents, einsum as above
 =================================  ====================================================================
 """
@@ -60,7 +61,8 @@ def mended(targets: Iterable[str]) -> Undo:
     Attention that is causal or has a mask of booleans is not taken apart.
     What DecomposeEinsum makes of a product of two matrices is computed wrongly by HTP (opdb.coverage.moves).
     InsertIOQDQ dequantizes what a node writes into a buffer, but the program goes on to name the quantized node, so that
-    the result is not taken for the buffer's.
+    the result is not taken for the buffer's.  An input whose encoding is that of a Dequantize, since a node on the CPU
+    gives it, it would dequantize: the delegate would take floats for whole numbers.
     """
     known = set(targets)
     off = [_off(_class(*of)) for of, target in _OFF.items() if target in known]
@@ -76,6 +78,7 @@ def mended(targets: Iterable[str]) -> Undo:
         _lines_with_a_batch(),
         _types_of_several_results(),
         _buffers_that_change(),
+        _inputs_quantized(),
     )
     return all_of((*off, *dividing, windows, *kept, *own))
 
@@ -314,6 +317,25 @@ def _buffers_that_change() -> Undo:
             if spec.kind is OutputKind.BUFFER_MUTATION:
                 spec.arg.name = result.name
         return done
+
+    return replaced(InsertIOQDQ, "call", call)
+
+
+def _inputs_quantized() -> Undo:
+    """A delegate's input with the encoding of a Dequantize, ex) a view that the CPU computes, is quantized with it."""
+    from executorch.backends.qualcomm._passes.insert_io_qdq import InsertIOQDQ
+    from executorch.backends.qualcomm.builders.node_visitor import q_dq_map, q_ops
+    from executorch.backends.qualcomm.utils.constants import QCOM_ENCODING, QCOM_QUANT_ATTRS
+
+    stock = InsertIOQDQ.call
+    quantizes = {dequantize: q for q, dequantize in q_dq_map.items() if q in q_ops}
+
+    def call(self: Any, module: Any) -> Any:
+        for node in module.graph.nodes:
+            attrs = node.meta.get(QCOM_QUANT_ATTRS)
+            if node.op == "placeholder" and attrs and attrs[QCOM_ENCODING] in quantizes:
+                node.meta[QCOM_QUANT_ATTRS] = {**attrs, QCOM_ENCODING: quantizes[attrs[QCOM_ENCODING]]}
+        return stock(self, module)
 
     return replaced(InsertIOQDQ, "call", call)
 

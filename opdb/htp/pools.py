@@ -2,7 +2,8 @@
 
 HTP 2.47 computes other means for windows that move by one over an image without zeros around it, where the result is high and
 narrow (PoolAvg2d.H3): each channel is convolved with the window's weights instead.  A process that executes a maximum of
-windows one wide by steps of 2 ends (PoolMax2d.H3): every second column is taken before.
+windows one wide by steps of 2 ends (PoolMax2d.H3): every second column is taken before.  For v68 it takes what lies around an image
+for 0, of which a maximum of negative numbers makes 0 (PoolMax2d.H4): less than any number is put there before.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
-from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, tensor_param
+from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar, tensor_param
 from opdb.runtime.tensors import full, intermediate
 
-NARROW, ONE_WIDE = "PoolAvg2d.H3", "PoolMax2d.H3"
+NARROW, ONE_WIDE, OF_ZEROS = "PoolAvg2d.H3", "PoolMax2d.H3", "PoolMax2d.H4"
+LEAST = {"f16": -65504.0, "f32": -3e38}
 Broken = Callable[[LoweredOp], Collection[str]]
 
 
@@ -29,6 +31,8 @@ def _ops(ops: tuple[LoweredOp, ...], broken: Broken) -> Iterator[LoweredOp]:
         rules = broken(op) if op.op in ("PoolAvg2d", "PoolMax2d") else ()
         if NARROW in rules:
             yield _by_channel(op)
+        elif OF_ZEROS in rules:
+            yield from _of_a_padded_image(op, number)
         elif ONE_WIDE in rules:
             yield from _of_every_second_column(op, number)
         else:
@@ -69,3 +73,25 @@ def _of_every_second_column(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
     steps = tensor_param("stride", "u32", [2, 1])
     params = tuple(steps if p.name == "stride" else p for p in op.params)
     yield replace(op, inputs=(inner, *op.inputs[1:]), params=params)
+
+
+def _of_a_padded_image(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
+    x = op.inputs[0]
+    assert x is not None
+    top, bottom, left, right = next(p.value for p in op.params if p.name == "pad_amount")
+    amounts = [[0, 0], [top, bottom], [left, right], [0, 0]]
+    shape = [size + sum(amount) for size, amount in zip(x.shape, amounts, strict=True)]
+    padded = intermediate(f"padded_{number}", shape, x)
+    yield lowered_op(
+        "Pad",
+        inputs={"x": x},
+        params=[
+            scalar("scheme", "u32", 0),
+            tensor_param("pad_amount", "u32", amounts),
+            scalar("pad_constant_value", "f32", LEAST[x.dtype]),
+        ],
+        outputs={"y": padded},
+    )
+    none = tensor_param("pad_amount", "u32", [[0, 0], [0, 0]])
+    params = tuple(none if p.name == "pad_amount" else p for p in op.params)
+    yield replace(op, inputs=(padded, *op.inputs[1:]), params=params)

@@ -355,6 +355,17 @@ def on_v68() -> dict[str, Any]:
         opdb.executorch.unregister()
 
 
+def view_on_the_cpu() -> Any:
+    """A product of five dimensions in 16 bits on v68, which leaves a view of one side to the CPU."""
+    torch.manual_seed(8)
+    inputs = (torch.randn(2, 2, 3, 4, 5), torch.randn(2, 2, 3, 5, 6))
+    opdb.executorch.register()
+    try:
+        return _outcome(Calls(lambda x, y: x.relu() @ y.relu()), inputs, "16a8w", "SM8350")
+    finally:
+        opdb.executorch.unregister()
+
+
 def linear_in_blocks() -> float:
     """The largest error, in steps of 16 bits, of a linear layer whose weight has a scale for 16 input channels."""
     torch.manual_seed(7)

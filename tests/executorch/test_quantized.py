@@ -50,6 +50,15 @@ def test_v68_computes_some_nodes_in_floats(environment: env.Environment) -> None
     assert {name: (got.left, got.steps) for name, got in found.items() if got.left or got.steps > 3.01} == {}
 
 
+def test_what_the_cpu_gives_a_delegate_is_quantized(environment: env.Environment) -> None:
+    """The view's encoding is taken from a Dequantize, which ExecuTorch 1.4.1 would put behind it."""
+    found = process.call(
+        "quantized_cases:view_on_the_cpu", environment=environment, path=[Path(__file__).parent]
+    )
+    assert list(found.left) == ["aten_view_copy_default_1"]
+    assert found.steps <= 3
+
+
 def test_blocks_of_a_linear_layer_are_channels_of_eight_bits(environment: env.Environment) -> None:
     steps = process.call(
         "quantized_cases:linear_in_blocks", environment=environment, path=[Path(__file__).parent]
