@@ -13,12 +13,13 @@ from collections.abc import Callable, Collection
 from opdb.htp import clamps, convolutions, factors, gathers, pads, pools, products, sums
 from opdb.runtime.lowering import Lowered, LoweredOp, NodeView
 
-#: The last ones have no other form here: softplus of many rows, a power of a repeated base, a LogSoftmax of 65 classes, a ReduceSum whose axes descend,
-#: a Reshape of floats into 8 bits or of five dimensions, a ScatterNd of long rows, the
-#: channels of few on v68.
+#: The last ones have no other form here: softplus of many rows, a power of a repeated base, a LogSoftmax of 65 classes, a
+#: ReduceSum whose axes descend, a Reshape of floats into 8 bits or of five dimensions, a ScatterNd of long rows, and on v68 a
+#: SpaceToDepth of few channels.
 RULES = frozenset({
     *clamps.RULES, *convolutions.RULES, *gathers.RULES, pads.BEHIND, pools.NARROW, pools.OF_ZEROS,
-    "ElementWiseBinary.H25", "ElementWiseNeuron.H15", "ElementWisePower.H3", "LogSoftmax.H3", "ReduceSum.H8", "Reshape.C1", "Reshape.H5", "Reshape.H6", "ScatterNd.H9", "SpaceToDepth.H1",
+    "ElementWiseBinary.H25", "ElementWiseNeuron.H15", "ElementWisePower.H3", "LogSoftmax.H3", "ReduceSum.H8",
+    "Reshape.C1", "Reshape.H5", "Reshape.H6", "ScatterNd.H9", "SpaceToDepth.H1",
 })  # fmt: skip
 
 

@@ -216,6 +216,11 @@ def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         ),
         "pow of a number": (Calls(lambda x: torch.pow(2.0, x)), (positive,)),
         "pow of a row": (Calls(torch.pow), (torch.rand(1, 10) + 1, positive)),
+        "pow of a number to what is not below 0": (Calls(lambda x: 2.0 ** x.relu()), (image,)),
+        "pow of a row to what is not below 0": (
+            Calls(lambda x, y: (x * 1.5) ** y.relu() + 1),
+            (torch.rand(1, 10) + 0.5, torch.randn(10, 10)),
+        ),
         "pow to a number": (Calls(lambda x: x**3), (image,)),
         "cumsum of the first of four": (Calls(lambda x: x.cumsum(0)), (torch.randn(2, 3, 4, 5),)),
         "cumsum of the second of three": (Calls(lambda x: x.cumsum(1)), (torch.randn(2, 3, 4),)),

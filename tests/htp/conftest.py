@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,22 @@ from opdb.probe.client import VendorWorker
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+@contextmanager
+def _opened(name: str) -> Iterator[Any]:
+    import htp_module  # with PyTorch, which most tests here do without
+
+    target = getattr(htp_module, name)
+    with VendorWorker("HTP", target.soc, log_level="error") as worker:
+        yield htp_module.Htp(worker, target)
+
+
 @pytest.fixture(scope="module")
 def htp() -> Iterator[Any]:
-    from htp_module import HTP, Htp  # with PyTorch, which most tests here do without
+    with _opened("HTP") as opened:
+        yield opened
 
-    with VendorWorker("HTP", HTP.soc, log_level="error") as worker:
-        yield Htp(worker)
+
+@pytest.fixture(scope="module")
+def v68() -> Iterator[Any]:
+    with _opened("V68") as opened:
+        yield opened

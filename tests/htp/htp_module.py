@@ -16,7 +16,7 @@ from opdb.graph import QnnGraph
 from opdb.probe.client import VendorWorker
 from opdb.validate import Target
 
-HTP = Target("HTP", "SM8650")
+HTP, V68 = Target("HTP", "SM8650"), Target("HTP", "SM8350")
 
 
 class Call(torch.nn.Module):
@@ -39,11 +39,12 @@ class Ran:
 @dataclass(frozen=True)
 class Htp:
     worker: VendorWorker
+    target: Target = HTP
 
     def run(self, function: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> Ran:
         """All of ``function``, which HTP must take."""
         program = Program(export(Call(function), inputs))
-        coverage = check_nodes(program, HTP)
+        coverage = check_nodes(program, self.target)
         assert coverage.complete
         part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)
         given = {part.inputs[k]: x.numpy() for k, x in zip(program.inputs, inputs, strict=True)}

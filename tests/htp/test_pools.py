@@ -1,4 +1,5 @@
-"""Pools that HTP computes wrongly, or dies of, in their plain form: high and narrow means, maxima one wide; on its library."""
+"""Pools that HTP computes wrongly, or dies of, in their plain form: high and narrow means, maxima one wide, or of negative
+numbers among zeros; on its library."""
 
 from __future__ import annotations
 
@@ -44,3 +45,22 @@ def test_a_maximum_one_wide_by_steps_of_2_is_executed(
     ran = htp.run(lambda x: f.max_pool2d(x, window, 2), (torch.randn(shape),))
     assert [o.op for o in ran.graph.ops if o.op != "Transpose"] == ops
     assert ran.error <= 1e-3
+
+
+@pytest.mark.parametrize(
+    ("window", "steps", "zeros"),
+    [(3, 1, 1), (3, 2, 1), (2, 1, 1), ((2, 3), 1, (1, 0)), ((3, 5), (2, 1), (0, 2))],
+)
+def test_a_maximum_of_negative_numbers_is_not_0_on_v68(
+    window: int | tuple[int, int], steps: int | tuple[int, int], zeros: int | tuple[int, int], v68: Htp
+) -> None:
+    torch.manual_seed(0)
+    ran = v68.run(lambda x: f.max_pool2d(x, window, steps, zeros), (torch.randn(2, 3, 9, 9) - 4,))
+    assert [o.op for o in ran.graph.ops if o.op != "Transpose"] == ["Pad", "PoolMax2d"]
+    assert ran.error <= 1e-6
+
+
+def test_an_image_that_is_not_padded_is_left_alone_on_v68(v68: Htp) -> None:
+    ran = v68.run(lambda x: f.max_pool2d(x, 2), (torch.randn(2, 3, 8, 8) - 4,))
+    assert [o.op for o in ran.graph.ops if o.op != "Transpose"] == ["PoolMax2d"]
+    assert ran.error <= 1e-6
