@@ -287,10 +287,12 @@ class _Cases:
         seen = {r for c in good for r in force(c.config, c.target.context()) - set(c.rules)}
         # Samples that a backend refuses: another SoC may take them.
         made = [Broken(c.config, c.backend, c.soc, c.rules, c.id) for c in positive if c.kind != "positive"]
+        taken = [Broken(c.config, c.backend, c.soc, (), c.id) for c in good]
         owner = {f"{self.op}.{r.id}": b for b, rules in self.compiled.backend_rules.items() for r in rules}
         for rule in search.goals[::-1]:
             if rule not in seen:
-                found = search.mended(rule, partial(holds, rule), made, owner.get(rule))
+                kept, backend = partial(holds, rule), owner.get(rule)
+                found = search.mended(rule, kept, made, backend) or search.mended(rule, kept, taken, backend)
                 if found is not None:
                     made.append(found)
                     ident = f"{self.op}-{rule.partition('.')[2]}-kept{_dash(found.soc)}"
