@@ -15,6 +15,7 @@ from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar, tensor
 from opdb.runtime.tensors import full, intermediate
 
 NARROW, ONE_WIDE, OF_ZEROS = "PoolAvg2d.H3", "PoolMax2d.H3", "PoolMax2d.H4"
+CONSTANT = 0  # of Pad.scheme
 LEAST = {"f16": -65504.0, "f32": -3e38}
 Broken = Callable[[LoweredOp], Collection[str]]
 
@@ -86,7 +87,7 @@ def _of_a_padded_image(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
         "Pad",
         inputs={"x": x},
         params=[
-            scalar("scheme", "u32", 0),
+            scalar("scheme", "u32", CONSTANT),
             tensor_param("pad_amount", "u32", amounts),
             scalar("pad_constant_value", "f32", LEAST[x.dtype]),
         ],
