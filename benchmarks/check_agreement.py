@@ -123,7 +123,7 @@ def _compare(partition: Any, program: Any, target: Any, out: Outcome) -> None:
 
     import opdb.executorch
     from opdb.executorch.predict import STOCK, Predictor
-    from opdb.lower import mapped, violations
+    from opdb.lowering.select import mapped, violations
 
     def timed(call: Any) -> tuple[float, Any]:
         violations.cache_clear()  # nothing is known from another run

@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from opdb.catalog import Catalog
-from opdb.compiled import CompiledOp
 from opdb.conformance import data
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
@@ -32,6 +30,8 @@ from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
 from opdb.samples import encoded, resized, sample_config, with_outputs
 from opdb.settings import specs_folder
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp
 from opdb.store import read_catalog
 from opdb.validate import Target, check
 

@@ -13,7 +13,6 @@ import statistics
 import timeit
 from collections.abc import Callable, Iterator
 
-from opdb.catalog import Catalog
 from opdb.conformance.cases import cases
 from opdb.generated import validators
 from opdb.op_config import OpConfig
@@ -23,6 +22,7 @@ from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.native import Arena, lib
 from opdb.runtime.qnn.structs import op_config
 from opdb.settings import specs_folder
+from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
 from opdb.validate import Target
 

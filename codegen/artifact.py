@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from opdb.catalog import Catalog as Catalog  # what every target is given
+from opdb.spec.catalog import Catalog as Catalog  # what every target is given
 
 Language = Literal["python", "c", "cpp", "markdown", "rst", "csv", "json"]
 COMMENTS = {

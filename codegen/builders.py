@@ -18,13 +18,15 @@ from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops, spec
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import python_string, render
 from opdb.codegen.rules import module
-from opdb.compiled import CompiledOp, CompileError, Param
 from opdb.errors import OpdbError, Problem, SpecError
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.functions import FUNCTIONS
 from opdb.lang.nodes import DTYPE, TENSOR, TENSORS, Name, Node, is_enum, walk
 from opdb.lang.printer import to_text
-from opdb.mapping import (
+from opdb.reference.signature import torch_schema
+from opdb.runtime import constants, lowering, tensors
+from opdb.spec.compiled import CompiledOp, CompileError, Param
+from opdb.spec.mapping import (
     CompiledDecomposition,
     CompiledMapping,
     CompiledStep,
@@ -38,8 +40,6 @@ from opdb.mapping import (
     results_read,
     unaccounted,
 )
-from opdb.reference.signature import torch_schema
-from opdb.runtime import constants, lowering, tensors
 
 Form = CompiledMapping | CompiledDecomposition
 Schemas = Callable[[str], Schema]

@@ -11,9 +11,9 @@ from dataclasses import replace
 from opdb.codegen import c_sources
 from opdb.codegen.artifact import Catalog, sorted_ops, spec_path
 from opdb.codegen.environment import render
-from opdb.each import kind_of
 from opdb.errors import OpdbError
-from opdb.model import KernelDef
+from opdb.spec.each import kind_of
+from opdb.spec.model import KernelDef
 
 GENERATED = ("backends.h", "dtypes.h", "kernels.h", "ops.h", "ops.c")
 RUNTIME_HEADERS = ("binding", "checked", "lists", "report", "runtime")

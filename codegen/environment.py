@@ -1,7 +1,7 @@
 """Templates -> text: one jinja2 environment for every target.
 
 A template gives a file its shape and computes nothing; it is project code, never spec content.  The
-sandbox is a second wall behind the checks of opdb.model.
+sandbox is a second wall behind the checks of opdb.spec.model.
 """
 
 from __future__ import annotations

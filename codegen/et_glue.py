@@ -13,13 +13,13 @@ from opdb.codegen.emit_c import Block
 from opdb.codegen.emit_english import sentence
 from opdb.codegen.environment import c_string
 from opdb.codegen.names import local
-from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import free_names
 from opdb.lang.functions import FUNCTIONS
 from opdb.lang.nodes import BOOL, ENCODING, FLOATS, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, walk
 from opdb.lang.printer import ATOM
-from opdb.mapping import CompiledMapping, guarded, may_be_none, plain_type, results_read
+from opdb.spec.compiled import CompiledOp, Param
+from opdb.spec.mapping import CompiledMapping, guarded, may_be_none, plain_type, results_read
 
 #: Functions of torch mappings -> what stands for them in C++.
 TORCH_FUNCTIONS = {

@@ -14,7 +14,7 @@ from typing import Any
 
 from opdb.codegen.environment import c_string, render
 from opdb.codegen.et_glue import OutVariant
-from opdb.mapping import plain_type
+from opdb.spec.mapping import plain_type
 
 #: ExecuTorch's name of a data type (ScalarType) -> the short name of QNN's.
 SCALAR_TYPES = {

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from opdb.codegen.et_glue import OutVariant
-from opdb.mapping import plain_type
+from opdb.spec.mapping import plain_type
 
 #: ExecuTorch's numbers of the types that a key can have.
 TYPES = {0: "Byte", 1: "Char", 2: "Short", 3: "Int", 4: "Long", 6: "Float", 7: "Double", 11: "Bool"}

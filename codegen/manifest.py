@@ -97,12 +97,12 @@ def entry(unit: str, artifact: Artifact, text: str) -> Entry:
 @cache
 def generator() -> str:
     """The checksum of what turns a catalogue into files: our code, templates, versions of formatters."""
-    import opdb.lang
+    import opdb
 
-    here, lang = Path(__file__).parent, Path(opdb.lang.__file__ or "").parent
-    files = [*here.glob("*.py"), *here.glob("*.yaml"), *(here / "templates").glob("*.j2"), *lang.glob("*.py")]
-    meaning = ("compiled", "compiler", "dtypes", "model", "quant_rules", "shape_rules")
-    files += [lang.parent / f"{name}.py" for name in meaning]
+    here, root = Path(__file__).parent, Path(opdb.__file__ or "").parent
+    files = [*here.glob("*.py"), *here.glob("*.yaml"), *(here / "templates").glob("*.j2")]
+    files += [*(root / "lang").glob("*.py"), *(root / "spec").glob("*.py")]
+    files += [root / "dtypes.py", root / "quant_rules.py"]
     total = hashlib.sha256(json.dumps(formatters.VERSIONS, sort_keys=True).encode())
     for file in sorted(files, key=lambda f: (f.parent.name, f.name)):
         total.update(f"{file.parent.name}/{file.name}\0".encode())

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from opdb.codegen import emit_english
-from opdb.compiled import CompiledOp, CompiledRule, TypeRow
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import Node, children
-from opdb.model import Unchecked
 from opdb.sdk import sdk_number
+from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow
+from opdb.spec.model import Unchecked
 
 TYPES_SENTENCE = "the data types must be those of one row that {} documents"
 

@@ -21,7 +21,6 @@ from opdb.codegen.rules import (
     unchecked,
     warned,
 )
-from opdb.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import (
@@ -39,7 +38,8 @@ from opdb.lang.nodes import (
     is_enum,
 )
 from opdb.lang.printer import to_text
-from opdb.model import CONTEXT
+from opdb.spec.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.spec.model import CONTEXT
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
 WORDS = ("target->", "target->backend == OPDB_BACKEND_{}", "&&", "||")

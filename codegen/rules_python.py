@@ -21,11 +21,11 @@ from opdb.codegen.rules import (
     unchecked,
     warned,
 )
-from opdb.compiled import Bind, CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
 from opdb.lang.printer import to_text
-from opdb.model import CONTEXT
+from opdb.spec.compiled import Bind, CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.spec.model import CONTEXT
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
 WORDS = ("context.", 'context.backend == "{}"', "and", "or")

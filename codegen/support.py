@@ -14,18 +14,18 @@ from typing import Any
 
 from opdb.codegen.artifact import Catalog, sorted_ops
 from opdb.codegen.builders import Form, decompositions, mappings
-from opdb.compiled import CompiledOp, CompiledRule, TypeRow, expand_row
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.lang.analyse import free_names
 from opdb.lang.certain import Rule, forbidden, parsed, truth
 from opdb.lang.nodes import BOOL, TENSOR, TENSORS, Node, walk
 from opdb.lang.printer import to_text
-from opdb.mapping import CompiledMapping, CompiledStep
 from opdb.op_config import ENCODINGS
 from opdb.query.rows import declared
 from opdb.reference.signature import torch_schema
 from opdb.sdk import sdk_number
+from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow, expand_row
+from opdb.spec.mapping import CompiledMapping, CompiledStep
 
 
 @dataclass(frozen=True)

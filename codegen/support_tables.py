@@ -16,10 +16,10 @@ from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
 from opdb.codegen.builders import Form
 from opdb.codegen.environment import render
 from opdb.codegen.support import Combination, Part, Place, Support
-from opdb.compiled import CompiledRule
 from opdb.dtypes import BY_SHORT
 from opdb.lang.printer import to_text
-from opdb.mapping import CompiledMapping
+from opdb.spec.compiled import CompiledRule
+from opdb.spec.mapping import CompiledMapping
 
 #: The places of the generated tables; `opdb executorch table` prints others.
 HTP = Place("HTP", "SM8650", "2.47")

@@ -68,7 +68,7 @@ def _abi(name: str) -> Mapping[str, Any]:
 
 @cache
 def _parsed(text: str, path: str) -> Mapping[str, Any]:
-    from opdb.spec import parse_document  # the YAML library: only when something is rendered
+    from opdb.spec.files import parse_document  # the YAML library: only when something is rendered
 
     data: Mapping[str, Any] = parse_document(text, path).data
     return data

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import render
-from opdb.compiled import CompiledOp, Param, Slot
 from opdb.dtypes import BY_SHORT
 from opdb.lang.nodes import Node, walk
+from opdb.spec.compiled import CompiledOp, Param, Slot
 
 
 def python(catalog: Catalog) -> Iterable[Artifact]:

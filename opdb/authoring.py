@@ -16,7 +16,7 @@ from pathlib import Path
 
 from opdb.errors import OpdbError
 from opdb.files import write_atomically
-from opdb.model import OpDef
+from opdb.spec.model import OpDef
 from opdb.store import read_catalog
 
 BUILD_SECONDS = 600
@@ -96,10 +96,10 @@ def _with_targets(
     text: str, name: str, specs: Path, targets: Sequence[str], signatures: Mapping[str, str]
 ) -> str:
     """``text`` with an entry for each target that it has none for, as far as names and schema settle it."""
-    from opdb.compiler import compile_op
     from opdb.importers.mapped import draft_mapping, with_mapping
-    from opdb.model import resolve
-    from opdb.spec import load, parse_document
+    from opdb.spec.compiler import compile_op
+    from opdb.spec.files import load, parse_document
+    from opdb.spec.model import resolve
 
     catalog = read_catalog(specs)
     for target in dict.fromkeys(targets):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from opdb.catalog import Catalog
 from opdb.codegen import c_library
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.package import make
 from opdb.source_folder import write_folder
+from opdb.spec.catalog import Catalog
 
 MANIFEST = "opdb-library.json"
 

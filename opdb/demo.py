@@ -122,7 +122,7 @@ def run_in_executorch(
     from opdb.generated.builders import TARGETS
 
     environment = env.prepare()
-    plugin = Plugin("opdb.lower:lower", Target("HTP", SOC), tuple(TARGETS))
+    plugin = Plugin("opdb.lowering.select:lower", Target("HTP", SOC), tuple(TARGETS))
     compiled = compile_program(program, SOC, environment=environment, plugin=plugin)
     (output,) = run_program(compiled.pte, [i.numpy() for i in inputs], environment=environment)
     return compare(name, output, reference, FLOAT16_BOUND), compiled

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from opdb.catalog import Catalog
 from opdb.codegen.rules import TYPES_SENTENCE, rule_view
-from opdb.compiled import CompiledOp, CompiledRule
 from opdb.errors import OpdbError
 from opdb.lang.printer import to_text
-from opdb.model import unchecked_where
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp, CompiledRule
+from opdb.spec.model import unchecked_where
 
 STRUCTURE = {
     "INPUTS": "number and presence of the inputs must be those of the definition",

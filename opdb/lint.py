@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from opdb.catalog import Catalog
-from opdb.compiled import CompileError, Fault, TypeRow, overlap
 from opdb.errors import OpdbError, Problem
-from opdb.mapping import compile_decomposition, compile_mapping, unaccounted
 from opdb.reference import aten_schema
 from opdb.reference.signature import torch_schema
-from opdb.spec import Document, dump, parse_document
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompileError, Fault, TypeRow, overlap
+from opdb.spec.files import Document, dump, parse_document
+from opdb.spec.mapping import compile_decomposition, compile_mapping, unaccounted
 from opdb.store import read_catalog
 
 

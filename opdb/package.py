@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opdb.catalog import Catalog
 from opdb.codegen import c_sources, package_folder, packages
 from opdb.errors import OpdbError
 from opdb.source_folder import write_folder
+from opdb.spec.catalog import Catalog
 
 MANIFEST = "opdb-package.json"
 BUILD_SECONDS = 300

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from opdb.compiled import CompiledOp, Param, Slot
 from opdb.dtypes import BY_SHORT
-from opdb.each import kind_of
 from opdb.errors import OpdbError
 from opdb.op_config import OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centred
 from opdb.runtime.checks import Undecidable
+from opdb.spec.compiled import CompiledOp, Param, Slot
+from opdb.spec.each import kind_of
 from opdb.validate import infer
 
 ABSENT = "NULL"

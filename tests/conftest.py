@@ -15,8 +15,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 import opdb
-from opdb.catalog import Catalog
 from opdb.conformance.cases import CaseSet, cases
+from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
 
 SPECS = Path(__file__).parent.parent / "specs"

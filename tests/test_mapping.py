@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from opdb.catalog import Catalog, backends_of, retired_of, socs_of
-from opdb.compiled import CompileError, Fault
-from opdb.compiler import compile_op
 from opdb.lang.nodes import INTS, TENSOR, TENSORS
 from opdb.lang.printer import to_text
-from opdb.mapping import (
+from opdb.reference import aten_schema
+from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.compiled import CompileError, Fault
+from opdb.spec.compiler import compile_op
+from opdb.spec.files import read_folder
+from opdb.spec.mapping import (
     CompiledMapping,
     compile_decomposition,
     compile_mapping,
@@ -20,9 +22,7 @@ from opdb.mapping import (
     torch_scope,
     unaccounted,
 )
-from opdb.model import Decomposition, OpDef, TorchMapping
-from opdb.reference import aten_schema
-from opdb.spec import read_folder
+from opdb.spec.model import Decomposition, OpDef, TorchMapping
 
 OP = OpDef.model_validate(
     {

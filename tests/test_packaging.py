@@ -37,13 +37,13 @@ ROOMS = {
 #: What a deployer's machine without extras must be able to import, and what that must not load.
 LIGHT = (
     "opdb",
-    "opdb.compiled",
+    "opdb.spec.compiled",
     "opdb.graph",
     "opdb.lang",
-    "opdb.model",
+    "opdb.spec.model",
     "opdb.op_config",
     "opdb.runtime.lowering",
-    "opdb.spec",
+    "opdb.spec.files",
 )
 IMPORTED = (
     "opdb.cli",

@@ -18,8 +18,8 @@ from opdb.cli.output import print_json
 from opdb.errors import OpdbError
 
 if TYPE_CHECKING:
-    from opdb.catalog import Catalog
     from opdb.conformance.run import Progress, RunSummary
+    from opdb.spec.catalog import Catalog
     from opdb.store import Store
 
 conformance_app = typer.Typer(

@@ -12,7 +12,7 @@ from opdb.cli.options import Db, Format, Json, Specs, known_op, synced
 from opdb.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
-    from opdb.catalog import Catalog
+    from opdb.spec.catalog import Catalog
 
 import_app = typer.Typer(
     help="Files of Qualcomm's SDK -> drafts of specs.", no_args_is_help=True, rich_markup_mode=None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from opdb.catalog import Catalog
+    from opdb.spec.catalog import Catalog
     from opdb.store import Store
 
 

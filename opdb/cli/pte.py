@@ -49,7 +49,7 @@ def compile_to_pte(
             str(target.soc),
             environment=environment,
             recipe=recipe,
-            plugin=Plugin("opdb.lower:lower", target),
+            plugin=Plugin("opdb.lowering.select:lower", target),
             timeout=timeout,
         )
         write_atomically(output, compiled.pte)

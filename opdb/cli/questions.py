@@ -139,7 +139,7 @@ def show(
     db: Db = None,
 ) -> None:
     """Show one op in full, as its spec says it."""
-    from opdb.spec import dump
+    from opdb.spec.files import dump
 
     catalog = store(db).load_catalog()
     name = known_op(op, catalog.ops)

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opdb import package as op_package
-from opdb.catalog import Catalog
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.packages import of_catalog
-from opdb.compiled import CompiledOp
 from opdb.conformance.data import PLACES
 from opdb.errors import MissingExtra, OpdbError
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import STR, Node, walk
-from opdb.mapping import CompiledMapping, compile_mapping, plain_type, results_read
 from opdb.reference import AtenArgument, AtenSchema
 from opdb.reference.signature import torch_schema
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp
+from opdb.spec.mapping import CompiledMapping, compile_mapping, plain_type, results_read
 
 if TYPE_CHECKING:
     import torch

@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from opdb.catalog import Catalog
 from opdb.codegen.rules import all_rules, rule_nodes, sdk_range
-from opdb.compiled import CompiledOp, TypeRow, some_of_row
 from opdb.conformance.damage import Damages
 from opdb.conformance.expressions import in_force
 from opdb.conformance.search import Base, Broken, Search
@@ -24,6 +22,8 @@ from opdb.op_config import OpConfig, from_json, to_json
 from opdb.samples import kernel_types, sample_config, slot_of
 from opdb.schema import ASKED_BACKENDS
 from opdb.sdk import sdk_number
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp, TypeRow, some_of_row
 from opdb.store.records import CaseRecord
 from opdb.validate import NEWEST_SDK, Target, check, judge, validator
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opdb.codegen.rules import all_rules, rule_nodes
-from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import walk
@@ -27,6 +26,7 @@ from opdb.op_config import (
     centred,
 )
 from opdb.samples import ABSENT, resized, slot_of, sparse_within, with_outputs
+from opdb.spec.compiled import CompiledOp, Param
 
 #: Types that no row of any op has: they break rules on types alone.
 FOREIGN = ("f64", "i64", "bf16")

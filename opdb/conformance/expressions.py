@@ -11,14 +11,14 @@ from typing import Any
 from opdb.codegen.emit_python import expression
 from opdb.codegen.names import local, renamed
 from opdb.codegen.rules_python import bound
-from opdb.compiled import CompiledOp, CompiledRule
 from opdb.generated import validators
 from opdb.lang.nodes import INT, Name, Node
-from opdb.model import CONTEXT
 from opdb.op_config import OpConfig
 from opdb.runtime import checks
 from opdb.runtime.binding import Context, bind
 from opdb.runtime.checks import Report, Undecidable
+from opdb.spec.compiled import CompiledOp, CompiledRule
+from opdb.spec.model import CONTEXT
 
 Reader = Callable[[OpConfig, Context], dict[str, Any]]
 

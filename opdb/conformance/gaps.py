@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opdb.catalog import Catalog
 from opdb.codegen import docs
-from opdb.compiled import SIGNATURE, CompiledOp
 from opdb.conformance.cases import past, read_config
 from opdb.conformance.expressions import in_force
 from opdb.conformance.report.rows import Row, implications, read_rows
 from opdb.generated import validators
 from opdb.runtime.binding import Context
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import SIGNATURE, CompiledOp
 from opdb.store import Store
 from opdb.validate import Target
 

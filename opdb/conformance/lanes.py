@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from opdb.catalog import Catalog
 from opdb.conformance import data
 from opdb.conformance.cases import Case
 from opdb.conformance.executors.base import Array, Executor, NoOracle
@@ -14,6 +13,7 @@ from opdb.conformance.judge import result
 from opdb.conformance.tolerance import Comparison, bounds, compare
 from opdb.errors import MissingExtra
 from opdb.op_config import OpConfig
+from opdb.spec.catalog import Catalog
 from opdb.store.records import ExecutorRecord, ResultRecord
 
 Oracle = Callable[[OpConfig, Sequence[Array | None]], "list[Array] | str"]

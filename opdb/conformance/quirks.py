@@ -49,7 +49,7 @@ class Quirk:
 
 def read_quirks(specs: Path) -> tuple[Quirk, ...]:
     """The quirks of all releases in a folder of specs.  Raises SpecError with every fault."""
-    from opdb.spec import parse_document
+    from opdb.spec.files import parse_document
 
     out: list[Quirk] = []
     problems: list[Problem] = []

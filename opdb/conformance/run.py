@@ -18,7 +18,6 @@ from pathlib import Path
 from sqlalchemy import select
 
 from opdb import __version__, schema, settings
-from opdb.catalog import Catalog
 from opdb.conformance.cases import DEFAULT_SOCS, Case, CaseSet, cases
 from opdb.conformance.executors import EXECUTORS, open_executors, require_known
 from opdb.conformance.judge import outcome, seen
@@ -28,6 +27,7 @@ from opdb.conformance.shares import Question, answers, derived
 from opdb.errors import MissingExtra, OpdbError
 from opdb.pool import open_pool
 from opdb.schema import STATUS_COLUMNS
+from opdb.spec.catalog import Catalog
 from opdb.store import ResultRecord, RunRecord, Store
 from opdb.validate import soc_name
 

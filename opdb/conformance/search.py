@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from opdb.compiled import SIGNATURE, CompiledOp
 from opdb.conformance.damage import Damages, damaged
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import Node, walk
 from opdb.op_config import OpConfig
+from opdb.spec.compiled import SIGNATURE, CompiledOp
 
 #: (config, backend, soc) -> the full ids of the rules that it breaks, warnings included.
 Judge = Callable[[OpConfig, str, str], tuple[str, ...]]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from opdb.catalog import Catalog
 from opdb.conformance.cases import Case, CaseSet, cases
 from opdb.conformance.executors import open_executors
 from opdb.conformance.lanes import Judge, Lane
@@ -16,6 +15,7 @@ from opdb.pool import Pool
 from opdb.pool.facts import code_facts, package_facts
 from opdb.runtime.qnn.libraries import installed
 from opdb.settings import specs_folder
+from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
 from opdb.store.records import ResultRecord
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from opdb.catalog import Catalog
 from opdb.conformance import data
 from opdb.conformance.expressions import Reader, reader
 from opdb.dtypes import BY_SHORT
 from opdb.op_config import OpConfig, TensorConfig
 from opdb.runtime.binding import Context
+from opdb.spec.catalog import Catalog
 
 Array = np.ndarray[Any, Any]
 #: For an op whose spec states no tolerance: a few roundings of float32.

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from opdb.coverage.partition import groups
-from opdb.lower import lower, mapped, nearest_forms
+from opdb.lowering.select import lower, mapped, nearest_forms
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.validate import Target
 

@@ -12,7 +12,7 @@ import torch
 from torch.export import ExportedProgram
 
 from opdb.coverage.moves import shorten
-from opdb.lower import mapped
+from opdb.lowering.select import mapped
 
 DEPTH = 4  # composites of composites
 

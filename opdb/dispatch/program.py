@@ -15,7 +15,7 @@ from opdb.dispatch.source import Array, Judged, Key, Node
 from opdb.errors import OpdbError
 from opdb.generated import validators
 from opdb.graph import GraphTensor
-from opdb.lower import lower
+from opdb.lowering.select import lower
 from opdb.runtime.lowering import Lowered
 from opdb.validate import Target
 

@@ -23,10 +23,10 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from opdb.executorch.whole import Key, Tensors, View
 from opdb.generated.constants.quant import RULES
-from opdb.lower import forms
+from opdb.lowering.ranges import unranged
+from opdb.lowering.select import forms
 from opdb.op_config import Quant
 from opdb.quant_rules import QuantRules, SlotRule
-from opdb.ranges import unranged
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.lowering import LoweredOp
 from opdb.runtime.tensors import Rejection, TensorRef

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from opdb.catalog import Catalog
 from opdb.codegen.et_glue import KernelForm, OutVariant
 from opdb.codegen.et_tests import BY_SHORT_NAME, DtypeValue, HeldTensor, KernelCall, KernelTests
-from opdb.compiled import CompiledOp
 from opdb.conformance import data, tolerance
 from opdb.conformance.calls import operator, sample_calls, works
 from opdb.dtypes import BY_SHORT
@@ -31,6 +29,8 @@ from opdb.runtime import native
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.tensors import Rejection, TensorRef
 from opdb.samples import kernel_types, sample_config, slot_of
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp
 from opdb.torch_ops.call import TORCH
 from opdb.validate import Target, check
 

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from opdb import c_library
-from opdb.catalog import Catalog
 from opdb.codegen import builders, et_folder, et_glue
 from opdb.codegen.et_glue import KernelForm, NoForm, OutVariant
 from opdb.codegen.et_yaml import Entry, KernelKey, plain_key
 from opdb.errors import MissingExtra, OpdbError
 from opdb.executorch.flow import SCALAR_TYPES
-from opdb.mapping import CompiledMapping, plain_type
 from opdb.package import make
 from opdb.reference.signature import read_signature, torch_schema
 from opdb.source_folder import write_folder
+from opdb.spec.catalog import Catalog
+from opdb.spec.mapping import CompiledMapping, plain_type
 
 MANIFEST = "opdb-executorch-kernels.json"
 LIBRARY = "qnn"

@@ -59,7 +59,7 @@ def register(
     ``without``: ATen targets that keep ExecuTorch's builder; ex) ["aten.relu.default"].
     ``target``: whose rules decide (opdb.validate.Target); by default the backend and SoC of the compiler
     specs of each program.  ``targets``: the only ones to take over.  ``lower``: a function in the place of
-    opdb.lower.lower, which is given ``target``.  ``whole``: the operators that are kept from being
+    opdb.lowering.select.lower, which is given ``target``.  ``whole``: the operators that are kept from being
     decomposed where ``lower`` accepts them; by default all of ``targets`` that can be.  ``keep_flow``: only
     builders are taken over; ExecuTorch's passes, layouts and quantizer stay as they are, but for operators that
     would end the export.  ``keep_stock``: so they do, and ExecuTorch's builders go on where it has them;
@@ -74,9 +74,9 @@ def register(
     from opdb.executorch import hooks, operators, partitioning, passes, quantizing, results, valid_graphs
 
     if lower is None:
-        import opdb.lower
+        import opdb.lowering.select
 
-        lower = opdb.lower.lower
+        lower = opdb.lowering.select.lower
     wanted, left_out = _wanted(targets, frozenset(without))
     decide = hooks.Decider(lower, target)
     steps: list[Callable[[], Callable[[], None]]] = [

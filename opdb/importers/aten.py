@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from opdb.mapping import plain_type
-from opdb.model import OpDef
 from opdb.reference import AtenArgument, AtenSchema
+from opdb.spec.mapping import plain_type
+from opdb.spec.model import OpDef
 
 #: ATen's word for a tensor -> slots it can be, the first that the op has.
 TENSORS = {

@@ -14,9 +14,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from opdb import reference, spec
-from opdb.compiled import CompiledOp, CompileError
-from opdb.compiler import compile_op
+from opdb import reference
 from opdb.dtypes import DTYPES
 from opdb.errors import OpdbError
 from opdb.importers import aten, constraints, samples, slots, supplements, trial
@@ -24,9 +22,12 @@ from opdb.importers.naming import Names, names_of, snake
 from opdb.importers.settle import CONTEXT, settle
 from opdb.importers.symbolic import Condition
 from opdb.lang.printer import to_text
-from opdb.mapping import compile_mapping, unaccounted
-from opdb.model import STRENGTHS, OpDef
 from opdb.reference.signature import torch_schema
+from opdb.spec import files as spec
+from opdb.spec.compiled import CompiledOp, CompileError
+from opdb.spec.compiler import compile_op
+from opdb.spec.mapping import compile_mapping, unaccounted
+from opdb.spec.model import STRENGTHS, OpDef
 
 #: The backends that a draft describes, and the letter of their rules; as in specs/backends.yaml, which a draft
 #: does not read.

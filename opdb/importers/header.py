@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opdb import reference, spec
-from opdb.catalog import Catalog
+from opdb import reference
 from opdb.codegen.constants import PACKAGE, op_macro
 from opdb.errors import OpdbError, Problem, SpecError
 from opdb.importers.markup import read_bytes
-from opdb.model import OpDef
+from opdb.spec import files as spec
+from opdb.spec.catalog import Catalog
+from opdb.spec.model import OpDef
 
 DEFINE = re.compile(r"#\s*define\s+(QNN_OP\w*)\s+(.+)")
 NAME = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from opdb import spec
-from opdb.compiled import CompiledOp, CompileError
 from opdb.importers import aten
-from opdb.mapping import compile_mapping, plain_type, unaccounted
-from opdb.model import OpDef, TorchMapping
 from opdb.reference import AtenSchema
 from opdb.reference.signature import torch_schema
+from opdb.spec import files as spec
+from opdb.spec.compiled import CompiledOp, CompileError
+from opdb.spec.mapping import compile_mapping, plain_type, unaccounted
+from opdb.spec.model import OpDef, TorchMapping
 
 MARK = "to fill in:"
 

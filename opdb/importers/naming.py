@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opdb.lang.functions import FUNCTIONS
-from opdb.model import RESERVED
 from opdb.reference import DocumentedOp, DocumentedTensor
+from opdb.spec.model import RESERVED
 
 #: The document's word for a slot -> the spec's.
 SLOTS = {"input": "x", "input_a": "a", "input_b": "b", "output": "y"}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from opdb.model import OpDef, ParamDef
+from opdb.spec.model import OpDef, ParamDef
 
 #: Sizes that satisfy the usual relations: windows fit, channels divide by 1, products of two agree.
 SIZES = {"N": 2, "H": 8, "W": 8, "D": 8, "C": 4, "K": 6, "KH": 3, "KW": 3, "KD": 3}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from opdb.compiled import CompiledOp, CompileError, Fault
-from opdb.compiler import compile_op
 from opdb.errors import OpdbError
-from opdb.model import STRENGTHS, OpDef
+from opdb.spec.compiled import CompiledOp, CompileError, Fault
+from opdb.spec.compiler import compile_op
+from opdb.spec.model import STRENGTHS, OpDef
 
 #: What the rules of a backend may read besides the op.
 CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}

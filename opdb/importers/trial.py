@@ -7,11 +7,11 @@ from typing import Any
 
 from opdb.codegen import rules_python
 from opdb.codegen.environment import render
-from opdb.compiled import CompiledOp
-from opdb.model import ParamDef
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.runtime.checks import Undecidable
 from opdb.samples import with_sparse
+from opdb.spec.compiled import CompiledOp
+from opdb.spec.model import ParamDef
 
 
 def valid(op: CompiledOp) -> Callable[[Mapping[str, Any]], bool]:

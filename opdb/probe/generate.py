@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from opdb.compiled import TypeRow
 from opdb.errors import OpdbError
 from opdb.op_config import OpConfig
 from opdb.probe.mutate import Mutator, retyped
 from opdb.probe.verdicts import Validator
 from opdb.samples import sample_config, slot_of
+from opdb.spec.compiled import TypeRow
 from opdb.validate import Target, Verdict, judge
 
 #: To be raised with every change of what is generated: evidence of another generator is of other configs.

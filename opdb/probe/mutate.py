@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from opdb.compiled import CompiledOp, Param
 from opdb.dtypes import BY_SHORT
 from opdb.op_config import MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centred
 from opdb.samples import ABSENT, Infer, resized, slot_of, sparse_within, weights, with_outputs
+from opdb.spec.compiled import CompiledOp, Param
 
 #: Types that are tried in every slot, besides those of its rows.
 USUAL = ("f32", "f16", "uq8", "sq8", "uq16", "sq16", "sq32", "u8", "i8", "u32", "i32", "i64", "bool8")

@@ -16,7 +16,6 @@ from typing import Any
 from sqlalchemy import select
 
 from opdb import __version__, schema
-from opdb.catalog import Catalog
 from opdb.codegen.constants import PACKAGE
 from opdb.errors import OpdbError
 from opdb.pool import Pool, open_pool
@@ -28,6 +27,7 @@ from opdb.probe.shard import Chunk, Settings
 from opdb.probe.verdicts import Validator, validators_of
 from opdb.query import Row, agreement_of
 from opdb.runtime.qnn.libraries import Libraries, installed
+from opdb.spec.catalog import Catalog
 from opdb.store import LibraryRecord, ProbeRunRecord, Store
 from opdb.validate import Target, soc_name
 

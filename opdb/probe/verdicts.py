@@ -13,11 +13,11 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-from opdb.catalog import Catalog
 from opdb.codegen import rules_python
 from opdb.codegen.environment import render
-from opdb.compiled import CompiledOp
 from opdb.op_config import OpConfig
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp
 
 
 @dataclass(frozen=True)

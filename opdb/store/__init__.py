@@ -31,7 +31,7 @@ from opdb.store.records import (
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from opdb.catalog import Catalog
+    from opdb.spec.catalog import Catalog
     from opdb.store.sync import SyncReport
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def read_catalog(folder: Path, drafts: bool = False) -> Catalog:
-    """The catalogue in a folder of specs, without a database (for lint); ``drafts`` as in ``opdb.spec.gather``.
+    """The catalogue in a folder of specs, without a database (for lint); ``drafts`` as in ``opdb.spec.files.gather``.
 
     SpecError has all faults.
     """

@@ -1,6 +1,6 @@
 """Reads a folder of specs and judges it as a whole: every fault of every file, with its place.
 
-What one file can say wrong by itself is found by ``opdb.spec`` (form) and ``opdb.compiled`` (meaning); here
+What one file can say wrong by itself is found by ``opdb.spec.files`` (form) and ``opdb.spec.compiled`` (meaning); here
 is what needs two files: bases, backends, SoCs, retired names, the ops of decompositions.
 """
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from opdb.catalog import Catalog, backends_of, retired_of, socs_of
-from opdb.compiled import CompileError, Fault
-from opdb.document import Document
 from opdb.errors import Problem, SpecError
-from opdb.model import Body, Rule
-from opdb.spec import SpecSet, gather, reread
+from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.compiled import CompileError, Fault
+from opdb.spec.document import Document
+from opdb.spec.files import SpecSet, gather, reread
+from opdb.spec.model import Body, Rule
 
 Place = tuple[str | int, ...]
 
@@ -27,7 +27,7 @@ def read_catalog(
 ) -> Catalog:
     """The catalogue in a folder of specs, every op compiled.  Raises SpecError with all faults of all files.
 
-    ``known``, ``drafts``: as in ``opdb.spec.gather``.
+    ``known``, ``drafts``: as in ``opdb.spec.files.gather``.
     """
     specs, problems = gather(folder, known, drafts)
     check = _Check(folder, specs)

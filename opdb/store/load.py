@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, Table, select
 
 from opdb import schema as t
-from opdb.catalog import Catalog, backends_of, retired_of, socs_of
-from opdb.model import BaseDef, Decomposition, OpDef
+from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.model import BaseDef, Decomposition, OpDef
 
 Data = dict[str, Any]
 Record = Row[Any]

@@ -17,9 +17,9 @@ from sqlalchemy import Connection, delete, insert, select, union
 
 import opdb
 from opdb import schema as t
-from opdb.catalog import Catalog
 from opdb.errors import Problem, SpecError
-from opdb.spec import KINDS, spec_paths
+from opdb.spec.catalog import Catalog
+from opdb.spec.files import KINDS, spec_paths
 from opdb.store.check import read_catalog
 from opdb.store.load import load_catalog
 from opdb.store.state import now
@@ -60,11 +60,8 @@ def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport
 def reader() -> str:
     """Names the code that turns files into rows: another reader reads every file again."""
     package = Path(opdb.__file__).parent
-    sources = [
-        package / f"{name}.py"
-        for name in ("catalog", "compiled", "compiler", "document", "dtypes", "model", "shape_rules", "spec")
-    ]
-    for folder in ("lang", "schema", "store"):
+    sources = [package / "dtypes.py", package / "quant_rules.py"]
+    for folder in ("lang", "schema", "spec", "store"):
         sources += (package / folder).glob("*.py")
     digest = hashlib.sha256(opdb.__version__.encode())
     for path in sorted(sources):

@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Connection, Table, func, insert, select
 
 from opdb import schema as t
-from opdb.catalog import Backend, Soc
-from opdb.compiled import CompiledOp, CompiledRule
 from opdb.lang.printer import to_text
-from opdb.model import (
+from opdb.spec.catalog import Backend, Soc
+from opdb.spec.compiled import CompiledOp, CompiledRule
+from opdb.spec.model import (
     BaseDef,
     Body,
     Configuration,

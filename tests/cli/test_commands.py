@@ -97,7 +97,7 @@ def test_lint_is_clean(opdb: Run) -> None:
 
 
 def test_show_is_the_spec(loaded: Run) -> None:
-    from opdb.spec import parse_document
+    from opdb.spec.files import parse_document
 
     shown = parse_document(loaded("show", "LayerNorm").stdout, "shown")
     file = parse_document((ROOT / "specs/ops/LayerNorm.yaml").read_text(), "file")

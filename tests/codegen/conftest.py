@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from opdb.catalog import Catalog, backends_of, retired_of, socs_of
 from opdb.codegen.artifact import Artifact, Language, Target
-from opdb.spec import read_folder
+from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.files import read_folder
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

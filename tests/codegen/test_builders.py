@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.codegen import builders
 from opdb.codegen.artifact import Artifact
 from opdb.codegen.environment import render
 from opdb.codegen.formatters import format_all
-from opdb.compiler import compile_op
 from opdb.generated.builders import TARGETS
-from opdb.mapping import compile_mapping
-from opdb.model import OpDef, TorchMapping
 from opdb.op_config import ParamConfig
 from opdb.reference import aten_schema
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.lowering import Lowered, layout_ops, scalar, tensor_param
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiler import compile_op
+from opdb.spec.mapping import compile_mapping
+from opdb.spec.model import OpDef, TorchMapping
 
 ROOT = Path(__file__).parent.parent.parent
 

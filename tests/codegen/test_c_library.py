@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from opdb import settings, spec
-from opdb.catalog import Catalog
+from opdb import settings
 from opdb.codegen import c_library
+from opdb.spec import files as spec
+from opdb.spec.catalog import Catalog
 
 OPS = spec.read_folder(settings.specs_folder()).ops
 DIVIDED = [

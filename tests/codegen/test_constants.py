@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from opdb import reference
-from opdb.catalog import Catalog
 from opdb.codegen import constants, formatters
 from opdb.codegen.artifact import Artifact
 from opdb.dtypes import DTYPES
+from opdb.spec.catalog import Catalog
 
 #: What ExecuTorch 1.4.1 has of its own, or spells otherwise than QNN.
 NOT_QNN = {"OpContextLoader"}

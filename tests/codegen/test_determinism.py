@@ -13,10 +13,10 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import hashlib, sys
 from pathlib import Path
-from opdb.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
 from opdb.codegen.targets import TARGETS
 from opdb.codegen.writer import check, generate
-from opdb.spec import read_folder
+from opdb.spec.files import read_folder
 
 root = Path(sys.argv[2])
 root.mkdir()

@@ -8,9 +8,9 @@ import re
 
 from markdown_it import MarkdownIt
 
-from opdb.catalog import Catalog
 from opdb.codegen import docs, support_tables, tables
 from opdb.codegen.artifact import sorted_ops
+from opdb.spec.catalog import Catalog
 
 HEADINGS = [
     *("Semantics", "Inputs", "Parameters", "Outputs", "Rules", "Types by backend", "PyTorch"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opdb.catalog import Catalog
 from opdb.codegen.targets import TARGETS
 from opdb.codegen.writer import check
+from opdb.spec.catalog import Catalog
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.codegen.et_yaml import Entry, KernelKey, custom_ops, functions, plain_key
 from opdb.executorch import kernels
+from opdb.spec.catalog import Catalog
 
 pytestmark = [pytest.mark.executorch, pytest.mark.torch]
 FLOAT, BOOL, LONG = 6, 11, 4

@@ -9,9 +9,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from opdb.catalog import Catalog
 from opdb.codegen import constants, docs, formatters, support_tables, tables
 from opdb.codegen.artifact import sorted_ops, with_header
+from opdb.spec.catalog import Catalog
 
 GOLDEN = Path(__file__).parent / "golden"
 

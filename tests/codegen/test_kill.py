@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.codegen.artifact import Artifact, Target, with_header
 from opdb.codegen.writer import check, generate
+from opdb.spec.catalog import Catalog
 
 KILLS = 50
 #: For each line on stdin, the number of a version, a process that writes one version after the other.

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.codegen.support import Combination, Part, Place, Support
 from opdb.codegen.support_tables import (
     COLUMNS,
@@ -25,13 +24,14 @@ from opdb.codegen.support_tables import (
     tables,
     unfolded,
 )
-from opdb.compiled import CompiledOp
 from opdb.errors import OpdbError
 from opdb.generated.builders import TARGETS
-from opdb.mapping import CompiledMapping
 from opdb.nearest import nearest
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.samples import sample_config, with_outputs
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp
+from opdb.spec.mapping import CompiledMapping
 from opdb.validate import Target, check
 
 from .conftest import catalog_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from opdb import migrate, settings
-from opdb.catalog import Catalog
+from opdb.spec.catalog import Catalog
 from opdb.store import Store
 
 OPS = sorted(p.stem for p in (settings.specs_folder() / "ops").glob("*.yaml"))

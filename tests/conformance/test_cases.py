@@ -12,15 +12,15 @@ from types import ModuleType
 
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.codegen import validators as generator
 from opdb.conformance.cases import CaseSet, broken_rules, cases, past, read_config
 from opdb.conformance.executors.validators import CExecutor, PythonExecutor
 from opdb.conformance.expressions import in_force, reader
 from opdb.conformance.judge import Seen, outcome
 from opdb.generated import validators
-from opdb.model import OpDef
 from opdb.runtime import native
+from opdb.spec.catalog import Catalog
+from opdb.spec.model import OpDef
 from opdb.validate import check
 
 pytestmark = pytest.mark.native

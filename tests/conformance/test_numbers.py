@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.conformance.cases import Case, CaseSet
 from opdb.conformance.executors.base import Answer, Array
 from opdb.conformance.executors.validators import CExecutor, PythonExecutor
 from opdb.conformance.judge import outcome, seen
 from opdb.conformance.lanes import Judge, Lane, pytorch
 from opdb.op_config import OpConfig
+from opdb.spec.catalog import Catalog
 from opdb.store import ResultRecord
 
 pytest.importorskip("torch")

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 import numpy as np
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.conformance import data
 from opdb.conformance.cases import Case, CaseSet
 from opdb.conformance.executors import EXECUTORS
@@ -21,6 +20,7 @@ from opdb.conformance.run import run
 from opdb.dtypes import BY_SHORT
 from opdb.errors import MissingExtra
 from opdb.op_config import Quant, TensorConfig
+from opdb.spec.catalog import Catalog
 from opdb.store import ResultRecord, Store
 
 pytest.importorskip("torch")

@@ -13,11 +13,11 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.conformance.gaps import gaps
 from opdb.conformance.report import Row, plain, read_rows, report
 from opdb.conformance.report.html import RESULT, data, page
 from opdb.errors import OpdbError
+from opdb.spec.catalog import Catalog
 from opdb.store import Store
 
 from .conftest import REPORTED

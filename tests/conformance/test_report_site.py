@@ -14,7 +14,6 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.conformance.report import Row, read_rows, site
 from opdb.conformance.report.badge import badge
 from opdb.conformance.report.changes import changes
@@ -24,6 +23,7 @@ from opdb.conformance.report.plots import plots
 from opdb.conformance.run import run
 from opdb.errors import OpdbError
 from opdb.source_folder import write_folder
+from opdb.spec.catalog import Catalog
 from opdb.store import Store
 
 from .conftest import REPORTED

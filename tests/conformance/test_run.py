@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import select
 
 from opdb import schema
-from opdb.catalog import Catalog
 from opdb.conformance import executors
 from opdb.conformance.quirks import read_quirks
 from opdb.conformance.report import read_rows
 from opdb.conformance.run import Progress, run
 from opdb.errors import MissingExtra, OpdbError, SpecError
 from opdb.query import ask
+from opdb.spec.catalog import Catalog
 from opdb.store import Store
 
 pytestmark = pytest.mark.native

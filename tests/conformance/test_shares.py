@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.conformance.report import read_rows
 from opdb.conformance.run import Progress, RunSummary, run
 from opdb.probe.reasons import kept, masked
+from opdb.spec.catalog import Catalog
 from opdb.store import Store
 
 from ..dask_cluster import kill_a_worker, local_cluster

@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 import pytest
 
 from opdb import settings
-from opdb.catalog import Catalog
 from opdb.conformance.cases import Case, CaseSet, cases
 from opdb.conformance.executors import EXECUTORS
 from opdb.conformance.executors.base import Executor
@@ -20,6 +19,7 @@ from opdb.conformance.quirks import Quirk, explain, read_quirks
 from opdb.conformance.run import run
 from opdb.errors import MissingExtra
 from opdb.schema import STATUS_COLUMNS
+from opdb.spec.catalog import Catalog
 from opdb.store import ResultRecord, Store
 
 pytest.importorskip("torch")

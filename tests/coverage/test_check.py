@@ -18,7 +18,7 @@ from opdb.coverage.graph import build_graph
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.errors import OpdbError
-from opdb.lower import judge, unmapped_reason, violations
+from opdb.lowering.select import judge, unmapped_reason, violations
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, LoweredOp
 from opdb.runtime.tensors import TensorRef

@@ -13,7 +13,7 @@ from plugged_cases import SOC
 from torch import nn
 
 import opdb.executorch
-import opdb.lower
+import opdb.lowering.select
 from opdb.executorch import compared, flow
 from opdb.executorch.edge import edge_program
 from opdb.op_config import ParamConfig
@@ -76,7 +76,7 @@ def everything(folder: str) -> dict[str, Any]:
 
 def _found(change: Callable[[LoweredOp], LoweredOp | None]) -> dict[str, list[str]]:
     def lower(view: Any, target: Any) -> Lowered | Rejected:
-        lowered = opdb.lower.lower(view, target)
+        lowered = opdb.lowering.select.lower(view, target)
         assert isinstance(lowered, Lowered)
         ops = [change(op) for op in lowered.ops]
         if None in ops:

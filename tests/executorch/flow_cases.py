@@ -10,7 +10,7 @@ import hand_lowering
 import torch
 from torch import nn
 
-import opdb.lower
+import opdb.lowering.select
 from opdb.errors import OpdbError
 from opdb.executorch import flow, registration
 from opdb.generated.builders import TARGETS
@@ -161,7 +161,7 @@ def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str
             module = quantized(module, inputs)
         if form == "generated":
             registration.register(
-                lower=opdb.lower.lower, target=Target("HTP", SOC), targets=TARGETS, whole=()
+                lower=opdb.lowering.select.lower, target=Target("HTP", SOC), targets=TARGETS, whole=()
             )
         elif form is not None:
             registration.register(

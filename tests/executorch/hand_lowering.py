@@ -1,6 +1,6 @@
 """A few lowerings written by hand in the terms of opdb.runtime.lowering, to drive the ExecuTorch adapter.
 
-``lower`` has the signature of opdb.lower.lower; it does not look at ``target``.
+``lower`` has the signature of opdb.lowering.select.lower; it does not look at ``target``.
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from opdb.catalog import Catalog
 from opdb.codegen.et_glue import NoForm
 from opdb.codegen.et_tests import HeldTensor, KernelCall, KernelTests
 from opdb.executorch import kernels
 from opdb.executorch.kernel_calls import tests_of as made_for
 from opdb.op_config import OpConfig
 from opdb.runtime import native
+from opdb.spec.catalog import Catalog
 from opdb.torch_ops.call import TORCH
 
 pytestmark = pytest.mark.executorch

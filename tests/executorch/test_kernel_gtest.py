@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from opdb.catalog import Catalog
 from opdb.codegen.et_glue import NoForm
 from opdb.executorch import kernels
+from opdb.spec.catalog import Catalog
 
 pytestmark = [
     pytest.mark.executorch,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.codegen import et_folder
 from opdb.codegen.et_glue import NoForm
 from opdb.executorch import kernels
 from opdb.package import make
+from opdb.spec.catalog import Catalog
 
 pytestmark = pytest.mark.executorch
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import torch
 
-from opdb.catalog import Catalog
 from opdb.errors import OpdbError
 from opdb.executorch import kernels
+from opdb.spec.catalog import Catalog
 
 from .kernel_cases import LACKING, LEFT, REPLACED, Case
 

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 import opdb.specs
-from opdb import mapping, reference, spec
-from opdb.compiled import CompiledOp
-from opdb.compiler import compile_op
+from opdb import reference
 from opdb.errors import OpdbError
 from opdb.importers import phrases
 from opdb.importers.draft import BACKENDS, CONTEXT, draft
 from opdb.importers.naming import names_of, snake
 from opdb.importers.symbolic import Condition, translate
-from opdb.model import OpDef
+from opdb.spec import files as spec
+from opdb.spec import mapping
+from opdb.spec.compiled import CompiledOp
+from opdb.spec.compiler import compile_op
+from opdb.spec.model import OpDef
 
 FOLDER = Path(opdb.specs.__file__).parent
 SEVERAL = [

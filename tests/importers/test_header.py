@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 import opdb.specs
-from opdb import reference, spec
-from opdb.catalog import Catalog
+from opdb import reference
 from opdb.codegen.constants import op_macro
-from opdb.compiler import compile_op
 from opdb.errors import OpdbError, SpecError
 from opdb.importers import header
-from opdb.model import OpDef, resolve
+from opdb.spec import files as spec
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiler import compile_op
+from opdb.spec.model import OpDef, resolve
 from opdb.store import read_catalog
 
 FOLDER = Path(opdb.specs.__file__).parent

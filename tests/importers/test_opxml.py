@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 import opdb.specs
-from opdb import spec
-from opdb.catalog import Catalog
-from opdb.compiler import compile_op
 from opdb.errors import OpdbError, SpecError
 from opdb.importers.opxml.collection import Collection
 from opdb.importers.opxml.draft import XmlDraft, drafts
@@ -19,7 +16,10 @@ from opdb.importers.opxml.limits import LIMITS, left_out
 from opdb.importers.opxml.read import read
 from opdb.importers.opxml.specs import collection
 from opdb.importers.opxml.write import write
-from opdb.model import OpDef, TensorDef
+from opdb.spec import files as spec
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiler import compile_op
+from opdb.spec.model import OpDef, TensorDef
 from opdb.store import read_catalog
 
 FOLDER = Path(opdb.specs.__file__).parent

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 import opdb.specs
-from opdb import reference, spec
-from opdb.catalog import Catalog
-from opdb.compiler import compile_op
+from opdb import reference
 from opdb.errors import OpdbError
 from opdb.importers.pages import phrases
 from opdb.importers.pages.next_version import COLUMNS, Report, update
 from opdb.importers.pages.read import read
-from opdb.model import OpDef, resolve
+from opdb.spec import files as spec
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiler import compile_op
+from opdb.spec.model import OpDef, resolve
 from opdb.store import read_catalog
 
 from .opdef_pages import write_folder

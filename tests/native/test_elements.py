@@ -14,10 +14,10 @@ from case import SPECIAL
 
 from opdb.conformance import data
 from opdb.dtypes import BY_SHORT
-from opdb.each import kind_of
 from opdb.lang.element import TRUTH, WHOLE
 from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.runtime import native
+from opdb.spec.each import kind_of
 from opdb.store import read_catalog
 
 CATALOG = read_catalog(Path(__file__).parents[2] / "specs")

@@ -9,9 +9,9 @@ import pytest
 
 import opdb.specs
 from opdb import package
-from opdb.catalog import Catalog
 from opdb.codegen import c_sources, package_folder
 from opdb.package import PackageFolder
+from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
 
 MIX = """\

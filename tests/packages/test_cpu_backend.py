@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from opdb import package
-from opdb.catalog import Catalog
 from opdb.errors import MissingExtra, OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ParamConfig, Quant
@@ -25,6 +24,7 @@ from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.graph import Graph, Interface
 from opdb.runtime.qnn.libraries import installed
 from opdb.runtime.qnn.op_package import OpPackageError, default_provider
+from opdb.spec.catalog import Catalog
 
 pytestmark = [pytest.mark.vendor, pytest.mark.native]
 SCALE = 0.1

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.errors import OpdbError
 from opdb.op_config import from_json, to_json
 from opdb.probe.generate import CHANGES, Generator
 from opdb.probe.mutate import MOST
 from opdb.probe.verdicts import Validator, validators_of
+from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
 from opdb.validate import Target
 
@@ -97,7 +97,7 @@ def test_configs_survive_the_contract(generator: Generator) -> None:
 
 def test_a_spec_without_samples(validators: dict[str, Validator], tmp_path: Path, catalog: Catalog) -> None:
     definition = catalog.ops["Relu"].model_copy(update={"samples": []})
-    from opdb.compiler import compile_op
+    from opdb.spec.compiler import compile_op
 
     bare = Validator(compile_op(definition, catalog.context), validators["Relu"].source)
     with pytest.raises(OpdbError, match="Relu: its spec has no samples"):

@@ -16,7 +16,6 @@ import pytest
 from sqlalchemy import select
 
 from opdb import migrate, schema
-from opdb.catalog import Catalog
 from opdb.errors import MissingExtra, OpdbError
 from opdb.op_config import from_json
 from opdb.pool import DEATHS, processes
@@ -26,6 +25,7 @@ from opdb.probe.reasons import parse
 from opdb.probe.sweep import Limits, Progress, Summary, evidence_hash, sweep
 from opdb.query import Filters, ask
 from opdb.runtime.qnn.libraries import installed
+from opdb.spec.catalog import Catalog
 from opdb.store import Store
 
 from ..dask_cluster import kill_a_worker, local_cluster

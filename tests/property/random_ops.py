@@ -13,11 +13,11 @@ import c_library as c
 from cffi import FFI
 from expressions import Seeded, Writer
 
-from opdb.catalog import Catalog
 from opdb.codegen import constants, validators
 from opdb.codegen.rules import snake
-from opdb.model import OpDef
 from opdb.runtime import build_cffi
+from opdb.spec.catalog import Catalog
+from opdb.spec.model import OpDef
 
 #: The names of the scope in expressions.py, as slots and parameters.
 SIGNATURE: dict[str, Any] = {

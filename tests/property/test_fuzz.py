@@ -11,8 +11,8 @@ from pathlib import Path
 import fuzz
 import pytest
 
-from opdb.catalog import Catalog
 from opdb.op_config import from_json
+from opdb.spec.catalog import Catalog
 
 OPS = ["Gather", "Relu"]
 

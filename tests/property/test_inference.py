@@ -13,12 +13,12 @@ from configs import Maker, infer
 from isolated import isolated
 
 import opdb.specs
-from opdb.catalog import Catalog
 from opdb.generated import validators
 from opdb.op_config import OpConfig, TensorConfig
 from opdb.runtime import native
 from opdb.runtime.checks import Undecidable
-from opdb.spec import read_folder
+from opdb.spec.catalog import Catalog
+from opdb.spec.files import read_folder
 
 COUNT = 600  # configs for each op
 #: Ops with output shapes that are given, not inferred.

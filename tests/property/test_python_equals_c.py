@@ -18,9 +18,7 @@ from evaluate import Case, build, disagreements
 from expressions import SCOPE, TYPES, batch
 from isolated import isolated
 
-from opdb.catalog import Catalog
 from opdb.codegen.emit_c import Block
-from opdb.compiled import CompiledOp
 from opdb.conformance.cases import CaseSet
 from opdb.generated import validators
 from opdb.lang.nodes import INT, Node, walk
@@ -28,6 +26,8 @@ from opdb.lang.printer import MULTIPLY
 from opdb.runtime import native
 from opdb.runtime.binding import Context
 from opdb.runtime.checks import Violation
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp
 
 EXPRESSIONS, ARGUMENTS = 210, 150
 CONFIGS = 400  # for each op, each in all contexts, and in one of each other backend that has a document of it

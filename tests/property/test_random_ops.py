@@ -14,11 +14,11 @@ from random_ops import Generated, generate, random_op
 from test_inference import flat
 from test_python_equals_c import plain
 
-from opdb.catalog import Catalog
-from opdb.model import OpDef
 from opdb.runtime import native
 from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
+from opdb.spec.catalog import Catalog
+from opdb.spec.model import OpDef
 
 OPS, RULES, CONFIGS = 4, 30, 300
 PROBE = "probe HTP 2.47.0"

@@ -17,13 +17,13 @@ from configs import Maker, infer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opdb.catalog import Catalog
-from opdb.compiled import CompiledOp
 from opdb.dtypes import DTYPES
 from opdb.generated import validators
 from opdb.nearest import Variant, nearest
 from opdb.op_config import OpConfig, from_json, to_json
 from opdb.runtime.checks import Undecidable
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp
 from opdb.validate import Target, check
 
 TARGETS = (Target(), Target("CPU"), Target("HTP", "SM8650", "2.47"), Target("HTP", "SM8350", "2.47"))

@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 import opdb.specs
-from opdb import reference, spec
-from opdb.compiled import CompiledOp, CompiledRule, Param, Slot, TypeRow
-from opdb.compiler import compile_op
+from opdb import reference
 from opdb.importers.naming import symbol
 from opdb.lang.nodes import FLOAT, INT, INTS, Node, children
 from opdb.reference import DocumentedOp, DocumentedParam, DocumentedTensor
+from opdb.spec import files as spec
+from opdb.spec.compiled import CompiledOp, CompiledRule, Param, Slot, TypeRow
+from opdb.spec.compiler import compile_op
 
 FOLDER = Path(opdb.specs.__file__).parent
 CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}

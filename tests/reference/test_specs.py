@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 import opdb.specs
-from opdb import mapping, reference, spec
-from opdb.compiled import CompiledOp, expand_row
-from opdb.compiler import compile_op
+from opdb import reference
 from opdb.importers import trial
 from opdb.importers.naming import names_of
+from opdb.spec import files as spec
+from opdb.spec import mapping
+from opdb.spec.compiled import CompiledOp, expand_row
+from opdb.spec.compiler import compile_op
 
 FOLDER = Path(opdb.specs.__file__).parent
 FOURTEEN = [

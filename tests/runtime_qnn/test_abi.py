@@ -22,7 +22,7 @@ from opdb.generated.constants.socs import SOCS
 from opdb.runtime.qnn import structs
 from opdb.runtime.qnn.errors import QnnError, error_name
 from opdb.runtime.qnn.native import ffi, lib
-from opdb.spec import parse_document
+from opdb.spec.files import parse_document
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Names, sizes and offsets out of the headers of three SDKs.

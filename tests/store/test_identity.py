@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete
 
-from opdb import migrate, spec
-from opdb.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb import migrate
 from opdb.dtypes import BY_SHORT
-from opdb.model import STRENGTHS, BaseDef, Decomposition, OpDef
 from opdb.schema import DEFINITIONS
+from opdb.spec import files as spec
+from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.model import STRENGTHS, BaseDef, Decomposition, OpDef
 from opdb.store import Store, read_catalog
 from opdb.store.load import load_catalog
 from opdb.store.write import Rows

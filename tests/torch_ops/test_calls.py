@@ -10,13 +10,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as f
 
 import opdb.torch_ops
-from opdb.catalog import Catalog
-from opdb.compiled import CompiledOp
 from opdb.coverage.check import check_program
 from opdb.coverage.load import export
 from opdb.errors import OpdbError
 from opdb.generated.torch_ops import SCHEMAS
 from opdb.samples import sample_config, slot_of
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp
 from opdb.torch_ops.call import TORCH
 from opdb.validate import Target
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from opdb.catalog import Catalog
-from opdb.compiled import CompiledOp, some_of_row
 from opdb.errors import OpdbError
 from opdb.generated.torch_ops import SCHEMAS
-from opdb.lower import forms, judge
+from opdb.lowering.select import forms, judge
 from opdb.op_config import OpConfig, TensorConfig
 from opdb.runtime.direct import targets
 from opdb.runtime.tensors import TensorRef
 from opdb.samples import sample_config, slot_of
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompiledOp, some_of_row
 from opdb.validate import Target
 
 TARGETS = {"CPU": Target("CPU", sdk="2.47"), "HTP": Target("HTP", "SM8650", "2.47")}

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from opdb import migrate
-from opdb.document import MAX_BYTES
 from opdb.errors import Problem, SpecError
+from opdb.spec.document import MAX_BYTES
 from opdb.store import Store, read_catalog
 
 BAD = Path(__file__).parents[1] / "data/bad"

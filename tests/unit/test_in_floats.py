@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opdb.lower import lower
+from opdb.lowering.select import lower
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.runtime.tensors import TensorRef

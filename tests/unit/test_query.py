@@ -324,7 +324,7 @@ def test_imports_stay_small() -> None:
         "torch",
         "numpy",
         "executorch",
-        "opdb.model",
+        "opdb.spec.model",
         "platformdirs",
     }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from opdb.lowering.ranges import unranged
 from opdb.op_config import Quant
-from opdb.ranges import unranged
 from opdb.runtime.lowering import Lowered, lowered_op
 from opdb.runtime.tensors import TensorRef, intermediate, widened
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb.document import dump_data, parse_document
 from opdb.errors import SpecError
-from opdb.model import BaseDef, Decomposition, OpDef, ParamDef
-from opdb.spec import dump, gather, load, read_folder
+from opdb.spec.document import dump_data, parse_document
+from opdb.spec.files import dump, gather, load, read_folder
+from opdb.spec.model import BaseDef, Decomposition, OpDef, ParamDef
 
 SPECS = Path(__file__).parents[2] / "specs"
 FILES = (

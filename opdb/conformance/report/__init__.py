@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from opdb import settings
-from opdb.catalog import Catalog
+from opdb.spec.catalog import Catalog
 from opdb.conformance.quirks import read_quirks
 from opdb.conformance.report.rows import Row, read_rows, runs
 from opdb.errors import OpdbError

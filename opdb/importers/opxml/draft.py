@@ -11,8 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from opdb import reference, spec
-from opdb.catalog import Backend
+from opdb import reference
 from opdb.errors import OpdbError
 from opdb.importers import samples, trial
 from opdb.importers.naming import symbol
@@ -21,7 +20,9 @@ from opdb.importers.opxml.specs import BACKEND_RULES, EXPECTED, split
 from opdb.importers.settle import settle
 from opdb.importers.slots import KINDS
 from opdb.lang.functions import FUNCTIONS
-from opdb.model import RESERVED, SOURCE, OpDef
+from opdb.spec import files as spec
+from opdb.spec.catalog import Backend
+from opdb.spec.model import RESERVED, SOURCE, OpDef
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 #: The configuration that a collection's data types go into: it has no names for them.

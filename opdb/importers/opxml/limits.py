@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from opdb.importers.opxml.collection import LAYOUTS
 from opdb.importers.slots import KINDS
-from opdb.model import BackendDef, Configuration, OpDef, Rule
+from opdb.spec.model import BackendDef, Configuration, OpDef, Rule
 
 #: Part of a spec -> why the XML cannot hold it.  The words of ``left_out`` begin with these.
 LIMITS = {

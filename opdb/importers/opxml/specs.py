@@ -14,7 +14,7 @@ from dataclasses import replace
 from opdb import reference
 from opdb.errors import OpdbError
 from opdb.importers.opxml.collection import LAYOUTS, Collection, Constraint, OpXml, Supplement, Tensor
-from opdb.model import BackendDef, OpDef, ParamDef, Rule, TensorDef
+from opdb.spec.model import BackendDef, OpDef, ParamDef, Rule, TensorDef
 
 BACKEND_RULES = 1000
 EXPECTED = "expected: "

@@ -15,17 +15,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from opdb import spec
-from opdb.catalog import Catalog
-from opdb.compiled import CompileError
-from opdb.compiler import compile_op
 from opdb.errors import OpdbError
 from opdb.importers.draft import draft, parts
 from opdb.importers.pages.facts import Facts, facts
 from opdb.importers.pages.read import MASTER, PageOp, Pages
 from opdb.importers.rows import compact
-from opdb.model import STRENGTHS, OpDef, resolve
 from opdb.reference import DocumentedBackend, DocumentedOp
+from opdb.spec import files as spec
+from opdb.spec.catalog import Catalog
+from opdb.spec.compiled import CompileError
+from opdb.spec.compiler import compile_op
+from opdb.spec.model import STRENGTHS, OpDef, resolve
 
 #: Rows of types that stand for more combinations than this are not multiplied out.
 MANY = 1 << 14

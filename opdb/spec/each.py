@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from opdb.compiled import Fault
 from opdb.dtypes import BY_SHORT
 from opdb.lang.element import KINDS, REAL, TRUTH, WHOLE, Element, parse_element
 from opdb.lang.parse import ExpressionError
-from opdb.model import EachDef, KernelDef, OpDef
+from opdb.spec.compiled import Fault
+from opdb.spec.model import EachDef, KernelDef, OpDef
 
 #: Value of the parameter that chooses ("" without one) -> kind -> node.
 Each = Mapping[str, Mapping[str, Element]]

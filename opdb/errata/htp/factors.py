@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from opdb.htp.products import FLOATS
-from opdb.htp.sums import Known
+from opdb.errata.htp.products import FLOATS
+from opdb.errata.htp.sums import Known
 from opdb.runtime.lowering import Lowered, LoweredOp
 
 PRODUCT = "ElementWiseMultiply"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from opdb.dtypes import BY_SHORT
+from opdb.errata.htp import RULES
+from opdb.errata.htp.gathers import mended
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.htp import RULES
-from opdb.htp.gathers import mended
-from opdb.lower import violations
+from opdb.lowering.select import violations
 from opdb.op_config import Quant
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.lowering import Lowered, LoweredOp, layout_ops, lowered_op, scalar

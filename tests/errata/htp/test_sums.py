@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from opdb.htp.sums import mended
+from opdb.errata.htp.sums import mended
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, lowered_op
 from opdb.runtime.tensors import TensorRef

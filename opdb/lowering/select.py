@@ -12,12 +12,13 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-from opdb import htp, validate
+from opdb import validate
+from opdb.errata import htp
 from opdb.generated.builders import TARGETS
-from opdb.in_floats import FormInFloats, InFloats
+from opdb.lowering.in_floats import FormInFloats, InFloats
+from opdb.lowering.ranges import unranged
 from opdb.nearest import Variant, nearest
 from opdb.op_config import OpConfig
-from opdb.ranges import unranged
 from opdb.runtime import direct
 from opdb.runtime.checks import Undecidable, Violation
 from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView, Reason, Rejected, layout_ops

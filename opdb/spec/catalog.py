@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from opdb.compiled import CompiledOp
-from opdb.compiler import compile_op
-from opdb.model import BaseDef, Decomposition, OpDef, resolve
+from opdb.spec.compiled import CompiledOp
+from opdb.spec.compiler import compile_op
+from opdb.spec.model import BaseDef, Decomposition, OpDef, resolve
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 Rule ids are permanent because they are made of names: ``RANK_x``, ``SHAPE_gamma``, ``COUNT_ys``, ``DTYPE_shape``,
 ``STATIC_w`` are derived from the slots; ``C1``, ``H2`` are written in the spec; those of ``SIGNATURE`` and
-``TYPES_<backend>`` are the same for every op.  ``opdb.compiler`` makes a ``CompiledOp``.
+``TYPES_<backend>`` are the same for every op.  ``opdb.spec.compiler`` makes a ``CompiledOp``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from math import prod
 
 from opdb.lang.element import Element
 from opdb.lang.nodes import Node, Scope
-from opdb.model import OpDef, ParamDef, TensorDef, Unchecked
 from opdb.quant_rules import QuantRules
+from opdb.spec.model import OpDef, ParamDef, TensorDef, Unchecked
 
 #: The rules without which nothing can be bound, then the one about what has no place in the definition.
 BOUND, UNKNOWN = ("INPUTS", "PARAMS", "OUTPUTS"), "UNKNOWN_PARAMS"

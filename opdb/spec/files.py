@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from opdb.document import At, Document, dump_data, parse_document
 from opdb.errors import Problem, SpecError
-from opdb.model import IDENTIFIER, KERNEL, SOURCE, BaseDef, Decomposition, OpDef, resolve
+from opdb.spec.document import At, Document, dump_data, parse_document
+from opdb.spec.model import IDENTIFIER, KERNEL, SOURCE, BaseDef, Decomposition, OpDef, resolve
 
 #: What under specs/ defines the catalogue: folders of one model per file, and files of their own form.
 KINDS = ("bases", "decompositions", "ops")
@@ -73,7 +73,7 @@ def _pydantic_problem(document: Document, model: type[BaseModel], error: dict[st
     return document.problem(key if named else at, _pydantic_message(model, error))
 
 
-#: What a pattern of opdb.model asks for, in words.
+#: What a pattern of opdb.spec.model asks for, in words.
 FORMS = {
     IDENTIFIER: "is not a name: letters, digits and _, no digit first",
     SOURCE: "is not a source; ex) MasterOpDef.html@2.25.0#Relu, or 'probe' with the run",

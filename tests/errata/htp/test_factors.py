@@ -10,7 +10,7 @@ from htp_module import Htp
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.htp.factors import mended
+from opdb.errata.htp.factors import mended
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, full

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from opdb.compiled import Bind, CompiledRule, Fault, Inference, Slot
 from opdb.dtypes import BY_SHORT
 from opdb.lang.functions import FUNCTIONS
 from opdb.lang.nodes import BOOL, DTYPE, INT, INTS, TENSOR, TENSORS, Loop, Name, Node, Scope
 from opdb.lang.parse import ExpressionError, parse
-from opdb.model import RESERVED, OpDef, TensorDef
+from opdb.spec.compiled import Bind, CompiledRule, Fault, Inference, Slot
+from opdb.spec.model import RESERVED, OpDef, TensorDef
 
 DIMS = (0, 2**31 - 1)
 #: What names of a spec cannot be: functions and data types of the rule language.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from opdb.htp import clamps, convolutions, factors, gathers, pads, pools, products, sums
+from opdb.errata.htp import clamps, convolutions, factors, gathers, pads, pools, products, sums
 from opdb.runtime.lowering import Lowered, LoweredOp, NodeView
 
 #: The last ones have no other form here: softplus of many rows, a power of a repeated base, a LogSoftmax of 65 classes, a

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
-from opdb.htp.products import FLOATS
+from opdb.errata.htp.products import FLOATS
 from opdb.runtime.lowering import Lowered, LoweredOp, tensor_param
 from opdb.runtime.tensors import TensorRef, lengthened, permute, reshape
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from opdb.htp import RULES
-from opdb.htp.clamps import mended
-from opdb.lower import violations
+from opdb.errata.htp import RULES
+from opdb.errata.htp.clamps import mended
+from opdb.lowering.select import violations
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, full

@@ -7,15 +7,15 @@ import re
 from collections.abc import Mapping
 
 from opdb import quant_rules
-from opdb.compiled import BOUND, UNKNOWN, CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
 from opdb.dtypes import BY_SHORT
-from opdb.each import each_of
 from opdb.errors import OpdbError
 from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
-from opdb.model import RESERVED, Configuration, OpDef, ParamDef, Rule, Unchecked
 from opdb.quant_rules import QuantRules
 from opdb.sdk import sdk_number
-from opdb.shape_rules import KNOWN, ShapeRules, is_shape
+from opdb.spec.compiled import BOUND, UNKNOWN, CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
+from opdb.spec.each import each_of
+from opdb.spec.model import RESERVED, Configuration, OpDef, ParamDef, Rule, Unchecked
+from opdb.spec.shape_rules import KNOWN, ShapeRules, is_shape
 
 RANGES = {"u8": (0, 255), "u16": (0, 65535), "u32": (0, 2**32 - 1), "i8": (-128, 127), "i16": (-32768, 32767),
           "i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1), "u64": (0, 2**63 - 1)}  # fmt: skip

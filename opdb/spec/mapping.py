@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from opdb.compiled import CompiledOp, CompileError, Fault
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import (
     BOOL,
@@ -34,7 +33,8 @@ from opdb.lang.nodes import (
     walk,
 )
 from opdb.lang.parse import ExpressionError, parse
-from opdb.model import Decomposition, Step, TorchMapping
+from opdb.spec.compiled import CompiledOp, CompileError, Fault
+from opdb.spec.model import Decomposition, Step, TorchMapping
 
 Place = tuple[str | int, ...]
 LET = (INT, INTS, FLOAT, BOOL)

@@ -3,7 +3,7 @@
 Principles.  A model holds just what its file says (``extends`` is merged by ``resolve``, with
 the name of the base kept), so that YAML -> model -> YAML and YAML -> SQL -> YAML are the identity.
 Order is meaning: slots are in QNN's order, rules in the order of checking.  Meaning that needs more
-than one field (names, types, derived rules) is worked out by ``opdb.compiled``, never here.
+than one field (names, types, derived rules) is worked out by ``opdb.spec.compiled``, never here.
 """
 
 from __future__ import annotations

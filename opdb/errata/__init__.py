@@ -1,0 +1,1 @@
+"""Faults of vendor libraries: records, policy, workarounds."""

@@ -1,0 +1,1 @@
+"""A torch node -> QNN ops that a target accepts."""
