@@ -16,7 +16,7 @@ from opdb.coverage.graph import build_part
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.probe.client import VendorWorker
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 
 def verdict(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], worker: VendorWorker, soc: str) -> str:

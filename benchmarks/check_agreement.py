@@ -97,7 +97,7 @@ def _through_the_flow(module: Any, inputs: Any, out: Outcome) -> None:
 
     import opdb.executorch
     from opdb.executorch.edge import compiler_specs
-    from opdb.validate import Target
+    from opdb.targets.target import Target
 
     target = Target("HTP", SOC)
     stock = QnnPartitioner.partition

@@ -33,7 +33,8 @@ from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp
 from opdb.store import read_catalog
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 #: Around the widths of vectors (128 bytes), and small.
 SIZES = (

@@ -24,7 +24,7 @@ from opdb.runtime.qnn.structs import op_config
 from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 ROUNDS, SECONDS = 5, 0.002
 

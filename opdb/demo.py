@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opdb.errors import MissingExtra, OpdbError
 from opdb.graph import QnnGraph
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 if TYPE_CHECKING:
     import numpy as np

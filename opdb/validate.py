@@ -7,85 +7,15 @@ asked by ``opdb.probe``.
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from opdb.errors import OpdbError
 from opdb.generated import validators
-from opdb.generated.constants.socs import SOCS
 from opdb.op_config import OpConfig
-from opdb.runtime.binding import Context
 from opdb.runtime.checks import Violation
-from opdb.sdk import sdk_number
-
-#: The newest SDK that the specs know, by its libraries; a target without SDK is judged for it.
-NEWEST_SDK = "2.47"
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where an op is to run.  ``backend`` None: the op definition only.
-
-    A backend whose rules depend on the Hexagon version (HTP) needs a SoC: the host default is never taken.
-    """
-
-    backend: str | None = None  # ex) HTP
-    soc: str | None = None  # ex) SM8650
-    sdk: str | None = None  # ex) 2.47
-
-    def context(self) -> Context:
-        """The values that rules read.  Raises OpdbError for an unknown backend, SoC or SDK."""
-        return _context(self)
-
-    def _read(self) -> Context:
-        backend = None if self.backend is None else backend_name(self.backend)
-        arch = soc_model = 0
-        if self.soc is not None:
-            chip = SOCS[soc_name(self.soc)]
-            arch, soc_model = chip.htp_arch or 0, chip.soc_model or 0
-        elif backend == "HTP":
-            raise OpdbError(
-                "HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"
-            )
-        return Context(backend, arch, sdk_number(self.sdk or NEWEST_SDK), soc_model)
-
-    def spelled(self) -> Target:
-        """The same in the own spelling of backend and SoC; ex) htp -> HTP."""
-        backend = None if self.backend is None else backend_name(self.backend)
-        return replace(self, backend=backend, soc=None if self.soc is None else soc_name(self.soc))
-
-    def __str__(self) -> str:
-        return " ".join(
-            p for p in (self.backend or "any backend", self.soc, self.sdk and f"SDK {self.sdk}") if p
-        )
-
-
-@lru_cache(256)
-def _context(target: Target) -> Context:
-    return target._read()
-
-
-def backend_name(name: str) -> str:
-    """The backend's own spelling.  Raises OpdbError with the known ones."""
-    if name.upper() in validators.BACKENDS:
-        return name.upper()
-    raise OpdbError(
-        f"unknown backend '{name}'{_hint(name.upper(), validators.BACKENDS)}; known: {', '.join(validators.BACKENDS)}"
-    )
-
-
-def soc_name(name: str) -> str:
-    """The SoC's own spelling.  Raises OpdbError with the nearest ones."""
-    if name.upper() in SOCS:
-        return name.upper()
-    raise OpdbError(f"unknown SoC '{name}'{_hint(name.upper(), SOCS)}; 'opdb query socs' lists them")
-
-
-def _hint(name: str, known: Any) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean '{close[0]}'?" if close else ""
+from opdb.targets.target import Target, hint
 
 
 @dataclass(frozen=True)
@@ -131,7 +61,7 @@ def validator(op: str) -> Any:
     module = validators.module(op)
     if module is None:
         raise OpdbError(
-            f"unknown op '{op}'{_hint(op, validators.MODULES)}; 'opdb query ops' lists the known ones"
+            f"unknown op '{op}'{hint(op, validators.MODULES)}; 'opdb query ops' lists the known ones"
         )
     return module
 

@@ -19,7 +19,7 @@ from executorch_differences.cases import Case, Plain, cases
 import opdb.executorch
 from opdb.executorch import compared, flow
 from opdb.executorch.edge import edge_program
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 SOC = "SM8650"
 TARGET = Target("HTP", SOC, "2.47")

@@ -78,7 +78,7 @@ def _graph(model: str, decompose: bool, json: bool) -> QnnGraph:
     from opdb.cli.judging import print_coverage
     from opdb.compile.model import graph_name, lowered
     from opdb.coverage.load import load_program
-    from opdb.validate import Target
+    from opdb.targets.target import Target
 
     sys.path.insert(0, "")
     coverage, graph = lowered(load_program(model), Target(), graph_name(model), decompose=decompose)

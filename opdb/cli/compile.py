@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opdb.graph import GraphTensor, QnnGraph
     from opdb.probe.results import Outcome
     from opdb.runtime.qnn.graph import GraphOptions
-    from opdb.validate import Target
+    from opdb.targets.target import Target
 
 BACKENDS = ("CPU", "HTP")
 #: Warnings of the library that are printed.
@@ -91,7 +91,7 @@ def compile_model(
     """
     from opdb.cli.progress import Stages
     from opdb.runtime.qnn.device import soc_model_of
-    from opdb.validate import Target
+    from opdb.targets.target import Target
 
     if output is None and saver is None:
         raise OpdbError("nothing to write: give -o FILE, or --saver DIR, or both")

@@ -34,7 +34,8 @@ def demo(
     from opdb.coverage.load import export
     from opdb.nearest import nearest
     from opdb.probe.client import VendorWorker
-    from opdb.validate import Target, check
+    from opdb.targets.target import Target
+    from opdb.validate import check
 
     module, inputs = d.guide_model()
     with torch.no_grad():

@@ -100,7 +100,7 @@ def table(
 def _op_support(backend: str, soc: str | None, sdk: str | None, db: str | None, specs: Path | None) -> str:
     from opdb.codegen.support import Place, Support
     from opdb.codegen.support_tables import op_support
-    from opdb.validate import NEWEST_SDK, Target
+    from opdb.targets.target import NEWEST_SDK, Target
 
     place = Target(backend, soc, sdk or NEWEST_SDK).spelled()
     place.context()

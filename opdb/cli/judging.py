@@ -74,7 +74,7 @@ def validate(
 ) -> None:
     """Judge op configs: every broken rule with its values, and what to change; exit 1 if one is not accepted."""
     from opdb.nearest import nearest
-    from opdb.validate import Target
+    from opdb.targets.target import Target
     from opdb.validate import check as judge
 
     target = Target(backend.upper() if backend else None, soc.upper() if soc else None, sdk)
@@ -172,7 +172,7 @@ def check(
     from opdb.cli.progress import Stages
     from opdb.coverage.check import check_program
     from opdb.coverage.load import load_program
-    from opdb.validate import Target
+    from opdb.targets.target import Target
 
     form = _format("json" if json else format_)
     if dtype not in ("f32", "f16"):

@@ -16,7 +16,7 @@ from opdb.files import write_atomically
 if TYPE_CHECKING:
     from opdb.executorch.flow import CompiledProgram
     from opdb.graph import GraphTensor
-    from opdb.validate import Target
+    from opdb.targets.target import Target
 
 MAGIC = slice(4, 8)  # of the flatbuffer: ET and the schema's number
 

@@ -11,7 +11,8 @@ from opdb.generated import validators
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ConfigError, OpConfig, TensorConfig
 from opdb.runtime.binding import arrange
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

@@ -85,7 +85,7 @@ class Calls:
         from opdb.coverage.graph import build_graph
         from opdb.coverage.load import export
         from opdb.coverage.nodes import Program
-        from opdb.validate import Target
+        from opdb.targets.target import Target
 
         target, said = mapping.target, _shown(arguments)
         tensors = [

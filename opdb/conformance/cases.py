@@ -25,7 +25,8 @@ from opdb.sdk import sdk_number
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, TypeRow, some_of_row
 from opdb.store.records import CaseRecord
-from opdb.validate import NEWEST_SDK, Target, check, judge, validator
+from opdb.targets.target import NEWEST_SDK, Target
+from opdb.validate import check, judge, validator
 
 #: Rows of types of up to so many combinations are cases in all of them where a library runs the cases, and where
 #: they compare our validators only; a larger row is shown type by type.

@@ -16,7 +16,7 @@ from opdb.runtime.binding import Context
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import SIGNATURE, CompiledOp
 from opdb.store import Store
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from opdb.pool import open_pool
 from opdb.schema import STATUS_COLUMNS
 from opdb.spec.catalog import Catalog
 from opdb.store import ResultRecord, RunRecord, Store
-from opdb.validate import soc_name
+from opdb.targets.target import soc_name
 
 #: Results per transaction, and the longest that one waits to be written, in seconds.
 BATCH, WAIT = 200, 2.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opdb.coverage.partition import groups
 from opdb.lowering.select import lower, mapped, nearest_forms
 from opdb.runtime.lowering import Lowered, Rejected
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

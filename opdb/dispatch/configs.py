@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from opdb.dispatch.plan import partition
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ConfigError, OpConfig, TensorConfig
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 
 def graph_of(

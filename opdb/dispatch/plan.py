@@ -17,7 +17,7 @@ from opdb.dispatch.kernel import Kernels
 from opdb.dispatch.source import GraphSource, Judged, Key, Node, Source
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

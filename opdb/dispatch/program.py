@@ -17,7 +17,7 @@ from opdb.generated import validators
 from opdb.graph import GraphTensor
 from opdb.lowering.select import lower
 from opdb.runtime.lowering import Lowered
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 
 class ProgramSource:

@@ -19,7 +19,7 @@ from opdb.generated import validators
 from opdb.graph import GraphTensor, QnnGraph
 from opdb.op_config import OpConfig
 from opdb.runtime.lowering import Lowered, Reason
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 Array = np.ndarray[Any, Any]
 Key = Hashable

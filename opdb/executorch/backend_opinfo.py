@@ -23,7 +23,7 @@ from opdb.generated.constants.socs import SOCS
 from opdb.query.encodings import Encodings, Port, Ports, Variant
 from opdb.settings import database_url
 from opdb.store import Store
-from opdb.validate import NEWEST_SDK
+from opdb.targets.target import NEWEST_SDK
 
 #: The names that ExecuTorch looks up, as Qualcomm's module has them.
 HTP, LPAI = "HTP", "LPAI"

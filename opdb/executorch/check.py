@@ -10,7 +10,7 @@ from typing import Any
 from opdb.coverage.check import Coverage
 from opdb.errors import OpdbError
 from opdb.executorch import env, process
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 
 def check_model(spec: str, target: Target, *, timeout: float = 3600.0) -> Coverage:

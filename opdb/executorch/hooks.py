@@ -44,11 +44,11 @@ class Decider:
 
 
 def target_of(compiler_specs: Any) -> Any:
-    """The backend and SoC (opdb.validate.Target) that ExecuTorch's compiler specs name."""
+    """The backend and SoC (opdb.targets.target.Target) that ExecuTorch's compiler specs name."""
     from executorch.backends.qualcomm.partition.utils import generate_qnn_executorch_option
     from executorch.backends.qualcomm.serialization.qc_schema_serialize import flatbuffer_to_option
 
-    from opdb.validate import Target
+    from opdb.targets.target import Target
 
     options = flatbuffer_to_option(generate_qnn_executorch_option(compiler_specs))
     backend = options.backend_options.backend_type.name.removeprefix("k").removesuffix("Backend").upper()

@@ -31,8 +31,9 @@ from opdb.runtime.tensors import Rejection, TensorRef
 from opdb.samples import kernel_types, sample_config, slot_of
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp
+from opdb.targets.target import Target
 from opdb.torch_ops.call import TORCH
-from opdb.validate import Target, check
+from opdb.validate import check
 
 if TYPE_CHECKING:
     from opdb.executorch.kernels import Kernels

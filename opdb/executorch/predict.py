@@ -60,6 +60,7 @@ from opdb.lowering.select import lower, mapped, unmapped_reason, violations
 from opdb.op_config import OpConfig
 from opdb.runtime.lowering import Lowered, Reason, Rejected
 from opdb.runtime.tensors import Rejection
+from opdb.targets.target import Target
 
 STOCK = "ExecuTorch's builder"  # the form of a node whose target no spec maps
 
@@ -91,7 +92,7 @@ class Predictor:
     """
 
     def __init__(
-        self, program: torch.export.ExportedProgram, target: validate.Target, *, nearest: bool = True
+        self, program: torch.export.ExportedProgram, target: Target, *, nearest: bool = True
     ) -> None:
         self.program = program
         self._with_nearest = nearest

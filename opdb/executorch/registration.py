@@ -57,7 +57,7 @@ def register(
     """Takes over the builders of all ATen targets that opdb's specs map, until ``unregister``.
 
     ``without``: ATen targets that keep ExecuTorch's builder; ex) ["aten.relu.default"].
-    ``target``: whose rules decide (opdb.validate.Target); by default the backend and SoC of the compiler
+    ``target``: whose rules decide (opdb.targets.target.Target); by default the backend and SoC of the compiler
     specs of each program.  ``targets``: the only ones to take over.  ``lower``: a function in the place of
     opdb.lowering.select.lower, which is given ``target``.  ``whole``: the operators that are kept from being
     decomposed where ``lower`` accepts them; by default all of ``targets`` that can be.  ``keep_flow``: only

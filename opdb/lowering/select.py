@@ -23,6 +23,7 @@ from opdb.runtime import direct
 from opdb.runtime.checks import Undecidable, Violation
 from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView, Reason, Rejected, layout_ops
 from opdb.runtime.tensors import Rejection, TensorRef, empty
+from opdb.targets.target import Target
 
 REMEMBERED = 1 << 14  # verdicts of op configs
 
@@ -48,7 +49,7 @@ def unmapped_reason(torch_target: str) -> Reason:
     return Reason("", "", f"no spec maps {torch_target}{nearest}")
 
 
-def lower(view: NodeView, target: validate.Target) -> Lowered | Rejected:
+def lower(view: NodeView, target: Target) -> Lowered | Rejected:
     """The first form of ``view`` that ``target`` accepts; its ``notes`` say why earlier ones were not."""
     if not mapped(view.target):
         return Rejected((unmapped_reason(view.target),))
@@ -67,9 +68,7 @@ def lower(view: NodeView, target: validate.Target) -> Lowered | Rejected:
     return Rejected(tuple(dict.fromkeys(reasons)))
 
 
-def _attempt(
-    form: Form | FormInFloats, view: Any, target: validate.Target
-) -> tuple[Lowered | None, list[Reason]]:
+def _attempt(form: Form | FormInFloats, view: Any, target: Target) -> tuple[Lowered | None, list[Reason]]:
     guard = f"{form.name}.M_{view.target}"
     try:
         lowered = form.build(view)
@@ -89,7 +88,7 @@ def _attempt(
     return (None if any(not r.warning for r in reasons) else lowered), reasons
 
 
-def nearest_forms(view: NodeView, target: validate.Target) -> Iterator[tuple[str, str, Variant]]:
+def nearest_forms(view: NodeView, target: Target) -> Iterator[tuple[str, str, Variant]]:
     """What would make ``target`` accept the forms of a rejected node: (form, op, the op's nearest variant).
 
     A form is left out where its guard refuses the node, or where one of its ops has no accepted variant.
@@ -105,7 +104,7 @@ def nearest_forms(view: NodeView, target: validate.Target) -> Iterator[tuple[str
             yield from ((form_name, op, v) for form_name, op, v in found if v is not None)
 
 
-def judge(lowered: Lowered, target: validate.Target) -> Iterator[Reason]:
+def judge(lowered: Lowered, target: Target) -> Iterator[Reason]:
     """What ``target``'s validators hold against the ops of ``lowered``, and the ops of its layouts."""
     for op in lowered.ops:
         yield from _broken(lowered.form, op, target, "")
@@ -127,21 +126,21 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
             yield slot, t, i >= len(op.inputs)
 
 
-def _broken(form: str, op: LoweredOp, target: validate.Target, prefix: str) -> Iterator[Reason]:
+def _broken(form: str, op: LoweredOp, target: Target, prefix: str) -> Iterator[Reason]:
     for v in violations(op.config(), target):
         yield Reason(form, v.rule, prefix + v.message, not v.refuses and v.rule not in htp.RULES)
 
 
-def _rules(op: LoweredOp, target: validate.Target) -> set[str]:
+def _rules(op: LoweredOp, target: Target) -> set[str]:
     return {v.rule for v in violations(op.config(), target)}
 
 
 @lru_cache(REMEMBERED)
-def _nearest(config: OpConfig, target: validate.Target) -> Variant | None:
+def _nearest(config: OpConfig, target: Target) -> Variant | None:
     return nearest(config, target, finalized=True)
 
 
 @lru_cache(REMEMBERED)
-def violations(config: OpConfig, target: validate.Target) -> tuple[Violation, ...]:
+def violations(config: OpConfig, target: Target) -> tuple[Violation, ...]:
     """What ``target`` holds against an op config without data; models repeat theirs."""
     return validate.check(config, target).violations

@@ -22,7 +22,8 @@ from opdb.nearest.moves import Move, moves
 from opdb.nearest.rebuild import rebuilt
 from opdb.op_config import OpConfig, TensorConfig
 from opdb.runtime.checks import Violation
-from opdb.validate import Target, validator
+from opdb.targets.target import Target
+from opdb.validate import validator
 
 __all__ = ["Change", "Variant", "nearest"]
 

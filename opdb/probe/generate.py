@@ -17,7 +17,8 @@ from opdb.probe.mutate import Mutator, retyped
 from opdb.probe.verdicts import Validator
 from opdb.samples import sample_config, slot_of
 from opdb.spec.compiled import TypeRow
-from opdb.validate import Target, Verdict, judge
+from opdb.targets.target import Target
+from opdb.validate import Verdict, judge
 
 #: To be raised with every change of what is generated: evidence of another generator is of other configs.
 GENERATOR = 2

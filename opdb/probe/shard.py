@@ -25,7 +25,7 @@ from opdb.probe.verdicts import Validator
 from opdb.runtime.qnn.errors import VendorVerdict
 from opdb.runtime.qnn.libraries import Libraries, find
 from opdb.store.records import ProbeRecord
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 #: Ops that write outside their buffers: whether that crashes depends on what ran before, so each runs in a fresh child.
 OUTSIDE = {"CPU": ("Shape",)}

@@ -29,7 +29,7 @@ from opdb.query import Row, agreement_of
 from opdb.runtime.qnn.libraries import Libraries, installed
 from opdb.spec.catalog import Catalog
 from opdb.store import LibraryRecord, ProbeRunRecord, Store
-from opdb.validate import Target, soc_name
+from opdb.targets.target import Target, soc_name
 
 #: Configs per chunk, which is one request to a process and one transaction.
 CHUNK = 100

@@ -13,7 +13,8 @@ from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import OpConfig, Quant, TensorConfig
 from opdb.quantize.slots import Place, places
 from opdb.runtime.qnn.ends import limits
-from opdb.validate import Target, Verdict, check
+from opdb.targets.target import Target
+from opdb.validate import Verdict, check
 
 REAL = ("f32", "f16")
 #: What a Convert costs, in ranks of preference: any type of a static tensor is better.

@@ -19,7 +19,8 @@ from opdb.quantize.propagate import Groups, derive
 from opdb.quantize.slots import Place, places
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.ends import quantized
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 #: (tensor, type, whether zero is in the middle): what a Convert makes, once for all that read it.
 Converted = tuple[str, str, bool]

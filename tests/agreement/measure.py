@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from opdb.op_config import OpConfig
 from opdb.probe.client import VendorWorker
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 from .blind import configs
 

@@ -12,7 +12,8 @@ from opdb.errors import MissingExtra
 from opdb.generated import validators
 from opdb.nearest import nearest
 from opdb.runtime.qnn.libraries import installed
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 from .blind import MINIMAL, configs
 from .measure import Agreement, measure, table, total

@@ -32,7 +32,8 @@ from opdb.samples import sample_config, with_outputs
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp
 from opdb.spec.mapping import CompiledMapping
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 from .conftest import catalog_of
 

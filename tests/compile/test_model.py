@@ -9,7 +9,7 @@ import pytest
 from opdb.compile.model import chosen, config_graph, config_graphs, graph_name, judged
 from opdb.errors import OpdbError
 from opdb.op_config import ConfigError, OpConfig, TensorConfig, from_json
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 F = {"dtype": "FLOAT_32", "shape": [2, 3]}
 

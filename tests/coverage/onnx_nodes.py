@@ -19,7 +19,7 @@ from opdb.errors import OpdbError
 from opdb.lowering.select import mapped
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 RIGHT, WRONG, UNREAD, KNOWN, UNMAPPED, REFUSED, NO_KERNEL = (
     "right", "wrong", "not read", "known", "unmapped", "refused", "no kernel"

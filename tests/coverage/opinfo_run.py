@@ -23,7 +23,7 @@ from opdb.graph import QnnGraph
 from opdb.lowering.select import mapped
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 #: opdb's own kernels take what the op definitions accept.
 PLACES = {"CPU": Target("CPU"), "HTP": Target("HTP", "SM8650"), "KERNELS": Target()}

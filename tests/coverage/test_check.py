@@ -22,7 +22,7 @@ from opdb.lowering.select import judge, unmapped_reason, violations
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, LoweredOp
 from opdb.runtime.tensors import TensorRef
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
 CPU, HTP = Target("CPU"), Target("HTP", "SM8650")

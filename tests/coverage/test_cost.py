@@ -16,7 +16,7 @@ from opdb.coverage.check import Row, check_program
 from opdb.coverage.cost import node_cost
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
 CPU = Target("CPU")

@@ -16,7 +16,7 @@ from opdb.coverage.nodes import Program
 from opdb.errors import MissingExtra
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.libraries import installed
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch]
 PLACES = {"CPU": Target("CPU"), "HTP": Target("HTP", "SM8650")}

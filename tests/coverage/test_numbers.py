@@ -13,7 +13,7 @@ from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.generated.builders import TARGETS
 from opdb.runtime.lowering import Rejected
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
 PLACES = {"CPU": Target("CPU"), "HTP": Target("HTP", "SM8650")}

@@ -16,7 +16,7 @@ from opdb.coverage.check import check_program
 from opdb.coverage.load import load_model, load_program
 from opdb.coverage.onnx import with_names
 from opdb.errors import OpdbError
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650")

@@ -17,7 +17,7 @@ from torch import nn
 from opdb.coverage.check import Coverage, check_program
 from opdb.coverage.load import export
 from opdb.coverage.report import lines
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
 

@@ -17,7 +17,7 @@ from opdb.coverage.load import export, load_program
 from opdb.coverage.nodes import Program
 from opdb.coverage.reproduce import module_and_inputs, source
 from opdb.errors import OpdbError
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650")

@@ -18,7 +18,7 @@ from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.runtime.lowering import Rejected
 from opdb.store import read_catalog
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
 SPECS = Path(__file__).parent.parent.parent / "specs"

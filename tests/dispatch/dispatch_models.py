@@ -11,7 +11,7 @@ from torch import nn
 
 from opdb.coverage.load import export
 from opdb.dispatch import Plan, partition
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 CPU, HTP = Target("CPU"), Target("HTP", "SM8650")
 

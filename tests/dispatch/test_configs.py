@@ -16,7 +16,7 @@ from opdb.dispatch import Dispatcher, PlanError, graph_of, partition
 from opdb.errors import OpdbError
 from opdb.op_config import ConfigError, OpConfig, ParamConfig, Quant, TensorConfig, from_json
 from opdb.runtime.qnn.backend import Backend
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = [pytest.mark.vendor, pytest.mark.native]
 RNG = np.random.default_rng(5)
@@ -166,7 +166,7 @@ import sys, numpy as np
 from opdb.dispatch import Dispatcher, graph_of, partition
 from opdb.op_config import OpConfig, TensorConfig
 from opdb.runtime.qnn.backend import Backend
-from opdb.validate import Target
+from opdb.targets.target import Target
 def add(a, b, y):
     x, y = [TensorConfig(n, "f32", (3,)) for n in (a, b)], TensorConfig(y, "f32", (3,))
     return OpConfig("ElementWiseAdd", tuple(x), (), (y,))

@@ -18,7 +18,7 @@ from opdb.executorch import compared, flow
 from opdb.executorch.edge import edge_program
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp, Reason, Rejected
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 TARGET = Target("HTP", SOC, "2.47")
 X, Y = torch.linspace(-2, 2, 24).reshape(2, 3, 4), torch.linspace(1, 3, 24).reshape(2, 3, 4)

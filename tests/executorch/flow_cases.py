@@ -15,7 +15,7 @@ from opdb.errors import OpdbError
 from opdb.executorch import flow, registration
 from opdb.generated.builders import TARGETS
 from opdb.runtime.lowering import Reason, one_op
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 SOC = "SM8650"
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as f
 
 from opdb.executorch import flow, registration
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 SOC = "SM8650"
 LARGEST = 65504.0  # of fp16

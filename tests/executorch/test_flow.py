@@ -15,7 +15,7 @@ import torch
 from opdb.errors import OpdbError
 from opdb.executorch import env, flow, process
 from opdb.generated.builders import TARGETS
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 

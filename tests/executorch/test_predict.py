@@ -13,7 +13,7 @@ import torch
 from opdb.errors import OpdbError
 from opdb.executorch import check, env
 from opdb.executorch.check import check_model
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 

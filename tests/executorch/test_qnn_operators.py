@@ -9,7 +9,7 @@ import torch
 
 import opdb.torch_ops  # noqa: F401  defines the operators
 from opdb.executorch import env, flow, process
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 

@@ -17,7 +17,8 @@ from opdb.op_config import OpConfig
 from opdb.runtime import native
 from opdb.samples import kernel_types, sample_config
 from opdb.store import read_catalog
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 pytestmark = pytest.mark.native
 

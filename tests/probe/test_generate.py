@@ -18,7 +18,7 @@ from opdb.probe.mutate import MOST
 from opdb.probe.verdicts import Validator, validators_of
 from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 CPU, HTP = Target("CPU", None, "2.25"), Target("HTP", "SM8650", "2.25")
@@ -55,7 +55,7 @@ def test_another_process_makes_the_same(validators: dict[str, Validator]) -> Non
         "import json, pathlib, sys\n"
         "from opdb.op_config import to_json\nfrom opdb.probe.generate import Generator\n"
         "from opdb.probe.verdicts import validators_of\nfrom opdb.store import read_catalog\n"
-        "from opdb.validate import Target\n"
+        "from opdb.targets.target import Target\n"
         f"v = validators_of(read_catalog(pathlib.Path({str(MINI)!r})))['LayerNorm']\n"
         "g = Generator(v, Target('HTP', 'SM8650', '2.25'), 3)\n"
         "print(json.dumps([to_json(g.config(i).config) for i in range(40, 60)]))"

@@ -24,7 +24,8 @@ from opdb.op_config import OpConfig, from_json, to_json
 from opdb.runtime.checks import Undecidable
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 TARGETS = (Target(), Target("CPU"), Target("HTP", "SM8650", "2.47"), Target("HTP", "SM8350", "2.47"))
 OPS = sorted(validators.MODULES)

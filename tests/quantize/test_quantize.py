@@ -15,7 +15,8 @@ from opdb.quantize import quantize
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.ends import to_real, to_stored
 from opdb.runtime.qnn.libraries import installed
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 CPU, HTP, OLD = Target("CPU"), Target("HTP", "SM8650"), Target("HTP", "SM8450")
 RNG = np.random.default_rng(0)

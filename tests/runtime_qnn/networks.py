@@ -16,7 +16,7 @@ from opdb.coverage.graph import build_graph
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.graph import QnnGraph
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 Array = np.ndarray[Any, Any]
 MOVES = ("Reshape", "Transpose")

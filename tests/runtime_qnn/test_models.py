@@ -23,7 +23,7 @@ from opdb.op_config import ParamConfig, Quant  # noqa: E402
 from opdb.probe.client import VendorWorker  # noqa: E402
 from opdb.quantize import quantize  # noqa: E402
 from opdb.runtime.qnn.ends import to_real, to_stored  # noqa: E402
-from opdb.validate import Target  # noqa: E402
+from opdb.targets.target import Target  # noqa: E402
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.usefixtures("libraries")]
 gelu: Callable[..., Any] = torch.nn.functional.gelu

@@ -17,8 +17,8 @@ from opdb.generated.torch_ops import SCHEMAS
 from opdb.samples import sample_config, slot_of
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp
+from opdb.targets.target import Target
 from opdb.torch_ops.call import TORCH
-from opdb.validate import Target
 
 pytestmark = [pytest.mark.torch]
 qnn = torch.ops.qnn

@@ -18,7 +18,7 @@ from opdb.runtime.tensors import TensorRef
 from opdb.samples import sample_config, slot_of
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, some_of_row
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 TARGETS = {"CPU": Target("CPU", sdk="2.47"), "HTP": Target("HTP", "SM8650", "2.47")}
 #: What tensors of a torch program can be: of its own data types, or with an encoding that a quantizer gives.

@@ -15,7 +15,8 @@ from opdb.lang.certain import truth
 from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.query.encodings import Encodings, Port, Ports, Variant
 from opdb.store import Store
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 CONCAT = """

@@ -12,7 +12,7 @@ from opdb.lowering.select import lower
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.runtime.tensors import TensorRef
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 HTP = Target("HTP", "SM8650")
 QUANT = Quant("SCALE_OFFSET", (0.02,), (-128,))

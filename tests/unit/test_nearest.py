@@ -11,7 +11,8 @@ from opdb.nearest import Variant, nearest
 from opdb.nearest.encodings import reencoded
 from opdb.nearest.rows import far, retyped
 from opdb.op_config import OpConfig, Quant, from_json
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 HTP, OLD, CPU = Target("HTP", "SM8650"), Target("HTP", "SM8350"), Target("CPU")
 

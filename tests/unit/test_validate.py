@@ -14,7 +14,8 @@ from opdb.nearest import nearest
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig, from_json
 from opdb.runtime import native
 from opdb.runtime.checks import Undecidable
-from opdb.validate import Target, check, infer
+from opdb.targets.target import Target
+from opdb.validate import check, infer
 
 HTP = Target("HTP", "SM8650")
 

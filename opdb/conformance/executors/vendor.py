@@ -18,7 +18,8 @@ from opdb.probe.client import VendorWorker
 from opdb.settings import specs_folder
 from opdb.store import read_catalog
 from opdb.store.records import ExecutorRecord, LibraryRecord
-from opdb.validate import Target, check
+from opdb.targets.target import Target
+from opdb.validate import check
 
 STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "execute": "execute"}
 

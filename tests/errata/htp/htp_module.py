@@ -14,7 +14,7 @@ from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.graph import QnnGraph
 from opdb.probe.client import VendorWorker
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 HTP, V68 = Target("HTP", "SM8650"), Target("HTP", "SM8350")
 

@@ -15,7 +15,7 @@ from opdb.lowering.select import violations
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, full
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 HTP = Target("HTP", "SM8650")
 STEPS = {"uq8": 255, "uq16": 65535}

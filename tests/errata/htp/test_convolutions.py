@@ -13,7 +13,7 @@ from torch.nn import functional as f
 from opdb.coverage.check import check_nodes
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 pytestmark = pytest.mark.vendor
 Function = Callable[..., Tensor]

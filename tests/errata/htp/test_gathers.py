@@ -18,7 +18,7 @@ from opdb.runtime.kernels import run_graph
 from opdb.runtime.lowering import Lowered, LoweredOp, layout_ops, lowered_op, scalar
 from opdb.runtime.static import made_values, transformed
 from opdb.runtime.tensors import TensorRef, intermediate
-from opdb.validate import Target
+from opdb.targets.target import Target
 
 HTP = Target("HTP", "SM8650")
 

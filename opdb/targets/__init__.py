@@ -1,0 +1,1 @@
+"""Targets: backends, chips and SDKs, as data."""

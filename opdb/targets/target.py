@@ -1,0 +1,82 @@
+"""Where an op is to run: backend, SoC and SDK, and what rules read of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from opdb.errors import OpdbError
+from opdb.generated import validators
+from opdb.generated.constants.socs import SOCS
+from opdb.runtime.binding import Context
+from opdb.sdk import sdk_number
+
+#: The newest SDK that the specs know, by its libraries; a target without SDK is judged for it.
+NEWEST_SDK = "2.47"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an op is to run.  ``backend`` None: the op definition only.
+
+    A backend whose rules depend on the Hexagon version (HTP) needs a SoC: the host default is never taken.
+    """
+
+    backend: str | None = None  # ex) HTP
+    soc: str | None = None  # ex) SM8650
+    sdk: str | None = None  # ex) 2.47
+
+    def context(self) -> Context:
+        """The values that rules read.  Raises OpdbError for an unknown backend, SoC or SDK."""
+        return _context(self)
+
+    def _read(self) -> Context:
+        backend = None if self.backend is None else backend_name(self.backend)
+        arch = soc_model = 0
+        if self.soc is not None:
+            chip = SOCS[soc_name(self.soc)]
+            arch, soc_model = chip.htp_arch or 0, chip.soc_model or 0
+        elif backend == "HTP":
+            raise OpdbError(
+                "HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"
+            )
+        return Context(backend, arch, sdk_number(self.sdk or NEWEST_SDK), soc_model)
+
+    def spelled(self) -> Target:
+        """The same in the own spelling of backend and SoC; ex) htp -> HTP."""
+        backend = None if self.backend is None else backend_name(self.backend)
+        return replace(self, backend=backend, soc=None if self.soc is None else soc_name(self.soc))
+
+    def __str__(self) -> str:
+        return " ".join(
+            p for p in (self.backend or "any backend", self.soc, self.sdk and f"SDK {self.sdk}") if p
+        )
+
+
+@lru_cache(256)
+def _context(target: Target) -> Context:
+    return target._read()
+
+
+def backend_name(name: str) -> str:
+    """The backend's own spelling.  Raises OpdbError with the known ones."""
+    if name.upper() in validators.BACKENDS:
+        return name.upper()
+    raise OpdbError(
+        f"unknown backend '{name}'{hint(name.upper(), validators.BACKENDS)}; known: {', '.join(validators.BACKENDS)}"
+    )
+
+
+def soc_name(name: str) -> str:
+    """The SoC's own spelling.  Raises OpdbError with the nearest ones."""
+    if name.upper() in SOCS:
+        return name.upper()
+    raise OpdbError(f"unknown SoC '{name}'{hint(name.upper(), SOCS)}; 'opdb query socs' lists them")
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """A proposal for a name that is not known, to end a message with; empty where nothing is close."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean '{close[0]}'?" if close else ""
