@@ -10,15 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from opdb.spec.compiled import CompiledOp
+from opdb.spec.compiled import CompiledErratum, CompiledOp
 from opdb.spec.compiler import compile_op
+from opdb.spec.errata import Known, compile_erratum
+from opdb.spec.erratum import Erratum
 from opdb.spec.model import BaseDef, Decomposition, OpDef, resolve
 
 T = TypeVar("T")
@@ -73,11 +75,13 @@ class Catalog:
     backends: Mapping[str, Backend]
     socs: Mapping[str, Soc]
     retired: Mapping[str, tuple[Any, ...]]  # "rules", "ops": names never to be used again
+    errata: Mapping[str, Erratum] = field(default_factory=dict)  # faults of vendor libraries, by id
     ops: Mapping[str, OpDef] = field(init=False)  # with bases merged in
     _compiled: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)
+    _own: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("own", "bases", "decompositions"):
+        for name in ("own", "bases", "decompositions", "errata"):
             object.__setattr__(self, name, _ordered(getattr(self, name)))
         for name in ("backends", "socs", "retired"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
@@ -87,7 +91,15 @@ class Catalog:
 
     def __reduce__(self) -> tuple[type[Catalog], tuple[Any, ...]]:
         """For another process; what was worked out stays here."""
-        parts = (self.own, self.bases, self.decompositions, self.backends, self.socs, self.retired)
+        parts = (
+            self.own,
+            self.bases,
+            self.decompositions,
+            self.backends,
+            self.socs,
+            self.retired,
+            self.errata,
+        )
         return Catalog, tuple(dict(p) for p in parts)
 
     @property
@@ -96,15 +108,45 @@ class Catalog:
         return {name: b.context or {} for name, b in self.backends.items()}
 
     def compiled(self, name: str) -> CompiledOp:
-        """The typed form of an op; worked out once.  Raises KeyError for an unknown op."""
+        """The typed form of an op with its errata; worked out once.  Raises KeyError for an unknown op."""
         if name not in self._compiled:
-            self._compiled[name] = compile_op(self.ops[name], self.context)
+            op = self.without_errata(name)
+            found: dict[str, list[CompiledErratum]] = {}
+            for erratum in self.errata_of(name):
+                if erratum.conditional:
+                    made = compile_erratum(op, erratum, self.known)
+                    found.setdefault(erratum.backend, []).append(made)
+            errata = {backend: tuple(group) for backend, group in found.items()}
+            self._compiled[name] = replace(op, errata=errata)
         return self._compiled[name]
+
+    def without_errata(self, name: str) -> CompiledOp:
+        """The typed form of an op's own definition; worked out once."""
+        if name not in self._own:
+            self._own[name] = compile_op(self.ops[name], self.context)
+        return self._own[name]
+
+    @cached_property
+    def known(self) -> Known:
+        """What records of errata may name."""
+        return Known(self.context, {s.chip: s.soc_model for s in self.socs.values()})
+
+    def errata_of(self, op: str) -> tuple[Erratum, ...]:
+        """The records about one op, by id."""
+        return self._errata.get(op, ())
+
+    @cached_property
+    def _errata(self) -> dict[str, tuple[Erratum, ...]]:
+        groups: dict[str, list[Erratum]] = {}
+        for erratum in self.errata.values():
+            if erratum.op is not None:
+                groups.setdefault(erratum.op, []).append(erratum)
+        return {op: tuple(found) for op, found in groups.items()}
 
     def op_hash(self, name: str) -> str:
         """sha256 over everything that the meaning of one op depends on."""
         used = {b: self.backends[b].data() for b in self.ops[name].backends if b in self.backends}
-        return _sha256([name, _data(self.ops[name]), used])
+        return _sha256([name, _data(self.ops[name]), used, [_data(e) for e in self.errata_of(name)]])
 
     @cached_property
     def hash(self) -> str:
@@ -114,6 +156,7 @@ class Catalog:
                 "ops": {n: _data(o) for n, o in self.own.items()},
                 "bases": {n: _data(b) for n, b in self.bases.items()},
                 "decompositions": {n: _data(d) for n, d in self.decompositions.items()},
+                "errata": {n: _data(e) for n, e in self.errata.items()},
                 "backends": [[n, b.data()] for n, b in self.backends.items()],
                 "socs": [s.data() for s in self.socs.values()],
                 "retired": {k: list(v) for k, v in sorted(self.retired.items())},

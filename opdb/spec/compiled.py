@@ -16,6 +16,7 @@ from math import prod
 from opdb.lang.element import Element
 from opdb.lang.nodes import Node, Scope
 from opdb.quant_rules import QuantRules
+from opdb.spec.erratum import Erratum
 from opdb.spec.model import OpDef, ParamDef, TensorDef, Unchecked
 
 #: The rules without which nothing can be bound, then the one about what has no place in the definition.
@@ -95,6 +96,19 @@ class CompiledRule:
 
 
 @dataclass(frozen=True)
+class CompiledErratum:
+    """A fault of a library, as a rule that is broken where the fault occurs."""
+
+    definition: Erratum
+    rule: CompiledRule
+    scope: Node | None  # of the target: versions, architectures, chips; None: everywhere
+
+    @property
+    def id(self) -> str:
+        return self.definition.erratum
+
+
+@dataclass(frozen=True)
 class Inference:
     """The shape of one output.  For a variadic output ``count`` tensors, with ``index`` bound in ``shape``."""
 
@@ -133,6 +147,8 @@ class CompiledOp:
     #: Value of the parameter that chooses ("" without one) -> kind of numbers -> an element of the result.
     each: Mapping[str, Mapping[str, Element]] = field(default_factory=dict)
     scratch: Node | None = None  # the bytes that the kernel needs
+    #: By backend: the faults that a config of the op tells.
+    errata: Mapping[str, tuple[CompiledErratum, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

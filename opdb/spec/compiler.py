@@ -29,6 +29,12 @@ def compile_op(op: OpDef, context: Mapping[str, Mapping[str, str]] | None = None
     return _Compiler(op, context or {}).run()
 
 
+def backend_scope(scope: Scope, context: Mapping[str, str]) -> Scope:
+    """The names of an op with those that rules of a backend may read of the target."""
+    read = {k: Name(INT, RANGES[t]) for k, t in context.items()}
+    return scope.with_names(read | {"sdk": Name(INT, (0, 2**31 - 1))})
+
+
 def param_type(name: str, definition: ParamDef) -> str:
     """The rule-language type of a parameter."""
     if definition.enum:
@@ -59,10 +65,7 @@ class _Compiler(ShapeRules):
         rules = (*derived, *self._written_rules(self.op.constraints, ("constraints",), None, self.scope))
         backend_rules, type_rows = {}, {}
         for name, backend in self.op.backends.items():
-            more = {k: Name(INT, RANGES[t]) for k, t in self.context.get(name, {}).items()} | {
-                "sdk": Name(INT, (0, 2**31 - 1))
-            }
-            scope = self.scope.with_names(more)
+            scope = backend_scope(self.scope, self.context.get(name, {}))
             at: tuple[str | int, ...] = ("backends", name, "constraints")
             backend_rules[name] = self._written_rules(backend.constraints, at, name, scope)
             type_rows[name] = self._type_rows(name)

@@ -1,0 +1,50 @@
+"""Faults of vendor libraries: constants/errata.py for code at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from opdb.codegen.artifact import Artifact, Catalog
+from opdb.codegen.environment import python_string, render
+from opdb.spec.erratum import Erratum
+
+ALL_ERRATA = "specs/errata/*/*.yaml"
+
+
+def errata_path(erratum: Erratum) -> str:
+    return f"specs/errata/{erratum.backend.lower()}/{erratum.erratum}.yaml"
+
+
+def python(catalog: Catalog) -> Iterable[Artifact]:
+    """One table of all records."""
+    text = render("errata.py.j2", errata=[_view(e) for e in catalog.errata.values()])
+    yield Artifact("generated/python/constants/errata.py", text, (ALL_ERRATA,), "python")
+
+
+def _view(e: Erratum) -> dict[str, Any]:
+    """The fields of ``opdb.runtime.errata.Erratum`` as texts of Python."""
+    shows = {x.shows for x in e.evidence}
+    seen = tuple((s.library, tuple(s.socs), s.date or "") for s in e.seen)
+    texts = {
+        "id": e.erratum,
+        "backend": e.backend,
+        "op": e.op or "",
+        "title": e.title,
+        "effect": e.effect,
+        "cause": e.cause,
+        "workaround": e.workaround,
+        "cost_class": e.cost.class_ if e.cost else "",
+        "cost_note": (e.cost.note if e.cost else None) or "",
+    }
+    values = {
+        "seen": seen,
+        "seen_on_device": e.scope.execution == "device" or "present" in shows,
+        "absent_on_device": "absent" in shows,
+        "execution": e.scope.execution,
+        "since": e.scope.since,
+        "until": e.scope.until,
+        "arch": tuple(e.scope.arch),
+        "socs": tuple(e.scope.socs),
+    }
+    return {k: python_string(v) for k, v in texts.items()} | {k: repr(v) for k, v in values.items()}

@@ -1,0 +1,141 @@
+"""Records of specs/errata -> typed conditions on the config of their op, and what is wrong with a record."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from opdb.errors import OpdbError
+from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, Loop, Name, Node, Scope
+from opdb.lang.parse import ExpressionError, parse
+from opdb.sdk import sdk_number
+from opdb.spec.compiled import CompiledErratum, CompiledOp, CompiledRule, CompileError, Fault
+from opdb.spec.compiler import backend_scope
+from opdb.spec.erratum import Erratum
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a record may name besides its op."""
+
+    context: Mapping[str, Mapping[str, str]]  # backend -> what its rules may read; e.g. {"arch": "u32"}
+    socs: Mapping[str, int | None]  # chip -> QNN's number of it
+
+
+def compile_erratum(op: CompiledOp, erratum: Erratum, known: Known) -> CompiledErratum:
+    """The typed form of a record about ``op``.  Raises CompileError with every fault found."""
+    faults: list[Fault] = []
+    scope = backend_scope(op.scope, known.context.get(erratum.backend, {}))
+    lets: dict[str, Node] = {}
+
+    def read(text: str | None, at: tuple[str | int, ...], want: str | tuple[str, ...]) -> Node | None:
+        if text is None:
+            return None
+        try:
+            return substituted(parse(text, scope, want), lets)
+        except ExpressionError as error:
+            message = f"{error.message}: {error.shown}" if error.text else error.message
+            faults.append(Fault(at, message, error.column))
+            return None
+
+    for name, text in erratum.let.items():
+        if name in scope.names or name in scope.enums:
+            faults.append(Fault(("let", name, "__key__"), f"'{name}' is a name of {op.name}; choose another"))
+            continue
+        node = read(text, ("let", name), (INT, INTS, FLOAT, BOOL))
+        if node is not None:
+            lets[name] = node
+            scope = scope.with_names({name: Name(node.type, node.range)})
+    when = read(erratum.when, ("when",), BOOL)
+    unless = read(erratum.unless, ("unless",), BOOL)
+    where = _scope(erratum, scope, known, faults)
+    if faults:
+        raise CompileError(faults)
+    if unless is None:
+        unless = Node("const", BOOL, value=False) if when is None else Node("not", BOOL, (when,))
+        when = None
+    rule = CompiledRule(erratum.erratum, unless, when, True, erratum.detail, None, erratum.backend)
+    return CompiledErratum(erratum, rule, where)
+
+
+def scope_faults(erratum: Erratum, socs: Mapping[str, int | None]) -> list[Fault]:
+    """What is wrong with versions and chips of a record."""
+    faults: list[Fault] = []
+    numbers = {}
+    for end in ("since", "until"):
+        version = getattr(erratum.scope, end)
+        try:
+            numbers[end] = sdk_number(version) if version is not None else None
+        except OpdbError as error:
+            faults.append(Fault(("scope", end), str(error)))
+    since, until = numbers.get("since"), numbers.get("until")
+    if since and until and until < since:
+        message = f"the version {erratum.scope.until} comes before since, {erratum.scope.since}"
+        faults.append(Fault(("scope", "until"), message))
+    for i, soc in enumerate(erratum.scope.socs):
+        if soc not in socs:
+            close = difflib.get_close_matches(soc, socs, 1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            faults.append(Fault(("scope", "socs", i), f"no chip '{soc}' in socs.yaml{hint}"))
+    return faults
+
+
+def _scope(erratum: Erratum, scope: Scope, known: Known, faults: list[Fault]) -> Node | None:
+    """The condition on the target, None without one; a fault for what the backend's rules cannot read."""
+    found = scope_faults(erratum, known.socs)
+    faults.extend(found)
+    if found:
+        return None
+    limits = erratum.scope
+    parts = []
+    if limits.since is not None:
+        parts.append(_compared("sdk", ">=", sdk_number(limits.since)))
+    if limits.until is not None:
+        parts.append(_compared("sdk", "<=", sdk_number(limits.until)))
+    models = [m for m in (known.socs[s] for s in limits.socs) if m is not None]
+    for field, name, values in (("arch", "arch", limits.arch), ("socs", "soc_model", models)):
+        if getattr(limits, field):
+            if name not in scope.names:
+                faults.append(Fault(("scope", field), f"rules of {erratum.backend} do not read {name}"))
+            parts.append(_one_of(name, values))
+    return None if not parts else parts[0] if len(parts) == 1 else Node("and", BOOL, tuple(parts))
+
+
+def _number(value: int) -> Node:
+    return Node("const", INT, value=value, range=(value, value))
+
+
+def _read(name: str) -> Node:
+    return Node("name", INT, value=name, range=(0, 2**32 - 1))
+
+
+def _compared(name: str, operator: str, value: int) -> Node:
+    return Node("compare", BOOL, (_read(name), _number(value)), (operator,))
+
+
+def _one_of(name: str, values: Sequence[int]) -> Node:
+    if len(values) == 1:
+        return _compared(name, "==", values[0])
+    return Node("in", BOOL, (_read(name), *map(_number, values)), False)
+
+
+def substituted(node: Node, values: Mapping[str, Node]) -> Node:
+    """``node`` with these values in the place of the names."""
+    if node.kind == "name":
+        return values.get(node.value, node)
+    if node.kind == "comp":
+        kind, loops = node.value
+        # A loop variable hides a name of its own.
+        inner = reduce(lambda v, loop: {k: n for k, n in v.items() if k != loop.var}, loops, dict(values))
+        made = tuple(
+            Loop(
+                x.var,
+                substituted(x.source, values),
+                tuple(substituted(c, inner) for c in x.conditions),
+            )
+            for x in loops
+        )
+        return replace(node, value=(kind, made), args=tuple(substituted(a, inner) for a in node.args))
+    return replace(node, args=tuple(substituted(a, values) for a in node.args))
