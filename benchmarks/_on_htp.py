@@ -22,7 +22,7 @@ from opdb.targets.target import Target
 def verdict(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], worker: VendorWorker, soc: str) -> str:
     """ "right", "refused" by opdb's rules, or what is wrong."""
     program = Program(export(module, inputs))
-    coverage = check_nodes(program, Target("HTP", soc))
+    coverage = check_nodes(program, Target("HTP", soc, execution="emulator"))
     if not coverage.complete:
         return "refused"
     part = build_part(program, coverage.lowered, "graph", program.nodes, program.inputs, program.outputs)

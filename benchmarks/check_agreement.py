@@ -99,7 +99,7 @@ def _through_the_flow(module: Any, inputs: Any, out: Outcome) -> None:
     from opdb.executorch.edge import compiler_specs
     from opdb.targets.target import Target
 
-    target = Target("HTP", SOC)
+    target = Target("HTP", SOC, execution="emulator")
     stock = QnnPartitioner.partition
 
     def partition(partitioner: Any, program: Any) -> Any:

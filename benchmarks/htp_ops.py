@@ -85,7 +85,7 @@ def main() -> None:
     if unknown := set(asked.ops) - set(catalog.ops):
         parser.error(f"no op of the catalogue: {', '.join(sorted(unknown))}")
     ops = candidates(catalog, asked.ops)
-    rng, target = random.Random(asked.seed), Target("HTP", asked.soc)
+    rng, target = random.Random(asked.seed), Target("HTP", asked.soc, execution="emulator")
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     with VendorWorker("HTP", asked.soc) as worker:
         for _ in range(asked.configs):

@@ -86,12 +86,12 @@ def run_everywhere(
     from opdb.probe.client import VendorWorker
     from opdb.runtime.kernels import run_graph
 
-    graph = lowered_graph(program, Target("CPU"))
+    graph = lowered_graph(program, Target("CPU", execution="emulator"))
     say(f"QNN graph: {' -> '.join(op.op for op in graph.ops)}, {len(graph.tensors)} tensors")
     feed = {t.name: i.numpy() for t, i in zip(graph.inputs, inputs, strict=True)}
     found = [compare("C kernels", *_only(run_graph(graph, feed)), reference, FLOAT32_BOUND)]
     for backend, soc, bound in (("CPU", None, FLOAT32_BOUND), ("HTP", SOC, FLOAT16_BOUND)):
-        graph = lowered_graph(program, Target(backend, soc))
+        graph = lowered_graph(program, Target(backend, soc, execution="emulator"))
         with VendorWorker(backend, soc) as worker:
             result = worker.run(graph, feed)
             if result.stage != "done":
@@ -122,7 +122,7 @@ def run_in_executorch(
     from opdb.generated.builders import TARGETS
 
     environment = env.prepare()
-    plugin = Plugin("opdb.lowering.select:lower", Target("HTP", SOC), tuple(TARGETS))
+    plugin = Plugin("opdb.lowering.select:lower", Target("HTP", SOC, execution="emulator"), tuple(TARGETS))
     compiled = compile_program(program, SOC, environment=environment, plugin=plugin)
     (output,) = run_program(compiled.pte, [i.numpy() for i in inputs], environment=environment)
     return compare(name, output, reference, FLOAT16_BOUND), compiled

@@ -22,7 +22,7 @@ from opdb.executorch.edge import edge_program
 from opdb.targets.target import Target
 
 SOC = "SM8650"
-TARGET = Target("HTP", SOC, "2.47")
+TARGET = Target("HTP", SOC, "2.47", execution="emulator")
 RECIPE = "8a8w"
 STEPS = 3  # of the output's scale, by which a quantized program may be off
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import platform
 import re
 import statistics
 import zipfile
@@ -219,6 +218,7 @@ def _print(
 ) -> None:
     from opdb.cli.compile import quant_text
     from opdb.dtypes import BY_SHORT
+    from opdb.targets.target import execution_here
 
     print(f"graph {name} on {header.backend} {header.soc or ''}".rstrip() + f", QNN {header.build_id}")
     for t in (o.config for o in outputs):
@@ -227,7 +227,7 @@ def _print(
         odd = f"  {f['not_finite']} not finite" if f["not_finite"] else ""
         print(f"  {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}{quant_text(t)}  {numbers}{odd}")
     times = "  ".join(f"{k} {v * 1e3:.3f} ms" for k, v in _times(result.seconds).items())
-    emulated = header.backend == "HTP" and platform.machine() in ("x86_64", "AMD64")
+    emulated = header.backend == "HTP" and execution_here() == "emulator"
     print(
         f"load {load_seconds * 1e3:.1f} ms; {len(result.seconds)} run{'s' * (len(result.seconds) != 1)}: {times}"
     )

@@ -94,7 +94,7 @@ class Calls:
         produced = results_read(list(mapping.outputs.values()))
         module = _module(called, arguments, produced)
         program = Program(export(module, tuple(tensors), target))
-        coverage = check_nodes(program, Target("CPU"))
+        coverage = check_nodes(program, Target("CPU", execution="emulator"))
         for row in coverage.rows:
             if row.verdict != "supported":
                 return Call(target, said, "refused", "; ".join(r["message"] for r in row.reasons))

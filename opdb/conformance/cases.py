@@ -70,7 +70,7 @@ class Case:
 
     @property
     def target(self) -> Target:
-        return Target(self.backend or None, self.soc or None)
+        return _target(self.backend, self.soc)
 
     def record(self) -> CaseRecord:
         """The case as SQL keeps it."""
@@ -119,7 +119,7 @@ def broken_rules(config: OpConfig, backend: str, soc: str) -> tuple[str, ...]:
 
 @lru_cache
 def _target(backend: str, soc: str) -> Target:
-    return Target(backend or None, soc or None).spelled()
+    return Target(backend or None, soc or None, execution="emulator").spelled()
 
 
 def past(compiled: CompiledOp) -> frozenset[str]:
@@ -282,7 +282,7 @@ class _Cases:
         force = in_force(self.compiled)
 
         def holds(rule: str, config: OpConfig, backend: str, soc: str) -> bool:
-            return rule in force(config, Target(backend or None, soc or None).context())
+            return rule in force(config, _target(backend, soc).context())
 
         good = [c for c in positive if c.kind == "positive"]
         seen = {r for c in good for r in force(c.config, c.target.context()) - set(c.rules)}

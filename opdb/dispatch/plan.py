@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from opdb.coverage.graph import Part
@@ -17,7 +17,7 @@ from opdb.dispatch.kernel import Kernels
 from opdb.dispatch.source import GraphSource, Judged, Key, Node, Source
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
-from opdb.targets.target import Target
+from opdb.targets.target import Target, execution_here
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -169,9 +169,10 @@ def partition(
     ``host_modules``, ``qnn_modules``: paths in the model whose nodes run on the host, or on QNN or not at all;
     the longer path decides, "" is the whole model.  ``host_ops`` goes before both.
     ``float_dtype``, ``decompose``: see opdb.coverage.check.check_program; for programs only.
+    A plan runs in this process: the execution of ``target`` is that of this machine.
     Raises OpdbError for a choice that is none and a name that is unknown.
     """
-    target = target.spelled()
+    target = replace(target.spelled(), execution=execution_here())
     if target.backend is None:
         raise OpdbError("a plan needs a backend; ex) Target('CPU'), Target('HTP', 'SM8650')")
     target.context()

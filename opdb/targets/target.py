@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,6 +16,8 @@ from opdb.sdk import sdk_number
 
 #: The newest SDK that the specs know, by its libraries; a target without SDK is judged for it.
 NEWEST_SDK = "2.47"
+EXECUTIONS = ("device", "emulator")
+POLICIES = ("avoid", "warn", "ignore")
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,22 @@ class Target:
     """Where an op is to run.  ``backend`` None: the op definition only.
 
     A backend whose rules depend on the Hexagon version (HTP) needs a SoC: the host default is never taken.
+    What follows from a fault of the vendor's library (opdb.errata.policy) depends on ``execution``: a device, or the
+    library's emulation of one on this machine.
     """
 
-    backend: str | None = None  # ex) HTP
-    soc: str | None = None  # ex) SM8650
-    sdk: str | None = None  # ex) 2.47
+    backend: str | None = None  # e.g. HTP
+    soc: str | None = None  # e.g. SM8650
+    sdk: str | None = None  # e.g. 2.47
+    execution: str = "device"  # one of EXECUTIONS
+    errata: str | None = None  # one of POLICIES for all errata; None: the default of the execution
+    ignored: frozenset[str] = frozenset()  # ids of errata that are ignored
+
+    def __post_init__(self) -> None:
+        if self.execution not in EXECUTIONS:
+            raise OpdbError(f"unknown execution '{self.execution}'; one of {', '.join(EXECUTIONS)}")
+        if self.errata is not None and self.errata not in POLICIES:
+            raise OpdbError(f"unknown policy for errata '{self.errata}'; one of {', '.join(POLICIES)}")
 
     def context(self) -> Context:
         """The values that rules read.  Raises OpdbError for an unknown backend, SoC or SDK."""
@@ -53,6 +67,11 @@ class Target:
         return " ".join(
             p for p in (self.backend or "any backend", self.soc, self.sdk and f"SDK {self.sdk}") if p
         )
+
+
+def execution_here() -> str:
+    """What a backend's library does on this machine: Qualcomm's for x86 emulate the chip."""
+    return "emulator" if platform.machine() in ("x86_64", "AMD64") else "device"
 
 
 @lru_cache(256)

@@ -15,12 +15,16 @@ from opdb.errors import OpdbError
 from opdb.graph import single
 from opdb.op_config import OpConfig
 from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target
+from opdb.targets.target import Target, execution_here
 from opdb.torch_ops.call import Call
 from opdb.validate import check
 
 #: Where a call is tried: a target, and whether every tensor after the first is a constant there.
-PLACES = tuple((t, fixed) for t in (Target("CPU"), Target("HTP", "SM8650")) for fixed in (False, True))
+PLACES = tuple(
+    (Target(backend, soc, execution=execution_here()), fixed)
+    for backend, soc in (("CPU", None), ("HTP", "SM8650"))
+    for fixed in (False, True)
+)
 
 
 def execute(call: Call) -> list[torch.Tensor]:

@@ -26,7 +26,11 @@ from opdb.runtime.native import KernelError
 from opdb.targets.target import Target
 
 #: opdb's own kernels take what the op definitions accept.
-PLACES = {"CPU": Target("CPU"), "HTP": Target("HTP", "SM8650"), "KERNELS": Target()}
+PLACES = {
+    "CPU": Target("CPU", execution="emulator"),
+    "HTP": Target("HTP", "SM8650", execution="emulator"),
+    "KERNELS": Target(),
+}
 #: How a sample ends: its numbers are PyTorch's; refused with a reason; a target that no spec maps; torch.export or
 #: PyTorch itself refuses it; anything else.
 RIGHT, REFUSED, UNMAPPED, NO_PROGRAM, FAILED = "right", "refused", "unmapped", "no program", "failed"

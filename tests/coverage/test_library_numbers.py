@@ -19,7 +19,7 @@ from opdb.runtime.qnn.libraries import installed
 from opdb.targets.target import Target
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch]
-PLACES = {"CPU": Target("CPU"), "HTP": Target("HTP", "SM8650")}
+PLACES = {"CPU": Target("CPU", execution="emulator"), "HTP": Target("HTP", "SM8650", execution="emulator")}
 HELD = {torch.int64: torch.int32}  # QNN has no 64-bit indices
 
 

@@ -16,7 +16,7 @@ from opdb.runtime.lowering import Rejected
 from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
-PLACES = {"CPU": Target("CPU"), "HTP": Target("HTP", "SM8650")}
+PLACES = {"CPU": Target("CPU", execution="emulator"), "HTP": Target("HTP", "SM8650", execution="emulator")}
 
 
 def outputs_of(case: Case, backend: str) -> None:

@@ -19,7 +19,7 @@ from opdb.errors import OpdbError
 from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
-HTP = Target("HTP", "SM8650")
+HTP = Target("HTP", "SM8650", execution="emulator")
 
 
 def model(

@@ -13,7 +13,7 @@ from opdb.coverage.load import export
 from opdb.dispatch import Plan, partition
 from opdb.targets.target import Target
 
-CPU, HTP = Target("CPU"), Target("HTP", "SM8650")
+CPU, HTP = Target("CPU", execution="emulator"), Target("HTP", "SM8650", execution="emulator")
 
 
 class Call(nn.Module):

@@ -21,7 +21,7 @@ from opdb.targets.target import Target
 pytestmark = [pytest.mark.vendor, pytest.mark.native]
 RNG = np.random.default_rng(5)
 WEIGHT = RNG.normal(size=(6, 4)).astype(np.float32)
-CPU = Target("CPU")
+CPU = Target("CPU", execution="emulator")
 
 
 def t(name: str, *shape: int, kind: str = "NATIVE", **more: Any) -> TensorConfig:

@@ -20,7 +20,7 @@ from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp, Reason, Rejected
 from opdb.targets.target import Target
 
-TARGET = Target("HTP", SOC, "2.47")
+TARGET = Target("HTP", SOC, "2.47", execution="emulator")
 X, Y = torch.linspace(-2, 2, 24).reshape(2, 3, 4), torch.linspace(1, 3, 24).reshape(2, 3, 4)
 
 

@@ -161,7 +161,10 @@ def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str
             module = quantized(module, inputs)
         if form == "generated":
             registration.register(
-                lower=opdb.lowering.select.lower, target=Target("HTP", SOC), targets=TARGETS, whole=()
+                lower=opdb.lowering.select.lower,
+                target=Target("HTP", SOC, execution="emulator"),
+                targets=TARGETS,
+                whole=(),
             )
         elif form is not None:
             registration.register(

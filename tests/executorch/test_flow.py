@@ -178,7 +178,9 @@ def test_an_exported_program_is_compiled_and_run_in_child_processes(environment:
     module = torch.nn.Sequential(torch.nn.LayerNorm([768], eps=1e-6), torch.nn.Linear(768, 100)).eval()
     x = torch.randn(200, 768)
     program = torch.export.export(module, (x,))
-    plugin = flow.Plugin("opdb.lowering.select:lower", Target("HTP", "SM8650"), tuple(TARGETS))
+    plugin = flow.Plugin(
+        "opdb.lowering.select:lower", Target("HTP", "SM8650", execution="emulator"), tuple(TARGETS)
+    )
     compiled = flow.compile_program(program, "SM8650", environment=environment, plugin=plugin)
     assert compiled.not_delegated == () and len(compiled.forms) == 2
     (y,) = flow.run_program(compiled.pte, [x.numpy()], environment=environment)

@@ -18,7 +18,7 @@ from opdb.targets.target import Target
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-HTP = Target("HTP", "SM8650")
+HTP = Target("HTP", "SM8650", execution="emulator")
 #: Convolutions in ExecuTorch's layout, a refused TopK, two graphs, ExecuTorch's own builders, attention, and all nodes alike.
 MODELS = ("SimpleModel", "Conv2dTopK", "Conv2dArgmin", "Conv2dUnbind", "MultiheadAttention", "CDistForward")
 MODEL = """

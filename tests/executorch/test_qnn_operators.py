@@ -34,6 +34,6 @@ class L2Norm(torch.nn.Module):
 
 def test_a_program_that_names_one_is_compiled_in_another_process(environment: env.Environment) -> None:
     program = torch.export.export(L2Norm(), (torch.ones(2, 4),))
-    plugin = flow.Plugin("opdb.lowering.select:lower", Target("HTP", "SM8650"))
+    plugin = flow.Plugin("opdb.lowering.select:lower", Target("HTP", "SM8650", execution="emulator"))
     compiled = flow.compile_program(program, "SM8650", environment=environment, plugin=plugin)
     assert (compiled.delegated, compiled.not_delegated) == (("qnn_l2norm_default",), ())

@@ -53,7 +53,9 @@ def table() -> Iterator[None]:
 @cache
 def made(place: str, form: str) -> tuple[Target, QnnGraph]:
     """The graph of a case.  CPU takes quantised SiLU, not quantised GELU."""
-    target = Target("CPU") if place == "CPU" else Target("HTP", place)
+    target = Target(
+        "CPU" if place == "CPU" else "HTP", None if place == "CPU" else place, execution="emulator"
+    )
     model = subject(silu if (place, form) == ("CPU", "uq8") else gelu)
     _, graph = model.lowered(target)
     types, _ = FORMS[form]
@@ -180,7 +182,7 @@ def converted(soc: str) -> QnnGraph:
     tensors["w"] = GraphTensor("w", "f32", (4, 4), "STATIC", np.eye(4, dtype=np.float32))
     graph = QnnGraph("converted", tensors, [GraphOp("fc", "FullyConnected", ("x", "w"), (), ("y",))])
     seen = [{"x": np.ones((8, 4), np.float32)}]
-    return quantize(graph, seen, target=Target("HTP", soc), overrides={"y": "uq16"})
+    return quantize(graph, seen, target=Target("HTP", soc, execution="emulator"), overrides={"y": "uq16"})
 
 
 @pytest.mark.sweep

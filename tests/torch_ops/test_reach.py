@@ -20,7 +20,10 @@ from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, some_of_row
 from opdb.targets.target import Target
 
-TARGETS = {"CPU": Target("CPU", sdk="2.47"), "HTP": Target("HTP", "SM8650", "2.47")}
+TARGETS = {
+    "CPU": Target("CPU", sdk="2.47", execution="emulator"),
+    "HTP": Target("HTP", "SM8650", "2.47", execution="emulator"),
+}
 #: What tensors of a torch program can be: of its own data types, or with an encoding that a quantizer gives.
 TYPES = frozenset(
     [

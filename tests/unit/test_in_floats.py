@@ -14,7 +14,7 @@ from opdb.runtime.lowering import Lowered, Rejected
 from opdb.runtime.tensors import TensorRef
 from opdb.targets.target import Target
 
-HTP = Target("HTP", "SM8650")
+HTP, V68 = (Target("HTP", soc, execution="emulator") for soc in ("SM8650", "SM8350"))
 QUANT = Quant("SCALE_OFFSET", (0.02,), (-128,))
 X = TensorRef((2, 3, 4), "uq8", key=("x", 0), quant=QUANT, base_shape=(2, 3, 4))
 FLOATS = replace(X, dtype="f32", quant=None)
@@ -74,7 +74,7 @@ def test_what_is_quantized_is_converted(x: TensorRef, result: TensorRef, first: 
 
 
 def test_not_on_v68() -> None:
-    assert isinstance(lower(elu(X, X), Target("HTP", "SM8350")), Rejected)
+    assert isinstance(lower(elu(X, X), V68), Rejected)
 
 
 @pytest.mark.parametrize(("lead", "taken"), [((4,), True), ((2, 4), True), ((2, 2, 4), False)])
@@ -87,7 +87,7 @@ def test_on_v68_no_quantize_stands_before_a_reshape_into_five_dimensions(
         )
 
     given = {"self": tensor(*lead, 6, 5), "other": tensor(4, 5, 3, dtype="sq16")}
-    lowered = lower(View("aten.matmul.default", given, tensor(*lead, 6, 3)), Target("HTP", "SM8350"))
+    lowered = lower(View("aten.matmul.default", given, tensor(*lead, 6, 3)), V68)
     if taken:
         assert isinstance(lowered, Lowered) and lowered.form == "MatMul in floats"
     else:

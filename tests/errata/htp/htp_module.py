@@ -16,7 +16,7 @@ from opdb.graph import QnnGraph
 from opdb.probe.client import VendorWorker
 from opdb.targets.target import Target
 
-HTP, V68 = Target("HTP", "SM8650"), Target("HTP", "SM8350")
+HTP, V68 = (Target("HTP", soc, execution="emulator") for soc in ("SM8650", "SM8350"))
 
 
 class Call(torch.nn.Module):

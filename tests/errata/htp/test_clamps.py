@@ -17,7 +17,7 @@ from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, full
 from opdb.targets.target import Target
 
-HTP = Target("HTP", "SM8650")
+HTP = Target("HTP", "SM8650", execution="emulator")
 STEPS = {"uq8": 255, "uq16": 65535}
 
 

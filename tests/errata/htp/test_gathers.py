@@ -20,7 +20,7 @@ from opdb.runtime.static import made_values, transformed
 from opdb.runtime.tensors import TensorRef, intermediate
 from opdb.targets.target import Target
 
-HTP = Target("HTP", "SM8650")
+HTP = Target("HTP", "SM8650", execution="emulator")
 
 
 def tensor(name: str, shape: tuple[int, ...], dtype: str, *, static: bool = False) -> TensorRef:
