@@ -136,7 +136,7 @@ def _rule(op: CompiledOp, rule: CompiledRule) -> RuleDoc:
         "" if rule.when is None else to_text(rule.when),
         rule.why or "",
         rule.source or "",
-        rule.expected,
+        rule.strength != "require",
         _unchecked(op, rule.id),
     )
 

@@ -74,7 +74,9 @@ def rule_view(op: CompiledOp, rule: CompiledRule) -> RuleView:
     witness = rule.require if rule.require.kind == "comp" and rule.require.value[0] == "all" else None
     parts = ([rule.when] if rule.when is not None else []) + [rule.require]
     shown = tuple(dict.fromkeys(a for p in parts for a in atoms(p)))
-    sentence = emit_english.rule_sentence(rule.require, rule.when) + UNFINALIZED * rule.finalize
+    sentence = emit_english.rule_sentence(rule.require, rule.when) + UNFINALIZED * (
+        rule.strength == "finalize"
+    )
     return RuleView(rule, sentence, _path(op, rule), shown, witness)
 
 
@@ -142,17 +144,12 @@ def sdk_range(of: TypeRow | Unchecked) -> tuple[int, int]:
     return (sdk_number(of.since) if of.since else 0, sdk_number(of.until) if of.until else 0)
 
 
-def warned(op: CompiledOp, rule: CompiledRule, target: str, backend: str, both: str, either: str) -> str:
-    """The condition under which breaking ``rule`` is a warning; "" for never, "always" for an `expect` rule.
+def unchecked(op: CompiledOp, ident: str, target: str, backend: str, both: str, either: str) -> str:
+    """The condition under which the target does not check the rule ``ident``; "" where every target does.
 
     ``target`` is the text before a field of the target, ``backend`` that of a comparison with a backend ({}),
     ``both`` and ``either`` the words of the language for and, or.
     """
-    return "always" if rule.expected else unchecked(op, rule.id, target, backend, both, either)
-
-
-def unchecked(op: CompiledOp, ident: str, target: str, backend: str, both: str, either: str) -> str:
-    """The condition under which the target does not check the rule ``ident``, in the words of ``warned``."""
     cases = []
     for name, entry in op.unchecked(ident).items():
         since, until = sdk_range(entry)

@@ -19,7 +19,6 @@ from opdb.codegen.rules import (
     sdk_range,
     snake,
     unchecked,
-    warned,
 )
 from opdb.dtypes import BY_SHORT
 from opdb.lang.analyse import atoms, free_names
@@ -38,6 +37,7 @@ from opdb.lang.nodes import (
     is_enum,
 )
 from opdb.lang.printer import to_text
+from opdb.runtime.checks import Strength
 from opdb.spec.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.spec.model import CONTEXT
 
@@ -165,16 +165,15 @@ class _Op:
         view = rule_view(self.op, rule)
         holds = self.emit(view.condition)
         witness = self.witness(view.witness) if view.witness is not None else None
-        when = warned(self.op, rule, *WORDS)
         return {
             "id": f"{self.op.name}.{rule.id}",
             "sentence": view.sentence,
-            "why": rule.why,
+            "why": rule.why or "",
             "holds": holds,
             "got": [self.got(a) for a in view.atoms],
             "witness": witness,
             "partial": holds.partial or (witness is not None and witness.partial),
-            "expected": {"always": "true", "": "false"}.get(when, when),
+            "strength": _strength(self.op, rule.id, rule.strength),
         }
 
     # -- from op to named arguments
@@ -263,6 +262,13 @@ class _Op:
     def _let(self, name: str, node: Node) -> dict[str, Any]:
         kind = {"kind": "let", "name": local(name), "type": c_type(node.type), "zero": _zero(node.type)}
         return {**kind, "value": self.emit(node, prefix=f"{name}_")}
+
+
+def _strength(op: CompiledOp, ident: str, strength: Strength) -> str:
+    """The C expression of a rule's strength; a rule that the target does not check is only expected."""
+    unless = unchecked(op, ident, *WORDS) if strength == "require" else ""
+    plain = f"OPDB_{strength.upper()}"
+    return f"{unless} ? OPDB_EXPECT : {plain}" if unless else plain
 
 
 def _of_reals(p: Param) -> bool:
@@ -358,7 +364,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "ranks": [texts.rule(r) for r in op.ranks],
         "unpack": texts.unpack(used),
         "steps": texts.prepare(used),
-        "unknown_expected": unchecked(op, "UNKNOWN_PARAMS", *WORDS),
+        "unknown_strength": _strength(op, "UNKNOWN_PARAMS", "require"),
         "rules": rules,
         "backends": backends,
         "infer": {

@@ -19,11 +19,11 @@ from opdb.codegen.rules import (
     rule_view,
     sdk_range,
     unchecked,
-    warned,
 )
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
 from opdb.lang.printer import to_text
+from opdb.runtime.checks import Strength
 from opdb.spec.compiled import Bind, CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.spec.model import CONTEXT
 
@@ -71,6 +71,14 @@ def bound(bind: Bind, names: Mapping[str, Name]) -> str:
     if bind.sure:
         return reading(bind.value)
     return f"Let(lambda: {emit_python.expression(renamed(bind.value), names)})"
+
+
+def _strength(op: CompiledOp, ident: str, strength: Strength) -> str:
+    """The Python expression of a rule's strength, "" for the default; one that the target does not check warns."""
+    if strength != "require":
+        return python_string(strength)
+    unless = unchecked(op, ident, *WORDS)
+    return f'"expect" if {unless} else "require"' if unless else ""
 
 
 class _Op:
@@ -130,16 +138,14 @@ class _Op:
 
     def rule(self, rule: CompiledRule) -> dict[str, Any]:
         view = rule_view(self.op, rule)
-        when = warned(self.op, rule, *WORDS)
         return {
             "id": python_string(rule.id),
             "sentence": python_string(view.sentence),
-            "why": rule.why,
+            "why": python_string(rule.why or ""),
             "holds": self.text(view.condition),
             "got": [self.got(a) for a in view.atoms],
             "witness": self.witness(view.witness) if view.witness is not None else None,
-            "expected": {"always": "True"}.get(when, when),
-            "finalize": rule.finalize,
+            "strength": _strength(self.op, rule.id, rule.strength),
             "path": python_string(view.path),
         }
 
@@ -191,9 +197,9 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "arguments": [local(n) for n in names],
         "samples": [repr(dict(s)) for s in op.definition.samples],
         "ranks": ranks,
-        "open_ranks": any(r["expected"] for r in ranks) or bool(unchecked(op, "UNKNOWN_PARAMS", *WORDS)),
+        "open_ranks": any(r["strength"] for r in ranks) or bool(unchecked(op, "UNKNOWN_PARAMS", *WORDS)),
         "validate": _preamble(op, used, texts),
-        "unknown_expected": unchecked(op, "UNKNOWN_PARAMS", *WORDS),
+        "unknown_strength": _strength(op, "UNKNOWN_PARAMS", "require"),
         "rules": rules,
         "backends": backends,
         "backend_names": [python_string(b["name"]) for b in backends],

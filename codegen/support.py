@@ -160,7 +160,7 @@ class Support:
         return Part(op, tuple(found.values()), tuple(left))
 
     def _required(self, op: CompiledOp, rule: CompiledRule) -> bool:
-        if rule.expected and not rule.finalize:
+        if rule.strength == "expect":
             return False
         entry = op.unchecked(rule.id).get(self.place.backend) if rule.backend is None else None
         return entry is None or not declared(entry.since, entry.until, self.place.sdk)

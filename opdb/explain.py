@@ -91,9 +91,9 @@ def _of_rule(op: CompiledOp, rule: CompiledRule) -> dict[str, Any]:
 
 
 def _strength(rule: CompiledRule) -> str:
-    if rule.finalize:
+    if rule.strength == "finalize":
         return "needed to finalize graphs (a warning: the library validates the op without it)"
-    return "expected (a warning)" if rule.expected else "required"
+    return "expected (a warning)" if rule.strength == "expect" else "required"
 
 
 def _unchecked(op: CompiledOp, rule: str) -> list[str] | None:

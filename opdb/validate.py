@@ -47,8 +47,10 @@ def _violation_json(v: Violation) -> dict[str, Any]:
         "message": v.message,
         "path": v.path,
         "got": v.got,
-        "warning": v.expected,
-        "finalize": v.finalize,
+        "warning": v.warning,
+        "finalize": v.strength == "finalize",
+        "strength": v.strength,
+        "why": v.why,
         "url": f"generated/docs/ops/{op}.md#{rule}",
     }
 
@@ -77,7 +79,7 @@ def judge(validator: Any, config: OpConfig, target: Target) -> Verdict:
     if target.backend is not None and target.backend not in validator.DOCUMENTED:
         why = f"the specs hold no document of {config.op} on {target.backend}"
         violations += (Violation(f"{config.op}.TYPES_{target.backend}", why, undecidable=True),)
-    broken = [v for v in violations if not v.expected]
+    broken = [v for v in violations if not v.warning]
     verdict = "accept" if not broken else "unknown" if all(v.undecidable for v in broken) else "reject"
     return Verdict(config, target, verdict, violations)
 

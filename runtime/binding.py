@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
-from opdb.runtime.checks import Report, given
+from opdb.runtime.checks import Report, Strength, given
 
 NUMBER = "the number of {}s must be that of the definition"
 GIVEN = "every required {} must be given"
@@ -177,13 +177,15 @@ def bind(config: OpConfig, signature: Signature, report: Report, outputs: bool =
     return None if report.violations else values
 
 
-def check_unknown(config: OpConfig, signature: Signature, report: Report, *, expected: bool = False) -> None:
-    """Judges UNKNOWN_PARAMS, which does not stand in the way of binding; ``expected``: the backend ignores them."""
+def check_unknown(
+    config: OpConfig, signature: Signature, report: Report, *, strength: Strength = "require"
+) -> None:
+    """Judges UNKNOWN_PARAMS, which does not prevent binding.  ``strength`` is expect for a backend that ignores them."""
     known = {s.name for s in signature.params}
     for p in config.params:
         if p.name not in known:
             report.add(
-                "UNKNOWN_PARAMS", KNOWN, f"{p.name} = unknown", expected=expected, path=f"params.{p.name}"
+                "UNKNOWN_PARAMS", KNOWN, f"{p.name} = unknown", strength=strength, path=f"params.{p.name}"
             )
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 MAX_DIM, MAX_RANK = 2**31 - 1, 16  # of a tensor, as opdb.op_config has them
 MAX_LIST = 64  # the longest list that a rule may compute (OPDB_MAX_LIST)
+#: How much a broken rule matters.  ``require``: the op is rejected.  The others are warnings: the backend prefers it
+#: otherwise or does not check the rule (``expect``), or validates the op and finalizes no graph that contains it.
+Strength = Literal["require", "expect", "finalize"]
 T = TypeVar("T")
 Ints = Sequence[int]
 
@@ -227,20 +230,25 @@ def default(compute: Callable[[], T]) -> T | None:
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken rule.  ``rule``: ex) LayerNorm.C3; ``got``: the values that the rule reads."""
+    """One broken rule.  ``rule``: e.g. LayerNorm.C3; ``got``: the values that the rule reads."""
 
     rule: str
-    sentence: str  # ex) every a in axes must be in [0, the rank of x)
-    got: str = ""  # ex) a = 3 at axes[1], x.rank = 3
+    sentence: str  # e.g. every a in axes must be in [0, the rank of x)
+    got: str = ""  # e.g. a = 3 at axes[1], x.rank = 3
     undecidable: bool = False
-    expected: bool = False  # a warning: an `expect` rule, or one that the backend does not check
-    path: str = ""  # ex) params.axes
-    finalize: bool = False  # of the expected ones: the library validates this and finalizes no graph of it
+    strength: Strength = "require"
+    path: str = ""  # e.g. params.axes
+    why: str = ""  # the effect or the reason in words; "" where the spec gives none
+
+    @property
+    def warning(self) -> bool:
+        """Whether the op is accepted all the same."""
+        return self.strength != "require"
 
     @property
     def refuses(self) -> bool:
-        """Whether the op cannot run so: a required rule, or one without which no graph is finalized."""
-        return self.finalize or not self.expected
+        """Whether no graph can contain the op: the library rejects it, or validates it and does not finalize it."""
+        return self.strength in ("require", "finalize")
 
     @property
     def message(self) -> str:
@@ -282,9 +290,9 @@ class Report:
         got: Callable[[], Got] = tuple,
         witness: Callable[[], Iterable[Got]] | None = None,
         *,
-        expected: bool = False,
-        finalize: bool = False,
+        strength: Strength = "require",
         path: str = "",
+        why: str = "",
     ) -> bool:
         """Judges one rule.  ``witness`` yields the values of each failing round of an "all" rule."""
         undecidable = False
@@ -298,15 +306,13 @@ class Report:
             values += next(iter(witness()))
         values += got()
         text = ", ".join(f"{n} = {shown(v)}" for n, v in values if v is not None)
-        self.add(
-            rule, sentence, text, undecidable=undecidable, expected=expected, finalize=finalize, path=path
-        )
+        self.add(rule, sentence, text, undecidable=undecidable, strength=strength, path=path, why=why)
         return False
 
-    def add(self, rule: str, sentence: str, got: str = "", *, undecidable: bool = False, expected: bool = False,
-            finalize: bool = False, path: str = "") -> None:  # fmt: skip
+    def add(self, rule: str, sentence: str, got: str = "", *, undecidable: bool = False,
+            strength: Strength = "require", path: str = "", why: str = "") -> None:  # fmt: skip
         self.violations.append(
-            Violation(f"{self.op}.{rule}", sentence, got, undecidable, expected or finalize, path, finalize)
+            Violation(f"{self.op}.{rule}", sentence, got, undecidable, strength, path, why)
         )
 
     def result(self) -> tuple[Violation, ...]:
@@ -317,4 +323,4 @@ class Report:
     @property
     def broken(self) -> bool:
         """Whether a rule is broken for certain that is no warning."""
-        return any(not (v.undecidable or v.expected) for v in self.violations)
+        return any(not (v.undecidable or v.warning) for v in self.violations)

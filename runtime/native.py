@@ -14,7 +14,7 @@ from opdb.errors import OpdbError
 from opdb.generated import validators
 from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.runtime.binding import Context, arrange
-from opdb.runtime.checks import Violation
+from opdb.runtime.checks import Strength, Violation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +30,9 @@ STATUS = {lib.OPDB_OK: "ok", lib.OPDB_INVALID: "invalid", lib.OPDB_UNSUPPORTED: 
 ENCODINGS = {None: lib.OPDB_ENCODING_NONE, "SCALE_OFFSET": 0, "AXIS_SCALE_OFFSET": 1, "BW_SCALE_OFFSET": 2,
              "BW_AXIS_SCALE_OFFSET": 3, "BLOCK": 4, "BLOCKWISE_EXPANSION": 5, "VECTOR": 6}  # fmt: skip
 
+STRENGTHS: dict[int, Strength] = {
+    lib.OPDB_REQUIRE: "require", lib.OPDB_EXPECT: "expect", lib.OPDB_FINALIZE: "finalize",
+}  # fmt: skip
 TENSOR_TYPES = {
     name: getattr(lib, f"OPDB_TENSOR_{name}") for name in ("APP_WRITE", "APP_READ", "NATIVE", "STATIC")
 }
@@ -142,7 +145,10 @@ def _violations(report: Any) -> tuple[Violation, ...]:
 
     found = (report.v[i] for i in range(report.n))
     return tuple(
-        Violation(text(v.rule), text(v.sentence), text(v.got), v.undecidable, v.expected) for v in found
+        Violation(
+            text(v.rule), text(v.sentence), text(v.got), v.undecidable, STRENGTHS[v.strength], why=text(v.why)
+        )
+        for v in found
     )
 
 

@@ -126,7 +126,7 @@ def _print_verdict(place: str, verdict: Verdict, variant: Variant | None, answer
     ident = f" {verdict.config.id}" if verdict.config.id else ""
     print(f"{place}:{ident} {verdict.config.op} on {verdict.target}: {verdict.verdict}")
     for v in verdict.violations:
-        print(f"  {'warning ' if v.expected else ''}{v.rule}: {v.message}")
+        print(f"  {'warning ' if v.warning else ''}{v.rule}: {v.message}")
     if variant is not None:
         print(f"  nearest accepted: {variant.text}")
     if answer is not None:

@@ -114,7 +114,7 @@ def judged(graphs: Iterable[QnnGraph], target: Target) -> dict[str, list[str]]:
                 continue
             verdict = check(graph.op_config(op), target)
             if verdict.verdict == "reject":
-                broken = [v for v in verdict.violations if not v.expected and not v.undecidable]
+                broken = [v for v in verdict.violations if not v.warning and not v.undecidable]
                 found.setdefault(graph.name, []).extend(f"{v.rule}: {v.message}" for v in broken)
     return found
 

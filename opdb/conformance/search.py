@@ -83,7 +83,7 @@ class Search:
         """``unchecked``: backend -> the full ids of the op's rules that it does not check."""
         self.compiled, self.damages, self.judge, self.unchecked = compiled, damages, judge, unchecked
         rules = (*compiled.rules, *(r for own in compiled.backend_rules.values() for r in own))
-        self.warnings = frozenset(f"{compiled.name}.{r.id}" for r in rules if r.expected)
+        self.warnings = frozenset(f"{compiled.name}.{r.id}" for r in rules if r.strength != "require")
         large = len(compiled.slots) + len(compiled.params) > LARGE
         self._cost, self._whole = (SLOW, 1) if large else (FRESH, WHOLE)
         self._judged: dict[tuple[str, str], dict[OpConfig, tuple[str, ...]]] = {}  # by backend and SoC

@@ -80,7 +80,7 @@ class _Search:
     def broken(self, config: OpConfig) -> tuple[Violation, ...]:
         self.tried += 1
         found = self.module.validate(config, self.context)
-        return tuple(v for v in found if v.refuses and (self.finalized or not v.expected))
+        return tuple(v for v in found if v.refuses and (self.finalized or not v.warning))
 
     def moves(self, config: OpConfig, broken: tuple[Violation, ...]) -> Iterator[Move]:
         return moves(self.module, self.context, config, broken)

@@ -164,7 +164,7 @@ class _Builder:
 
     def _accepts(self, config: OpConfig) -> bool:
         found = self.module.validate(config, self.context)
-        return not any(v.refuses and (self.finalized or not v.expected) for v in found)
+        return not any(v.refuses and (self.finalized or not v.warning) for v in found)
 
     def _config(
         self, inputs: Tensors, params: Sequence[ParamConfig], outputs: Tensors | Sequence[TensorConfig]

@@ -157,7 +157,7 @@ def _record(
         log="\n".join(log),
         detail="; ".join(detail),
         ours=ours.verdict,
-        rules=tuple(dict.fromkeys(v.rule for v in ours.violations if not v.expected)),
+        rules=tuple(dict.fromkeys(v.rule for v in ours.violations if not v.warning)),
         reasons=json.dumps([r.json() for r in reasons], separators=(",", ":")) if reasons else "",
         position=made.index,
     )

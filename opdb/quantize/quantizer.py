@@ -65,7 +65,7 @@ def quantize(
     for op in made.ops:
         verdict = check(made.op_config(op), target)
         if verdict.verdict != "accept":
-            reasons = "; ".join(f"{v.rule}: {v.message}" for v in verdict.violations if not v.expected)
+            reasons = "; ".join(f"{v.rule}: {v.message}" for v in verdict.violations if not v.warning)
             raise OpdbError(f"node {op.name} ({op.op}) cannot be quantised for {target}: {reasons}")
     return made
 

@@ -16,6 +16,7 @@ from math import prod
 from opdb.lang.element import Element
 from opdb.lang.nodes import Node, Scope
 from opdb.quant_rules import QuantRules
+from opdb.runtime.checks import Strength
 from opdb.spec.erratum import Erratum
 from opdb.spec.model import OpDef, ParamDef, TensorDef, Unchecked
 
@@ -87,12 +88,11 @@ class CompiledRule:
     id: str  # ex) C3
     require: Node
     when: Node | None = None
-    expected: bool = False  # breaking it is a warning
+    strength: Strength = "require"
     why: str | None = None
     source: str | None = None
     backend: str | None = None
     text: str = ""  # as written in the spec; "" for derived rules
-    finalize: bool = False  # of the expected ones: without it the library finalizes no graph
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class CompiledOp:
     @property
     def sparse(self) -> frozenset[str]:
         """The slots that a rule of the op wants sparse whatever else holds: ``require: y.sparse``."""
-        wanted = [r.require for r in self.rules if r.when is None and not r.expected]
+        wanted = [r.require for r in self.rules if r.when is None and r.strength == "require"]
         return frozenset(n.args[0].value for n in wanted if n.kind == "attr" and n.value == "sparse")
 
     @cached_property

@@ -169,12 +169,11 @@ class _Compiler(ShapeRules):
                         ident,
                         require,
                         when,
-                        rule.require is None,
+                        rule.strength,
                         rule.why,
                         rule.source,
                         backend,
                         rule.expression,
-                        rule.finalize is not None,
                     )
                 )
         return tuple(out)
@@ -214,7 +213,7 @@ class _Compiler(ShapeRules):
     ) -> None:
         """Faults of the rules that backends are said not to check."""
         known = {i: rule.expect is not None for i, rule in self.op.constraints.items()}
-        known |= {r.id: r.expected for r in own} | {UNKNOWN: False}
+        known |= {r.id: r.strength != "require" for r in own} | {UNKNOWN: False}
         theirs = {r.id: name for name, rules in of_backends.items() for r in rules}
         theirs |= {f"TYPES_{name}": name for name in self.op.backends}
         for name, backend in self.op.backends.items():

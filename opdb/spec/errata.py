@@ -56,7 +56,7 @@ def compile_erratum(op: CompiledOp, erratum: Erratum, known: Known) -> CompiledE
     if unless is None:
         unless = Node("const", BOOL, value=False) if when is None else Node("not", BOOL, (when,))
         when = None
-    rule = CompiledRule(erratum.erratum, unless, when, True, erratum.detail, None, erratum.backend)
+    rule = CompiledRule(erratum.erratum, unless, when, "expect", erratum.detail, None, erratum.backend)
     return CompiledErratum(erratum, rule, where)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from opdb.dtypes import BY_SHORT
+from opdb.runtime.checks import Strength
 
 KERNEL = r"^opdb_[a-z0-9_]+$"  # no other function of C is called
 IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -269,7 +270,8 @@ class ParamDef(Model):
         return kept["type"] if list(kept) == ["type"] else kept
 
 
-STRENGTHS = ("require", "expect", "finalize")  # of rules
+#: Of rules; the keys that a spec gives their expressions.
+STRENGTHS: tuple[Strength, ...] = get_args(Strength)
 
 
 class Rule(Model):
@@ -300,8 +302,7 @@ class Rule(Model):
         return self
 
     @property
-    def strength(self) -> str:
-        """One of STRENGTHS."""
+    def strength(self) -> Strength:
         return next(s for s in STRENGTHS if getattr(self, s) is not None)
 
     @property

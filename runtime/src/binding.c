@@ -93,6 +93,11 @@ opdb_reals opdb_param_reals(const opdb_param *param) {
     return values;
 }
 
+/* Adds a violation of a rule that has no reason besides its sentence. */
+static opdb_violation *refuse(opdb_report *report, const char *rule, const char *sentence) {
+    return opdb_broken(report, rule, sentence, "", false, OPDB_REQUIRE);
+}
+
 static void check_slots(const opdb_slot *slots, size_t num_slots, const opdb_tensor *const *tensors,
                         size_t count, const char *rule, int group, opdb_report *report) {
     static const char *const GROUP[] = {"inputs", "outputs"};
@@ -100,15 +105,14 @@ static void check_slots(const opdb_slot *slots, size_t num_slots, const opdb_ten
     for (size_t i = 0; i < num_slots; ++i)
         variadic = variadic || slots[i].variadic;
     if (count > num_slots && !variadic) {
-        opdb_got_int(opdb_broken(report, rule, NUMBER[group], false, false), GROUP[group], (int64_t)count);
+        opdb_got_int(refuse(report, rule, NUMBER[group]), GROUP[group], (int64_t)count);
         return;
     }
     size_t position = 0;
     for (size_t i = 0; i < num_slots; ++i) {
         if (!slots[i].variadic) {
             if (opdb_slot_tensor(tensors, count, position) == NULL && !slots[i].optional)
-                opdb_got_name(opdb_broken(report, rule, GIVEN[group], false, false), slots[i].name,
-                              "omitted");
+                opdb_got_name(refuse(report, rule, GIVEN[group]), slots[i].name, "omitted");
             ++position;
             continue;
         }
@@ -117,12 +121,11 @@ static void check_slots(const opdb_slot *slots, size_t num_slots, const opdb_ten
         for (int64_t k = 0; k < many.n; ++k)
             omitted = omitted || many.v[k] == NULL;
         if (omitted)
-            opdb_got_name(opdb_broken(report, rule, GIVEN[group], false, false), slots[i].name, "omitted");
+            opdb_got_name(refuse(report, rule, GIVEN[group]), slots[i].name, "omitted");
         else if (many.n < slots[i].minimum)
-            opdb_got_int(opdb_broken(report, rule,
-                                     "a variadic slot must have at least its smallest number of tensors",
-                                     false, false),
-                         slots[i].name, many.n);
+            opdb_got_int(
+                refuse(report, rule, "a variadic slot must have at least its smallest number of tensors"),
+                slots[i].name, many.n);
         position += (size_t)many.n;
     }
 }
@@ -131,13 +134,12 @@ static void check_param(const opdb_param *param, const opdb_param_slot *slot, co
                         opdb_report *report) {
     if (param == NULL) {
         if (slot->required)
-            opdb_got_name(opdb_broken(report, rule, "every required parameter must be given", false, false),
-                          slot->name, "omitted");
+            opdb_got_name(refuse(report, rule, "every required parameter must be given"), slot->name,
+                          "omitted");
         return;
     }
     if (param->dtype != slot->dtype) {
-        opdb_got_name(opdb_broken(report, rule, "every parameter must have the data type of the definition",
-                                  false, false),
+        opdb_got_name(refuse(report, rule, "every parameter must have the data type of the definition"),
                       slot->name, opdb_dtype_name(param->dtype));
         return;
     }
@@ -148,18 +150,16 @@ static void check_param(const opdb_param *param, const opdb_param_slot *slot, co
         char name[80];
         snprintf(name, sizeof name, "%.60s.shape", slot->name);
         const opdb_ints shape = {param->rank, param->dims};
-        opdb_got_ints(
-            opdb_broken(report, rule, "every parameter must have the shape of the definition", false, false),
-            name, shape);
+        opdb_got_ints(refuse(report, rule, "every parameter must have the shape of the definition"), name,
+                      shape);
         return;
     }
     if (slot->num_values == 0)
         return;
     const opdb_ints allowed = {slot->num_values, slot->values};
     if (!opdb_contains(allowed, param->ints[0]))
-        opdb_got_int(
-            opdb_broken(report, rule, "every enum parameter must have a value of its enum", false, false),
-            slot->name, param->ints[0]);
+        opdb_got_int(refuse(report, rule, "every enum parameter must have a value of its enum"), slot->name,
+                     param->ints[0]);
 }
 
 static bool is_param(const opdb_signature *signature, const char *name) {
@@ -169,13 +169,13 @@ static bool is_param(const opdb_signature *signature, const char *name) {
     return false;
 }
 
-void opdb_check_unknown(const opdb_signature *signature, const opdb_op *op, const char *rule, bool expected,
-                        opdb_report *report) {
+void opdb_check_unknown(const opdb_signature *signature, const opdb_op *op, const char *rule,
+                        opdb_strength strength, opdb_report *report) {
     for (size_t i = 0; i < op->num_params; ++i)
         if (!is_param(signature, op->params[i].name))
-            opdb_got_name(
-                opdb_broken(report, rule, "every parameter must be one of the definition", false, expected),
-                op->params[i].name, "unknown");
+            opdb_got_name(opdb_broken(report, rule, "every parameter must be one of the definition", "",
+                                      false, strength),
+                          op->params[i].name, "unknown");
 }
 
 static void check_params(const opdb_signature *signature, const opdb_op *op, opdb_report *report) {
@@ -184,8 +184,7 @@ static void check_params(const opdb_signature *signature, const opdb_op *op, opd
         for (size_t k = 0; k < i; ++k)
             twice = twice || strcmp(op->params[k].name, op->params[i].name) == 0;
         if (twice && is_param(signature, op->params[i].name))
-            opdb_got_name(opdb_broken(report, signature->params_rule, "every parameter must be given once",
-                                      false, false),
+            opdb_got_name(refuse(report, signature->params_rule, "every parameter must be given once"),
                           op->params[i].name, "given twice");
     }
     for (size_t k = 0; k < signature->num_params; ++k)
@@ -236,7 +235,7 @@ void opdb_got_rows(opdb_violation *v, const char *name, opdb_rows value) {
 
 bool opdb_refused(const opdb_report *report) {
     for (size_t i = 0; i < report->n; ++i)
-        if (!report->v[i].undecidable && !report->v[i].expected)
+        if (!report->v[i].undecidable && report->v[i].strength == OPDB_REQUIRE)
             return true;
     return false;
 }
@@ -334,7 +333,7 @@ void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const 
         if (rows[i].since <= sdk && (rows[i].until == 0 || sdk <= rows[i].until) &&
             row_fits(signature, op, &rows[i]))
             return;
-    opdb_violation *v = opdb_broken(report, rule, sentence, false, false);
+    opdb_violation *v = refuse(report, rule, sentence);
     for (size_t slot = 0; slot < signature->num_inputs + signature->num_outputs; ++slot) {
         const bool output = slot >= signature->num_inputs;
         const char *name =

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-opdb_violation *opdb_broken(opdb_report *report, const char *rule, const char *sentence, bool undecidable,
-                            bool expected) {
+opdb_violation *opdb_broken(opdb_report *report, const char *rule, const char *sentence, const char *why,
+                            bool undecidable, opdb_strength strength) {
     if (report->n >= OPDB_MAX_VIOLATIONS) {
         report->dropped++;
         return NULL;
@@ -15,15 +15,16 @@ opdb_violation *opdb_broken(opdb_report *report, const char *rule, const char *s
     opdb_violation *v = &report->v[report->n++];
     v->rule = rule;
     v->sentence = sentence;
+    v->why = why;
     v->undecidable = undecidable;
-    v->expected = expected;
+    v->strength = strength;
     v->got[0] = '\0';
     return v;
 }
 
 bool opdb_is_broken(const opdb_report *report) {
     for (size_t i = 0; i < report->n; i++)
-        if (!report->v[i].expected)
+        if (report->v[i].strength == OPDB_REQUIRE)
             return true;
     return report->dropped > 0;
 }

@@ -36,8 +36,8 @@ def test_both_validators_say_what_the_case_says(op: str, case_set: Cases) -> Non
         reported = tuple(dict.fromkeys(v.rule for v in python.violations))
         if reported != case.rules or (python.verdict == "accept") != (case.kind == "positive"):
             wrong.append(f"{case.id}: {python.verdict} {reported}, expected {case.rules}")
-        if [(v.rule, v.message, v.expected) for v in c] != [
-            (v.rule, v.message, v.expected) for v in python.violations
+        if [(v.rule, v.message, v.strength) for v in c] != [
+            (v.rule, v.message, v.strength) for v in python.violations
         ]:
             wrong.append(f"{case.id}: C says {c}, Python {python.violations}")
     assert not wrong, "\n".join(wrong)

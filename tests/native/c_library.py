@@ -101,8 +101,8 @@ MAX_GOT = int(re.findall(r"OPDB_MAX_GOT = (\d+)", (ROOT / "runtime/include/opdb/
 
 class Violation(ctypes.Structure):
     _fields_ = (
-        ("rule", ctypes.c_char_p), ("sentence", ctypes.c_char_p), ("undecidable", ctypes.c_bool),
-        ("expected", ctypes.c_bool), ("got", ctypes.c_char * MAX_GOT),
+        ("rule", ctypes.c_char_p), ("sentence", ctypes.c_char_p), ("why", ctypes.c_char_p),
+        ("undecidable", ctypes.c_bool), ("strength", ctypes.c_int), ("got", ctypes.c_char * MAX_GOT),
     )  # fmt: skip
 
 

@@ -281,20 +281,18 @@ def test_a_full_report_counts_what_it_drops(checked: ctypes.CDLL) -> None:
     report = c.Report()
     broken = checked.opdb_broken
     broken.restype = ctypes.POINTER(c.Violation)
-    flags = [(i % 2 == 0, i % 3 == 0) for i in range(70)]
+    flags = [(i % 2 == 0, i % 3) for i in range(70)]
     rules = [b"Op.C%d" % i for i in range(70)]  # the report keeps pointers
-    sentence = b"x must be y"
-    for i, (undecidable, expected) in enumerate(flags):
-        v = broken(
-            ctypes.byref(report), rules[i], sentence, ctypes.c_bool(undecidable), ctypes.c_bool(expected)
-        )
+    sentence, why = b"x must be y", b"the kernel has one lane"
+    for i, (undecidable, strength) in enumerate(flags):
+        v = broken(ctypes.byref(report), rules[i], sentence, why, ctypes.c_bool(undecidable), strength)
         assert bool(v) == (i < 64)
         checked.opdb_got_int(v, b"i", ctypes.c_int64(i))  # NULL does no harm
     assert (report.n, report.dropped) == (64, 6)
-    assert [(v.undecidable, v.expected) for v in report.v] == flags[:64]
+    assert [(v.undecidable, v.strength) for v in report.v] == flags[:64]
     assert report.v[63].got == b"i = 63"
     assert [v.rule for v in report.v] == rules[:64]
-    assert report.v[63].sentence == sentence
+    assert (report.v[63].sentence, report.v[63].why) == (sentence, why)
 
 
 def test_a_real_is_nan_without_a_sign(checked: ctypes.CDLL) -> None:

@@ -120,7 +120,7 @@ def judged(module: ModuleType, configs: list[OpConfig]) -> list[tuple[str, froze
         out.append((str(inferred(module, config)), frozenset[str]()))
         for context in TARGETS:
             violations = module.validate(config, context)
-            broken = [v for v in violations if not v.expected]
+            broken = [v for v in violations if not v.warning]
             verdict = (
                 "reject" if any(not v.undecidable for v in broken) else "unknown" if broken else "accept"
             )

@@ -99,8 +99,8 @@ def kept(text: str) -> str:
     return text if len(text) <= MAX_GOT else text[: MAX_GOT - 3] + "..."
 
 
-def plain(violations: tuple[Violation, ...]) -> list[tuple[str, str, str, bool, bool]]:
-    return [(v.rule, v.sentence, kept(v.got), v.undecidable, v.expected) for v in violations]
+def plain(violations: tuple[Violation, ...]) -> list[tuple[str, str, str, str, bool, str]]:
+    return [(v.rule, v.sentence, v.why, kept(v.got), v.undecidable, v.strength) for v in violations]
 
 
 def judge(
@@ -123,7 +123,7 @@ def judge(
         got = native.validate(config, context)
         if plain(want) != plain(got):
             found.append(f"{config} in {context}:\n  Python {plain(want)}\n  C      {plain(got)}")
-        broken = [v for v in want if not v.expected]
+        broken = [v for v in want if not v.warning]
         undecided = broken and all(v.undecidable for v in broken)
         verdicts["unknown" if undecided else "invalid" if broken else "valid"] += 1
         verdicts["cut"] += any(len(v.got) > MAX_GOT for v in want)

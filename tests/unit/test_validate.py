@@ -49,6 +49,8 @@ def test_a_rejected_config_says_everything() -> None:
         "got": "a = 3 at axes[0], axes = [3], x.rank = 3",
         "warning": False,
         "finalize": False,
+        "strength": "require",
+        "why": "",
         "url": "generated/docs/ops/LayerNorm.md#C3",
     }
     assert json.loads(json.dumps(out)) == out
@@ -61,7 +63,12 @@ def test_what_a_library_finalizes_no_graph_of_is_accepted_and_refused_for_graphs
     verdict = check(config, Target("HTP", "SM8350"))
     assert verdict.verdict == "accept"
     (violation,) = verdict.violations
-    assert (violation.rule, violation.expected, violation.refuses) == ("Gelu.H5", True, True)
+    assert (violation.rule, violation.strength, violation.warning, violation.refuses) == (
+        "Gelu.H5",
+        "finalize",
+        True,
+        True,
+    )
     assert nearest(config, Target("HTP", "SM8350")) is None
     found = nearest(config, Target("HTP", "SM8350"), finalized=True)
     assert found is not None and found.text == "x f16 instead of f32, y f16 instead of f32"
@@ -257,7 +264,7 @@ def test_ignored_parameters_hide_nothing() -> None:
     for outputs, verdict in (((y,), "accept"), ((replace(y, shape=(1, 2, 3, 3, 8)),), "reject")):
         judged = check(replace(config, outputs=outputs), Target("CPU"))
         assert judged.verdict == verdict
-        assert [v.expected for v in judged.violations if v.rule == "PoolMax3d.UNKNOWN_PARAMS"] == [True]
+        assert [v.warning for v in judged.violations if v.rule == "PoolMax3d.UNKNOWN_PARAMS"] == [True]
     assert "UNKNOWN_PARAMS" in {rule for rule, _, _ in rules(config)}
 
 

@@ -60,5 +60,5 @@ def _verdict(violations: Sequence[Violation]) -> Answer:
     """ok without violations but warnings; a message for each violation."""
     rules = tuple(dict.fromkeys(v.rule for v in violations))
     text = "\n".join(f"{v.rule}: {v.message}" for v in violations)
-    broken = any(not v.expected for v in violations)
+    broken = any(not v.warning for v in violations)
     return Answer("violation" if broken else "ok", rules=rules, text=text, computed=False)

@@ -43,9 +43,10 @@ typedef struct {
 bool opdb_check_signature(const opdb_signature *signature, const opdb_op *op, bool outputs,
                           opdb_report *report);
 
-/* Judges UNKNOWN_PARAMS, which does not stand in the way of binding; `expected`: the backend ignores them. */
-void opdb_check_unknown(const opdb_signature *signature, const opdb_op *op, const char *rule, bool expected,
-                        opdb_report *report);
+/* Judges UNKNOWN_PARAMS, which does not prevent binding.  `strength` is OPDB_EXPECT for a backend that
+ * ignores them. */
+void opdb_check_unknown(const opdb_signature *signature, const opdb_op *op, const char *rule,
+                        opdb_strength strength, opdb_report *report);
 
 /* Slot number `i`: NULL where omitted. */
 const opdb_tensor *opdb_slot_tensor(const opdb_tensor *const *tensors, size_t count, size_t i);

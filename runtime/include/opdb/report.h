@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-/* Adds a violation.  `rule` and `sentence` are kept as pointers and must outlive the report.  Returns
- * NULL, and counts it in `dropped`, when the report is full. */
-opdb_violation *opdb_broken(opdb_report *report, const char *rule, const char *sentence, bool undecidable,
-                            bool expected);
+/* Adds a violation.  `rule`, `sentence` and `why` are kept as pointers and must outlive the report.
+ * Returns NULL, and counts it in `dropped`, when the report is full. */
+opdb_violation *opdb_broken(opdb_report *report, const char *rule, const char *sentence, const char *why,
+                            bool undecidable, opdb_strength strength);
 
 /* Whether a violation is more than a warning; those that were dropped count. */
 bool opdb_is_broken(const opdb_report *report);

@@ -122,11 +122,19 @@ typedef struct {
     int32_t soc_model;
 } opdb_target;
 
+/* How much a broken rule matters. */
+typedef enum {
+    OPDB_REQUIRE = 0, /* the op is rejected */
+    OPDB_EXPECT = 1,  /* a warning: the backend prefers it otherwise, or does not check the rule */
+    OPDB_FINALIZE = 2 /* a warning: the library validates the op, but finalizes no graph that contains it */
+} opdb_strength;
+
 typedef struct {
-    const char *rule;     /* ex) "LayerNorm.C3" */
-    const char *sentence; /* ex) "every a in axes must be in [0, rank of x)" */
+    const char *rule;     /* e.g. "LayerNorm.C3" */
+    const char *sentence; /* e.g. "every a in axes must be in [0, rank of x)" */
+    const char *why;      /* the effect or the reason in words; "" where the spec gives none */
     bool undecidable;
-    bool expected; /* a warning: an `expect` rule, or one that the backend does not check */
+    opdb_strength strength;
     char got[OPDB_MAX_GOT];
 } opdb_violation;
 

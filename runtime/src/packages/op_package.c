@@ -37,7 +37,7 @@ static void complain(const char *format, ...) {
 static void complain_of(const opdb_report *report) {
     for (size_t i = 0; i < report->n; i++) {
         const opdb_violation *v = &report->v[i];
-        if (!v->expected)
+        if (v->strength == OPDB_REQUIRE)
             complain("%s: %s%s%s%s", v->rule, v->sentence, v->got[0] != '\0' ? "; got " : "", v->got,
                      v->undecidable ? " (cannot be evaluated)" : "");
     }
