@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 import typer
 
@@ -39,50 +40,37 @@ def _options(
     """``--version`` is the only option without a command."""
 
 
-def _register() -> None:
-    from opdb.cli import (
-        authoring,
-        build,
-        compile,
-        conformance,
-        context,
-        database,
-        demo,
-        executorch,
-        generation,
-        importing,
-        judging,
-        libraries,
-        package,
-        probing,
-        questions,
-        run,
-    )
+#: The modules of commands in the order of the help, and the names that each adds.
+_COMMANDS = {
+    "database": ("init", "sync", "lint", "db"),
+    "authoring": ("add-op",),
+    "generation": ("generate",),
+    "questions": ("query", "diff", "show", "explain", "doctor"),
+    "judging": ("validate", "check"),
+    "conformance": ("conformance",),
+    "probing": ("probe",),
+    "libraries": ("libraries",),
+    "compile": ("compile",),
+    "build": ("build",),
+    "run": ("run",),
+    "context": ("context",),
+    "package": ("package",),
+    "executorch": ("executorch",),
+    "importing": ("import", "export"),
+    "demo": ("demo",),
+}
 
-    for module in (
-        database,
-        authoring,
-        generation,
-        questions,
-        judging,
-        conformance,
-        probing,
-        libraries,
-        compile,
-        build,
-        run,
-        context,
-        package,
-        executorch,
-        importing,
-        demo,
-    ):
-        module.add_to(app)
+
+def _register(command: str = "") -> None:
+    """Adds the commands of every module; of one module alone if ``command`` is one of its names."""
+    owners = [module for module, names in _COMMANDS.items() if command in names]
+    for module in owners or _COMMANDS:
+        import_module(f"opdb.cli.{module}").add_to(app)
 
 
 def main() -> None:
     """The entry point ``opdb``."""
-    _register()
+    _register(sys.argv[1] if len(sys.argv) > 1 else "")
     try:
         app()
     except OpdbError as error:

@@ -59,11 +59,13 @@ def store(db: str | None) -> Store:
 
 def synced(db: str | None, specs: Path | None = None) -> tuple[Store, Catalog]:
     """The store with its tables up to date and the specs loaded, and the catalogue out of it."""
-    from opdb.migrate import upgrade
     from opdb.settings import database_url, specs_folder
 
-    upgrade(database_url(db))
     opened = store(db)
+    if not opened.is_current():
+        from opdb.migrate import upgrade
+
+        upgrade(database_url(db))
     opened.sync(specs_folder(specs))
     return opened, opened.load_catalog()
 

@@ -77,7 +77,10 @@ class Catalog:
     retired: Mapping[str, tuple[Any, ...]]  # "rules", "ops": names never to be used again
     errata: Mapping[str, Erratum] = field(default_factory=dict)  # faults of vendor libraries, by id
     ops: Mapping[str, OpDef] = field(init=False)  # with bases merged in
+    # Worked out once:
     _compiled: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)
+    _op_hashes: dict[str, str] = field(init=False, repr=False, default_factory=dict)
+    _own_data: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
     _own: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -145,15 +148,25 @@ class Catalog:
 
     def op_hash(self, name: str) -> str:
         """sha256 over everything that the meaning of one op depends on."""
-        used = {b: self.backends[b].data() for b in self.ops[name].backends if b in self.backends}
-        return _sha256([name, _data(self.ops[name]), used, [_data(e) for e in self.errata_of(name)]])
+        if name not in self._op_hashes:
+            op = self.ops[name]
+            used = {b: self.backends[b].data() for b in op.backends if b in self.backends}
+            data = self._data_of(name) if op is self.own[name] else _data(op)
+            self._op_hashes[name] = _sha256([name, data, used, [_data(e) for e in self.errata_of(name)]])
+        return self._op_hashes[name]
+
+    def _data_of(self, name: str) -> Any:
+        """The fields of an op as its file says it."""
+        if name not in self._own_data:
+            self._own_data[name] = _data(self.own[name])
+        return self._own_data[name]
 
     @cached_property
     def hash(self) -> str:
         """sha256 over all definitions."""
         return _sha256(
             {
-                "ops": {n: _data(o) for n, o in self.own.items()},
+                "ops": {n: self._data_of(n) for n in self.own},
                 "bases": {n: _data(b) for n, b in self.bases.items()},
                 "decompositions": {n: _data(d) for n, d in self.decompositions.items()},
                 "errata": {n: _data(e) for n, e in self.errata.items()},

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -146,6 +147,13 @@ def _plain(text: str) -> Any:
 Expression = Annotated[str, BeforeValidator(_text), PlainSerializer(_plain)]
 
 
+@cache
+def _defaults(model: type[BaseModel]) -> dict[str, Any]:
+    """The defaults of the fields that have one; to compare with, not to hand out."""
+    fields = model.model_fields.items()
+    return {k: f.get_default(call_default_factory=True) for k, f in fields if not f.is_required()}
+
+
 class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -153,12 +161,8 @@ class Model(BaseModel):
     def _without_defaults(self, handler: Any) -> Any:
         """Only what differs from the defaults, in the short spelling where there is one."""
         full: dict[str, Any] = handler(self)
-        fields = type(self).model_fields
-        kept = {
-            k: v
-            for k, v in full.items()
-            if fields[k].is_required() or getattr(self, k) != fields[k].get_default(call_default_factory=True)
-        }
+        defaults = _defaults(type(self))
+        kept = {k: v for k, v in full.items() if k not in defaults or getattr(self, k) != defaults[k]}
         return self._short(kept)
 
     def _short(self, kept: dict[str, Any]) -> Any:

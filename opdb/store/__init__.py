@@ -70,6 +70,10 @@ class Store:
         """How messages name the database; without a password."""
         return self.database.name
 
+    def is_current(self) -> bool:
+        """Whether the tables and views are those of this opdb; False where only an upgrade could tell."""
+        return self.database.is_current()
+
     def reading(self) -> AbstractContextManager[Connection]:
         """A consistent, read-only view for queries."""
         return self.database.reading()

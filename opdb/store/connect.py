@@ -24,6 +24,7 @@ from sqlalchemy.exc import (
 
 from opdb.errors import MissingExtra, OpdbError
 from opdb.schema import REVISION
+from opdb.schema.views import views_are_current
 
 #: Seconds that a transaction waits for another one, and a connection for a server.
 WAIT = 10
@@ -124,6 +125,13 @@ class Database:
             raise OpdbError(
                 f"{self.name}: the tables have revision {found}, this opdb needs {REVISION}; {cure}"
             )
+
+    def is_current(self) -> bool:
+        """Whether the tables and the views are those of this code; False too where the database cannot tell."""
+        if not self.sqlite or not Path(self.name).exists():
+            return False
+        with self.transaction(write=False) as connection:
+            return self.revision(connection) == REVISION and views_are_current(connection)
 
     def revision(self, connection: Connection) -> str | None:
         """The Alembic revision of the tables; None where there are none."""

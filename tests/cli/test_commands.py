@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
@@ -54,12 +54,24 @@ def test_every_command_is_listed_and_described(opdb: Run) -> None:
     assert sorted(found) == sorted(COMMANDS)
 
 
+def test_the_table_of_modules_has_every_command() -> None:
+    import typer
+
+    from opdb.cli import _COMMANDS
+
+    for module, names in _COMMANDS.items():
+        app = typer.Typer()
+        app.callback()(lambda: None)
+        import_module(f"opdb.cli.{module}").add_to(app)
+        assert tuple(typer.main.get_command(app).commands) == names  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("args", [("--help",), ("query", "ops"), ("show", "Relu")])
 def test_light_commands_load_nothing_heavy(loaded: Run, tmp_path: Path, args: tuple[str, ...]) -> None:
     heavy = {"torch", "numpy", "executorch", "alembic"}
     code = f"""
 import sys
-from importlib import metadata
+from importlib import import_module, metadata
 sys.argv = {["opdb", *args]!r}
 from opdb.cli import main
 try:

@@ -15,7 +15,16 @@ from opdb.schema.views import definitions, measured
 from opdb.schema.views.columns import ABOUT, ViewAbout, ViewColumn
 from opdb.schema.views.sql import VALUES, Dialect
 
-__all__ = ["ABOUT", "NARROWED", "ViewAbout", "ViewColumn", "create_views", "drop_views", "select_of"]
+__all__ = [
+    "ABOUT",
+    "NARROWED",
+    "ViewAbout",
+    "ViewColumn",
+    "create_views",
+    "drop_views",
+    "select_of",
+    "views_are_current",
+]
 
 _SELECTS: dict[str, Callable[[Dialect], str]] = {
     "v_backends": definitions.backends,
@@ -65,6 +74,15 @@ def drop_views(connection: Connection) -> None:
 
 def create_views(connection: Connection) -> None:
     """Makes the views; the tables must be those of this version."""
-    postgres = connection.dialect.name == "postgresql"
-    for name in _SELECTS:
-        connection.execute(_text(f"CREATE VIEW {name} AS {_SELECTS[name](Dialect(postgres))}"))
+    for statement in _statements(connection.dialect.name == "postgresql").values():
+        connection.execute(_text(statement))
+
+
+def views_are_current(connection: Connection) -> bool:
+    """Whether an SQLite database has the views as ``create_views`` makes them, and no other."""
+    found = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'view'")
+    return {name: sql for name, sql in found} == _statements(postgres=False)
+
+
+def _statements(postgres: bool) -> dict[str, str]:
+    return {name: f"CREATE VIEW {name} AS {made(Dialect(postgres))}" for name, made in _SELECTS.items()}
