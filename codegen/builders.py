@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from opdb.codegen import emit_english, emit_python
-from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops, spec_path
+from opdb.codegen.artifact import Artifact, all_specs, sorted_ops, spec_path
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import python_string, render
 from opdb.codegen.rules import module
@@ -25,6 +25,7 @@ from opdb.lang.nodes import DTYPE, TENSOR, TENSORS, Name, Node, is_enum, walk
 from opdb.lang.printer import to_text
 from opdb.reference.signature import torch_schema
 from opdb.runtime import constants, lowering, tensors
+from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, CompileError, Param
 from opdb.spec.mapping import (
     CompiledDecomposition,

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from opdb.codegen import c_sources
-from opdb.codegen.artifact import Catalog, sorted_ops, spec_path
+from opdb.codegen.artifact import sorted_ops, spec_path
 from opdb.codegen.environment import render
 from opdb.errors import OpdbError
+from opdb.spec.catalog import Catalog
 from opdb.spec.each import kind_of
 from opdb.spec.model import KernelDef
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from opdb.codegen import constants, formatters, targets, validators
 from opdb.codegen import kernels as generated_kernels
-from opdb.codegen.artifact import Artifact, Catalog, spec_path, with_header
+from opdb.codegen.artifact import Artifact, spec_path, with_header
 from opdb.errors import OpdbError
+from opdb.spec.catalog import Catalog
 
 KERNELS = "/kernels.h"
 CFLAGS = (

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opdb import reference
-from opdb.codegen.artifact import Artifact, Catalog, all_specs
+from opdb.codegen.artifact import Artifact, all_specs
 from opdb.codegen.environment import render
 from opdb.dtypes import DTYPES
+from opdb.spec.catalog import Catalog
 
 #: QNN's own op package.
 PACKAGE = "qti.aisw"

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opdb.codegen import torch_ops
-from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops, specs_of
+from opdb.codegen.artifact import Artifact, all_specs, sorted_ops, specs_of
 from opdb.codegen.environment import render
 from opdb.codegen.rules import TYPES_SENTENCE, needs, rule_nodes, rule_view
 from opdb.lang.analyse import free_names
 from opdb.lang.printer import to_text
+from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, CompiledRule
 from opdb.spec.model import ParamDef, TensorDef, TorchMapping, unchecked_where
 

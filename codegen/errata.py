@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from opdb.codegen.artifact import Artifact, Catalog
+from opdb.codegen.artifact import Artifact
 from opdb.codegen.environment import python_string, render
+from opdb.spec.catalog import Catalog
 from opdb.spec.erratum import Erratum
 
 ALL_ERRATA = "specs/errata/*/*.yaml"

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from opdb.codegen import c_library, c_sources, et_tests, et_yaml
-from opdb.codegen.artifact import Artifact, Catalog, spec_path
+from opdb.codegen.artifact import Artifact, spec_path
 from opdb.codegen.environment import render
 from opdb.codegen.et_glue import KernelForm, OutVariant, declaration
 from opdb.codegen.et_tests import KernelTests
 from opdb.codegen.et_yaml import Entry
+from opdb.spec.catalog import Catalog
 
 NAME = "opdb_et_kernels"
 RUNTIME = ("op_call.cpp", "op_call.h", "registration.cpp", "registration.h")

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from opdb.codegen import c_sources, constants
-from opdb.codegen.artifact import Catalog, sorted_ops
+from opdb.codegen.artifact import sorted_ops
 from opdb.codegen.c_sources import CFLAGS, sources
 from opdb.codegen.environment import render
 from opdb.codegen.packages import faults, table
 from opdb.errors import OpdbError, SpecError
+from opdb.spec.catalog import Catalog
 
 GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h", "qnn_abi.h", "qnn_op_package.h")
 RUNTIME_HEADERS = ("binding", "checked", "lists", "op_package", "report", "runtime")

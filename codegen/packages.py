@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from opdb.codegen.artifact import Artifact, Catalog, sorted_ops, spec_path
+from opdb.codegen.artifact import Artifact, sorted_ops, spec_path
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import render
 from opdb.dtypes import BY_SHORT
 from opdb.errors import Problem, SpecError
 from opdb.lang.nodes import is_enum
+from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp
 
 #: The tensors that the CPU backend of QNN 2.47 shows to packages (measured).  One of another type is missing in the

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
+from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.environment import render
 from opdb.quant_rules import QuantRules
+from opdb.spec.catalog import Catalog
 
 
 def python(catalog: Catalog) -> Iterable[Artifact]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from opdb.codegen import emit_python
-from opdb.codegen.artifact import Catalog
 from opdb.codegen.environment import python_string
 from opdb.codegen.names import local, renamed, renamed_loop
 from opdb.codegen.rules import (
@@ -24,6 +23,7 @@ from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
 from opdb.lang.printer import to_text
 from opdb.runtime.checks import Strength
+from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import Bind, CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.spec.model import CONTEXT
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
-from opdb.codegen.artifact import Catalog, sorted_ops
+from opdb.codegen.artifact import sorted_ops
 from opdb.codegen.builders import Form, decompositions, mappings
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
@@ -24,6 +24,7 @@ from opdb.op_config import ENCODINGS
 from opdb.query.rows import declared
 from opdb.reference.signature import torch_schema
 from opdb.sdk import sdk_number
+from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow, expand_row
 from opdb.spec.mapping import CompiledMapping, CompiledStep
 
@@ -119,6 +120,7 @@ class Support:
     place: Place
     _parts: dict[tuple[str, frozenset[tuple[str, Any]]], Part] = field(default_factory=dict, repr=False)
     _rules: dict[tuple[str, str], _Read] = field(default_factory=dict, repr=False)
+    _of_forms: dict[int, tuple[Form, list[Part]]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def known(self) -> dict[str, Any]:
@@ -195,17 +197,15 @@ class Support:
     @cached_property
     def forms(self) -> dict[str, list[Form]]:
         """The forms of every PyTorch operator, in the order of trying."""
-        out: dict[str, list[Form]] = {}
-        for name in sorted_ops(self.catalog):
-            for mapping in mappings(self.catalog.compiled(name), torch_schema):
-                out.setdefault(mapping.target, []).append(mapping)
-        for name in sorted(self.catalog.decompositions):
-            for form in decompositions(self.catalog, name, torch_schema):
-                out.setdefault(form.target, []).append(form)
-        return {target: out[target] for target in sorted(out)}
+        return _forms(self.catalog)
 
     def parts(self, form: Form) -> list[Part]:
         """The ops of a form, each with the parameters that the form fixes, in the types that its guard allows."""
+        if id(form) not in self._of_forms:
+            self._of_forms[id(form)] = form, self._parts_of(form)
+        return self._of_forms[id(form)][1]
+
+    def _parts_of(self, form: Form) -> list[Part]:
         steps: list[CompiledMapping | CompiledStep] = (
             [form] if isinstance(form, CompiledMapping) else [*form.steps]
         )
@@ -223,6 +223,19 @@ class Support:
                 part = replace(part, combinations=tuple(kept))
             found.append(_settled(part, step, settled))
         return found
+
+
+@lru_cache(maxsize=1)
+def _forms(catalog: Catalog) -> dict[str, list[Form]]:
+    """For every place the same."""
+    out: dict[str, list[Form]] = {}
+    for name in sorted_ops(catalog):
+        for mapping in mappings(catalog.compiled(name), torch_schema):
+            out.setdefault(mapping.target, []).append(mapping)
+    for name in sorted(catalog.decompositions):
+        for form in decompositions(catalog, name, torch_schema):
+            out.setdefault(form.target, []).append(form)
+    return {target: out[target] for target in sorted(out)}
 
 
 def _always(like: Node) -> str:

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from math import prod
 
-from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
+from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.builders import Form
 from opdb.codegen.environment import render
 from opdb.codegen.support import Combination, Part, Place, Support
 from opdb.dtypes import BY_SHORT
 from opdb.lang.printer import to_text
+from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledRule
 from opdb.spec.mapping import CompiledMapping
 

@@ -6,8 +6,9 @@ import csv
 import io
 from collections.abc import Iterable
 
-from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
+from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.environment import render
+from opdb.spec.catalog import Catalog
 
 COLUMNS = ("op", "backend", "configuration", "row", "types", "source")
 

@@ -22,8 +22,9 @@ from opdb.codegen import (
     torch_ops,
     validators,
 )
-from opdb.codegen.artifact import Artifact, Catalog, Target
+from opdb.codegen.artifact import Artifact, Target
 from opdb.codegen.environment import render
+from opdb.spec.catalog import Catalog
 
 #: Files that targets read besides the catalogue; they come with opdb.
 ABI = Path(str(files("opdb.specs"))) / "abi"

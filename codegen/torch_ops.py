@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from opdb.codegen.artifact import Artifact, Catalog, all_specs, sorted_ops
+from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import render
 from opdb.dtypes import BY_SHORT
 from opdb.lang.nodes import Node, walk
+from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, Param, Slot
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from opdb.codegen import rules_c, rules_python
-from opdb.codegen.artifact import Artifact, Catalog, sorted_ops, spec_path
+from opdb.codegen.artifact import Artifact, sorted_ops, spec_path
 from opdb.codegen.environment import render
 from opdb.codegen.rules import module, snake
+from opdb.spec.catalog import Catalog
 
 
 def python(catalog: Catalog, name: str) -> Iterable[Artifact]:

@@ -66,8 +66,8 @@ def synced(db: str | None, specs: Path | None = None) -> tuple[Store, Catalog]:
         from opdb.migrate import upgrade
 
         upgrade(database_url(db))
-    opened.sync(specs_folder(specs))
-    return opened, opened.load_catalog()
+    report = opened.sync(specs_folder(specs))
+    return opened, report.catalog or opened.load_catalog()
 
 
 def known_op(name: str, known: object) -> str:

@@ -6,7 +6,7 @@ Known are values by name: ``x.dtype`` -> a short name, ``x.encoding``, ``present
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
@@ -35,9 +35,8 @@ def truth(node: ast.expr, known: Mapping[str, Any], alias: Mapping[str, str]) ->
     """The truth of a condition; None where what is known does not settle it."""
     match node:
         case ast.BoolOp():
-            parts = [truth(v, known, alias) for v in node.values]
             decisive = isinstance(node.op, ast.Or)
-            return decisive if decisive in parts else None if None in parts else not decisive
+            return _settled((truth(v, known, alias) for v in node.values), decisive)
         case ast.UnaryOp(op=ast.Not()):
             value = truth(node.operand, known, alias)
             return None if value is None else not value
@@ -47,14 +46,23 @@ def truth(node: ast.expr, known: Mapping[str, Any], alias: Mapping[str, str]) ->
             return then if test or then == otherwise else otherwise if test is False else None
         case ast.Compare():
             terms = [node.left, *node.comparators]
-            parts = [
-                _compared(o, a, b, known, alias) for o, a, b in zip(node.ops, terms, terms[1:], strict=False)
-            ]
-            return False if False in parts else None if None in parts else True
+            pairs = zip(node.ops, terms, terms[1:], strict=False)
+            return _settled((_compared(o, a, b, known, alias) for o, a, b in pairs), False)
         case ast.Call(func=ast.Name(id="all" | "any" as name), args=[ast.GeneratorExp() as loop]):
             return _over(name, loop, known, alias)
     value = _value(node, known, alias)
     return value if isinstance(value, bool) else None
+
+
+def _settled(parts: Iterable[bool | None], decisive: bool) -> bool | None:
+    """``decisive`` if one part is; None if one is open; the opposite otherwise."""
+    found: bool | None = not decisive
+    for part in parts:
+        if part is decisive:
+            return decisive
+        if part is None:
+            found = None
+    return found
 
 
 def _over(

@@ -10,6 +10,7 @@ import ast
 import difflib
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NoReturn
 
 from opdb.dtypes import BY_SHORT
@@ -90,8 +91,12 @@ def parse(text: str, scope: Scope, want: str | tuple[str, ...]) -> Node:
     return node
 
 
+@lru_cache(maxsize=20_000)
 def tree_of(text: str) -> ast.expr:
-    """The syntax tree of ``text`` without the space around it, within the limits.  Raises ExpressionError."""
+    """The syntax tree of ``text`` without the space around it, within the limits; only to be read.
+
+    Most texts are met several times.  Raises ExpressionError.
+    """
     _limits(text)
     text = text.strip()
     if not text:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class SyncReport:
     removed: tuple[str, ...]
     unchanged: tuple[str, ...]
     hash: str = ""
+    catalog: Catalog | None = field(default=None, compare=False, repr=False)  # if something was read
 
 
 def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport:
@@ -53,7 +54,7 @@ def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport
         catalog = read_catalog(folder)
     _write(connection, catalog, before, {*report.added, *report.changed, *report.removed})
     _write_files(connection, files, catalog)
-    return replace(report, hash=catalog.hash)
+    return replace(report, hash=catalog.hash, catalog=catalog)
 
 
 @cache

@@ -81,7 +81,7 @@ def create_views(connection: Connection) -> None:
 def views_are_current(connection: Connection) -> bool:
     """Whether an SQLite database has the views as ``create_views`` makes them, and no other."""
     found = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'view'")
-    return {name: sql for name, sql in found} == _statements(postgres=False)
+    return {str(r.name): str(r.sql) for r in found} == _statements(postgres=False)
 
 
 def _statements(postgres: bool) -> dict[str, str]:
