@@ -76,6 +76,10 @@ def spec_path(op: str) -> str:
     return f"specs/ops/{op}.yaml"
 
 
+def family_path(name: str) -> str:
+    return f"specs/torch/{name}.yaml"
+
+
 def specs_of(catalog: Catalog, op: str) -> tuple[str, ...]:
     """The inputs of an artifact that reads one op: its file, and that of its base."""
     base = catalog.ops[op].extends

@@ -1,7 +1,7 @@
 """Generated builders: for each ATen target of an op a function of a node view, and the registry of all.
 
 A builder reads as the mapping does: guard, then the op with its inputs, parameters and outputs, in the
-terms of opdb.runtime.lowering.  Decompositions have a module each, with a function for each target.
+terms of opdb.runtime.lowering.  Families have a module each, with a function for each candidate and target.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
 from opdb.codegen import emit_english, emit_python
-from opdb.codegen.artifact import Artifact, all_specs, sorted_ops, spec_path
+from opdb.codegen.artifact import Artifact, all_specs, family_path, sorted_ops, spec_path
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import python_string, render
 from opdb.codegen.rules import module
@@ -26,7 +26,8 @@ from opdb.lang.printer import to_text
 from opdb.reference.signature import torch_schema
 from opdb.runtime import constants, lowering, tensors
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp, CompileError, Param
+from opdb.spec.compiled import CompileError, Param
+from opdb.spec.family import Candidate
 from opdb.spec.mapping import (
     CompiledDecomposition,
     CompiledMapping,
@@ -41,6 +42,7 @@ from opdb.spec.mapping import (
     results_read,
     unaccounted,
 )
+from opdb.spec.model import TorchMapping
 
 Form = CompiledMapping | CompiledDecomposition
 Schemas = Callable[[str], Schema]
@@ -58,25 +60,66 @@ OWN_NAMES = (
 )
 
 
-def mappings(op: CompiledOp, schemas: Schemas) -> list[CompiledMapping]:
-    """The compiled mappings of an op, in the order of its spec."""
-    with _refused(spec_path(op.name)):
-        return [
-            compile_mapping(
-                op, target, m, torch_schema(target, m.signature) if m.signature else schemas(target)
-            )
-            for target, m in op.definition.torch.items()
-        ]
+@dataclass(frozen=True)
+class Compiled:
+    """A candidate, compiled for one of its targets, and where its builder is."""
+
+    name: str
+    form: Form
+    module: str  # of opdb.generated.builders
+    function: str
+    avoids: tuple[str, ...] = ()  # errata
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        steps = [self.form] if isinstance(self.form, CompiledMapping) else self.form.steps
+        return tuple(dict.fromkeys(s.op.name for s in steps))
 
 
-def decompositions(catalog: Catalog, name: str, schemas: Schemas) -> list[CompiledDecomposition]:
-    """One decomposition for each of its targets."""
-    definition = catalog.decompositions[name]
-    ops = {s.op: catalog.compiled(s.op) for s in definition.ops if s.op in catalog.ops}
-    with _refused(f"specs/decompositions/{name}.yaml"):
-        return [
-            compile_decomposition(definition, target, ops, schemas(target)) for target in definition.torch
+def of_op(catalog: Catalog, name: str, schemas: Schemas = torch_schema) -> list[Compiled]:
+    """The mappings of an op's own spec, whose targets have no other candidate."""
+    op = catalog.compiled(name)
+    with _refused(spec_path(name)):
+        made = [
+            compile_mapping(op, t, m, torch_schema(t, m.signature) if m.signature else schemas(t))
+            for t, m in op.definition.torch.items()
         ]
+    return [Compiled(name, form, module(name), function_name(form.target)) for form in made]
+
+
+def of_family(catalog: Catalog, name: str, schemas: Schemas = torch_schema) -> list[Compiled]:
+    """The candidates of a family, each for each of its targets, in the order of the family."""
+    found = []
+    with _refused(family_path(name)):
+        for c in (c for c in catalog.candidates if c.family == name):
+            for target in c.torch:
+                function = f"{module(c.name)}__{function_name(target)}"
+                form = _compiled(catalog, c, target, schemas)
+                found.append(Compiled(c.name, form, f"families.{name}", function, c.avoids))
+    return found
+
+
+def _compiled(catalog: Catalog, candidate: Candidate, target: str, schemas: Schemas) -> Form:
+    definition = candidate.definition
+    try:
+        if isinstance(definition, TorchMapping):
+            return compile_mapping(catalog.compiled(candidate.op or ""), target, definition, schemas(target))
+        ops = {s.op: catalog.compiled(s.op) for s in definition.ops if s.op in catalog.ops}
+        return compile_decomposition(definition, target, ops, schemas(target))
+    except CompileError as error:
+        raise CompileError([candidate.fault(f) for f in error.faults]) from None
+
+
+def candidates(catalog: Catalog, schemas: Schemas = torch_schema) -> dict[str, list[Compiled]]:
+    """By target: its candidates in the order of its family, or its one mapping."""
+    found: dict[str, list[Compiled]] = {}
+    for name in sorted_ops(catalog):
+        for made in of_op(catalog, name, schemas):
+            found.setdefault(made.form.target, []).append(made)
+    for name in catalog.families:
+        for made in of_family(catalog, name, schemas):
+            found.setdefault(made.form.target, []).append(made)
+    return {target: found[target] for target in sorted(found)}
 
 
 @contextmanager
@@ -89,35 +132,40 @@ def _refused(path: str) -> Iterator[None]:
 
 
 def python(catalog: Catalog, name: str) -> Iterable[Artifact]:
-    """The module of one op; none if it has no mapping."""
-    forms = mappings(catalog.compiled(name), torch_schema)
+    """The module of one op; none if its spec has no mapping."""
+    forms = [c.form for c in of_op(catalog, name)]
     open_ = [p for f in forms for p in unaccounted(f, f.schema)]
     if open_:
         raise SpecError([Problem(spec_path(name), 0, 0, p.message) for p in open_])
     if forms:
-        view = module_view(name, catalog.ops[name].summary or "", forms)
+        functions = [(function_name(f.target), f) for f in forms]
+        view = module_view(name, catalog.ops[name].summary or "", functions)
         yield Artifact(
             f"{FOLDER}/{module(name)}.py", render("builders.py.j2", **view), (spec_path(name),), "python"
         )
 
 
 def python_registry(catalog: Catalog) -> Iterable[Artifact]:
-    """The registry, and the modules of the decompositions."""
-    schemas: Schemas = torch_schema
-    targets: dict[str, list[tuple[str, tuple[str, ...], str, str]]] = {}
+    """The registry, and the modules of the families."""
+    targets: dict[str, list[tuple[str, tuple[str, ...], str, str, tuple[str, ...]]]] = {}
     for name in sorted_ops(catalog):
         for target in catalog.ops[name].torch:
-            targets.setdefault(target, []).append((name, (name,), module(name), function_name(target)))
+            targets.setdefault(target, []).append((name, (name,), module(name), function_name(target), ()))
     inputs = all_specs(catalog)
-    for name in sorted(catalog.decompositions):
-        forms = decompositions(catalog, name, schemas)
-        used = tuple(dict.fromkeys(s.op.name for f in forms for s in f.steps))
-        path = (f"specs/decompositions/{name}.yaml", *map(spec_path, used))
-        view = module_view(name, catalog.decompositions[name].summary, forms)
-        yield Artifact(f"{FOLDER}/{module(name)}.py", render("builders.py.j2", **view), path, "python")
-        for form in forms:
-            targets.setdefault(form.target, []).append((name, used, module(name), function_name(form.target)))
+    for name, family in catalog.families.items():
+        made = of_family(catalog, name)
+        open_ = [p for c in made for p in unaccounted(c.form, c.form.schema, shared=True)]
+        if open_:
+            raise SpecError([Problem(family_path(name), 0, 0, f"{p.message} (opdb lint)") for p in open_])
+        path = (family_path(name), *map(spec_path, dict.fromkeys(op for c in made for op in c.ops)))
+        view = module_view(name, family.summary, [(c.function, c.form) for c in made])
+        yield Artifact(f"{FOLDER}/families/{name}.py", render("builders.py.j2", **view), path, "python")
+        for c in made:
+            targets.setdefault(c.form.target, []).append((c.name, c.ops, c.module, c.function, c.avoids))
         inputs += path[:1]
+    if catalog.families:
+        text = render("builders_families.py.j2")
+        yield Artifact(f"{FOLDER}/families/__init__.py", text, inputs, "python")
     text = render("builders_init.py.j2", targets={t: targets[t] for t in sorted(targets)})
     yield Artifact(f"{FOLDER}/__init__.py", text, inputs, "python")
 
@@ -127,9 +175,9 @@ def function_name(target: str) -> str:
     return target.removesuffix(".default").replace(".", "_").replace("::", "_").lower()
 
 
-def module_view(name: str, summary: str, forms: Iterable[Form]) -> dict[str, Any]:
-    """The view of ``builders.py.j2``."""
-    writers = [_Function(form) for form in forms]
+def module_view(name: str, summary: str, forms: Iterable[tuple[str, Form]]) -> dict[str, Any]:
+    """The view of ``builders.py.j2``: functions by name."""
+    writers = [_Function(function, form) for function, form in forms]
     functions = [w.view() for w in writers]
     names = [f["name"] for f in functions]
     if len(set(names)) != len(names):
@@ -178,8 +226,8 @@ def _rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
 class _Function:
     """The texts of one builder, and what they import."""
 
-    def __init__(self, form: Form) -> None:
-        self.form = form
+    def __init__(self, name: str, form: Form) -> None:
+        self.name, self.form = name, form
         self.scope, self.given = form.scope, guarded(form.when)
         self.locals = {a.name: self._local(a.name) for a in form.schema.arguments}
         self.read: set[str] = set()
@@ -321,7 +369,7 @@ class _Function:
         )
         ops = [self._op(s) for s in steps]
         return {
-            "name": function_name(form.target),
+            "name": self.name,
             "target": form.target,
             "decomposition": several.name if several else None,
             "requires": requires,

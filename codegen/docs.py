@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opdb.codegen import torch_ops
-from opdb.codegen.artifact import Artifact, all_specs, sorted_ops, specs_of
+from opdb.codegen.artifact import Artifact, all_specs, family_path, sorted_ops, specs_of
 from opdb.codegen.environment import render
 from opdb.codegen.rules import TYPES_SENTENCE, needs, rule_nodes, rule_view
 from opdb.lang.analyse import free_names
@@ -70,16 +70,16 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "params": [_param(n, d, uses) for n, d in definition.params.items()],
         "groups": _groups(op),
         "tables": _tables(op),
-        "mappings": [(target, m, _arguments(m)) for target, m in definition.torch.items()],
+        "mappings": [(target, m, _arguments(m)) for target, m in catalog.mappings(name).items()],
         "schema": torch_ops.schema(op),
         "quant": [(key, _short(value)) for key, value in definition.quant.items()],
         "tolerance": list(definition.tolerance.items()),
         "samples": [", ".join(f"{k}: {_short(v)}" for k, v in s.items()) for s in definition.samples],
         "rule_count": len(op.rule_ids()),
     }
-    yield Artifact(
-        f"generated/docs/ops/{name}.md", render("op.md.j2", **view), specs_of(catalog, name), "markdown"
-    )
+    families = (family_path(c.family) for c in catalog.candidates if c.op == name)
+    inputs = (*specs_of(catalog, name), *dict.fromkeys(families))
+    yield Artifact(f"generated/docs/ops/{name}.md", render("op.md.j2", **view), inputs, "markdown")
 
 
 def index(catalog: Catalog) -> Iterable[Artifact]:

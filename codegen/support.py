@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from opdb.codegen.artifact import sorted_ops
-from opdb.codegen.builders import Form, decompositions, mappings
+from opdb.codegen.builders import Form, candidates
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.lang.analyse import free_names
@@ -22,7 +21,6 @@ from opdb.lang.nodes import BOOL, TENSOR, TENSORS, Node, walk
 from opdb.lang.printer import to_text
 from opdb.op_config import ENCODINGS
 from opdb.query.rows import declared
-from opdb.reference.signature import torch_schema
 from opdb.sdk import sdk_number
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow, expand_row
@@ -196,7 +194,7 @@ class Support:
 
     @cached_property
     def forms(self) -> dict[str, list[Form]]:
-        """The forms of every PyTorch operator, in the order of trying."""
+        """The forms of every PyTorch operator, in the order of its family."""
         return _forms(self.catalog)
 
     def parts(self, form: Form) -> list[Part]:
@@ -228,14 +226,7 @@ class Support:
 @lru_cache(maxsize=1)
 def _forms(catalog: Catalog) -> dict[str, list[Form]]:
     """For every place the same."""
-    out: dict[str, list[Form]] = {}
-    for name in sorted_ops(catalog):
-        for mapping in mappings(catalog.compiled(name), torch_schema):
-            out.setdefault(mapping.target, []).append(mapping)
-    for name in sorted(catalog.decompositions):
-        for form in decompositions(catalog, name, torch_schema):
-            out.setdefault(form.target, []).append(form)
-    return {target: out[target] for target in sorted(out)}
+    return {target: [c.form for c in made] for target, made in candidates(catalog).items()}
 
 
 def _always(like: Node) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from math import prod
 
-from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
+from opdb.codegen.artifact import Artifact, all_specs, family_path, sorted_ops
 from opdb.codegen.builders import Form
 from opdb.codegen.environment import render
 from opdb.codegen.support import Combination, Part, Place, Support
@@ -41,7 +41,7 @@ def tables(catalog: Catalog) -> Iterable[Artifact]:
     """executorch/op-support.csv with its page, executorch/qnn-ops.md, and OperatorKernels.md."""
     inputs = (
         *all_specs(catalog),
-        *(f"specs/decompositions/{n}.yaml" for n in sorted(catalog.decompositions)),
+        *map(family_path, catalog.families),
     )
     places = [Support(catalog, place) for place in PLACES if place.backend in catalog.backends]
     for found in places[:1]:

@@ -46,7 +46,7 @@ def readme(catalog: Catalog) -> Iterable[Artifact]:
     view = {
         "counts": counts,
         "ops": len(ops),
-        "targets": len({target for op in ops for target in op.torch}),
+        "targets": len({target for op in ops for target in catalog.mappings(op.op)}),
         "kernels": sum(op.kernel is not None for op in ops),
         "rules": sum(len(catalog.compiled(op.op).rule_ids()) for op in ops),
     }

@@ -112,7 +112,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         "builders-registry",
-        "decompositions, and builders by torch target: Python",
+        "families of candidates, and builders by torch target: Python",
         whole=builders.python_registry,
         reads=(FACTS / "aten-2.13.0.json",),
     ),

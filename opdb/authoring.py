@@ -11,7 +11,7 @@ import difflib
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opdb.errors import OpdbError
@@ -24,12 +24,26 @@ BUILD_SECONDS = 600
 
 @dataclass(frozen=True)
 class Draft:
-    """A spec that has not been written: its text and where it will stand.  ``kept`` is its file in specs/drafts."""
+    """A spec that has not been written: its text and where it will stand.  ``kept`` is its file in specs/drafts.
+
+    ``families``: the files of specs/torch that change with it, for targets that have other candidates there.
+    """
 
     op: str
     path: Path
     text: str
     kept: Path | None = None
+    families: tuple[tuple[Path, str], ...] = ()
+
+    @property
+    def texts(self) -> tuple[tuple[Path, str], ...]:
+        """Every file with its new text."""
+        return ((self.path, self.text), *self.families)
+
+    @property
+    def new(self) -> list[Path]:
+        """The files that are not as they would be written."""
+        return [p for p, text in self.texts if not p.exists() or p.read_text(encoding="utf-8") != text]
 
 
 def draft(
@@ -57,25 +71,29 @@ def draft(
         return Draft(op, path, kept.read_text(encoding="utf-8"), kept)
     signatures = signatures_of([t for t in torch_targets if not t.startswith("aten.")], library)
     if path.exists():
-        own = read_catalog(specs).own.get(op)
-        wanted = [t for t in torch_targets if own is None or t not in own.torch]
+        catalog = read_catalog(specs)
+        known = catalog.mappings(op) if op in catalog.ops else {}
+        wanted = [t for t in torch_targets if t not in known]
         if not torch_targets or (new and wanted):
             raise OpdbError(
                 f"{path}: the spec is there already; edit it, name a target that it does not map with --torch, or "
                 "delete it to have a new draft written"
             )
-        return Draft(
-            op, path, _with_targets(path.read_text(encoding="utf-8"), path.name, specs, wanted, signatures)
-        )
+        return _with_targets(Draft(op, path, path.read_text(encoding="utf-8")), specs, wanted, signatures)
     if xml is not None:
         text = _from_xml(op, xml, specs)
     else:
         text = write(
-            op, list(torch_targets) or None, _like(like, specs), package=package, signatures=signatures
+            op,
+            torch_targets or None,
+            _like(like, specs),
+            package=package,
+            signatures=signatures,
+            ranked=_families(specs),
         )
     if package is not None and f"\npackage: {package}\n" not in text:
         text = text.replace(f"op: {op}\n", f"op: {op}\npackage: {package}\n", 1)
-    return Draft(op, path, _with_targets(text, path.name, specs, torch_targets, signatures))
+    return _with_targets(Draft(op, path, text), specs, torch_targets, signatures)
 
 
 def signatures_of(targets: Sequence[str], library: str | None) -> dict[str, str]:
@@ -92,22 +110,40 @@ def signatures_of(targets: Sequence[str], library: str | None) -> dict[str, str]
     return {t: str(operator(t)._schema).partition("::")[2] for t in targets}
 
 
-def _with_targets(
-    text: str, name: str, specs: Path, targets: Sequence[str], signatures: Mapping[str, str]
-) -> str:
-    """``text`` with an entry for each target that it has none for, as far as names and schema settle it."""
-    from opdb.importers.mapped import draft_mapping, with_mapping
+def _families(specs: Path) -> dict[str, str]:
+    """Target -> the family that has its candidates."""
+    return {target: c.family for c in read_catalog(specs).candidates for target in c.torch}
+
+
+def _with_targets(new: Draft, specs: Path, targets: Sequence[str], signatures: Mapping[str, str]) -> Draft:
+    """``new`` with an entry for each target that it has none for, as far as names and schema settle it.
+
+    A target that has candidates in a family gets one more there, as the last one.
+    """
+    from opdb.importers.mapped import draft_mapping, with_candidate, with_mapping
     from opdb.spec.compiler import compile_op
+    from opdb.spec.family import FamilyDef
     from opdb.spec.files import load, parse_document
     from opdb.spec.model import resolve
 
-    catalog = read_catalog(specs)
+    catalog, families, text = read_catalog(specs), _families(specs), new.text
+    changed = dict(new.families)
     for target in dict.fromkeys(targets):
-        own = load(OpDef, parse_document(text, name))
-        if target not in own.torch:
-            compiled = compile_op(resolve(own, catalog.bases), catalog.context)
-            text = with_mapping(text, own, draft_mapping(compiled, target, signatures.get(target)))
-    return text
+        own = load(OpDef, parse_document(text, new.path.name))
+        if target in own.torch:
+            continue
+        compiled = compile_op(resolve(own, catalog.bases), catalog.context)
+        known = catalog.mappings(new.op) if new.op in catalog.ops else own.torch
+        made = draft_mapping(compiled, target, signatures.get(target), known)
+        if target not in families:
+            text = with_mapping(text, own, made)
+            continue
+        path = specs / "torch" / f"{families[target]}.yaml"
+        before = changed.get(path) or path.read_text(encoding="utf-8")
+        changed[path] = with_candidate(
+            before, load(FamilyDef, parse_document(before, path.name)), new.op, made
+        )
+    return replace(new, text=text, families=tuple(changed.items()))
 
 
 def _from_xml(op: str, file: Path, specs: Path) -> str:
@@ -134,25 +170,30 @@ def _like(name: str | None, specs: Path) -> OpDef | None:
 
 
 def changes(new: Draft) -> str:
-    """What the draft changes in the spec that is there, as a unified diff; "" where there is none."""
+    """What the draft changes in the files that are there, as unified diffs; "" where the spec is new."""
     if not new.path.exists():
         return ""
-    before = new.path.read_text(encoding="utf-8").splitlines(keepends=True)
-    name = f"specs/ops/{new.path.name}"
-    return "".join(difflib.unified_diff(before, new.text.splitlines(keepends=True), name, name))
+    lines: list[str] = []
+    for path, text in new.texts:
+        name = f"specs/{path.parent.name}/{path.name}"
+        before = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines += difflib.unified_diff(before, text.splitlines(keepends=True), name, name)
+    return "".join(lines)
 
 
 def write(new: Draft, specs: Path) -> None:
     """Writes the draft into the specs.  Raises SpecError if they cannot be read with it; then nothing has changed."""
-    before = new.path.read_bytes() if new.path.exists() else None
-    write_atomically(new.path, new.text)
+    before = {path: path.read_bytes() if path.exists() else None for path, _ in new.texts}
+    for path, text in new.texts:
+        write_atomically(path, text)
     try:
         read_catalog(specs)
     except BaseException:
-        if before is None:
-            new.path.unlink(missing_ok=True)
-        else:
-            write_atomically(new.path, before)
+        for path, content in before.items():
+            if content is None:
+                path.unlink(missing_ok=True)
+            else:
+                write_atomically(path, content)
         raise
     if new.kept is not None:
         new.kept.unlink(missing_ok=True)

@@ -16,8 +16,10 @@ from opdb.reference import aten_schema
 from opdb.reference.signature import torch_schema
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompileError, Fault, TypeRow, overlap
+from opdb.spec.family import Candidate
 from opdb.spec.files import Document, dump, parse_document
 from opdb.spec.mapping import compile_decomposition, compile_mapping, unaccounted
+from opdb.spec.model import Decomposition
 from opdb.store import read_catalog
 
 
@@ -32,17 +34,23 @@ def lint(folder: Path) -> list[Problem]:
     for name in catalog.bases:
         document = _document(folder, f"bases/{name}.yaml")
         problems += _spelling(document, dump(catalog.bases[name]))
-    for name in catalog.decompositions:
-        document = _document(folder, f"decompositions/{name}.yaml")
-        problems += [_problem(document, f) for f in _decomposition_faults(catalog, name)]
-        problems += _spelling(document, dump(catalog.decompositions[name]))
+    for name in catalog.families:
+        document = _document(folder, f"torch/{name}.yaml")
+        problems += [_problem(document, f) for f in _family_faults(catalog, name)]
+        problems += _spelling(document, dump(catalog.families[name]))
     return sorted(set(problems))
 
 
 def open_mappings(folder: Path, op: str) -> list[Problem]:
     """What the torch mappings of one op leave open, or have wrong."""
-    document = _document(folder, f"ops/{op}.yaml")
-    return [_problem(document, f) for f in _mapping_faults(read_catalog(folder), op)]
+    catalog, document = read_catalog(folder), _document(folder, f"ops/{op}.yaml")
+    problems = [_problem(document, f) for f in _mapping_faults(catalog, op)]
+    for candidate in (c for c in catalog.candidates if c.op == op):
+        document = _document(folder, f"torch/{candidate.family}.yaml")
+        for target in candidate.torch:
+            faults = map(candidate.fault, _candidate_faults(catalog, candidate, target))
+            problems += [_problem(document, f) for f in faults]
+    return problems
 
 
 def _document(folder: Path, name: str) -> Document:
@@ -94,17 +102,29 @@ def _mapping_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
             yield Fault(("torch", target), str(error))
 
 
-def _decomposition_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
-    definition = catalog.decompositions[name]
-    ops = {step.op: catalog.compiled(step.op) for step in definition.ops if step.op in catalog.ops}
-    for target in definition.torch:
-        try:
-            schema = aten_schema(target)
-            yield from unaccounted(compile_decomposition(definition, target, ops, schema), schema)
-        except CompileError as error:
-            yield from error.faults
-        except OpdbError as error:
-            yield Fault(("torch",), str(error))
+def _family_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
+    for candidate in catalog.candidates:
+        if candidate.family == name:
+            for target in candidate.torch:
+                yield from map(candidate.fault, _candidate_faults(catalog, candidate, target))
+
+
+def _candidate_faults(catalog: Catalog, candidate: Candidate, target: str) -> Iterator[Fault]:
+    definition = candidate.definition
+    try:
+        schema = aten_schema(target)
+        if isinstance(definition, Decomposition):
+            ops = {step.op: catalog.compiled(step.op) for step in definition.ops}
+            shared = len(candidate.torch) > 1 or candidate.variant is not None
+            made = compile_decomposition(definition, target, ops, schema)
+            yield from unaccounted(made, schema, shared)
+        else:
+            direct = compile_mapping(catalog.compiled(candidate.op or ""), target, definition, schema)
+            yield from unaccounted(direct, schema, candidate.variant is not None)
+    except CompileError as error:
+        yield from error.faults
+    except OpdbError as error:
+        yield Fault(("torch",) if candidate.op is None else ("torch", target, "torch"), str(error))
 
 
 def _spelling(document: Document, canonical: str) -> Iterator[Problem]:

@@ -223,6 +223,9 @@ class Form:
     ops: tuple[str, ...]  # the QNN ops it makes
     module: str  # of opdb.generated.builders; ex) layer_norm
     function: str  # ex) aten_native_layer_norm
+    avoids: tuple[
+        str, ...
+    ] = ()  # errata that cannot show in what it makes, whatever the configs of its ops say
 
     def build(self, node: NodeView) -> Lowered:
         """Raises Rejection, or opdb.runtime.checks.Undecidable, where the node has no such form."""

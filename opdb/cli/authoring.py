@@ -51,9 +51,10 @@ def add_op(
 
     root, folder = repository(), specs_folder(specs)
     new = authoring.draft(name, folder, torch or (), like, package, xml=xml, library=library)
-    shown = new.path.relative_to(root) if new.path.is_relative_to(root) else new.path
-    if new.path.exists() and new.kept is None and new.text == new.path.read_text(encoding="utf-8"):
-        print(f"{shown} maps {', '.join(torch or ())} already")
+    files = new.new or [new.path]
+    shown = ", ".join(str(p.relative_to(root) if p.is_relative_to(root) else p) for p in files)
+    if new.kept is None and not new.new:
+        print(f"{name} has {', '.join(torch or ())} already")
     else:
         _write(new, folder, shown, yes)
     open_points = authoring.unmapped(name, folder)
@@ -65,7 +66,7 @@ def add_op(
         raise typer.Exit(1)
 
 
-def _write(new: object, folder: Path, shown: Path, yes: bool) -> None:
+def _write(new: object, folder: Path, shown: str, yes: bool) -> None:
     from opdb import authoring
 
     assert isinstance(new, authoring.Draft)
@@ -74,7 +75,7 @@ def _write(new: object, folder: Path, shown: Path, yes: bool) -> None:
         print("nothing written")
         raise typer.Exit(1)
     authoring.write(new, folder)
-    print(f"\nwrote     {shown} ({len(new.text.splitlines())} lines)")
+    print(f"\nwrote     {shown}")
 
 
 def _make_and_prove(
@@ -99,7 +100,7 @@ def _make_and_prove(
         print(f"package   {made.relative_to(root)}", flush=True)
     where = [*(["--db", db] if db else []), *(["--specs", str(specs)] if specs else [])]
     statuses = [authoring.prove(name, root, where)]
-    if catalog.ops[name].torch:
+    if catalog.mappings(name):
         more = ["--torch-library", library] if library else []
         statuses.append(authoring.prove_calls(name, root, [*where, *more]))
     words = (folder / "ops" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()

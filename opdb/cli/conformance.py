@@ -170,7 +170,7 @@ def torch_calls(
     if library is not None:
         load_library(library)
     with Calls(catalog) as calls:
-        found = {t: list(calls.run(name, t)) for t in target or catalog.ops[name].torch}
+        found = {t: list(calls.run(name, t)) for t in target or catalog.mappings(name)}
     wrong = False
     for t, results in found.items():
         counts = Counter(r.outcome for r in results)

@@ -69,11 +69,10 @@ class Calls:
     def run(self, op: str, target: str) -> Iterator[Call]:
         """The calls of one target.  Raises OpdbError: the op does not map it, or PyTorch has no such operator."""
         compiled = self.catalog.compiled(op)
-        if target not in compiled.definition.torch:
-            raise OpdbError(
-                f"{op} does not map {target}; it maps {', '.join(compiled.definition.torch) or 'none'}"
-            )
-        definition = compiled.definition.torch[target]
+        mappings = self.catalog.mappings(op)
+        if target not in mappings:
+            raise OpdbError(f"{op} does not map {target}; it maps {', '.join(mappings) or 'none'}")
+        definition = mappings[target]
         schema = torch_schema(target, definition.signature)
         mapping = compile_mapping(compiled, target, definition, schema)
         called = operator(target)

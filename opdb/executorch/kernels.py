@@ -134,9 +134,10 @@ class Kernels:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self._mappings: dict[str, list[CompiledMapping]] = {}
-        for name in sorted(catalog.ops, key=lambda n: (n.lower(), n)):
-            for mapping in builders.mappings(catalog.compiled(name), torch_schema):
-                self._mappings.setdefault(mapping.target, []).append(mapping)
+        for target, found in builders.candidates(catalog).items():
+            direct = [c.form for c in found if isinstance(c.form, CompiledMapping)]
+            if direct:
+                self._mappings[target] = direct
 
     def targets(self) -> list[str]:
         """The targets of ATen that a spec maps."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -54,6 +54,7 @@ def draft(
     facts: reference.DocumentedOp | None = None,
     package: str | None = None,
     signatures: Mapping[str, str] = MappingProxyType({}),
+    ranked: Container[str] = (),
 ) -> str:
     """The YAML text of a spec of a documented op; comments at its end say what it does not express.
 
@@ -61,7 +62,7 @@ def draft(
     is the spec of a similar op: an op that no document knows gets its slots, parameters, rules and samples.
     ``facts`` stand in for the bundled ones.  ``package``: the op package of an op that QNN does not have; it takes
     what the kernel of ``like`` takes.  ``signatures``: of the targets that are not ATen's.  A target that cannot be
-    accounted for in full is left out.
+    accounted for in full is left out, and so are those of ``ranked``, whose candidates stand in families.
     Raises OpdbError for an op that is unknown and like nothing, and for an unknown ATen target.
     """
     words: list[str] = []
@@ -73,7 +74,7 @@ def draft(
         data = _documented(reference.documented_op(op_name), words)
     compiled = _settle(data, words)
     given = [t for t in torch_targets or () if t not in signatures]
-    targets = [*signatures, *_targets(op_name, given, like)]
+    targets = [*signatures, *(t for t in _targets(op_name, given, like) if t not in ranked)]
     data["torch"] = _torch(compiled, targets, signatures, words)
     if "quant" not in data:
         data |= _numbers(op_name, compiled)

@@ -7,7 +7,7 @@ generation refuse until somebody maps it, restricts it or gives the reason why i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from opdb.reference import AtenSchema
 from opdb.reference.signature import torch_schema
 from opdb.spec import files as spec
 from opdb.spec.compiled import CompiledOp, CompileError
+from opdb.spec.family import CandidateDef, FamilyDef
 from opdb.spec.mapping import compile_mapping, plain_type, unaccounted
 from opdb.spec.model import OpDef, TorchMapping
 
@@ -35,8 +36,10 @@ class MappingDraft:
     unset: tuple[str, ...] = ()
 
 
-def draft_mapping(op: CompiledOp, target: str, signature: str | None = None) -> MappingDraft:
-    """The entry for ``target``; ``signature`` of a target that is not ATen's.
+def draft_mapping(
+    op: CompiledOp, target: str, signature: str | None, known: Mapping[str, TorchMapping]
+) -> MappingDraft:
+    """The entry for ``target``; ``signature`` of a target that is not ATen's.  ``known``: the op's other mappings.
 
     Raises OpdbError for an unknown target, and for a signature that cannot be read.
     """
@@ -46,19 +49,21 @@ def draft_mapping(op: CompiledOp, target: str, signature: str | None = None) -> 
     unset = (
         f"{n} ({p.type})" for n, p in op.definition.params.items() if p.default and n not in entry.params
     )
-    return MappingDraft(target, entry, tuple(_open(op, target, entry, schema)), tuple(unset))
+    return MappingDraft(target, entry, tuple(_open(op, target, entry, schema, known)), tuple(unset))
 
 
-def _open(op: CompiledOp, target: str, entry: TorchMapping, schema: AtenSchema) -> Iterator[str]:
+def _open(
+    op: CompiledOp, target: str, entry: TorchMapping, schema: AtenSchema, known: Mapping[str, TorchMapping]
+) -> Iterator[str]:
     try:
         faults = unaccounted(compile_mapping(op, target, entry, schema), schema)
     except CompileError as error:
         faults = error.faults
     for fault in faults:
-        yield "; ".join(filter(None, (fault.message, _help(op, fault.message, schema))))
+        yield "; ".join(filter(None, (fault.message, _help(op, fault.message, schema, known))))
 
 
-def _help(op: CompiledOp, message: str, schema: AtenSchema) -> str:
+def _help(op: CompiledOp, message: str, schema: AtenSchema, mapped: Mapping[str, TorchMapping]) -> str:
     """The type of the argument or parameter that a fault names, and what other targets of the op say of it."""
     argument = re.match(r"the argument '(\w+)'", message)
     if argument and (found := schema.argument(argument[1])):
@@ -69,14 +74,14 @@ def _help(op: CompiledOp, message: str, schema: AtenSchema) -> str:
         return ""
     told = [f"it is {op.definition.params[param[1]].type}"]
     known = {(a.name, plain_type(a.type)) for a in schema.arguments}
-    for other, mapping in op.definition.torch.items():
-        if param[1] in mapping.params and _same_arguments(op, other, mapping, known):
+    for other, mapping in mapped.items():
+        if param[1] in mapping.params and _same_arguments(other, mapping, known):
             told.append(f"{other} has {mapping.params[param[1]]}")
     return "; ".join(told[:2])
 
 
-def _same_arguments(op: CompiledOp, target: str, mapping: TorchMapping, known: set[Any]) -> bool:
-    """Whether a target of the op has these arguments, whatever their lengths."""
+def _same_arguments(target: str, mapping: TorchMapping, known: set[Any]) -> bool:
+    """Whether a target has these arguments, whatever their lengths."""
     schema = torch_schema(target, mapping.signature)
     return {(a.name, plain_type(a.type)) for a in schema.arguments} == known
 
@@ -87,12 +92,7 @@ def with_mapping(text: str, own: OpDef, made: MappingDraft) -> str:
     canonical = spec.dump(whole).splitlines()
     start = canonical.index(f"  {made.target}:")
     end = next((i for i in range(start + 1, len(canonical)) if _indent(canonical[i]) <= 2), len(canonical))
-    block = [
-        canonical[start],
-        *(f"    # {MARK} {point}" for point in made.open),
-        *(f"    # keeps its default: {param}" for param in made.unset if made.open),
-        *canonical[start + 1 : end],
-    ]
+    block = [canonical[start], *_notes(made), *canonical[start + 1 : end]]
     lines = text.splitlines()
     if own.torch:
         head = lines.index("torch:")
@@ -103,6 +103,25 @@ def with_mapping(text: str, own: OpDef, made: MappingDraft) -> str:
         at = next((i for i, line in enumerate(lines) if line.partition(":")[0] in later), len(lines))
         block = ["torch:", *block]
     return "\n".join([*lines[:at], *block, *lines[at:]]) + "\n"
+
+
+def with_candidate(text: str, family: FamilyDef, op: str, made: MappingDraft) -> str:
+    """``text``, the file of ``family``, with one more candidate, the last one; all else stays as it is."""
+    fields = {k: v for k, v in made.entry if v not in (None, {})}
+    entry = CandidateDef.model_validate({"torch": [made.target], "op": op} | fields)
+    only = spec.dump(family.model_copy(update={"candidates": [entry]})).splitlines()
+    block = only[only.index("candidates:") + 1 :]
+    lines = text.splitlines()
+    end = len(lines)
+    while lines[end - 1].startswith("#"):
+        end -= 1
+    return "\n".join([*lines[:end], block[0], *_notes(made), *block[1:], *lines[end:]]) + "\n"
+
+
+def _notes(made: MappingDraft) -> list[str]:
+    """What a person must say, as comments of the entry."""
+    told = [f"    # {MARK} {point}" for point in made.open]
+    return told + [f"    # keeps its default: {param}" for param in made.unset if made.open]
 
 
 def _indent(line: str) -> int:

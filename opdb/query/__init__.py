@@ -72,7 +72,7 @@ QUESTIONS: dict[str, Question] = {
         _question(
             "torch",
             "the ATen targets and how each becomes QNN ops",
-            "torch_op form ops decomposition when why inputs absent params outputs ignored source",
+            "torch_op form ops decomposition when why inputs absent params outputs ignored family place source",
             definitions.torch,
             "op torch_op",
         ),

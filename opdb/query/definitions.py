@@ -37,7 +37,7 @@ def type_rows(view: View) -> list[Row]:
 
 
 def torch(view: View) -> list[Row]:
-    """Every ATen target that has a form: one op, or a decomposition into several."""
+    """The candidates of every ATen target, in the order of its family: one op, or a chain of several."""
     wanted = set(view.filters.many("op"))
     asked = [
         or_(column("torch_op") == n, column("torch_op").startswith(f"{n}.", autoescape=True))
@@ -45,7 +45,7 @@ def torch(view: View) -> list[Row]:
     ]
     rows = view.read("v_torch", *([or_(*asked)] if asked else []))
     kept = [r for r in rows if not wanted or wanted & set(r["ops"].split(", "))]
-    return sorted(kept, key=lambda r: (r["torch_op"], r["form"] != "op", r["ops"]))
+    return sorted(kept, key=lambda r: (r["torch_op"], r["place"], r["ops"]))
 
 
 def unchecked(view: View) -> dict[tuple[str, str], dict[str, Row]]:

@@ -24,6 +24,7 @@ from opdb.schema.definitions import (
     decomposition_target,
     decomposition_tensor,
     definition,
+    family,
     kernel,
     op,
     op_backend,
@@ -68,7 +69,7 @@ from opdb.schema.history import (
 )
 
 #: The Alembic revision that makes these tables (tests/migrations checks it).
-REVISION = "0010"
+REVISION = "0011"
 
 __all__ = [
     "ASKED_BACKENDS",
@@ -92,6 +93,7 @@ __all__ = [
     "decomposition_tensor",
     "definition",
     "executor",
+    "family",
     "implication",
     "kernel",
     "library",

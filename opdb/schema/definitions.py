@@ -143,6 +143,8 @@ torch_mapping = parts(
     maybe("why"),
     to("source", nullable=True),
     maybe("signature"),
+    maybe("family"),  # that has the mapping as a candidate; NULL: the op's own spec
+    number("rank"),  # the candidate's place in the family
     key="target",
 )
 BINDING_KINDS = ("inputs", "absent", "params", "outputs", "ignored")
@@ -177,10 +179,24 @@ sample = table(
     UniqueConstraint("definition_id", "position"),
 )
 
-# -- decompositions
+# -- families of candidates
 
+family = table(
+    "family",
+    text("name"),
+    text("summary"),
+    text("value"),  # JSON: the file; the candidates below have its variants expanded
+    UniqueConstraint("name"),
+)
 decomposition = table(
-    "decomposition", text("name"), text("summary"), maybe("guard"), maybe("why"), UniqueConstraint("name")
+    "decomposition",  # a candidate that is a chain of ops; those of one op are rows of torch_mapping
+    text("name"),
+    text("summary"),
+    maybe("guard"),
+    maybe("why"),
+    text("family"),
+    number("rank"),  # its place in the family
+    UniqueConstraint("name"),
 )
 decomposition_target = table(
     "decomposition_target",
@@ -245,6 +261,7 @@ DEFINITIONS = (
         kernel,
         tolerance,
         sample,
+        family,
         decomposition,
         decomposition_target,
         decomposition_name,

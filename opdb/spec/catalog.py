@@ -21,7 +21,8 @@ from opdb.spec.compiled import CompiledErratum, CompiledOp
 from opdb.spec.compiler import compile_op
 from opdb.spec.errata import Known, compile_erratum
 from opdb.spec.erratum import Erratum
-from opdb.spec.model import BaseDef, Decomposition, OpDef, resolve
+from opdb.spec.family import Candidate, FamilyDef, expand
+from opdb.spec.model import BaseDef, OpDef, TorchMapping, resolve
 
 T = TypeVar("T")
 
@@ -71,7 +72,7 @@ class Catalog:
 
     own: Mapping[str, OpDef]
     bases: Mapping[str, BaseDef]
-    decompositions: Mapping[str, Decomposition]
+    families: Mapping[str, FamilyDef]
     backends: Mapping[str, Backend]
     socs: Mapping[str, Soc]
     retired: Mapping[str, tuple[Any, ...]]  # "rules", "ops": names never to be used again
@@ -84,7 +85,7 @@ class Catalog:
     _own: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("own", "bases", "decompositions", "errata"):
+        for name in ("own", "bases", "families", "errata"):
             object.__setattr__(self, name, _ordered(getattr(self, name)))
         for name in ("backends", "socs", "retired"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
@@ -97,7 +98,7 @@ class Catalog:
         parts = (
             self.own,
             self.bases,
-            self.decompositions,
+            self.families,
             self.backends,
             self.socs,
             self.retired,
@@ -152,7 +153,9 @@ class Catalog:
             op = self.ops[name]
             used = {b: self.backends[b].data() for b in op.backends if b in self.backends}
             data = self._data_of(name) if op is self.own[name] else _data(op)
-            self._op_hashes[name] = _sha256([name, data, used, [_data(e) for e in self.errata_of(name)]])
+            mapped = [[target, _data(mapping)] for target, mapping in self.mappings(name).items()]
+            errata = [_data(e) for e in self.errata_of(name)]
+            self._op_hashes[name] = _sha256([name, data, mapped, used, errata])
         return self._op_hashes[name]
 
     def _data_of(self, name: str) -> Any:
@@ -162,14 +165,33 @@ class Catalog:
         return self._own_data[name]
 
     @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Those of all families, without variants, in the order of families and of their files."""
+        return tuple(c for family in self.families.values() for c in expand(family)[0])
+
+    @cached_property
+    def _direct(self) -> dict[str, dict[str, TorchMapping]]:
+        """By op and target: the candidates of families that are one op."""
+        found: dict[str, dict[str, TorchMapping]] = {}
+        for candidate in self.candidates:
+            if candidate.op is not None and isinstance(candidate.definition, TorchMapping):
+                for target in candidate.torch:
+                    found.setdefault(candidate.op, {}).setdefault(target, candidate.definition)
+        return found
+
+    def mappings(self, name: str) -> dict[str, TorchMapping]:
+        """The targets that an op is a form of: those of its spec, then those of families."""
+        return {**self.ops[name].torch, **self._direct.get(name, {})}
+
+    @cached_property
     def hash(self) -> str:
         """sha256 over all definitions."""
         return _sha256(
             {
                 "ops": {n: self._data_of(n) for n in self.own},
                 "bases": {n: _data(b) for n, b in self.bases.items()},
-                "decompositions": {n: _data(d) for n, d in self.decompositions.items()},
                 "errata": {n: _data(e) for n, e in self.errata.items()},
+                "families": {n: _data(f) for n, f in self.families.items()},
                 "backends": [[n, b.data()] for n, b in self.backends.items()],
                 "socs": [s.data() for s in self.socs.values()],
                 "retired": {k: list(v) for k, v in sorted(self.retired.items())},

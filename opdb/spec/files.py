@@ -16,10 +16,11 @@ from pydantic import BaseModel, ValidationError
 
 from opdb.errors import Problem, SpecError
 from opdb.spec.document import At, Document, dump_data, parse_document
-from opdb.spec.model import IDENTIFIER, KERNEL, SOURCE, BaseDef, Decomposition, OpDef, resolve
+from opdb.spec.family import FamilyDef
+from opdb.spec.model import IDENTIFIER, KERNEL, SOURCE, BaseDef, OpDef, resolve
 
 #: What under specs/ defines the catalogue: folders of one model per file, and files of their own form.
-KINDS = ("bases", "decompositions", "ops")
+KINDS = ("bases", "ops", "torch")
 SIDE_FILES = ("backends", "retired", "socs")
 M = TypeVar("M", bound=BaseModel)
 __all__ = [
@@ -42,7 +43,7 @@ class SpecSet:
     ops: dict[str, OpDef]  # with bases merged
     own: dict[str, OpDef]  # as each file says it
     bases: dict[str, BaseDef]
-    decompositions: dict[str, Decomposition]
+    families: dict[str, FamilyDef]
     documents: dict[str, Document]  # by path
     backends: Any
     socs: Any
@@ -199,7 +200,7 @@ def gather(
 
     bases = each("bases", BaseDef, "base")
     own = each("ops", OpDef, "op")
-    decompositions = each("decompositions", Decomposition, "decomposition")
+    families = each("torch", FamilyDef, "family")
     ops = {}
     for name, op in own.items():
         if op.extends is not None and op.extends not in bases:
@@ -214,7 +215,7 @@ def gather(
     side = {n: known[f"{n}.yaml"] if f"{n}.yaml" in known else documents[f"{n}.yaml"].data if f"{n}.yaml" in documents else None
             for n in SIDE_FILES}  # fmt: skip
     return SpecSet(
-        ops, own, bases, decompositions, documents, side["backends"], side["socs"], side["retired"]
+        ops, own, bases, families, documents, side["backends"], side["socs"], side["retired"]
     ), problems
 
 
@@ -226,6 +227,6 @@ def reread(folder: Path, name: str) -> Document:
 def dump(model: BaseModel) -> str:
     """The canonical YAML of a model: short spellings, fields in the order of the file format."""
     data = model.model_dump(mode="json")
-    first = ("op", "base", "decomposition", "package", "extends")
+    first = ("op", "base", "family", "package", "extends")
     data = {k: data[k] for k in first if k in data} | {k: v for k, v in data.items() if k not in first}
     return dump_data(data)

@@ -362,8 +362,13 @@ class _Reader:
                 self.fault(("tensors", name), f"no op writes '{name}'")
 
 
-def unaccounted(mapping: CompiledMapping | CompiledDecomposition, schema: Schema) -> list[Fault]:
-    """What ``mapping`` leaves open: arguments without a word, slots and parameters without a value."""
+def unaccounted(
+    mapping: CompiledMapping | CompiledDecomposition, schema: Schema, shared: bool = False
+) -> list[Fault]:
+    """What ``mapping`` leaves open: arguments without a word, slots and parameters without a value.
+
+    ``shared``: its text serves other targets too, whose arguments it may name under ``ignored``.
+    """
     if isinstance(mapping, CompiledMapping):
         at: Place = ("torch", mapping.target)
         ignored: Mapping[str, str] = mapping.ignored
@@ -389,8 +394,8 @@ def unaccounted(mapping: CompiledMapping | CompiledDecomposition, schema: Schema
             faults.append(Fault(at, f"{what}; {cure}"))
     for name in ignored:
         if name not in known:
-            if not isinstance(mapping, CompiledMapping) and len(mapping.definition.torch) > 1:
-                continue  # of another target
+            if shared:
+                continue
             listed = ", ".join(a.name for a in schema.arguments)
             what = f"{mapping.target} has no argument '{name}'; known: {listed}"
             faults.append(Fault((*at, "ignored", name), what))

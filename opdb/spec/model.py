@@ -126,7 +126,7 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) else value
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
     return [value] if isinstance(value, (str, int)) else value
 
 
@@ -173,7 +173,7 @@ class TensorDef(Model):
     """One tensor slot.  Three spellings: a list of dims, a shape expression, a record."""
 
     shape: list[Expression] | str | None = None  # None: any shape (variadic inputs), "any": not inferable
-    dtype: Annotated[list[str], BeforeValidator(_listed)] = []  # fixed data types
+    dtype: Annotated[list[str], BeforeValidator(listed)] = []  # fixed data types
     optional: bool = False
     static: bool = False
     variadic: bool = False
@@ -317,7 +317,7 @@ class Rule(Model):
         return kept["require"] if list(kept) == ["require"] else kept
 
 
-Cell = Annotated[list[str], BeforeValidator(_listed)]
+Cell = Annotated[list[str], BeforeValidator(listed)]
 
 
 class Configuration(Model):
@@ -501,15 +501,15 @@ class Step(Model):
     inputs: dict[Identifier, Expression] = {}
     absent: dict[Identifier, Expression] = {}
     params: dict[Identifier, Expression] = {}
-    outputs: dict[Identifier, str]
+    outputs: dict[Identifier, Expression]
 
 
 class Decomposition(Model):
-    """Several QNN ops for one torch node (specs/decompositions/)."""
+    """A chain of QNN ops for one torch node: a candidate of a family (opdb.spec.family) without variants."""
 
     decomposition: Identifier
     summary: str
-    torch: Annotated[list[str], BeforeValidator(_listed)]
+    torch: Annotated[list[str], BeforeValidator(listed)]
     when: Expression | None = None
     why: str | None = None
     let: dict[Identifier, Expression] = {}

@@ -1,7 +1,7 @@
 """Reads a folder of specs and judges it as a whole: every fault of every file, with its place.
 
 What one file can say wrong by itself is found by ``opdb.spec.files`` (form) and ``opdb.spec.compiled`` (meaning); here
-is what needs two files: bases, backends, SoCs, retired names, the ops of decompositions.
+is what needs two files: bases, backends, SoCs, retired names, the ops of candidates, targets in two places.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from opdb.errors import Problem, SpecError
 from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
 from opdb.spec.compiled import CompileError, Fault
 from opdb.spec.document import Document
+from opdb.spec.family import expand
 from opdb.spec.files import SpecSet, gather, reread
-from opdb.spec.model import Body, Rule
+from opdb.spec.model import Body, Decomposition, Rule
 
 Place = tuple[str | int, ...]
 
@@ -36,12 +37,13 @@ def read_catalog(
     # An op that could not be read is not unknown.
     broken = {Path(p.path).stem for p in problems}
     own = {name: op for name, op in specs.own.items() if name in specs.ops}
-    catalog = Catalog(own, specs.bases, specs.decompositions, backends, socs, retired)
+    catalog = Catalog(own, specs.bases, specs.families, backends, socs, retired)
     readable = not any(p.path == "backends.yaml" for p in check.problems)
     for name in catalog.own:
         check.op(catalog, name, readable)
-    for name in catalog.decompositions:
-        check.decomposition(catalog, name, broken)
+    for name in catalog.families:
+        check.family(catalog, name, broken)
+    check.one_place(catalog)
     if check.problems:
         raise SpecError(sorted(set(check.problems)))
     return catalog
@@ -178,11 +180,54 @@ class _Check:
                     self.fault(file, op.extends, Fault((*at, ident, "__key__"), problem))
                 seen[ident] = where
 
-    def decomposition(self, catalog: Catalog, name: str, broken: set[str]) -> None:
-        for i, step in enumerate(catalog.decompositions[name].ops):
-            if step.op not in catalog.ops and step.op not in broken:
-                message = f"no op '{step.op}' in ops/{_hint(step.op, catalog.ops)}"
-                self.problem(f"decompositions/{name}.yaml", ("ops", i, "op"), message)
+    # -- families
+
+    def family(self, catalog: Catalog, name: str, broken: set[str]) -> None:
+        """The variants can be expanded, names are used once, and ops are known."""
+        candidates, faults = expand(catalog.families[name])
+        seen: dict[tuple[str, str], int] = {}
+        for candidate in candidates:
+            steps = candidate.definition.ops if isinstance(candidate.definition, Decomposition) else []
+            used: list[tuple[Place, str]] = [(("ops", i, "op"), s.op) for i, s in enumerate(steps)]
+            used += [(("torch", "", "op"), candidate.op)] if candidate.op else []
+            for at, op in used:
+                if op not in catalog.ops and op not in broken:
+                    message = f"no op '{op}' in ops/{_hint(op, catalog.ops)}"
+                    faults += (candidate.fault(Fault(at, message)),)
+            for target in candidate.torch:
+                if seen.setdefault((candidate.name, target), candidate.entry) != candidate.entry:
+                    message = (
+                        f"{target} has a candidate '{candidate.name}' already; give this one another name"
+                    )
+                    faults += (Fault(("candidates", candidate.entry), message),)
+        for fault in dict.fromkeys(faults):
+            self.problem(f"torch/{name}.yaml", fault.at, fault.message, fault.column)
+
+    def one_place(self, catalog: Catalog) -> None:
+        """All candidates of a target stand in one file, because their order is the order of trying."""
+        families: dict[str, str] = {}
+        for candidate in catalog.candidates:
+            for target in candidate.torch:
+                first = families.setdefault(target, candidate.family)
+                if first != candidate.family:
+                    message = f"{target} has candidates in torch/{first}.yaml; move this one there"
+                    self.problem(f"torch/{candidate.family}.yaml", ("candidates", candidate.entry), message)
+        ops: dict[str, str] = {}
+        for name, op in catalog.ops.items():
+            for target in op.torch:
+                if target in families:
+                    message = (
+                        f"{target} has candidates in torch/{families[target]}.yaml; move this mapping there"
+                    )
+                elif target in ops:
+                    message = (
+                        f"{ops[target]} maps {target} too; move both mappings to a family, a file of torch/ "
+                        "with the candidates of the target in order"
+                    )
+                else:
+                    ops[target] = name
+                    continue
+                self.fault(f"ops/{name}.yaml", op.extends, Fault(("torch", target, "__key__"), message))
 
 
 def _rule_groups(op: Body, catalog: Catalog) -> list[tuple[str | None, str, Mapping[str, Rule]]]:

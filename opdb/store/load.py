@@ -10,7 +10,8 @@ from sqlalchemy import Connection, Row, Table, select
 
 from opdb import schema as t
 from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
-from opdb.spec.model import BaseDef, Decomposition, OpDef
+from opdb.spec.family import FamilyDef
+from opdb.spec.model import BaseDef, OpDef
 
 Data = dict[str, Any]
 Record = Row[Any]
@@ -28,9 +29,7 @@ def load_catalog(connection: Connection) -> Catalog:
     for r in rows.all(t.op):
         data = {"op": r.name, "package": r.package, "extends": base_names.get(r.base_id)}
         own[r.name] = OpDef.model_validate(data | rows.body(r.definition_id))
-    decompositions = {
-        r.name: Decomposition.model_validate(rows.decomposition(r)) for r in rows.all(t.decomposition)
-    }
+    families = {r.name: FamilyDef.model_validate_json(r.value) for r in rows.all(t.family)}
     backends = {r.name: _compact(id=r.number, letter=r.letter, context=_json(r.context)) | json.loads(r.more)
                 for r in _ordered(rows.all(t.backend))}  # fmt: skip
     socs = [_compact(chip=r.chip, soc_model=r.soc_model, htp_arch=r.htp_arch) | json.loads(r.more)
@@ -38,7 +37,7 @@ def load_catalog(connection: Connection) -> Catalog:
     retired: dict[str, list[Any]] = {"ops": [], "rules": []}
     for r in _ordered(rows.all(t.retired)):
         retired[r.kind].append(json.loads(r.entry))
-    return Catalog(own, bases, decompositions, backends_of(backends), socs_of(socs),
+    return Catalog(own, bases, families, backends_of(backends), socs_of(socs),
                    retired_of(retired))  # fmt: skip
 
 
@@ -114,7 +113,7 @@ class _Rows:
                 )
                 for r in parts(t.op_backend)
             },
-            "torch": {r.target: self._mapping(r) for r in parts(t.torch_mapping)},
+            "torch": {r.target: self._mapping(r) for r in parts(t.torch_mapping) if r.family is None},
             "quant": {r.name: json.loads(r.value) for r in parts(t.quant_rule)},
             "kernel": kernels[0] if kernels else None,
             "tolerance": {r.dtype: {"ulp": r.ulp, "abs": r.absolute} for r in parts(t.tolerance)},
@@ -174,25 +173,3 @@ class _Rows:
         for r in self.of(table, parent, ident):
             out[r.kind][r.name] = r.expression
         return dict(out)
-
-    def decomposition(self, d: Record) -> Data:
-        def parts(table: Table) -> list[Record]:
-            return self.of(table, "decomposition_id", d.id)
-
-        names = parts(t.decomposition_name)
-        return {
-            "decomposition": d.name,
-            "summary": d.summary,
-            "torch": [r.target for r in parts(t.decomposition_target)],
-            "when": d.guard,
-            "why": d.why,
-            "let": {r.name: r.expression for r in names if r.kind == "let"},
-            "tensors": {
-                r.name: {"shape": _shape(r), "like": r.like_tensor} for r in parts(t.decomposition_tensor)
-            },
-            "ops": [
-                {"outputs": {}} | {"op": r.op} | self._bindings(t.step_binding, "decomposition_step_id", r.id)
-                for r in parts(t.decomposition_step)
-            ],
-            "ignored": {r.name: r.expression for r in names if r.kind == "ignored"},
-        }

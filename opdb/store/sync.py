@@ -96,7 +96,7 @@ def _compare(files: dict[str, str], stored: dict[str, str]) -> SyncReport:
 def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
     models: dict[str, Any] = {
         f"{kind}/{name}.yaml": model
-        for kind, group in zip(KINDS, (before.bases, before.decompositions, before.own), strict=True)
+        for kind, group in zip(KINDS, (before.bases, before.own, before.families), strict=True)
         for name, model in group.items()
     }
     models["backends.yaml"] = {name: b.data() for name, b in before.backends.items()}
@@ -112,13 +112,14 @@ def _write(connection: Connection, catalog: Catalog, before: Catalog | None, tou
             connection.execute(delete(table))
         before, touched = None, {"backends.yaml", "retired.yaml", "socs.yaml"}
         stale_ops, stale_bases = set(catalog.own), set(catalog.bases)
-        stale_decompositions = set(catalog.decompositions)
+        stale_families = set(catalog.families)
     else:
         stale_bases = {_stem(p) for p in touched if p.startswith("bases/")}
         stale_ops = {_stem(p) for p in touched if p.startswith("ops/")}
         stale_ops |= {n for c in (before, catalog) for n, o in c.own.items() if o.extends in stale_bases}
-        stale_decompositions = {_stem(p) for p in touched if p.startswith("decompositions/")}
-        _erase(connection, stale_ops, stale_bases, stale_decompositions)
+        stale_families = {_stem(p) for p in touched if p.startswith("torch/")}
+        stale_ops |= _direct(before, stale_families) | _direct(catalog, stale_families)
+        _erase(connection, stale_ops, stale_bases, stale_families)
     rows = Rows(connection)
     if "backends.yaml" in touched:
         rows.add_backends(catalog.backends.values())
@@ -131,10 +132,10 @@ def _write(connection: Connection, catalog: Catalog, before: Catalog | None, tou
     for name in sorted(stale_bases & catalog.bases.keys()):
         rows.add_base(catalog.bases[name])
     for name in sorted(stale_ops & catalog.own.keys()):
-        definition = rows.add_op(catalog.own[name], catalog.op_hash(name))
+        definition = rows.add_op(catalog.own[name], catalog.op_hash(name), catalog.candidates)
         rows.add_derived(definition, catalog.compiled(name))
-    for name in sorted(stale_decompositions & catalog.decompositions.keys()):
-        rows.add_decomposition(catalog.decompositions[name])
+    for name in sorted(stale_families & catalog.families.keys()):
+        rows.add_family(catalog.families[name], [c for c in catalog.candidates if c.family == name])
     rows.flush()
 
 
@@ -142,13 +143,21 @@ def _stem(path: str) -> str:
     return Path(path).stem
 
 
-def _erase(connection: Connection, ops: set[str], bases: set[str], decompositions: set[str]) -> None:
+def _direct(catalog: Catalog, families: set[str]) -> set[str]:
+    """The ops of the candidates of one op; their rows belong to the op."""
+    return {
+        c.op for c in catalog.candidates if c.family in families and c.op is not None and c.op in catalog.own
+    }
+
+
+def _erase(connection: Connection, ops: set[str], bases: set[str], families: set[str]) -> None:
     """Ops before bases: an op refers to its base.  The parts go with their definition (ON DELETE CASCADE)."""
     for table, names in ((t.op, ops), (t.base, bases)):
         parts = select(table.c.definition_id).where(table.c.name.in_(names))
         idents = list(connection.execute(parts).scalars())
         connection.execute(delete(t.definition).where(t.definition.c.id.in_(idents)))
-    connection.execute(delete(t.decomposition).where(t.decomposition.c.name.in_(decompositions)))
+    connection.execute(delete(t.decomposition).where(t.decomposition.c.family.in_(families)))
+    connection.execute(delete(t.family).where(t.family.c.name.in_(families)))
 
 
 def _write_files(connection: Connection, files: dict[str, str], catalog: Catalog) -> None:

@@ -12,6 +12,7 @@ from opdb import schema as t
 from opdb.lang.printer import to_text
 from opdb.spec.catalog import Backend, Soc
 from opdb.spec.compiled import CompiledOp, CompiledRule
+from opdb.spec.family import Candidate, FamilyDef
 from opdb.spec.model import (
     BaseDef,
     Body,
@@ -105,9 +106,18 @@ class Rows:
         definition = self._body(base, "base")
         self.bases[base.base] = self.add(t.base, definition_id=definition, name=base.base)
 
-    def add_op(self, own: OpDef, digest: str) -> int:
-        """An op as its file says it; after its base.  Returns the definition."""
+    def add_op(self, own: OpDef, digest: str, candidates: Iterable[Candidate] = ()) -> int:
+        """An op as its file says it, with the candidates of families that are it; after its base.
+
+        Returns the definition.
+        """
         definition = self._body(own, "op")
+        position = len(own.torch)
+        for candidate in candidates:
+            if candidate.op == own.op and isinstance(candidate.definition, TorchMapping):
+                for target in candidate.torch:
+                    self._mapping(definition, position, target, candidate.definition, candidate)
+                    position += 1
         self.add(
             t.op,
             definition_id=definition,
@@ -261,7 +271,14 @@ class Rows:
             scratch=kernel.scratch,
         )
 
-    def _mapping(self, definition: int, position: int, target: str, mapping: TorchMapping) -> None:
+    def _mapping(
+        self,
+        definition: int,
+        position: int,
+        target: str,
+        mapping: TorchMapping,
+        candidate: Candidate | None = None,
+    ) -> None:
         ident = self.add(
             t.torch_mapping,
             definition_id=definition,
@@ -271,6 +288,8 @@ class Rows:
             why=mapping.why,
             source_id=self.source(mapping.source),
             signature=mapping.signature,
+            family=candidate and candidate.family,
+            rank=candidate.entry if candidate else 0,
         )
         self._bindings(t.torch_binding, {"torch_mapping_id": ident}, mapping, t.BINDING_KINDS)
 
@@ -313,10 +332,26 @@ class Rows:
             if rows:
                 rule(0, "types", f"TYPES_{backend}", backend)
 
-    # -- decompositions
+    # -- families
 
-    def add_decomposition(self, d: Decomposition) -> None:
-        ident = self.add(t.decomposition, name=d.decomposition, summary=d.summary, guard=d.when, why=d.why)
+    def add_family(self, family: FamilyDef, candidates: Iterable[Candidate]) -> None:
+        """The file, and its chains; candidates of one op are rows of that op."""
+        value = family.model_dump(mode="json")
+        self.add(t.family, name=family.family, summary=family.summary, value=to_json(value))
+        for candidate in candidates:
+            if isinstance(candidate.definition, Decomposition):
+                self._chain(candidate, candidate.definition)
+
+    def _chain(self, candidate: Candidate, d: Decomposition) -> None:
+        ident = self.add(
+            t.decomposition,
+            name=d.decomposition,
+            summary=d.summary,
+            guard=d.when,
+            why=d.why,
+            family=candidate.family,
+            rank=candidate.entry,
+        )
         parent = {"decomposition_id": ident}
         for position, target in enumerate(d.torch):
             self.add(t.decomposition_target, **parent, position=position, target=target)

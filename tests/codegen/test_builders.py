@@ -30,7 +30,7 @@ from opdb.spec.model import OpDef, TorchMapping
 ROOT = Path(__file__).parent.parent.parent
 
 LAYER_NORM = '''
-def aten_native_layer_norm(node: NodeView) -> Lowered:
+def layer_norm__aten_native_layer_norm(node: NodeView) -> Lowered:
     """aten.native_layer_norm.default -> LayerNorm."""
     input = node.arg("input")
     normalized_shape = node.arg("normalized_shape")
@@ -101,7 +101,9 @@ def built(definition: Mapping[str, Any], target: str, mapping: Mapping[str, Any]
     """What the builder of one mapping makes of ``view``; the builder is generated, formatted and run."""
     op = compile_op(OpDef.model_validate(definition))
     compiled = compile_mapping(op, target, TorchMapping.model_validate(mapping), aten_schema(target))
-    text = render("builders.py.j2", **builders.module_view(op.name, "", [compiled]))
+    text = render(
+        "builders.py.j2", **builders.module_view(op.name, "", [(builders.function_name(target), compiled)])
+    )
     (text,) = format_all([Artifact("generated/python/one.py", text, ("specs/ops/One.yaml",), "python")])
     space: dict[str, Any] = {}
     exec(compile(text, "one.py", "exec"), space)
@@ -110,20 +112,21 @@ def built(definition: Mapping[str, Any], target: str, mapping: Mapping[str, Any]
 
 
 def test_a_builder_reads_as_its_mapping(full: Catalog) -> None:
-    (artifact,) = builders.python(full, "LayerNorm")
+    artifacts = builders.python_registry(full)
+    (artifact,) = (a for a in artifacts if a.path == f"{builders.FOLDER}/families/layer_norm.py")
     (text,) = format_all([artifact])
     assert LAYER_NORM in text
 
 
 def test_every_target_is_registered_in_order(full: Catalog) -> None:
-    targets = {t for op in full.ops.values() for t in op.torch} | {
-        t for d in full.decompositions.values() for t in d.torch
-    }
-    assert set(TARGETS) == targets
+    mapped = {t: [n] for n, op in full.ops.items() for t in op.torch}
+    ranked: dict[str, list[str]] = {}
+    for candidate in full.candidates:
+        for target in candidate.torch:
+            ranked.setdefault(target, []).append(candidate.name)
+    assert not mapped.keys() & ranked.keys()
+    assert {t: [f.name for f in forms] for t, forms in TARGETS.items()} == {**mapped, **ranked}
     assert [f.name for f in TARGETS["aten.native_layer_norm.default"]] == ["LayerNorm", "layer_norm_trailing"]
-    for forms in TARGETS.values():
-        direct = [f.name in full.ops for f in forms]
-        assert direct == sorted(direct, reverse=True)  # ops first, then decompositions
 
 
 def test_the_texts_are_clean_and_import_little(full: Catalog, tmp_path: Path) -> None:

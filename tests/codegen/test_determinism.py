@@ -23,7 +23,7 @@ root.mkdir()
 (root / "README.md").write_text("<!-- ops -->\\n<!-- /ops -->\\n")
 s = read_folder(Path(sys.argv[1]))
 side = backends_of(s.backends), socs_of(s.socs), retired_of(s.retired)
-catalog = Catalog(s.own, s.bases, s.decompositions, *side)
+catalog = Catalog(s.own, s.bases, s.families, *side)
 generate(catalog, root, TARGETS)
 assert check(catalog, root, TARGETS) == []
 for path in sorted(p for p in root.rglob("*") if p.is_file()):

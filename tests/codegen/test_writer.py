@@ -66,7 +66,7 @@ def test_a_changed_op_changes_its_files_only(mini: Catalog, tree: Path) -> None:
     generate(mini, tree, TARGETS)
     own = dict(mini.own)
     own["Relu"] = own["Relu"].model_copy(update={"summary": "Another summary."})
-    changed = Catalog(own, mini.bases, mini.decompositions, mini.backends, mini.socs, mini.retired)
+    changed = Catalog(own, mini.bases, mini.families, mini.backends, mini.socs, mini.retired)
     result = generate(changed, tree, TARGETS)
     assert "generated/docs/ops/Relu.md" in result.written
     assert not [n for n in result.written if "concat" in n.lower()]
@@ -163,7 +163,7 @@ def test_what_is_generated_no_more_is_removed_with_its_folder(
 def test_an_op_that_is_gone_takes_its_files_along(mini: Catalog, tree: Path) -> None:
     generate(mini, tree, TARGETS)
     own = {n: o for n, o in mini.own.items() if n != "Relu"}
-    fewer = Catalog(own, mini.bases, mini.decompositions, mini.backends, mini.socs, mini.retired)
+    fewer = Catalog(own, mini.bases, mini.families, mini.backends, mini.socs, mini.retired)
     assert "generated/docs/ops/Relu.md" in generate(fewer, tree, TARGETS).removed
     assert not [n for n in contents(tree) if "relu" in n.lower()]
     assert check(fewer, tree, TARGETS) == []

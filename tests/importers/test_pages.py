@@ -164,9 +164,7 @@ def test_what_a_person_wrote_is_kept(catalog: Catalog, folder: Path) -> None:
     changed = own["LayerNorm"].model_dump(mode="json")
     changed["params"]["epsilon"] = "f32 = 0.5"
     own["LayerNorm"] = OpDef.model_validate(changed)
-    ours = Catalog(
-        own, catalog.bases, catalog.decompositions, catalog.backends, catalog.socs, catalog.retired
-    )
+    ours = Catalog(own, catalog.bases, catalog.families, catalog.backends, catalog.socs, catalog.retired)
     edit(folder / "MasterOpDef.html", "Default: 0.001", "Default: 0.01", ">LayerNorm<")
     report = update(read(folder), ours)
     assert rows(report, "LayerNorm") == [("parameter epsilon", "kept", "f32 = 0.5", "f32 = 0.01")]

@@ -258,7 +258,7 @@ def test_workers_of_dask_of_which_one_is_killed(
 def test_what_cannot_be_asked_is_named(store: Store) -> None:
     made = catalog(store)
     bare = {n: o.model_copy(update={"samples": []}) if n == "LayerNorm" else o for n, o in made.own.items()}
-    without = Catalog(bare, made.bases, made.decompositions, made.backends, made.socs, made.retired)
+    without = Catalog(bare, made.bases, made.families, made.backends, made.socs, made.retired)
     summary = sweep(without, store, ["LayerNorm", "Concat"], ["CPU"], count=5, execute=0, jobs=1)
     assert list(summary.skipped) == ["LayerNorm"] and "no samples" in summary.skipped["LayerNorm"]
     assert [r["op"] for r in summary.agreement] == ["Concat"]

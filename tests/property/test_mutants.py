@@ -99,7 +99,7 @@ def _without(base: Data, rule: str) -> Data:
 
 
 def module_of(catalog: Catalog, definition: OpDef) -> ModuleType:
-    changed = replace(catalog, own={definition.op: definition}, decompositions={})
+    changed = replace(catalog, own={definition.op: definition}, families={})
     (artifact,) = validators.python(changed, definition.op)
     module = ModuleType(definition.op)
     exec(compile(artifact.text, artifact.path, "exec"), module.__dict__)

@@ -92,7 +92,7 @@ def agreement(
 
 def test_random_ops(catalog: Catalog, tmp_path: Path) -> None:
     own = {f"Random{i}": random_op(f"Random{i}", 31 * i + 5, RULES, i % 2 == 0) for i in range(OPS)}
-    random_catalog = replace(catalog, own=own, bases={}, decompositions={})
+    random_catalog = replace(catalog, own=own, bases={}, families={})
     made = generate(random_catalog, tmp_path)
     found, counts = isolated(lambda: agreement(random_catalog, made, (CONTEXTS[0], CONTEXTS[4])))
     assert found == []
@@ -101,7 +101,7 @@ def test_random_ops(catalog: Catalog, tmp_path: Path) -> None:
 
 def test_rules_that_a_backend_does_not_check(catalog: Catalog, tmp_path: Path) -> None:
     """They are warnings for it, in its SDKs alone; a rank that is free leaves what reads it undecidable."""
-    own = replace(catalog, own={"Open": OpDef.model_validate(OPEN)}, bases={}, decompositions={})
+    own = replace(catalog, own={"Open": OpDef.model_validate(OPEN)}, bases={}, families={})
     made = generate(own, tmp_path)
     found, counts = isolated(lambda: agreement(own, made, CONTEXTS))
     assert found == []

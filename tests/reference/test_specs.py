@@ -17,15 +17,14 @@ from opdb.spec import files as spec
 from opdb.spec import mapping
 from opdb.spec.compiled import CompiledOp, expand_row
 from opdb.spec.compiler import compile_op
+from opdb.store import read_catalog
 
 FOLDER = Path(opdb.specs.__file__).parent
 FOURTEEN = [
     "Concat", "Conv2d", "ElementWiseAdd", "ElementWiseBinary", "ElementWiseNeuron", "FullyConnected", "LayerNorm",
     "MatMul", "ReduceMean", "Relu", "Reshape", "Softmax", "Split", "Transpose",
 ]  # fmt: skip
-DEFINITIONS = [
-    p for kind in ("ops", "bases", "decompositions") for p in sorted((FOLDER / kind).glob("*.yaml"))
-]
+DEFINITIONS = [p for kind in ("ops", "bases", "torch") for p in sorted((FOLDER / kind).glob("*.yaml"))]
 CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}
 
 
@@ -89,19 +88,11 @@ def test_type_rows_multiply_out_to_the_documented_table(name: str, backend: str)
 @pytest.mark.parametrize("name", FOURTEEN)
 def test_mappings_account_for_every_argument(name: str) -> None:
     op = compiled(name)
-    assert op.definition.torch
-    for target, m in op.definition.torch.items():
+    mappings = read_catalog(FOLDER).mappings(name)
+    assert mappings
+    for target, m in mappings.items():
         schema = reference.aten_schema(target)
         assert mapping.unaccounted(mapping.compile_mapping(op, target, m, schema), schema) == []
-
-
-def test_decompositions_account_for_every_argument() -> None:
-    for definition in specs().decompositions.values():
-        ops = {s.op: compiled(s.op) for s in definition.ops}
-        for target in definition.torch:
-            schema = reference.aten_schema(target)
-            form = mapping.compile_decomposition(definition, target, ops, schema)
-            assert mapping.unaccounted(form, schema) == []
 
 
 @pytest.mark.parametrize("name", FOURTEEN)
@@ -124,7 +115,7 @@ def test_samples_use_every_optional_slot_and_every_enum_value(name: str) -> None
 
 @pytest.mark.parametrize("path", DEFINITIONS, ids=lambda p: f"{p.parent.name}/{p.stem}")
 def test_files_are_in_the_canonical_form(path: Path) -> None:
-    kinds = {"ops": specs().own, "bases": specs().bases, "decompositions": specs().decompositions}
+    kinds = {"ops": specs().own, "bases": specs().bases, "torch": specs().families}
     text = re.sub(r"^#.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert spec.dump(kinds[path.parent.name][path.stem]) == text  # type: ignore[attr-defined]
 

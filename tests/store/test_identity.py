@@ -16,7 +16,8 @@ from opdb.dtypes import BY_SHORT
 from opdb.schema import DEFINITIONS
 from opdb.spec import files as spec
 from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
-from opdb.spec.model import STRENGTHS, BaseDef, Decomposition, OpDef
+from opdb.spec.family import FamilyDef
+from opdb.spec.model import STRENGTHS, BaseDef, OpDef
 from opdb.store import Store, read_catalog
 from opdb.store.load import load_catalog
 from opdb.store.write import Rows
@@ -33,7 +34,7 @@ def test_every_file_comes_back_as_it_is_written(store: Store, folder: Path) -> N
     assert catalog.hash == report.hash == store.catalog_hash() == read_catalog(folder).hash
     models: dict[str, Any] = {f"ops/{n}.yaml": m for n, m in catalog.own.items()}
     models |= {f"bases/{n}.yaml": m for n, m in catalog.bases.items()}
-    models |= {f"decompositions/{n}.yaml": m for n, m in catalog.decompositions.items()}
+    models |= {f"torch/{n}.yaml": m for n, m in catalog.families.items()}
     for name, model in models.items():
         document = spec.parse_document((folder / name).read_text(), name)
         dumped = spec.dump(model)
@@ -158,21 +159,21 @@ def bodies() -> dict[str, st.SearchStrategy[Any]]:
 
 
 shapes = record(shape=texts | st.lists(texts, max_size=3), like=names)
-steps = record(
-    op=names,
-    **{k: st.dictionaries(names, texts, max_size=2) for k in ("inputs", "absent", "params", "outputs")},
-)
-decompositions = record(
-    decomposition=st.just("parts"),
+bindings = {k: st.dictionaries(names, texts, max_size=2) for k in ("inputs", "absent", "params", "outputs")}
+steps = record(op=names, **bindings)
+targets = st.lists(st.sampled_from(["aten.a.default", "aten.b.out", "c"]), min_size=1, unique=True)
+head = {"when": maybe, "why": maybe, "ignored": named(texts, "i")}
+chains = record(
+    candidate=st.just("chain"),
     summary=texts,
-    torch=st.lists(texts, max_size=3),
-    when=maybe,
-    why=maybe,
+    torch=targets,
     let=named(texts, "l"),
     tensors=named(shapes, "t"),
-    ops=st.lists(steps, max_size=3),
-    ignored=named(texts, "i"),
+    ops=st.lists(steps, min_size=1, max_size=3),
+    **head,
 )
+direct = record(torch=targets, op=st.just("Any"), source=sources, **head, **bindings)
+families = record(family=st.just("parts"), summary=texts, candidates=st.tuples(chains, direct).map(list))
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +187,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Store:
 @given(
     op=record(op=st.just("Any"), package=texts, extends=st.none() | st.just("family"), **bodies()),
     base=record(base=st.just("family"), **bodies()),
-    parts=decompositions,
+    parts=families,
 )
 def test_generated_definitions_come_back(
     scratch: Store, op: dict[str, Any], base: dict[str, Any], parts: dict[str, Any]
@@ -194,7 +195,7 @@ def test_generated_definitions_come_back(
     catalog = Catalog(
         {"Any": OpDef.model_validate(op)},
         {"family": BaseDef.model_validate(base)},
-        {"parts": Decomposition.model_validate(parts)},
+        {"parts": FamilyDef.model_validate(parts)},
         backends_of(
             {"HTP": {"id": 6, "letter": "H", "context": {"arch": "u32"}, "x": [1]}, "CPU": {"letter": "P"}}
         ),
@@ -209,8 +210,8 @@ def test_generated_definitions_come_back(
         rows.add_socs(catalog.socs.values())
         rows.add_retired(catalog.retired)
         rows.add_base(catalog.bases["family"])
-        rows.add_op(catalog.own["Any"], catalog.op_hash("Any"))
-        rows.add_decomposition(catalog.decompositions["parts"])
+        rows.add_op(catalog.own["Any"], catalog.op_hash("Any"), catalog.candidates)
+        rows.add_family(catalog.families["parts"], catalog.candidates)
         rows.flush()
         found = load_catalog(connection)
     assert found == catalog and found.hash == catalog.hash
@@ -221,5 +222,5 @@ def test_generated_definitions_come_back(
         assert before == after
         assert list(before.model_dump(mode="json")) == list(after.model_dump(mode="json"))
         assert spec.dump(before) == spec.dump(after)
-    assert found.decompositions["parts"] == catalog.decompositions["parts"]
+    assert found.families["parts"] == catalog.families["parts"]
     assert found.ops["Any"] == catalog.ops["Any"]

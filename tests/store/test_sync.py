@@ -64,7 +64,7 @@ def test_added_changed_and_removed_files(store: Store, specs: Path) -> None:
         ),
         ("socs.yaml", "vtcm_mb: 8", "vtcm_mb: 9"),
         ("retired.yaml", "OldRelu", "OlderRelu"),
-        ("decompositions/add_relu.yaml", "alpha == 1.0", "alpha == 2.0"),
+        ("torch/add_relu.yaml", "alpha == 1.0", "alpha == 2.0"),
     ],
 )
 def test_a_changed_file_reaches_all_that_depends_on_it(
@@ -181,7 +181,7 @@ def test_a_fault_that_a_changed_base_brings_to_an_unchanged_op(store: Store, spe
         ("backends.yaml", "letter: P", "letter: CPU", "backends.yaml:2:6: 'letter' must be one capital letter"),
         ("socs.yaml", "SM8650", "SM8550", "socs.yaml:2:3: the chip 'SM8550' is given twice"),
         ("socs.yaml", "htp_arch: 75", "htp_arch: v75", "socs.yaml:2:3: 'htp_arch' must be a number"),
-        ("decompositions/add_relu.yaml", "op: Relu", "op: Rellu", "no op 'Rellu' in ops/; did you mean 'Relu'?"),
+        ("torch/add_relu.yaml", "op: Relu", "op: Rellu", "no op 'Rellu' in ops/; did you mean 'Relu'?"),
     ],
 )  # fmt: skip
 def test_faults_that_need_two_files(

@@ -21,40 +21,41 @@ def specs(tmp_path: Path) -> Path:
     """A copy of the specs, with the draft of an op in the place of its spec."""
     folder = tmp_path / "specs"
     shutil.copytree(SPECS, folder, ignore=shutil.ignore_patterns("drafts", "__pycache__"))
-    (folder / "ops" / "Gelu.yaml").unlink()
+    (folder / "ops" / "ElementWiseRound.yaml").unlink()
     (folder / "drafts").mkdir()
-    (folder / "drafts" / "Gelu.yaml").write_text(draft("Gelu"), encoding="utf-8")
+    (folder / "drafts" / "ElementWiseRound.yaml").write_text(draft("ElementWiseRound"), encoding="utf-8")
     return folder
 
 
 def test_a_kept_draft_is_taken_up_and_moves(specs: Path) -> None:
-    kept = specs / "drafts" / "Gelu.yaml"
+    kept = specs / "drafts" / "ElementWiseRound.yaml"
     text = kept.read_text(encoding="utf-8")
-    new = authoring.draft("Gelu", specs)
-    assert (new.text, new.path, new.kept) == (text, specs / "ops" / "Gelu.yaml", kept)
+    new = authoring.draft("ElementWiseRound", specs)
+    assert (new.text, new.path, new.kept) == (text, specs / "ops" / "ElementWiseRound.yaml", kept)
     assert kept.is_file() and not new.path.exists() and authoring.changes(new) == ""
     authoring.write(new, specs)
     assert new.path.read_text(encoding="utf-8") == text and not kept.exists()
     with pytest.raises(OpdbError, match="the spec is there already"):
-        authoring.draft("Gelu", specs)
+        authoring.draft("ElementWiseRound", specs)
 
 
 def test_a_kept_draft_that_cannot_be_read_stays(specs: Path) -> None:
-    kept = specs / "drafts" / "Gelu.yaml"
+    kept = specs / "drafts" / "ElementWiseRound.yaml"
     kept.write_text(
-        kept.read_text(encoding="utf-8").replace("op: Gelu", "op: Gelu\nsurplus: 1"), encoding="utf-8"
+        kept.read_text(encoding="utf-8").replace("op: ElementWiseRound", "op: ElementWiseRound\nsurplus: 1"),
+        encoding="utf-8",
     )
-    new = authoring.draft("Gelu", specs)
+    new = authoring.draft("ElementWiseRound", specs)
     with pytest.raises(SpecError, match="surplus"):
         authoring.write(new, specs)
     assert kept.is_file() and not new.path.exists()
 
 
 def test_another_target_asks_for_a_new_draft(specs: Path) -> None:
-    new = authoring.draft("Gelu", specs, ["aten.gelu.default"])
-    assert new.kept is None and "aten.gelu.default" in new.text
+    new = authoring.draft("ElementWiseRound", specs, ["aten.round.default"])
+    assert new.kept is None and "aten.round.default" in new.text
     authoring.write(new, specs)
-    assert (specs / "drafts" / "Gelu.yaml").is_file()
+    assert (specs / "drafts" / "ElementWiseRound.yaml").is_file()
 
 
 def test_the_next_version_of_a_spec_takes_its_place(specs: Path) -> None:
@@ -78,5 +79,22 @@ def test_a_next_version_that_cannot_be_read_leaves_the_spec(specs: Path) -> None
 
 def test_drafts_can_be_read_with_the_specs(specs: Path) -> None:
     catalog = read_catalog(specs, drafts=True)
-    assert "Gelu" in catalog.ops and "Gelu" not in read_catalog(specs).ops
-    assert catalog.compiled("Gelu").rule_ids()
+    assert "ElementWiseRound" in catalog.ops and "ElementWiseRound" not in read_catalog(specs).ops
+    assert catalog.compiled("ElementWiseRound").rule_ids()
+
+
+def test_a_target_with_candidates_gets_one_more_in_its_family(specs: Path) -> None:
+    """The draft of the mapping is the last candidate; what a person must say stands in it as comments."""
+    new = authoring.draft("ElementWiseRound", specs, ["aten.relu6.default"])
+    assert "aten.relu6.default" not in new.text
+    ((path, text),) = new.families
+    assert path == specs / "torch" / "hardtanh.yaml"
+    before = path.read_text(encoding="utf-8")
+    added = "  - torch: [aten.relu6.default]\n    op: ElementWiseRound\n    inputs:\n      x: self\n    outputs:\n      y: 0\n"
+    assert text == before + added and added.splitlines()[0] in authoring.changes(
+        authoring.draft("Relu", specs, ["aten.relu6.default"])
+    )
+    authoring.write(authoring.draft("Relu", specs, ["aten.relu6.default"]), specs)
+    assert authoring.unmapped("Relu", specs) == []
+    names = [c.name for c in read_catalog(specs).candidates if "aten.relu6.default" in c.torch]
+    assert names[-1] == "Relu"

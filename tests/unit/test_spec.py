@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 
 from opdb.errors import SpecError
 from opdb.spec.document import dump_data, parse_document
+from opdb.spec.family import FamilyDef
 from opdb.spec.files import dump, gather, load, read_folder
-from opdb.spec.model import BaseDef, Decomposition, OpDef, ParamDef
+from opdb.spec.model import BaseDef, OpDef, ParamDef
 
 SPECS = Path(__file__).parents[2] / "specs"
 FILES = (
-    sorted(SPECS.glob("ops/*.yaml"))
-    + sorted(SPECS.glob("bases/*.yaml"))
-    + sorted(SPECS.glob("decompositions/*.yaml"))
+    sorted(SPECS.glob("ops/*.yaml")) + sorted(SPECS.glob("bases/*.yaml")) + sorted(SPECS.glob("torch/*.yaml"))
 )
-MODELS: dict[str, Any] = {"ops": OpDef, "bases": BaseDef, "decompositions": Decomposition}
+MODELS: dict[str, Any] = {"ops": OpDef, "bases": BaseDef, "torch": FamilyDef}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)

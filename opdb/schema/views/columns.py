@@ -104,7 +104,7 @@ soc
 soc_model integer QNN's number of the chip
 htp_arch integer the HTP architecture, ex) 75 for V75
 """),
-    _view("v_op_torch", "The ops that a torch op becomes, directly or as a step of a decomposition.", """
+    _view("v_op_torch", "The ops that a torch op becomes, directly or as a step of a chain.", """
 op
 torch_op
 """),
@@ -174,7 +174,7 @@ place
 """, "backend config"),
     _view("v_torch", "The ATen targets, and how each becomes QNN ops.", """
 torch_op
-form text op (one op) or decomposition (several)
+form text op (one op) or decomposition (a chain of ops)
 ops text the ops, in the order of execution
 decomposition text the name of the decomposition
 when
@@ -184,6 +184,8 @@ absent text slot: what is made where the argument is None
 params text parameter: expression
 outputs text slot: number of the result, or expression
 ignored text argument: why it does not matter
+family text the file of specs/torch that has the candidate; empty: the op's own spec
+place integer its place in the family: the canonical candidate has the lowest
 source
 """, "form"),
     _view("v_results", "The last result of each conformance case, executor and SoC.", """

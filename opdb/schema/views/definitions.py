@@ -87,11 +87,11 @@ def torch(d: Dialect) -> str:
     return f"""
 WITH {PART}, mapping AS ({merged("torch_mapping", "target")})
 SELECT m.target AS torch_op, 'op' AS form, m.op AS ops, CAST(NULL AS TEXT) AS decomposition, m.guard AS "when", m.why,
-       {", ".join(map(bound, BINDING_KINDS))}, s.text AS source
+       {", ".join(map(bound, BINDING_KINDS))}, m.family, m.rank + 1 AS place, s.text AS source
 FROM mapping AS m LEFT JOIN source AS s ON s.id = m.source_id
 UNION ALL
 SELECT t.target, 'decomposition', {steps}, h.name, h.guard, h.why,
-       {", ".join("NULL" for _ in BINDING_KINDS[:-1])}, {ignored}, NULL
+       {", ".join("NULL" for _ in BINDING_KINDS[:-1])}, {ignored}, h.family, h.rank + 1, NULL
 FROM decomposition_target AS t JOIN decomposition AS h ON h.id = t.decomposition_id"""
 
 

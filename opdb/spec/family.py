@@ -1,0 +1,242 @@
+"""A family: all candidates of one group of ATen targets, in order, the canonical one first (specs/torch/<family>.yaml).
+
+A candidate maps a target to one op (``op``), or to a chain of ops (``ops``).  Its ``when`` says where it is correct;
+which of several correct ones is taken is for opdb.lowering.  A candidate with ``variants`` stands for one candidate
+per variant: ``$name`` in its texts is replaced by the variant's value.  ``expand`` gives the candidates without them.
+"""
+
+# ruff: noqa: RUF012 (pydantic copies the defaults of models)
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from opdb.spec.compiled import Fault
+from opdb.spec.model import (
+    Decomposition,
+    Expression,
+    Identifier,
+    Intermediate,
+    Model,
+    Source,
+    Step,
+    TorchMapping,
+    listed,
+)
+
+VALUE = re.compile(r"\$([A-Za-z_]\w*)")
+PLAIN = re.compile(r"-?[\w.]+")  # a value that needs no brackets inside an expression
+PROSE = ("summary", "why", "ignored")  # texts that are no expressions
+Place = tuple[str | int, ...]
+
+
+class VariantDef(Model):
+    """One variant of a candidate: its targets, and what stands for each ``$name``."""
+
+    torch: Annotated[list[str], BeforeValidator(listed)]
+    values: dict[Identifier, Expression] = {}
+
+
+class VariantIntermediate(Intermediate):
+    only: Annotated[list[Identifier], BeforeValidator(listed)] = []  # names of variants
+
+
+class VariantStep(Step):
+    op: Annotated[str, Field(pattern=r"^\$?[A-Za-z_][A-Za-z0-9_]*$")]
+    outputs: dict[Identifier, Expression]
+    only: Annotated[list[Identifier], BeforeValidator(listed)] = []
+
+
+class CandidateDef(Model):
+    """One entry of a family, as its file says it."""
+
+    candidate: Identifier | None = None  # None: the op's name
+    summary: str | None = None
+    torch: Annotated[list[str], BeforeValidator(listed)] = []
+    variants: dict[Identifier, VariantDef] = {}
+    when: Expression | None = None
+    why: str | None = None
+    let: dict[Identifier, Expression] = {}
+    tensors: dict[Identifier, VariantIntermediate] = {}
+    op: Identifier | None = None
+    inputs: dict[Identifier, Expression] = {}
+    absent: dict[Identifier, Expression] = {}
+    params: dict[Identifier, Expression] = {}
+    outputs: dict[Identifier, Expression] = {}
+    ops: list[VariantStep] = []
+    ignored: dict[Identifier, str] = {}
+    avoids: list[str] = []  # errata that cannot show here, whatever its ops' configs say; ex) HTP-0300
+    source: Source | None = None
+
+    @model_validator(mode="after")
+    def _sound(self) -> CandidateDef:
+        if bool(self.torch) == bool(self.variants):
+            raise ValueError("a candidate has either 'torch', its targets, or 'variants', each with its own")
+        if (self.op is None) == (not self.ops):
+            raise ValueError("a candidate has either 'op' (one op) or 'ops' (a chain)")
+        if self.op is None and (self.inputs or self.absent or self.params or self.outputs or self.source):
+            raise ValueError(
+                "inputs, absent, params, outputs and source belong to 'op'; those of a chain stand in its 'ops'"
+            )
+        if self.op is not None and (self.let or self.tensors):
+            raise ValueError("'let' and 'tensors' belong to a chain; write 'ops'")
+        if self.op is None and self.candidate is None and not self.variants:
+            raise ValueError("a chain needs a name under 'candidate'")
+        if self.op is None and self.summary is None:
+            raise ValueError("a chain needs a 'summary'")
+        return self
+
+
+class FamilyDef(Model):
+    """One file of specs/torch."""
+
+    family: Identifier
+    summary: str
+    candidates: list[CandidateDef]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to express ``torch``, without variants: a mapping to ``op``, or a chain."""
+
+    family: str
+    name: str
+    torch: tuple[str, ...]
+    op: str | None
+    definition: TorchMapping | Decomposition
+    entry: int  # its place in the family
+    avoids: tuple[str, ...] = ()  # ids of errata
+    steps: tuple[int, ...] = ()  # of a chain: the places of its steps in the entry
+    variant: str | None = None
+
+    def fault(self, fault: Fault) -> Fault:
+        """A fault of the mapping or the chain, at its place in the file of the family."""
+        at = fault.at[2:] if self.op is not None else fault.at
+        if at[:1] == ("ops",) and len(at) > 1:
+            at = ("ops", self.steps[int(at[1])], *at[2:])
+        told = f"{fault.message} (variant {self.variant})" if self.variant else fault.message
+        return Fault(("candidates", self.entry, *at), told, 0 if self.variant else fault.column)
+
+
+def expand(family: FamilyDef) -> tuple[tuple[Candidate, ...], tuple[Fault, ...]]:
+    """The candidates of a family in its order, and what is wrong with its variants."""
+    found: list[Candidate] = []
+    faults: list[Fault] = []
+    for i, entry in enumerate(family.candidates):
+        names: list[str | None] = [*entry.variants] or [None]
+        wrong = [*_only(entry, i), *(fault for name in names for fault in _unknown(entry, i, name))]
+        faults += wrong
+        for name in [] if wrong else names:
+            try:
+                found.append(_candidate(family.family, i, entry, name))
+            except ValidationError as error:
+                told = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+                faults.append(Fault(("candidates", i, "variants", name or ""), told))
+    return tuple(found), tuple(faults)
+
+
+def _unknown(entry: CandidateDef, i: int, variant: str | None) -> Iterator[Fault]:
+    """Values that the texts read and the variant lacks, or that it gives and nothing reads."""
+    at: Place = ("candidates", i)
+    values: Mapping[str, str] = entry.variants[variant].values if variant else {}
+    read = {n for text in _texts(_data(entry, variant)) for n in VALUE.findall(text)}
+    for name in sorted(read - values.keys()):
+        if variant:
+            known = f"; it gives {', '.join(values)}" if values else ""
+            yield Fault(
+                (*at, "variants", variant), f"the variant '{variant}' gives no value for '${name}'{known}"
+            )
+        else:
+            yield Fault(at, f"'${name}' is a value of variants, and this candidate has none")
+    for name in sorted(values.keys() - read):
+        yield Fault(
+            (*at, "variants", variant or "", "values", name), f"no text of the candidate reads '${name}'"
+        )
+
+
+def _only(entry: CandidateDef, i: int) -> Iterator[Fault]:
+    """Variants under ``only`` that the candidate does not have."""
+    places: list[tuple[Place, list[str]]] = [(("ops", n), s.only) for n, s in enumerate(entry.ops)]
+    places += [(("tensors", name), made.only) for name, made in entry.tensors.items()]
+    for place, names in places:
+        for name in names:
+            if name not in entry.variants:
+                known = f"; known: {', '.join(entry.variants)}" if entry.variants else ""
+                yield Fault(("candidates", i, *place, "only"), f"no variant '{name}'{known}")
+
+
+def _data(entry: CandidateDef, variant: str | None) -> dict[str, Any]:
+    """The entry as plain data, with the steps and tensors of one variant."""
+    data = entry.model_dump(mode="json", exclude={"variants", "torch", "candidate"})
+    data.setdefault("ops", [])
+    kept = _steps(entry, variant)
+    data["ops"] = [{k: v for k, v in data["ops"][n].items() if k != "only"} for n in kept]
+    data["tensors"] = {
+        name: {k: v for k, v in made.items() if k != "only"}
+        for name, made in data.get("tensors", {}).items()
+        if _in(entry.tensors[name].only, variant)
+    }
+    return data
+
+
+def _steps(entry: CandidateDef, variant: str | None) -> tuple[int, ...]:
+    return tuple(n for n, step in enumerate(entry.ops) if _in(step.only, variant))
+
+
+def _in(only: list[str], variant: str | None) -> bool:
+    return not only or variant in only
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _candidate(family: str, i: int, entry: CandidateDef, variant: str | None) -> Candidate:
+    """One entry, or one of its variants.  Raises ValidationError where a value makes no sense in its place."""
+    data = _data(entry, variant)
+    targets = entry.torch
+    name = entry.candidate or entry.op or ""
+    if variant is not None:
+        chosen = entry.variants[variant]
+        data = {k: _filled(v, chosen.values, k in PROSE) for k, v in data.items()}
+        targets, name = chosen.torch, entry.op or variant
+    if entry.op is not None:
+        mapping = TorchMapping.model_validate(
+            {k: v for k, v in data.items() if k in TorchMapping.model_fields}
+        )
+        return Candidate(
+            family, name, tuple(targets), entry.op, mapping, i, tuple(entry.avoids), variant=variant
+        )
+    chain = {k: v for k, v in data.items() if k in Decomposition.model_fields}
+    made = Decomposition.model_validate({**chain, "decomposition": name, "torch": list(targets)})
+    avoids, steps = tuple(entry.avoids), _steps(entry, variant)
+    return Candidate(family, name, tuple(targets), None, made, i, avoids, steps, variant)
+
+
+def _filled(value: Any, values: Mapping[str, str], prose: bool) -> Any:
+    """``value`` with each ``$name`` replaced; in brackets inside a longer expression."""
+    if isinstance(value, dict):
+        return {k: _filled(v, values, prose) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_filled(v, values, prose) for v in value]
+    if not isinstance(value, str):
+        return value
+
+    def put(match: re.Match[str]) -> str:
+        given = values[match[1]]
+        whole = prose or match[0] == value or PLAIN.fullmatch(given)
+        return given if whole else f"({given})"
+
+    return VALUE.sub(put, value)
