@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from opdb.spec.catalog import Catalog as Catalog  # what every target is given
+if TYPE_CHECKING:  # the models are loaded only when something is rendered
+    from opdb.spec.catalog import Catalog
 
 Language = Literal["python", "c", "cpp", "markdown", "rst", "csv", "json"]
 COMMENTS = {
@@ -53,6 +55,33 @@ class Artifact:
         return f"{self.path}#{self.region}" if self.region else self.path
 
 
+class Definitions(Protocol):
+    """What decides whether something must be rendered; the catalogue itself, or what stands for it in SQL."""
+
+    @property
+    def hash(self) -> str: ...
+
+    @property
+    def ops(self) -> Mapping[str, Any]: ...
+
+    @property
+    def backends(self) -> Iterable[str]: ...
+
+    def op_hash(self, name: str) -> str: ...
+
+    def whole(self) -> Catalog: ...
+
+
+def later(module: str, function: str) -> Callable[..., Iterable[Artifact]]:
+    """A function of a module of this package that is imported when it is first called."""
+
+    def call(*arguments: Any) -> Iterable[Artifact]:
+        made: Iterable[Artifact] = getattr(import_module(f"opdb.codegen.{module}"), function)(*arguments)
+        return made
+
+    return call
+
+
 @dataclass(frozen=True)
 class Target:
     """One kind of output: rendered once for each op, or once for the catalogue."""
@@ -86,12 +115,12 @@ def specs_of(catalog: Catalog, op: str) -> tuple[str, ...]:
     return (spec_path(op),) if base is None else (spec_path(op), f"specs/bases/{base}.yaml")
 
 
-def all_specs(catalog: Catalog) -> tuple[str, ...]:
+def all_specs(catalog: Definitions) -> tuple[str, ...]:
     """The inputs of an artifact that reads every op."""
     return tuple(spec_path(op) for op in sorted_ops(catalog)) or (ALL_OPS,)
 
 
-def sorted_ops(catalog: Catalog) -> list[str]:
+def sorted_ops(catalog: Definitions) -> list[str]:
     """Op names in the order of every generated table: by letter, then capitals first."""
     return sorted(catalog.ops, key=lambda name: (name.lower(), name))
 

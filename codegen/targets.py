@@ -6,25 +6,13 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from opdb.codegen import (
-    abi,
-    builders,
-    constants,
-    docs,
-    errata,
-    kernels,
-    packages,
-    quant,
-    support_tables,
-    tables,
-    torch_ops,
-    validators,
-)
-from opdb.codegen.artifact import Artifact, Target
+from opdb.codegen.artifact import Artifact, Target, later
 from opdb.codegen.environment import render
-from opdb.spec.catalog import Catalog
+
+if TYPE_CHECKING:
+    from opdb.spec.catalog import Catalog
 
 #: Files that targets read besides the catalogue; they come with opdb.
 ABI = Path(str(files("opdb.specs"))) / "abi"
@@ -49,6 +37,8 @@ def python_packages(catalog: Catalog) -> Iterable[Artifact]:
 
 def qnn_abi(catalog: Catalog) -> Iterable[Artifact]:
     """QNN's own declarations, what depends on a library's version, error names."""
+    from opdb.codegen import abi
+
     for name in HEADERS:
         yield Artifact(abi.header_path(name), abi.render_header(_abi(name)), (f"specs/abi/{name}.yaml",), "c")
     text = abi.render_layouts([_abi(name) for name in HEADERS])
@@ -60,6 +50,8 @@ def qnn_abi(catalog: Catalog) -> Iterable[Artifact]:
 
 def socs(catalog: Catalog) -> Iterable[Artifact]:
     """The chips."""
+    from opdb.codegen import abi
+
     text = abi.render_socs([soc.data() for soc in catalog.socs.values()])
     yield Artifact("generated/python/constants/socs.py", text, ("specs/socs.yaml",), "python")
 
@@ -81,13 +73,13 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "constants",
         "ops, parameters, enums, backends: Python",
-        whole=constants.python,
+        whole=later("constants", "python"),
         reads=(FACTS / "qnn-2.25.0.json", FACTS / "qnn-newer.json"),
     ),
     Target(
         "headers",
         "ops, parameters, enums, backends, data types: C",
-        whole=constants.c,
+        whole=later("constants", "c"),
         reads=(FACTS / "qnn-2.25.0.json", FACTS / "qnn-newer.json"),
     ),
     Target(
@@ -97,34 +89,43 @@ TARGETS: tuple[Target, ...] = (
         reads=tuple(ABI / f"{name}.yaml" for name in (*HEADERS, "errors")),
     ),
     Target("socs", "chips: Python", whole=socs),
-    Target("errata", "faults of vendor libraries: Python", whole=errata.python),
-    Target("quant", "encodings of quantised tensors by op: Python", whole=quant.python),
-    Target("validators", "validation and shape inference: Python", per_op=validators.python),
-    Target("validators-registry", "the Python validators by op", whole=validators.python_registry),
-    Target("validators-c", "validation, shape inference, kernel shims: C", per_op=validators.c),
+    Target("errata", "faults of vendor libraries: Python", whole=later("errata", "python")),
+    Target("quant", "encodings of quantised tensors by op: Python", whole=later("quant", "python")),
+    Target("validators", "validation and shape inference: Python", per_op=later("validators", "python")),
     Target(
-        "validators-c-registry", "the table of ops and the kernels' header: C", whole=validators.c_registry
+        "validators-registry", "the Python validators by op", whole=later("validators", "python_registry")
     ),
-    Target("kernels", "kernels of ops that are functions of elements: C", per_op=kernels.c),
-    Target("op-packages", "op packages of ops that are not QNN's own: C", whole=packages.c),
+    Target("validators-c", "validation, shape inference, kernel shims: C", per_op=later("validators", "c")),
     Target(
-        "builders", "torch nodes to ops: Python", per_op=builders.python, reads=(FACTS / "aten-2.13.0.json",)
+        "validators-c-registry",
+        "the table of ops and the kernels' header: C",
+        whole=later("validators", "c_registry"),
+    ),
+    Target("kernels", "kernels of ops that are functions of elements: C", per_op=later("kernels", "c")),
+    Target("op-packages", "op packages of ops that are not QNN's own: C", whole=later("packages", "c")),
+    Target(
+        "builders",
+        "torch nodes to ops: Python",
+        per_op=later("builders", "python"),
+        reads=(FACTS / "aten-2.13.0.json",),
     ),
     Target(
         "builders-registry",
         "families of candidates, and builders by torch target: Python",
-        whole=builders.python_registry,
+        whole=later("builders", "python_registry"),
         reads=(FACTS / "aten-2.13.0.json",),
     ),
-    Target("torch-ops", "schemas of the torch operators of QNN's ops: Python", whole=torch_ops.python),
-    Target("docs", "one page for each op", per_op=docs.pages),
-    Target("docs-index", "the index of pages", whole=docs.index),
-    Target("tables", "declared support: Markdown, CSV", whole=tables.support),
+    Target(
+        "torch-ops", "schemas of the torch operators of QNN's ops: Python", whole=later("torch_ops", "python")
+    ),
+    Target("docs", "one page for each op", per_op=later("docs", "pages")),
+    Target("docs-index", "the index of pages", whole=later("docs", "index")),
+    Target("tables", "declared support: Markdown, CSV", whole=later("tables", "support")),
     Target(
         "support",
         "supported operators as ExecuTorch and ONNX Runtime print them: CSV, reStructuredText, Markdown",
-        whole=support_tables.tables,
+        whole=later("support_tables", "tables"),
         reads=(FACTS / "aten-2.13.0.json",),
     ),
-    Target("readme", "the counts in README.md", whole=tables.readme),
+    Target("readme", "the counts in README.md", whole=later("tables", "readme")),
 )

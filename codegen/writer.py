@@ -17,7 +17,7 @@ from pathlib import Path
 from opdb.codegen import commit, formatters, manifest
 from opdb.codegen.artifact import (
     Artifact,
-    Catalog,
+    Definitions,
     Target,
     all_specs,
     digest,
@@ -106,7 +106,7 @@ class _Plan:
 
 
 def generate(
-    catalog: Catalog,
+    catalog: Definitions,
     root: Path,
     targets: Sequence[Target],
     *,
@@ -134,7 +134,7 @@ def generate(
 
 
 def diff(
-    catalog: Catalog,
+    catalog: Definitions,
     root: Path,
     targets: Sequence[Target],
     *,
@@ -147,7 +147,7 @@ def diff(
 
 
 def check(
-    catalog: Catalog,
+    catalog: Definitions,
     root: Path,
     targets: Sequence[Target],
     *,
@@ -174,7 +174,7 @@ def check(
 # -- planning
 
 
-def _units(catalog: Catalog, targets: Sequence[Target]) -> list[_Unit]:
+def _units(catalog: Definitions, targets: Sequence[Target]) -> list[_Unit]:
     """All units, with the key of what each reads."""
     side = json.dumps(list(catalog.backends))  # their order is their number in C
     units = []
@@ -192,7 +192,9 @@ def _key(*parts: str) -> str:
     return digest("\0".join(parts))[:16]
 
 
-def _chosen(units: list[_Unit], catalog: Catalog, only: tuple[str, ...], ops: tuple[str, ...]) -> list[_Unit]:
+def _chosen(
+    units: list[_Unit], catalog: Definitions, only: tuple[str, ...], ops: tuple[str, ...]
+) -> list[_Unit]:
     names = list(dict.fromkeys(u.target.name for u in units))
     for given, known, what in ((only, names, "target"), (ops, list(catalog.ops), "op")):
         for name in given:
@@ -205,7 +207,7 @@ def _chosen(units: list[_Unit], catalog: Catalog, only: tuple[str, ...], ops: tu
 
 
 def _plan(
-    catalog: Catalog,
+    catalog: Definitions,
     root: Path,
     targets: Sequence[Target],
     old: Manifest,
@@ -251,12 +253,12 @@ def _fresh(root: Path, unit: _Unit, old: Manifest, names: list[str]) -> bool:
     return True
 
 
-def _render(catalog: Catalog, units: Sequence[_Unit]) -> tuple[dict[str, Artifact], dict[str, str]]:
+def _render(catalog: Definitions, units: Sequence[_Unit]) -> tuple[dict[str, Artifact], dict[str, str]]:
     artifacts: dict[str, Artifact] = {}
     owners: dict[str, str] = {}
     for unit in units:
         try:
-            made = unit.target.render(catalog, unit.op)
+            made = unit.target.render(catalog.whole(), unit.op)
         except OpdbError as error:
             raise OpdbError(f"{unit.name}: {error}") from error
         for artifact in made:

@@ -14,7 +14,7 @@ from opdb.cli.options import Db, Json, Specs, store
 from opdb.cli.output import print_json
 
 if TYPE_CHECKING:
-    from opdb.store.sync import SyncReport
+    from opdb.store.current import SyncReport
 
 db_app = typer.Typer(help="The database itself.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opdb.cli.options import Db, Json, Ops, Specs, known_op, synced
+from opdb.cli.options import Db, Json, Ops, Specs, brought_up_to_date, known_op
 from opdb.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def generate(
         print("\n".join(f"{t.name:22} {t.description}" for t in TARGETS))
         return
     root = repository()
-    opened, catalog = synced(db, specs)
+    opened, report = brought_up_to_date(db, specs)
+    catalog = report.catalog or opened.snapshot()
     ops = [known_op(name, catalog.ops) for name in op or ()]
     only = targets or ()
     if check or diff:

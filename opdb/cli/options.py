@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from opdb.spec.catalog import Catalog
     from opdb.store import Store
+    from opdb.store.current import SyncReport
 
 
 class Format(StrEnum):
@@ -57,8 +58,8 @@ def store(db: str | None) -> Store:
     return Store(database_url(db))
 
 
-def synced(db: str | None, specs: Path | None = None) -> tuple[Store, Catalog]:
-    """The store with its tables up to date and the specs loaded, and the catalogue out of it."""
+def brought_up_to_date(db: str | None, specs: Path | None = None) -> tuple[Store, SyncReport]:
+    """The store with its tables up to date and the specs loaded, and what that changed."""
     from opdb.settings import database_url, specs_folder
 
     opened = store(db)
@@ -66,7 +67,12 @@ def synced(db: str | None, specs: Path | None = None) -> tuple[Store, Catalog]:
         from opdb.migrate import upgrade
 
         upgrade(database_url(db))
-    report = opened.sync(specs_folder(specs))
+    return opened, opened.sync(specs_folder(specs))
+
+
+def synced(db: str | None, specs: Path | None = None) -> tuple[Store, Catalog]:
+    """The same store, and the catalogue out of it."""
+    opened, report = brought_up_to_date(db, specs)
     return opened, report.catalog or opened.load_catalog()
 
 

@@ -141,7 +141,7 @@ def show(
     """Show one op in full, as its spec says it."""
     from opdb.spec.files import dump
 
-    catalog = store(db).load_catalog()
+    catalog = store(db).load_op(op)
     name = known_op(op, catalog.ops)
     if json:
         print_json(
@@ -168,7 +168,7 @@ def explain(
         raise OpdbError("give a rule's id, ex) opdb explain LayerNorm.C3; 'opdb query rules' lists them")
     from opdb.explain import explain as describe
 
-    facts = describe(store(db).load_catalog(), rule)
+    facts = describe(store(db).load_op(rule.partition(".")[0]), rule)
     if json:
         print_json(facts)
         return

@@ -147,6 +147,10 @@ class Catalog:
                 groups.setdefault(erratum.op, []).append(erratum)
         return {op: tuple(found) for op, found in groups.items()}
 
+    def whole(self) -> Catalog:
+        """Itself: ``opdb.store.state.Snapshot`` stands for a catalogue that nobody has read yet."""
+        return self
+
     def op_hash(self, name: str) -> str:
         """sha256 over everything that the meaning of one op depends on."""
         if name not in self._op_hashes:

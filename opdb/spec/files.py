@@ -18,10 +18,8 @@ from opdb.errors import Problem, SpecError
 from opdb.spec.document import At, Document, dump_data, parse_document
 from opdb.spec.family import FamilyDef
 from opdb.spec.model import IDENTIFIER, KERNEL, SOURCE, BaseDef, OpDef, resolve
+from opdb.spec.paths import SIDE_FILES, spec_paths
 
-#: What under specs/ defines the catalogue: folders of one model per file, and files of their own form.
-KINDS = ("bases", "ops", "torch")
-SIDE_FILES = ("backends", "retired", "socs")
 M = TypeVar("M", bound=BaseModel)
 __all__ = [
     "Document",
@@ -141,14 +139,6 @@ def read_folder(folder: Path, drafts: bool = False) -> SpecSet:
     if problems:
         raise SpecError(problems)
     return specs
-
-
-def spec_paths(folder: Path) -> list[Path]:
-    """The files that define the catalogue, in order of name."""
-    side = [folder / f"{name}.yaml" for name in SIDE_FILES]
-    return sorted(
-        [p for kind in KINDS for p in (folder / kind).glob("*.yaml")] + [p for p in side if p.is_file()]
-    )
 
 
 def gather(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from opdb.spec.catalog import Catalog
-    from opdb.store.sync import SyncReport
+    from opdb.store.current import Snapshot, SyncReport
 
 __all__ = [
     "ArtifactRecord",
@@ -82,10 +82,25 @@ class Store:
 
     def sync(self, specs_folder: Path, full: bool = False) -> SyncReport:
         """Brings SQL in line with the specs; ``full`` reads unchanged files too.  SpecError: no change."""
+        from opdb.store import current
+
+        if not full and self.is_current():  # the usual case, which needs no models and locks nobody out
+            with self.database.reading() as connection:
+                report = current.compare(connection, current.digests(specs_folder))
+            if report.nothing_new and report.reader == current.reader():
+                return report
         from opdb.store.sync import sync
 
         with self.database.writing() as connection:
             return sync(connection, specs_folder, full)
+
+    def snapshot(self) -> Snapshot:
+        """What stands for the catalogue until something of it must be read.  Raises OpdbError before the first sync."""
+        from opdb.store.current import snapshot
+
+        with self.database.reading() as connection:
+            state.require_synced(connection, self.name)
+            return snapshot(connection, self.load_catalog)
 
     def load_catalog(self) -> Catalog:
         """The catalogue as it is in SQL.  Raises OpdbError before the first sync."""
@@ -94,6 +109,15 @@ class Store:
         with self.database.reading() as connection:
             state.require_synced(connection, self.name)
             return load_catalog(connection)
+
+    def load_op(self, name: str) -> Catalog:
+        """A catalogue with one op, and no families; the whole one if there is no such op.  Raises as before."""
+        from opdb.store.load import load_catalog
+
+        with self.database.reading() as connection:
+            state.require_synced(connection, self.name)
+            found = load_catalog(connection, name)
+            return found if name in found.ops else load_catalog(connection)
 
     def catalog_hash(self) -> str | None:
         """The hash that ``load_catalog().hash`` would have; None before the first sync."""

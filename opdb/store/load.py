@@ -17,19 +17,24 @@ Data = dict[str, Any]
 Record = Row[Any]
 
 
-def load_catalog(connection: Connection) -> Catalog:
-    """The catalogue that is in the database, from its rows alone."""
-    rows = _Rows(connection)
-    base_names = {r.id: r.name for r in rows.all(t.base)}
-    bases = {
-        r.name: BaseDef.model_validate({"base": r.name} | rows.body(r.definition_id))
-        for r in rows.all(t.base)
-    }
+def load_catalog(connection: Connection, only: str | None = None) -> Catalog:
+    """The catalogue that is in the database, from its rows alone.
+
+    ``only``: of the ops and what they are made of this one alone, and no families.
+    """
+    rows = _Rows(connection, few=only is not None)
+    ops = [r for r in rows.all(t.op) if only in (None, r.name)]
+    used = {r.base_id for r in ops}
+    base_rows = [r for r in rows.all(t.base) if only is None or r.id in used]
+    base_names = {r.id: r.name for r in base_rows}
+    bases = {r.name: BaseDef.model_validate({"base": r.name} | rows.body(r.definition_id)) for r in base_rows}
     own = {}
-    for r in rows.all(t.op):
+    for r in ops:
         data = {"op": r.name, "package": r.package, "extends": base_names.get(r.base_id)}
         own[r.name] = OpDef.model_validate(data | rows.body(r.definition_id))
-    families = {r.name: FamilyDef.model_validate_json(r.value) for r in rows.all(t.family)}
+    families = {
+        r.name: FamilyDef.model_validate_json(r.value) for r in (rows.all(t.family) if only is None else ())
+    }
     backends = {r.name: _compact(id=r.number, letter=r.letter, context=_json(r.context)) | json.loads(r.more)
                 for r in _ordered(rows.all(t.backend))}  # fmt: skip
     socs = [_compact(chip=r.chip, soc_model=r.soc_model, htp_arch=r.htp_arch) | json.loads(r.more)
@@ -58,10 +63,10 @@ def _shape(row: Record) -> Any:
 
 
 class _Rows:
-    """The rows of a table by their parent, read once."""
+    """The rows of a table by their parent: all read at once, or, where only a few are needed, those of each parent."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, connection: Connection, few: bool) -> None:
+        self.connection, self.few = connection, few
         self.read: dict[tuple[Table, str], dict[int, list[Record]]] = {}
         self.sources = {r.id: r.text for r in self.all(t.source)}
         self.backends = {r.id: r.name for r in self.all(t.backend)}
@@ -71,6 +76,9 @@ class _Rows:
 
     def of(self, table: Table, parent: str, ident: int) -> list[Record]:
         """The rows of ``table`` that are parts of one row, in order."""
+        if self.few:
+            found = list(self.connection.execute(select(table).where(table.c[parent] == ident)))
+            return _ordered(found) if "position" in table.c else found
         if (table, parent) not in self.read:
             groups: dict[int, list[Record]] = defaultdict(list)
             for row in self.all(table):

@@ -6,91 +6,40 @@ again; the models of the other files come out of SQL.  A change of the code that
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, union
+from sqlalchemy import Connection, delete, insert, select, union, update
 
-import opdb
 from opdb import schema as t
-from opdb.errors import Problem, SpecError
 from opdb.spec.catalog import Catalog
-from opdb.spec.files import KINDS, spec_paths
+from opdb.spec.paths import KINDS
+from opdb.store import current
 from opdb.store.check import read_catalog
+from opdb.store.current import SyncReport
 from opdb.store.load import load_catalog
 from opdb.store.state import now
 from opdb.store.write import Rows
 
 
-@dataclass(frozen=True)
-class SyncReport:
-    """What a sync did: paths of spec files, and the hash of the catalogue now."""
-
-    added: tuple[str, ...]
-    changed: tuple[str, ...]
-    removed: tuple[str, ...]
-    unchanged: tuple[str, ...]
-    hash: str = ""
-    catalog: Catalog | None = field(default=None, compare=False, repr=False)  # if something was read
-
-
 def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport:
     """Brings the definitions in line with ``folder``.  Raises SpecError; then nothing was written."""
-    files = _digests(folder)
-    stored = {r.path: r.sha256 for r in connection.execute(select(t.spec_file))}
-    state = connection.execute(select(t.snapshot)).first()
-    report = _compare(files, stored)
-    if state is not None and state.reader == reader() and not full:
-        if files == stored:
-            return replace(report, hash=str(state.hash))
+    files = current.digests(folder)
+    report = current.compare(connection, files)
+    if report.reader == current.reader() and not full:
+        if report.nothing_new:
+            return report
         before = load_catalog(connection)
         catalog = read_catalog(folder, _known(before, report.unchanged))
     else:
         before = None
         catalog = read_catalog(folder)
     _write(connection, catalog, before, {*report.added, *report.changed, *report.removed})
+    _write_op_hashes(connection, catalog)
     _write_files(connection, files, catalog)
     return replace(report, hash=catalog.hash, catalog=catalog)
-
-
-@cache
-def reader() -> str:
-    """Names the code that turns files into rows: another reader reads every file again."""
-    package = Path(opdb.__file__).parent
-    sources = [package / "dtypes.py", package / "quant_rules.py"]
-    for folder in ("lang", "schema", "spec", "store"):
-        sources += (package / folder).glob("*.py")
-    digest = hashlib.sha256(opdb.__version__.encode())
-    for path in sorted(sources):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    out, problems = {}, []
-    for path in spec_paths(folder):
-        name = path.relative_to(folder).as_posix()
-        try:
-            out[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-        except OSError as error:
-            problems.append(Problem(name, 0, 0, f"cannot read: {error.strerror}"))
-    if problems:
-        raise SpecError(problems)
-    return out
-
-
-def _compare(files: dict[str, str], stored: dict[str, str]) -> SyncReport:
-    both = sorted(files.keys() & stored.keys())
-    return SyncReport(
-        added=tuple(sorted(files.keys() - stored.keys())),
-        changed=tuple(p for p in both if files[p] != stored[p]),
-        removed=tuple(sorted(stored.keys() - files.keys())),
-        unchanged=tuple(p for p in both if files[p] == stored[p]),
-    )
 
 
 def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
@@ -139,6 +88,13 @@ def _write(connection: Connection, catalog: Catalog, before: Catalog | None, tou
     rows.flush()
 
 
+def _write_op_hashes(connection: Connection, catalog: Catalog) -> None:
+    """Those of ops whose own files did not change too: they cover backends and errata."""
+    for name, digest in connection.execute(select(t.op.c.name, t.op.c.hash)).all():
+        if digest != catalog.op_hash(name):
+            connection.execute(update(t.op).where(t.op.c.name == name).values(hash=catalog.op_hash(name)))
+
+
 def _stem(path: str) -> str:
     return Path(path).stem
 
@@ -184,5 +140,5 @@ def _write_files(connection: Connection, files: dict[str, str], catalog: Catalog
     if rows:
         connection.execute(insert(t.spec_file), rows)
     connection.execute(
-        insert(t.snapshot), [{"id": 1, "hash": catalog.hash, "reader": reader(), "synced_at": stamp}]
+        insert(t.snapshot), [{"id": 1, "hash": catalog.hash, "reader": current.reader(), "synced_at": stamp}]
     )

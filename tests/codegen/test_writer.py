@@ -21,6 +21,7 @@ from opdb.codegen.targets import TARGETS
 from opdb.codegen.writer import HandEdited, Record, check, diff, generate
 from opdb.errors import OpdbError
 from opdb.spec.catalog import Catalog
+from opdb.store.current import Snapshot
 
 Files = Callable[..., Target]
 A = {"docs/a.md": "A\n", "python/a.py": "a = 1\n", "tables/a.csv": "a,b\n"}
@@ -71,6 +72,40 @@ def test_a_changed_op_changes_its_files_only(mini: Catalog, tree: Path) -> None:
     assert "generated/docs/ops/Relu.md" in result.written
     assert not [n for n in result.written if "concat" in n.lower()]
     assert check(changed, tree, TARGETS) == []
+
+
+def stands_for(catalog: Catalog, read: list[str]) -> Snapshot:
+    """What SQL says of a catalogue; ``read`` notes when the catalogue itself is asked for."""
+
+    def load() -> Catalog:
+        read.append(catalog.hash)
+        return catalog
+
+    return Snapshot(catalog.hash, {n: catalog.op_hash(n) for n in catalog.ops}, tuple(catalog.backends), load)
+
+
+def test_a_catalogue_is_read_only_when_something_must_be_rendered(mini: Catalog, tree: Path) -> None:
+    read: list[str] = []
+    first = generate(stands_for(mini, read), tree, TARGETS)
+    assert read and check(mini, tree, TARGETS) == []
+    read.clear()
+    again = generate(stands_for(mini, read), tree, TARGETS)
+    assert (again.written, again.unchanged, again.records) == (
+        (),
+        first.unchanged + len(first.written),
+        first.records,
+    )
+    assert read == []
+    (tree / "generated/docs/ops/Relu.md").unlink()
+    assert generate(stands_for(mini, read), tree, TARGETS).written == ("generated/docs/ops/Relu.md",)
+    own = {**mini.own, "Relu": mini.own["Relu"].model_copy(update={"summary": "Another summary."})}
+    changed = Catalog(own, mini.bases, mini.families, mini.backends, mini.socs, mini.retired)
+    assert "generated/docs/ops/Relu.md" in generate(stands_for(changed, read), tree, TARGETS).written
+    assert read == [mini.hash, changed.hash]
+    with (tree / "generated/docs/ops/Relu.md").open("a") as file:
+        file.write("mine\n")
+    with pytest.raises(HandEdited):
+        generate(stands_for(changed, read), tree, TARGETS)
 
 
 def test_records_have_every_artifact_and_come_between_files_and_manifest(

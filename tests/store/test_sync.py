@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 
 from opdb import schema as t
 from opdb.errors import OpdbError, SpecError
+from opdb.spec.catalog import Catalog
 from opdb.store import Store, read_catalog
 
 
@@ -26,6 +27,13 @@ def counts(store: Store) -> dict[str, int]:
         }
 
 
+def assert_stands_for(store: Store, catalog: Catalog) -> None:
+    """The snapshot in SQL says of each op what the catalogue says, without reading it."""
+    found = store.snapshot()
+    assert (found.hash, found.backends) == (catalog.hash, tuple(catalog.backends))
+    assert dict(found.ops) == {name: catalog.op_hash(name) for name in catalog.ops}
+
+
 def test_a_second_sync_changes_nothing(store: Store, specs: Path) -> None:
     first = store.sync(specs)
     assert "ops/LayerNorm.yaml" in first.added and not (first.changed or first.removed or first.unchanged)
@@ -34,6 +42,17 @@ def test_a_second_sync_changes_nothing(store: Store, specs: Path) -> None:
     assert again.unchanged == first.added and again.hash == first.hash
     assert store.sync(specs, full=True).hash == first.hash
     assert counts(store) == before
+
+
+def test_one_op_is_read_as_the_whole_catalogue_has_it(store: Store, specs: Path) -> None:
+    store.sync(specs)
+    whole = store.load_catalog()
+    for name, op in whole.ops.items():
+        found = store.load_op(name)
+        assert list(found.ops) == [name] and found.ops[name] == op
+        assert found.op_hash(name) == whole.op_hash(name)
+        assert found.compiled(name).rule_ids() == whole.compiled(name).rule_ids()
+    assert store.load_op("Reluu") == whole
 
 
 def test_added_changed_and_removed_files(store: Store, specs: Path) -> None:
@@ -73,6 +92,7 @@ def test_a_changed_file_reaches_all_that_depends_on_it(
     before = store.sync(specs).hash
     replace(specs / path, old, new)
     report = store.sync(specs)
+    assert_stands_for(store, read_catalog(specs))
     assert report.changed == (path,) and report.hash != before
     assert store.load_catalog() == read_catalog(specs)
     replace(specs / path, new, old)
