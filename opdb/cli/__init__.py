@@ -49,6 +49,7 @@ _COMMANDS = {
     "judging": ("validate", "check"),
     "conformance": ("conformance",),
     "probing": ("probe",),
+    "errata": ("errata",),
     "libraries": ("libraries",),
     "compile": ("compile",),
     "build": ("build",),

@@ -1,0 +1,140 @@
+"""errata probe, errata page."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opdb.cli.options import Db, Json, Specs, synced
+from opdb.cli.output import print_json
+from opdb.errors import OpdbError
+
+if TYPE_CHECKING:
+    from opdb.conformance.reprobe import Observation
+    from opdb.runtime.qnn.libraries import Libraries
+    from opdb.spec.catalog import Catalog
+    from opdb.spec.erratum import Erratum
+
+errata_app = typer.Typer(
+    help="Faults of vendor libraries: run their reproductions again.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+#: One chip for each Hexagon version that QNN's libraries emulate.
+SOCS = ("SM8350", "SM8450", "SM8550", "SM8650", "SM8750", "SM8850")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(errata_app, name="errata")
+
+
+@errata_app.command()
+def probe(
+    qnn: Annotated[
+        list[str] | None,
+        typer.Option("--qnn", metavar="VERSION", help="Libraries; may be repeated. All that are here."),
+    ] = None,
+    soc: Annotated[
+        list[str] | None,
+        typer.Option("--soc", metavar="NAME", help="SoC for HTP; may be repeated. One per Hexagon version."),
+    ] = None,
+    ident: Annotated[
+        list[str] | None, typer.Option("--id", metavar="ID", help="Only this record; may be repeated.")
+    ] = None,
+    json: Json = False,
+    db: Db = None,
+    specs: Specs = None,
+) -> None:
+    """Run every reproduction on every library and SoC; print where it shows and the scope that follows.
+
+    Exit 1 where the measured scope is not the one of the record.
+    """
+    _, catalog = synced(db, specs)
+    errata = _chosen(catalog, ident)
+    from opdb.conformance.reprobe import observe
+    from opdb.targets.target import soc_name
+
+    chips = [soc_name(s) for s in soc or SOCS]
+    seen: list[Observation] = []
+    for libraries, version in _libraries(qnn):
+        present = [e for e in errata if e.backend in libraries.present]
+        per_soc = [e for e in present if catalog.backends[e.backend].per_soc]
+        for chip in chips if per_soc else ():
+            print(f"QNN {version}, {chip}: {len(per_soc)} records", file=sys.stderr)
+            seen += observe(catalog, per_soc, libraries, version, chip)
+        once = [e for e in present if not catalog.backends[e.backend].per_soc]
+        seen += observe(catalog, once, libraries, version, "")
+    if json:
+        print_json([o.data() for o in seen])
+        return
+    if _print(catalog, errata, seen):
+        raise typer.Exit(1)
+
+
+@errata_app.command("page")
+def write_page(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.json...", help="What probe --json printed.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")],
+    date: Annotated[str, typer.Option("--date", metavar="YYYY-MM-DD", help="When it was measured.")],
+    db: Db = None,
+    specs: Specs = None,
+) -> None:
+    """Write the page of errata by QNN version and chip from what ``errata probe --json`` printed."""
+    from opdb.conformance.errata_by_sdk import page, read_observations
+    from opdb.files import write_atomically
+
+    _, catalog = synced(db, specs)
+    seen: list[Observation] = []
+    for file in files:
+        try:
+            rows = json_module.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise OpdbError(f"{file}: {error}") from None
+        seen += read_observations(rows, str(file))
+    text = page(catalog, seen, date)
+    write_atomically(output, text)
+    print(f"{output}: {len(text.encode())} bytes")
+
+
+def _chosen(catalog: Catalog, idents: Sequence[str] | None) -> list[Erratum]:
+    for ident in idents or ():
+        if ident not in catalog.errata:
+            raise OpdbError(f"no erratum '{ident}'; 'opdb query errata' lists them")
+    return [catalog.errata[i] for i in idents] if idents else list(catalog.errata.values())
+
+
+def _libraries(wanted: Sequence[str] | None) -> list[tuple[Libraries, str]]:
+    """The libraries and their version of QNN, e.g. 2.47."""
+    from opdb.runtime.qnn.libraries import discover, find
+
+    found = [find(w) for w in wanted] if wanted else list(discover())
+    if not found:
+        raise OpdbError("no QNN libraries are here; pip install 'opdb[qnn]'")
+    named = [(each, ".".join(each.qnn_version().split(".")[:2])) for each in found]
+    return [(each, version) for each, version in named if version]
+
+
+def _print(catalog: Catalog, errata: Sequence[Erratum], seen: Sequence[Observation]) -> bool:
+    """A line for each record; whether a measured scope differs from the stated one."""
+    from opdb.conformance.reprobe import LETTERS, propose
+
+    differs = False
+    for e in errata:
+        own = [o for o in seen if o.erratum == e.erratum]
+        if not own:
+            continue
+        versions = dict.fromkeys(o.qnn for o in own)
+        letters = (f"{v} {''.join(LETTERS[o.symptom] for o in own if o.qnn == v)}" for v in versions)
+        proposal = propose(catalog, e, own)
+        print(f"{e.erratum}  {'  '.join(letters)}  {e.title}")
+        if proposal is None:
+            print("    cannot be told here")
+        elif proposal.differs(e):
+            differs = True
+            print(f"    measured: {proposal.text()}")
+    return differs
