@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,6 +89,8 @@ def write_page(
     from opdb.conformance.errata_by_sdk import page, read_observations
     from opdb.files import write_atomically
 
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", date):
+        raise OpdbError(f"--date: '{date}' is not a date; e.g. 2026-11-26")
     _, catalog = synced(db, specs)
     seen: list[Observation] = []
     for file in files:
@@ -95,6 +98,8 @@ def write_page(
             rows = json_module.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise OpdbError(f"{file}: {error}") from None
+        if not isinstance(rows, list):
+            raise OpdbError(f"{file}: expected a list of observations, as 'opdb errata probe --json' prints")
         seen += read_observations(rows, str(file))
     text = page(catalog, seen, date)
     write_atomically(output, text)

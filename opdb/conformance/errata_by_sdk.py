@@ -29,7 +29,7 @@ def read_observations(rows: Iterable[Mapping[str, str]], source: str) -> list[Ob
     for number, row in enumerate(rows):
         try:
             found.append(Observation(**row))
-        except TypeError:
+        except TypeError:  # also for an entry that is no mapping
             fields = "erratum, qnn, soc, symptom, detail"
             raise OpdbError(f"{source}: entry {number} is not an observation; it has {fields}") from None
         if found[-1].symptom not in LETTERS:
@@ -44,8 +44,8 @@ def page(catalog: Catalog, observations: Sequence[Observation], date: str) -> st
     lines = [
         "# Errata by QNN version and chip",
         "",
-        f"Measured on {date} with `opdb errata probe`: the reproduction of each erratum in docs/errata, run on x86-64 (HTP is",
-        "emulated), compared with PyTorch. A letter is one chip; a single letter stands for all of them.",
+        f"Measured on {date} with `opdb errata probe`: the reproduction of each record in specs/errata, run on x86-64 (HTP is",
+        "emulated) and compared with PyTorch. A letter is one chip; a single letter stands for all of them.",
         "",
         *(f"- `{letter}` {text}" for letter, text in MEANING.items()),
     ]

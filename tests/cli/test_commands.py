@@ -17,6 +17,7 @@ COMMANDS = (
     "init", "sync", "lint", "add-op", "generate", "query", "diff", "show", "explain", "doctor", "validate", "check",
     "compile", "build", "run",
     "conformance run", "conformance torch", "conformance report", "probe",
+    "errata probe", "errata page",
     "executorch env", "executorch kernels", "executorch register", "executorch table", "libraries install", "libraries list",
     "context show", "context check", "demo",
     "package qnn",
