@@ -81,7 +81,7 @@ def measure(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
         wanted = [o.numpy() for o in tree_leaves(module(*inputs))]
     quantized = recipe != "fp16"
     if builders == "opdb":
-        opdb.executorch.register()
+        opdb.executorch.register(execution="emulator")
     ready = flow.quantize(module, inputs, soc, recipe) if quantized else module
     simulated = [o.detach().numpy() for o in tree_leaves(ready(*inputs))] if quantized else None
     began = time.perf_counter()

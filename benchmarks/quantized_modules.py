@@ -74,7 +74,7 @@ def outcomes(
     import opdb.executorch
 
     if builders == "opdb":
-        opdb.executorch.register()
+        opdb.executorch.register(execution="emulator")
     found = []
     for number in numbers:
         kind, module, made = chosen(seed, number, kinds)

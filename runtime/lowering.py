@@ -7,7 +7,7 @@ A *sink* turns a ``Lowered`` into something that runs: ``opdb.coverage`` makes a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -208,6 +208,8 @@ class Lowered:
     form: str  # ex) "LayerNorm" or the name of a decomposition
     ops: tuple[LoweredOp, ...]
     notes: tuple[Reason, ...] = ()  # why earlier forms were passed over
+    avoided: tuple[str, ...] = ()  # errata whose workarounds changed the ops, or that made earlier forms lose
+    warned: tuple[str, ...] = ()  # errata that the ops may show
 
 
 @dataclass(frozen=True)
@@ -258,15 +260,3 @@ class NodeView(Protocol):
 
     def result_used(self, index: int) -> bool:
         """Whether anything in the graph, or its output, reads result number ``index``."""
-
-    def between_views(self) -> bool:
-        """Whether views give to the node and take of it, and one of them changes the last dimension."""
-
-    def read_in_ranks(self) -> Container[int]:
-        """The ranks of the results, and of what the nodes that read them, or views of them, make."""
-
-    def known(self, t: TensorRef) -> TensorRef | None:
-        """What is known of ``t`` before the program runs, where at most one dimension has several elements.
-
-        The static tensor that it is or shows through views; ``t``, where ops make it of constants alone; otherwise None.
-        """

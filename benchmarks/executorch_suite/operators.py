@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ["OPDB_SUITE_BUILDERS"] == "opdb":
         import opdb.executorch
 
-        opdb.executorch.register()
+        opdb.executorch.register(execution="emulator")
 
 
 def _remembering(calculate: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Json, Sdk, Soc
+from opdb.cli.options import Errata, Execution, IgnoreErratum, Json, Sdk, Soc, target_of
 from opdb.cli.output import print_json
 from opdb.cli.pte import compile_to_pte, is_pte
 from opdb.errors import OpdbError
@@ -16,6 +16,7 @@ from opdb.errors import OpdbError
 if TYPE_CHECKING:
     from opdb.cli.progress import Stages
     from opdb.compile.build import Compiled
+    from opdb.errata.report import ErratumCount
     from opdb.graph import GraphTensor, QnnGraph
     from opdb.probe.results import Outcome
     from opdb.runtime.qnn.graph import GraphOptions
@@ -44,6 +45,9 @@ def compile_model(
     backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="CPU or HTP.")] = "HTP",
     soc: Soc = None,
     sdk: Sdk = None,
+    execution: Execution = None,
+    errata: Errata = None,
+    ignore_erratum: IgnoreErratum = None,
     graph: Annotated[
         str | None,
         typer.Option(
@@ -91,13 +95,12 @@ def compile_model(
     """
     from opdb.cli.progress import Stages
     from opdb.runtime.qnn.device import soc_model_of
-    from opdb.targets.target import Target
 
     if output is None and saver is None:
         raise OpdbError("nothing to write: give -o FILE, or --saver DIR, or both")
     if output is not None and output.is_dir():
         raise OpdbError(f"{output}: this is a folder; name a file")
-    target = Target(backend.upper(), soc.upper() if soc else None, sdk)
+    target = target_of(backend, soc, sdk, execution, errata, ignore_erratum)
     target.context()  # an unknown backend or SoC is said before the model is loaded
     if target.backend not in BACKENDS:
         raise OpdbError(f"--backend {backend}: graphs are compiled for {' and '.join(BACKENDS)}")
@@ -117,11 +120,18 @@ def compile_model(
         raise OpdbError(f"--quantize {quantize}: for a .pte only; name the output FILE.pte")
     with Stages(quiet=json) as stages:
         if model == "-" or model.endswith((".json", ".jsonl")):
-            graphs = _of_configs(model, target, graph, stages, json)
+            graphs, errata_met = _of_configs(model, target, graph, stages, json)
         else:
-            graphs = _of_model(model, target, graph, dtype, decompose, stages, json)
+            graphs, errata_met = _of_model(model, target, graph, dtype, decompose, stages, json)
         options = _options(graphs, target, precision, optimization)
-        metadata: dict[str, Any] = {"model": model, "options": {k: v for k, v in vars(options).items() if v}}
+        metadata: dict[str, Any] = {
+            "model": model,
+            "options": {k: v for k, v in vars(options).items() if v},
+            "execution": target.execution,
+            "errata": {
+                kind: [e.erratum for e in errata_met if e.policy == kind] for kind in ("avoid", "warn")
+            },
+        }
         outcomes = []
         if saver is not None:
             outcomes.append(_record(graphs, saver, target, options, timeout, stages))
@@ -135,7 +145,7 @@ def compile_model(
             outcomes.append(compiled.result)
         else:
             compiled = None
-    _report(compiled, graphs, target, options, saver, stages, outcomes, json)
+    _report(compiled, graphs, target, options, saver, stages, outcomes, errata_met, json)
     if any(o.stage != "done" for o in outcomes):
         raise typer.Exit(1)
 
@@ -148,8 +158,8 @@ def _of_model(
     decompose: bool,
     stages: Stages,
     json: bool,
-) -> list[QnnGraph]:
-    """The model's graph; where a node is refused, prints what `opdb check` prints and exits 1."""
+) -> tuple[list[QnnGraph], tuple[ErratumCount, ...]]:
+    """The model's graph and the errata that it meets; where a node is refused, prints what `opdb check` prints and exits 1."""
     from opdb.compile.model import graph_name, lowered
     from opdb.coverage.load import load_program
 
@@ -168,13 +178,15 @@ def _of_model(
 
             print_coverage(coverage)
         raise typer.Exit(1)
-    return [graph]
+    return [graph], coverage.errata()
 
 
-def _of_configs(file: str, target: Target, name: str | None, stages: Stages, json: bool) -> list[QnnGraph]:
-    """A graph for each op config; where the specs refuse one, prints the reasons and exits 1."""
+def _of_configs(
+    file: str, target: Target, name: str | None, stages: Stages, json: bool
+) -> tuple[list[QnnGraph], tuple[ErratumCount, ...]]:
+    """A graph for each op config, and the errata to warn of; where the specs refuse one, prints the reasons and exits 1."""
     from opdb.cli.judging import _configs
-    from opdb.compile.model import chosen, config_graphs, judged
+    from opdb.compile.model import chosen, config_graphs, judged, warned
 
     stages("read")
     graphs = chosen(config_graphs(_configs(file)), name)
@@ -187,7 +199,7 @@ def _of_configs(file: str, target: Target, name: str | None, stages: Stages, jso
             for reason in reasons:
                 print(f"  {reason}")
         raise typer.Exit(1)
-    return graphs
+    return graphs, warned(graphs, target)
 
 
 def _options(
@@ -225,6 +237,7 @@ def _report(
     saver: Path | None,
     stages: Stages,
     outcomes: list[Any],
+    errata: tuple[ErratumCount, ...],
     json: bool,
 ) -> None:
     bad = next((o for o in outcomes if o.stage != "done"), None)
@@ -247,6 +260,7 @@ def _report(
                 {"stage": s, "graph": g, "seconds": round(t, 6)}
                 for s, g, t in (*own, *(compiled.seconds if compiled else ()))
             ],
+            "errata": [vars(e) for e in errata],
             "result": outcome_json(bad or outcomes[-1]),
         })  # fmt: skip
         return
@@ -264,6 +278,8 @@ def _report(
         for g in graphs:
             print(f"graph {g.name}: {len(g.ops)} node{'s' * (len(g.ops) != 1)}")
             print_ends(g.inputs, g.outputs)
+        for e in errata:
+            print(f"  {e.text}")
         log = compiled.result.log
         for line in log if len(log) <= LINES else log[: LINES - 1]:
             print(f"  {line}")

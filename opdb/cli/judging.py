@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Backend, Json, Sdk, Soc
+from opdb.cli.options import (
+    Backend,
+    Errata,
+    Execution,
+    IgnoreErratum,
+    Json,
+    Lenient,
+    Sdk,
+    Soc,
+    Strict,
+    target_of,
+)
 from opdb.cli.output import print_json_line
 from opdb.errors import OpdbError
 
@@ -67,17 +78,29 @@ def validate(
     backend: Backend = None,
     soc: Soc = None,
     sdk: Sdk = None,
+    execution: Execution = None,
+    errata: Errata = None,
+    ignore_erratum: IgnoreErratum = None,
     against: Annotated[
         str | None, typer.Option("--against", help="'vendor': ask the real library too.")
     ] = None,
+    strict: Strict = False,
+    lenient: Lenient = False,
     json: Json = False,
 ) -> None:
-    """Judge op configs: every broken rule with its values, and what to change; exit 1 if one is not accepted."""
+    """Judge op configs: every broken rule with its values, and what to change.
+
+    Exit 1 if one is not accepted, or is accepted and has an erratum of the library that is to be avoided.
+    """
+    _one_of(strict, lenient)
+    from dataclasses import replace
+
+    from opdb.errata.policy import AVOID, IGNORE, policy
+    from opdb.errata.records import erratum_of
     from opdb.nearest import nearest
-    from opdb.targets.target import Target
     from opdb.validate import check as judge
 
-    target = Target(backend.upper() if backend else None, soc.upper() if soc else None, sdk)
+    target = target_of(backend, soc, sdk, execution, errata, ignore_erratum)
     if against not in (None, "vendor"):
         raise OpdbError(f"--against {against}: only 'vendor' is known")
     if against and backend is None:
@@ -92,13 +115,19 @@ def validate(
                 raise OpdbError(f"{place}: {error}") from None
             answer = None if worker is None else worker.validate(config)
             variant = None if verdict.verdict == "accept" else nearest(config, target)
-            rejected |= verdict.verdict != "accept"
+            met = {v.rule: policy(erratum_of(v), target) for v in verdict.violations if erratum_of(v)}
+            rejected |= verdict.verdict != "accept" or (AVOID in met.values() and not lenient)
+            rejected |= strict and any(met.get(v.rule) != IGNORE for v in verdict.violations)
             if json:
                 near = {"nearest": None if variant is None else variant.json()}
                 vendor = {} if answer is None else {"vendor": _vendor_json(answer)}
-                print_json_line(verdict.json() | near | vendor)
+                document = verdict.json() | near | vendor
+                for violation in document["violations"]:
+                    violation["policy"] = met.get(violation["rule"])
+                print_json_line(document)
             else:
-                _print_verdict(place, verdict, variant, answer)
+                shown = tuple(v for v in verdict.violations if met.get(v.rule) != IGNORE)
+                _print_verdict(place, replace(verdict, violations=shown), variant, answer)
     finally:
         if worker is not None:
             worker.close()
@@ -147,6 +176,9 @@ def check(
     backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="QNN backend.")] = "HTP",
     soc: Soc = None,
     sdk: Sdk = None,
+    execution: Execution = None,
+    errata: Errata = None,
+    ignore_erratum: IgnoreErratum = None,
     dtype: Annotated[str, typer.Option("--dtype", help="What float32 tensors become: f32 or f16.")] = "f32",
     decompose: Annotated[
         bool,
@@ -166,18 +198,20 @@ def check(
             "--save-node", metavar="NODE", help="Write a model of this node alone to -o FILE.py or FILE.pt2."
         ),
     ] = None,
+    strict: Strict = False,
+    lenient: Lenient = False,
     json: Json = False,
 ) -> None:
     """Say which nodes of a PyTorch model a target takes, and why not the others; exit 1 if some are left."""
+    _one_of(strict, lenient)
     from opdb.cli.progress import Stages
     from opdb.coverage.check import check_program
     from opdb.coverage.load import load_program
-    from opdb.targets.target import Target
 
     form = _format("json" if json else format_)
     if dtype not in ("f32", "f16"):
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
-    target = Target(backend.upper(), soc.upper() if soc else None, sdk)
+    target = target_of(backend, soc, sdk, execution, errata, ignore_erratum)
     target.context()  # an unknown backend or SoC is said before the model is loaded
     sys.path.insert(0, "")
     with Stages(quiet=True) as stages:
@@ -202,8 +236,14 @@ def check(
 
         coverage = with_names(coverage, model)
     _report(coverage, form, model, output)
-    if not coverage.complete:
+    left = not coverage.complete and not (lenient and coverage.refused_by_errata)
+    if left or (strict and coverage.warnings):
         raise typer.Exit(1)
+
+
+def _one_of(strict: bool, lenient: bool) -> None:
+    if strict and lenient:
+        raise OpdbError("--strict and --lenient contradict each other; leave out one")
 
 
 def _no_other(**given: bool) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from opdb.spec.catalog import Catalog
     from opdb.store import Store
     from opdb.store.current import SyncReport
+    from opdb.targets.target import Target
 
 
 class Format(StrEnum):
@@ -34,6 +35,27 @@ Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="
 Soc = Annotated[str | None, typer.Option("--soc", metavar="NAME", help="SoC, ex) SM8650.")]
 Sdk = Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, ex) 2.47.")]
 
+Execution = Annotated[
+    str | None,
+    typer.Option(
+        "--execution", metavar="WHERE", help="device or emulator: which errata of the library count."
+    ),
+]
+Errata = Annotated[
+    str | None,
+    typer.Option(
+        "--errata", metavar="POLICY", help="avoid, warn or ignore all; default by execution (docs/errata.md)."
+    ),
+]
+IgnoreErratum = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore-erratum", metavar="ID", help="Ignore this erratum, e.g. HTP-0042; may be repeated."
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Every warning makes the exit code 1.")]
+Lenient = Annotated[bool, typer.Option("--lenient", help="Errata of the library never change the exit code.")]
+
 Dask = Annotated[
     str | None,
     typer.Option("--dask", metavar="ADDRESS", help="The workers of this Dask scheduler, not processes here."),
@@ -48,6 +70,28 @@ def check_workers(jobs: int | None, dask: str | None) -> None:
         raise OpdbError(
             "--jobs and --dask: give one; how many workers a scheduler has is decided where they start"
         )
+
+
+def target_of(
+    backend: str | None,
+    soc: str | None,
+    sdk: str | None,
+    execution: str | None,
+    errata: str | None,
+    ignored: list[str] | None,
+) -> Target:
+    """The target that a command's options name.  Raises OpdbError for a policy or an erratum that is unknown."""
+    from opdb.errata.policy import known_errata
+    from opdb.targets.target import Target
+
+    return Target(
+        backend.upper() if backend else None,
+        soc.upper() if soc else None,
+        sdk,
+        execution or "device",
+        errata,
+        known_errata(ignored or ()),
+    )
 
 
 def store(db: str | None) -> Store:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Json
+from opdb.cli.options import Errata, Execution, IgnoreErratum, Json
 from opdb.cli.output import print_json
 from opdb.cli.pte import is_pte, run_pte
 from opdb.errors import OpdbError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from opdb.runtime.qnn.context_file import Header
     from opdb.runtime.qnn.execution import Array
     from opdb.runtime.qnn.graph import Tensor
+    from opdb.targets.target import Target
 
 EMULATION = "wall times of QNN's emulation on this machine, not of a device"
 
@@ -67,19 +68,25 @@ def run_file(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
     ] = 120.0,
+    execution: Execution = None,
+    errata: Errata = None,
+    ignore_erratum: IgnoreErratum = None,
     json: Json = False,
 ) -> None:
     """Run a compiled graph on the library that it was compiled for; exit 1 if the library fails.
 
     The library works in a child process: if it crashes or hangs, that is the result.  A .pte runs on the emulation by
-    ExecuTorch's runtime; its inputs are input0, input1, ...
+    ExecuTorch's runtime; its inputs are input0, input1, ...  What a context that was compiled for a device shows of the
+    emulation's errata is said; with --errata avoid such a context is refused, with --errata ignore nothing is said.
     """
     from opdb.cli.compile import print_failure
     from opdb.compile.feed import feed
+    from opdb.errata.policy import known_errata
     from opdb.probe.client import VendorWorker
     from opdb.probe.results import ExecuteResult
     from opdb.runtime.qnn import context_file
     from opdb.runtime.qnn.profile import check_level
+    from opdb.targets.target import Target, execution_here
 
     if repeat < 1:
         raise OpdbError(f"--repeat {repeat}: a graph runs once or more")
@@ -98,6 +105,11 @@ def run_file(
     check_level(profile, header.backend)
     if trace is not None and profile == "off":
         raise OpdbError("--trace writes what was profiled; give --profile basic, detailed or linting too")
+    place = execution or (execution_here() if header.backend == "HTP" else "device")
+    target = Target(
+        header.backend, execution=place, errata=errata, ignored=known_errata(ignore_erratum or ())
+    )
+    notice = _mixed(header, target, file)
     name = _graph(header, graph, file)
     ends = header.graphs[name]
     fed = feed(inputs or [], [t.config for t in ends.inputs], real=real)
@@ -116,13 +128,34 @@ def run_file(
         write_atomically(trace, result.reports["trace"])
     if json:
         document = {"file": str(file), "backend": header.backend, "soc": header.soc, "graph": name}
+        document["notice"] = notice
         print_json(document | _document(result, ends.outputs, shown, loaded.seconds))
     elif done:
         _print(header, name, ends.outputs, shown, result, loaded.seconds)
+        if notice:
+            print(f"  {notice}")
     else:
         print_failure(result, f"{file} on {header.backend} {header.soc or ''}".rstrip())
     if not done:
         raise typer.Exit(1)
+
+
+def _mixed(header: Header, target: Target, file: Path) -> str | None:
+    """One line where a context that was compiled for a device runs on the emulator, with the errata it may show.
+
+    Raises OpdbError where these are to be avoided.
+    """
+    if target.execution != "emulator" or header.metadata.get("execution") != "device":
+        return None
+    if target.errata == "ignore":
+        return None
+    shown = [e for e in header.metadata.get("errata", {}).get("warn", ()) if e not in target.ignored]
+    if shown and target.errata == "avoid":
+        raise OpdbError(
+            f"{file}: compiled for a device, it may show {', '.join(shown)} here; compile it with --execution emulator"
+        )
+    may = f"may show {', '.join(shown)}" if shown else "has no erratum that opdb knows"
+    return f"compiled for a device, run in emulation: it {may}"
 
 
 def _graph(header: Header, name: str | None, file: Path) -> str:

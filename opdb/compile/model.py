@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from opdb.errata.policy import AVOID, WARN, policy
+from opdb.errata.records import RECORDS, erratum_of
+from opdb.errata.report import ErratumCount, counted
 from opdb.errors import OpdbError
 from opdb.generated import validators
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
@@ -103,12 +106,17 @@ def _add(graph: QnnGraph, tensor: TensorConfig | None, spare: str, side: str) ->
 
 
 def judged(graphs: Iterable[QnnGraph], target: Target) -> dict[str, list[str]]:
-    """The reasons against each graph by the rules of the specs, for those that have some.
+    """The reasons against each graph by the rules of the specs and the errata to be avoided, for those that have some.
 
     An op without a spec is left to the library, which validates every node before it builds.
     """
     found: dict[str, list[str]] = {}
     for graph in graphs:
+        avoid = dict.fromkeys(e for e, decision in _met(graph, target) if decision == AVOID)
+        if avoid:
+            found[graph.name] = [
+                f"{e}: {RECORDS[e].title}; compile it all the same with --ignore-erratum {e}" for e in avoid
+            ]
         for op in graph.ops:
             if validators.module(op.op) is None:
                 continue
@@ -117,6 +125,19 @@ def judged(graphs: Iterable[QnnGraph], target: Target) -> dict[str, list[str]]:
                 broken = [v for v in verdict.violations if not v.warning and not v.undecidable]
                 found.setdefault(graph.name, []).extend(f"{v.rule}: {v.message}" for v in broken)
     return found
+
+
+def warned(graphs: Iterable[QnnGraph], target: Target) -> tuple[ErratumCount, ...]:
+    """The errata that graphs of op configs may show, and that the policy of ``target`` warns of."""
+    return counted((), (e for graph in graphs for e, decision in _met(graph, target) if decision == WARN))
+
+
+def _met(graph: QnnGraph, target: Target) -> Iterator[tuple[str, str]]:
+    """The errata of each op, with what the policy makes of them."""
+    for op in graph.ops:
+        if validators.module(op.op) is not None:
+            found = check(graph.op_config(op), target).violations
+            yield from ((erratum_of(v), policy(erratum_of(v), target)) for v in found if erratum_of(v))
 
 
 def chosen(graphs: list[QnnGraph], name: str | None) -> list[QnnGraph]:

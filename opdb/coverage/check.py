@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from opdb.coverage.partition import groups
+from opdb.errata.records import RECORDS
+from opdb.errata.report import ErratumCount, counted
 from opdb.lowering.select import lower, mapped, nearest_forms
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.targets.target import Target
@@ -54,6 +56,8 @@ class Row:
     file: str = ""  # the path of that source
     bytes: int | None = None
     flops: int | None = None
+    avoided: tuple[str, ...] = ()  # errata of the library that the ops avoid
+    warned: tuple[str, ...] = ()  # errata that the ops may show
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,20 @@ class Coverage:
     def complete(self) -> bool:
         """Whether every node is supported."""
         return all(r.verdict == "supported" for r in self.rows)
+
+    @property
+    def warnings(self) -> int:
+        """The nodes that a rule or an erratum warns of."""
+        return sum(bool(r.warnings) for r in self.rows if r.verdict == "supported")
+
+    @property
+    def refused_by_errata(self) -> bool:
+        """Whether each node that is not supported has a form that errata alone refuse."""
+        return all(r.verdict == "supported" or _errata_alone(r) for r in self.rows)
+
+    def errata(self) -> tuple[ErratumCount, ...]:
+        """The errata that the nodes avoid or are warned of; those that are avoided first, then by id."""
+        return counted((i for r in self.rows for i in r.avoided), (i for r in self.rows for i in r.warned))
 
     def count(self, verdict: str) -> int:
         return sum(r.verdict == verdict for r in self.rows)
@@ -93,6 +111,7 @@ class Coverage:
             "partitions": self.partitions,
             "cost": self.cost(),
             "cpu": self.cost("rejected", "host"),
+            "errata": [asdict(e) for e in self.errata()],
             "rows": [asdict(r) for r in self.rows],
         }
 
@@ -169,7 +188,16 @@ def row_of(
         *line_of(node),
         moved,
         flops,
+        outcome.avoided if isinstance(outcome, Lowered) else (),
+        outcome.warned if isinstance(outcome, Lowered) else (),
     )
+
+
+def _errata_alone(row: Row) -> bool:
+    forms: dict[str, set[str]] = {}
+    for reason in row.reasons:
+        forms.setdefault(reason["form"], set()).add(reason["rule"])
+    return any(rules <= RECORDS.keys() for rules in forms.values())
 
 
 def nearest_of(view: NodeView, target: Target) -> tuple[dict[str, Any], ...]:

@@ -8,6 +8,7 @@ opdb.executorch.register()      # in a process started with the environment of `
 from opdb.executorch.registration import (
     Registration,
     differences,
+    errata,
     forget,
     forms,
     reasons,
@@ -15,4 +16,4 @@ from opdb.executorch.registration import (
     unregister,
 )
 
-__all__ = ["Registration", "differences", "forget", "forms", "reasons", "register", "unregister"]
+__all__ = ["Registration", "differences", "errata", "forget", "forms", "reasons", "register", "unregister"]

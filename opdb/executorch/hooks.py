@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,36 +25,41 @@ from opdb.executorch import env, layout
 from opdb.executorch.operators import edge_name, edge_operators
 from opdb.executorch.undo import Undo, all_of, replaced
 from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
+from opdb.targets.target import Target
 
 
 class Decider:
-    """``lower`` with the target of the program at work: a given one, or that of its compiler specs."""
+    """``lower`` with the target of the program at work: a given one, or that of its compiler specs.
 
-    def __init__(self, lower: Callable[[NodeView, Any], Lowered | Rejected], target: Any) -> None:
+    ``asked``: the execution and the policy for errata of targets that compiler specs name.
+    """
+
+    def __init__(
+        self, lower: Callable[[NodeView, Any], Lowered | Rejected], target: Any, asked: Target
+    ) -> None:
         self._lower = lower
         self._given = target
+        self._asked = asked
         self._followed = threading.local()
 
     def follow(self, compiler_specs: Any) -> None:
         if self._given is None:
-            self._followed.target = target_of(compiler_specs)
+            self._followed.target = target_of(compiler_specs, self._asked)
 
     def __call__(self, view: NodeView) -> Lowered | Rejected:
         target = self._given
         return self._lower(view, getattr(self._followed, "target", None) if target is None else target)
 
 
-def target_of(compiler_specs: Any) -> Any:
-    """The backend and SoC (opdb.targets.target.Target) that ExecuTorch's compiler specs name."""
+def target_of(compiler_specs: Any, asked: Target) -> Target:
+    """The target that ExecuTorch's compiler specs name, with the execution and the policy of ``asked``."""
     from executorch.backends.qualcomm.partition.utils import generate_qnn_executorch_option
     from executorch.backends.qualcomm.serialization.qc_schema_serialize import flatbuffer_to_option
-
-    from opdb.targets.target import Target
 
     options = flatbuffer_to_option(generate_qnn_executorch_option(compiler_specs))
     backend = options.backend_options.backend_type.name.removeprefix("k").removesuffix("Backend").upper()
     soc = options.soc_info.soc_model.name
-    target = Target(backend, None if soc.startswith("UNKNOWN") else soc, _sdk())
+    target = replace(asked, backend=backend, soc=None if soc.startswith("UNKNOWN") else soc, sdk=_sdk())
     target.context()  # an SoC that the catalogue does not know is said before anything is built
     return target
 
@@ -89,7 +95,7 @@ def follow_target(decide: Decider) -> Undo:
 def builders(
     names: Mapping[str, str],
     decide: Decider,
-    accept: Callable[[str, str], None],
+    accept: Callable[[str, Lowered], None],
     reject: Callable[[str, tuple[Reason, ...]], None],
     compared: Callable[[Any], None] | None = None,
 ) -> tuple[Undo, Mapping[str, Any]]:

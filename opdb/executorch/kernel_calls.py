@@ -147,15 +147,6 @@ class _CallView:
     def result_used(self, index: int) -> bool:
         return True
 
-    def between_views(self) -> bool:
-        return False
-
-    def read_in_ranks(self) -> set[int]:
-        return set()
-
-    def known(self, t: TensorRef) -> TensorRef | None:
-        return t if t.static else None
-
 
 def _ref(tensor: torch.Tensor, key: tuple[str, int | None] | None) -> TensorRef:
     shape = tuple(tensor.shape)

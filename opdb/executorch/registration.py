@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from opdb.errata.policy import known_errata
+from opdb.errata.report import Met
 from opdb.errors import OpdbError
 from opdb.executorch import env
 from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
+from opdb.targets.target import Target
 
 if TYPE_CHECKING:
     from opdb.executorch.compared import Difference
@@ -40,6 +43,7 @@ class Registration:
 
 _forms: dict[str, str] = {}
 _reasons: dict[str, tuple[Reason, ...]] = {}
+_errata: dict[str, Met] = {}
 _differences: list[Difference] = []
 _undo: list[Callable[[], None]] = []
 
@@ -53,6 +57,9 @@ def register(
     whole: Iterable[str] | None = None,
     keep_stock: bool = False,
     keep_flow: bool = False,
+    execution: str = "device",
+    errata: str | None = None,
+    ignore_errata: Iterable[str] = (),
 ) -> Registration:
     """Takes over the builders of all ATen targets that opdb's specs map, until ``unregister``.
 
@@ -62,7 +69,10 @@ def register(
     opdb.lowering.select.lower, which is given ``target``.  ``whole``: the operators that are kept from being
     decomposed where ``lower`` accepts them; by default all of ``targets`` that can be.  ``keep_flow``: only
     builders are taken over; ExecuTorch's passes, layouts and quantizer stay as they are, but for operators that
-    would end the export.  ``keep_stock``: so they do, and ExecuTorch's builders go on where it has them;
+    would end the export.  ``execution``: what the programs are compiled for, a device or the emulator on this machine.
+    ``errata``: what follows from faults of QNN's library ("avoid", "warn", "ignore"; by default that of the execution,
+    opdb.errata.policy); ``ignore_errata``: ids of faults to ignore.  All three belong to the targets of compiler specs: a
+    ``target`` that is given has its own.  ``keep_stock``: so they do, and ExecuTorch's builders go on where it has them;
     ``differences`` has what opdb's would have built.
 
     Raises OpdbError when the process lacks the environment (opdb.executorch.env), for another executorch,
@@ -78,7 +88,13 @@ def register(
 
         lower = opdb.lowering.select.lower
     wanted, left_out = _wanted(targets, frozenset(without))
-    decide = hooks.Decider(lower, target)
+    if target is not None and (execution, errata, tuple(ignore_errata)) != ("device", None, ()):
+        raise OpdbError(
+            "target and execution, errata or ignore_errata: give them to the target; "
+            "e.g. Target('HTP', 'SM8650', execution='emulator')"
+        )
+    asked = Target(execution=execution, errata=errata, ignored=known_errata(ignore_errata))
+    decide = hooks.Decider(lower, target, asked)
     steps: list[Callable[[], Callable[[], None]]] = [
         lambda: hooks.follow_target(decide),
         lambda: partitioning.never_abort(_reject, _forms),
@@ -131,13 +147,19 @@ def forms() -> dict[str, str]:
     return dict(_forms)
 
 
+def errata() -> dict[str, Met]:
+    """Accepted edge nodes whose ops avoid errata of the library or may show some (opdb.errata.policy)."""
+    return dict(_errata)
+
+
 def differences() -> tuple[Difference, ...]:
     """With ``keep_stock``: for each node that both have a builder for, what the two make of it."""
     return tuple(_differences)
 
 
 def forget() -> None:
-    """Empties ``reasons``, ``forms`` and ``differences``; node names repeat from model to model."""
+    """Empties ``reasons``, ``forms``, ``errata`` and ``differences``; node names repeat from model to model."""
+    _errata.clear()
     _differences.clear()
     _reasons.clear()
     _forms.clear()
@@ -169,11 +191,15 @@ def _wanted(targets: Iterable[str] | None, without: frozenset[str]) -> tuple[tup
     return tuple(t for t in known if t not in without and t not in missing), missing
 
 
-def _accept(node: str, form: str) -> None:
+def _accept(node: str, lowered: Lowered) -> None:
     _reasons.pop(node, None)
-    _forms[node] = form
+    _forms[node] = lowered.form
+    _errata.pop(node, None)
+    if lowered.avoided or lowered.warned:
+        _errata[node] = Met(lowered.avoided, lowered.warned)
 
 
 def _reject(node: str, why: tuple[Reason, ...]) -> None:
     _forms.pop(node, None)
+    _errata.pop(node, None)
     _reasons[node] = why

@@ -47,7 +47,7 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
     lower: Lower
     names: dict[str, str]
     stock: dict[str, type[NodeVisitor]]
-    accept: Callable[[str, str], None]
+    accept: Callable[[str, Lowered], None]
     reject: Callable[[str, tuple[Reason, ...]], None]
     compared: Callable[[Difference], None] | None
 
@@ -84,9 +84,10 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
         return self.stock[edge](*arguments)
 
     def _defined(self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]) -> Any:
-        made, form = self._made(node, nodes_to_wrappers)
+        made, lowered = self._made(node, nodes_to_wrappers)
         if not isinstance(made, Rejected):
-            type(self).accept(node.name, form)
+            assert lowered is not None
+            type(self).accept(node.name, lowered)
             return made
         if self._building():
             words = "; ".join(r.message for r in made.reasons)
@@ -96,19 +97,19 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
 
     def _made(
         self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]
-    ) -> tuple[list[Any] | Rejected, str]:
+    ) -> tuple[list[Any] | Rejected, Lowered | None]:
         """The op wrappers and the lowering taken, or why there are none."""
         name = self.names[node.target.__name__]
         try:
             view = FxNodeView(self, node, name, self.constants)
             lowered = type(self).lower(view)
             if isinstance(lowered, Rejected):
-                return lowered, ""
-            return Sink(self, view, nodes_to_wrappers).realise(lowered), lowered.form
+                return lowered, None
+            return Sink(self, view, nodes_to_wrappers).realise(lowered), lowered
         except Rejection as e:
-            return Rejected((Reason(name, "layout", str(e)),)), ""
+            return Rejected((Reason(name, "layout", str(e)),)), None
         except Exception as e:
-            return Rejected((Reason(name, "internal", f"{type(e).__name__}: {e}"),)), ""
+            return Rejected((Reason(name, "internal", f"{type(e).__name__}: {e}"),)), None
 
     def get_quant_encoding_conf(self, node: torch.fx.Node, target_node: torch.fx.Node) -> Any:
         """ExecuTorch's; blocks that HTP computes other numbers with, and 4 bits that it has not, are one scale per channel

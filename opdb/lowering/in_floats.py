@@ -10,40 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
-from opdb.runtime.binding import Context
 from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 DTYPE = "f32"
-#: Ops that move values and compute none.  HTP 2.47 joins them with the conversions around them into ops of quantized
-#: tensors, of which Pad fills in the smallest number behind a dimension (probe); what computes is not joined.
-MOVES = frozenset({"Pad", "StridedSlice", "Reshape", "Transpose"})
-#: Ops that HTP 2.47 finalizes for v68 between a Dequantize and a Quantize of 8 and of 16 bits, with the numbers of the
-#: op alone (probe SM8350: each sample, and each row of types); of several such ops in a row it finalizes few.
-ON_V68 = frozenset({
-    "Batchnorm", "Conv2d", "DepthWiseConv2d", "ElementWiseAbs", "ElementWiseAdd", "ElementWiseCeil", "ElementWiseCos",
-    "ElementWiseDivide", "ElementWiseExp", "ElementWiseFloor", "ElementWiseLog", "ElementWiseMaximum",
-    "ElementWiseMinimum", "ElementWiseMultiply", "ElementWiseNeg", "ElementWisePower", "ElementWiseRsqrt",
-    "ElementWiseSign", "ElementWiseSin", "ElementWiseSquareRoot", "ElementWiseSquaredDifference",
-    "ElementWiseSubtract", "FullyConnected", "GridSample", "HardSwish", "LogSoftmax", "Lrn", "MatMul", "PoolAvg2d",
-    "PoolAvg3d", "PoolMax2d", "Prelu", "Relu", "Relu1", "Relu6", "Resize", "ResizeBilinear", "ResizeNearestNeighbor", "ScatterNd",
-})  # fmt: skip
 #: Encodings of one scale for all of a tensor, which Dequantize and Quantize take.
 PER_TENSOR = "SCALE_OFFSET"
-
-
-def possible(lowered: Lowered, context: Context) -> bool:
-    """Whether the library of ``context`` finalizes what it validates of ``lowered``, which ``around`` made."""
-    inside = [
-        op.op
-        for op in lowered.ops
-        if op.op not in ("Dequantize", "Quantize") and any(t.dtype == DTYPE for t in op.outputs)
-    ]
-    stored = [t for op in lowered.ops if op.op == "Quantize" for t in op.outputs]
-    # HTP joins a Quantize with such a Reshape behind it
-    joined = any((len(t.shape) == 5) != (len(t.base_shape) == 5) for t in stored)
-    on_v68 = context.backend == "HTP" and context.arch == 68
-    return not on_v68 or (len(inside) == 1 and inside[0] in ON_V68 and not joined)
 
 
 @dataclass(frozen=True)
@@ -51,17 +23,13 @@ class FormInFloats:
     """A form of the ``InFloats`` of a node, with the ops around it."""
 
     form: Form
-    context: Context
 
     @property
     def name(self) -> str:
         return f"{self.form.name} in floats"
 
     def build(self, view: InFloats) -> Lowered:
-        lowered = view.around(replace(self.form.build(view), form=self.name))
-        if not possible(lowered, self.context):
-            raise Rejection("HTP v68 finalizes few ops between conversions, and not these")
-        return lowered
+        return view.around(replace(self.form.build(view), form=self.name))
 
 
 class InFloats:
@@ -105,9 +73,6 @@ class InFloats:
         if not self.changed:
             raise Rejection("no tensor of the node is quantized")
         used = {t.local for op in lowered.ops for t in op.inputs if t is not None}
-        kinds = {op.op for op in lowered.ops}
-        if "Pad" in kinds and kinds <= MOVES:
-            raise Rejection("HTP computes a Pad between conversions as one of quantized tensors")
         if used & set(self._written):
             raise Rejection("an op reads a result, which is quantized")
         before = [

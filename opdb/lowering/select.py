@@ -13,8 +13,11 @@ from functools import cache, lru_cache
 from typing import Any
 
 from opdb import validate
-from opdb.errata import htp
+from opdb.errata.policy import AVOID, IGNORE, WARN, policy, warning
+from opdb.errata.records import RECORDS, erratum_of
+from opdb.errata.workarounds import Nowhere, Surroundings
 from opdb.generated.builders import TARGETS
+from opdb.lowering.errata import between_conversions, obeyed
 from opdb.lowering.in_floats import FormInFloats, InFloats
 from opdb.lowering.ranges import unranged
 from opdb.nearest import Variant, nearest
@@ -25,6 +28,8 @@ from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView, Reason, Re
 from opdb.runtime.tensors import Rejection, TensorRef, empty
 from opdb.targets.target import Target
 
+#: Rules of ops that HTP does not check and that no lowering breaks: it would compute something else.
+UNCHECKED = frozenset({"Reshape.C1"})
 REMEMBERED = 1 << 14  # verdicts of op configs
 
 
@@ -54,26 +59,34 @@ def lower(view: NodeView, target: Target) -> Lowered | Rejected:
     if not mapped(view.target):
         return Rejected((unmapped_reason(view.target),))
     reasons: list[Reason] = []
+    around = view if isinstance(view, Surroundings) else Nowhere()
     for form in forms(view.target):
-        lowered, found = _attempt(form, view, target)
+        lowered, found = _attempt(form, view, target, around)
         reasons += found
         if lowered is not None:
-            return replace(lowered, notes=tuple(reasons))
+            return _with_notes(lowered, reasons)
     floats = InFloats(view)
     for form in forms(view.target):
-        lowered, found = _attempt(FormInFloats(form, target.context()), floats, target)
+        lowered, found = _attempt(FormInFloats(form), floats, target, floats)
         reasons += found if floats.changed else []
         if lowered is not None:
-            return replace(lowered, notes=tuple(reasons))
+            return _with_notes(lowered, reasons)
     return Rejected(tuple(dict.fromkeys(reasons)))
 
 
-def _attempt(form: Form | FormInFloats, view: Any, target: Target) -> tuple[Lowered | None, list[Reason]]:
+def _with_notes(lowered: Lowered, reasons: list[Reason]) -> Lowered:
+    """An erratum that made an earlier form lose is obeyed, too."""
+    lost = [r.rule for r in reasons if r.rule in RECORDS and not r.warning]
+    return replace(lowered, notes=tuple(reasons), avoided=tuple(dict.fromkeys((*lost, *lowered.avoided))))
+
+
+def _attempt(
+    form: Form | FormInFloats, view: Any, target: Target, around: Surroundings
+) -> tuple[Lowered | None, list[Reason]]:
     guard = f"{form.name}.M_{view.target}"
     try:
-        lowered = form.build(view)
-        if target.backend == "HTP":
-            lowered = htp.mended(view, lowered, lambda op: _rules(op, target))
+        built = form.build(view)
+        lowered = obeyed(built, target, around, lambda op: hits(op, target))
         for op in lowered.ops:
             for slot, t, _ in _tensors(op):
                 if 0 in t.shape:
@@ -85,7 +98,13 @@ def _attempt(form: Form | FormInFloats, view: Any, target: Target) -> tuple[Lowe
     except Undecidable as reason:
         return None, [Reason(form.name, guard, f"the mapping cannot be worked out: {reason}")]
     reasons = list(judge(lowered, target))
-    return (None if any(not r.warning for r in reasons) else lowered), reasons
+    reasons += [_of_erratum(form.name, e, WARN) for e in lowered.warned]
+    if isinstance(form, FormInFloats):
+        reasons += [_of_erratum(form.name, *found) for found in between_conversions(built, target)]
+    if any(not r.warning for r in reasons):
+        return None, reasons
+    warned = dict.fromkeys(r.rule for r in reasons if r.rule in RECORDS)
+    return replace(lowered, warned=tuple(warned)), reasons
 
 
 def nearest_forms(view: NodeView, target: Target) -> Iterator[tuple[str, str, Variant]]:
@@ -98,7 +117,7 @@ def nearest_forms(view: NodeView, target: Target) -> Iterator[tuple[str, str, Va
             ops = form.build(view).ops
         except (Rejection, Undecidable):
             continue
-        refused = [op for op in ops if any(v.refuses for v in violations(op.config(), target))]
+        refused = [op for op in ops if any(refuses(v, target) for v in violations(op.config(), target))]
         found = [(form.name, op.op, _nearest(op.config(), target)) for op in refused]
         if all(v is not None for _, _, v in found):
             yield from ((form_name, op, v) for form_name, op, v in found if v is not None)
@@ -126,13 +145,33 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
             yield slot, t, i >= len(op.inputs)
 
 
+def refuses(v: Violation, target: Target) -> bool:
+    """Whether an op with this violation is not used: a rule refuses it, or it has an erratum that the policy avoids."""
+    if erratum := erratum_of(v):
+        return policy(erratum, target) == AVOID
+    return v.refuses or v.rule in UNCHECKED
+
+
 def _broken(form: str, op: LoweredOp, target: Target, prefix: str) -> Iterator[Reason]:
     for v in violations(op.config(), target):
-        yield Reason(form, v.rule, prefix + v.message, not v.refuses and v.rule not in htp.RULES)
+        erratum = erratum_of(v)
+        if not erratum:
+            yield Reason(form, v.rule, prefix + v.message, not refuses(v, target))
+        elif (decision := policy(erratum, target)) != IGNORE:
+            yield _of_erratum(form, erratum, decision, prefix + v.message)
 
 
-def _rules(op: LoweredOp, target: Target) -> set[str]:
-    return {v.rule for v in violations(op.config(), target)}
+def _of_erratum(form: str, erratum: str, decision: str, refusal: str = "") -> Reason:
+    """``refusal``: what is said of an erratum that is avoided; by default its title."""
+    record = RECORDS[erratum]
+    if decision == WARN:
+        return Reason(form, erratum, warning(record), warning=True)
+    return Reason(form, erratum, refusal or record.title)
+
+
+def hits(op: LoweredOp, target: Target) -> frozenset[str]:
+    """The errata that the validators of ``target`` report for ``op``; whether they are avoided is the policy's to say."""
+    return frozenset(erratum_of(v) for v in violations(op.config(), target) if erratum_of(v))
 
 
 @lru_cache(REMEMBERED)

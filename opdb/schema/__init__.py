@@ -24,6 +24,10 @@ from opdb.schema.definitions import (
     decomposition_target,
     decomposition_tensor,
     definition,
+    erratum,
+    erratum_evidence,
+    erratum_let,
+    erratum_seen,
     family,
     kernel,
     op,
@@ -69,7 +73,7 @@ from opdb.schema.history import (
 )
 
 #: The Alembic revision that makes these tables (tests/migrations checks it).
-REVISION = "0011"
+REVISION = "0012"
 
 __all__ = [
     "ASKED_BACKENDS",
@@ -92,6 +96,10 @@ __all__ = [
     "decomposition_target",
     "decomposition_tensor",
     "definition",
+    "erratum",
+    "erratum_evidence",
+    "erratum_let",
+    "erratum_seen",
     "executor",
     "family",
     "implication",

@@ -228,6 +228,61 @@ step_binding = parts(
     within=("kind",),
 )
 
+# -- faults of vendor libraries
+
+erratum = table(
+    "erratum",
+    text("name"),  # its id; e.g. HTP-0042
+    to("backend"),
+    maybe("op"),  # the op whose config the conditions read; the name, as an op can be written again
+    text("title"),
+    maybe("pattern"),  # the ops that it needs, in words
+    text("effect"),
+    maybe("guard"),  # `when`
+    maybe("exception"),  # `unless`
+    maybe("detail"),
+    text("cause"),
+    maybe("since"),  # first version of QNN that has it
+    maybe("until"),  # last version
+    text("arch"),  # JSON: Hexagon versions; []: all
+    text("socs"),  # JSON: chips; []: all
+    text("execution"),  # where it was seen
+    text("workaround"),
+    maybe("cost_class"),
+    maybe("cost_note"),
+    maybe("reproduction"),  # JSON
+    Column("flaky", Boolean, nullable=False),
+    one_of("effect", ("wrong-result", "not-finalized", "crash", "refuses-valid", "imprecise")),
+    one_of("cause", ("graph-preparation", "kernel", "unknown")),
+    one_of("execution", ("emulator", "device", "unknown")),
+    one_of("cost_class", ("none", "small", "large")),
+    UniqueConstraint("name"),
+)
+erratum_let = parts("erratum_let", "erratum", text("expression"))
+erratum_seen = table(
+    "erratum_seen",
+    of("erratum"),
+    *position(),
+    text("library"),  # e.g. HTP 2.47.0
+    text("socs"),  # JSON
+    maybe("date"),
+    to("source", nullable=True),
+    UniqueConstraint("erratum_id", "position"),
+)
+erratum_evidence = table(
+    "erratum_evidence",  # what a device shows
+    of("erratum"),
+    *position(),
+    text("device"),
+    text("model"),
+    text("runtime"),
+    text("figure"),
+    text("shows"),
+    to("source", nullable=True),
+    one_of("shows", ("absent", "present")),
+    UniqueConstraint("erratum_id", "position"),
+)
+
 #: In an order in which parents come first.
 DEFINITIONS = (
     *(
@@ -268,4 +323,5 @@ DEFINITIONS = (
         decomposition_tensor,
     ),
     *(decomposition_step, step_binding),
+    *(erratum, erratum_let, erratum_seen, erratum_evidence),
 )

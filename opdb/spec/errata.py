@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from opdb.errors import OpdbError
 from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, Loop, Name, Node, Scope
@@ -122,20 +121,14 @@ def _one_of(name: str, values: Sequence[int]) -> Node:
 
 
 def substituted(node: Node, values: Mapping[str, Node]) -> Node:
-    """``node`` with these values in the place of the names."""
+    """``node`` with these values in the place of the names.  A loop variable is never one of them: the parser says so."""
     if node.kind == "name":
         return values.get(node.value, node)
     if node.kind == "comp":
         kind, loops = node.value
-        # A loop variable hides a name of its own.
-        inner = reduce(lambda v, loop: {k: n for k, n in v.items() if k != loop.var}, loops, dict(values))
         made = tuple(
-            Loop(
-                x.var,
-                substituted(x.source, values),
-                tuple(substituted(c, inner) for c in x.conditions),
-            )
+            Loop(x.var, substituted(x.source, values), tuple(substituted(c, values) for c in x.conditions))
             for x in loops
         )
-        return replace(node, value=(kind, made), args=tuple(substituted(a, inner) for a in node.args))
+        node = replace(node, value=(kind, made))
     return replace(node, args=tuple(substituted(a, values) for a in node.args))

@@ -16,9 +16,10 @@ from pydantic import BaseModel, ValidationError
 
 from opdb.errors import Problem, SpecError
 from opdb.spec.document import At, Document, dump_data, parse_document
+from opdb.spec.erratum import DATE, ID, NAME, Erratum
 from opdb.spec.family import FamilyDef
 from opdb.spec.model import IDENTIFIER, KERNEL, SOURCE, BaseDef, OpDef, resolve
-from opdb.spec.paths import SIDE_FILES, spec_paths
+from opdb.spec.paths import SIDE_FILES, spec_name, spec_paths
 
 M = TypeVar("M", bound=BaseModel)
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "parse_document",
     "read_folder",
     "reread",
+    "spec_name",
     "spec_paths",
 ]
 
@@ -42,6 +44,7 @@ class SpecSet:
     own: dict[str, OpDef]  # as each file says it
     bases: dict[str, BaseDef]
     families: dict[str, FamilyDef]
+    errata: dict[str, Erratum]
     documents: dict[str, Document]  # by path
     backends: Any
     socs: Any
@@ -77,6 +80,9 @@ FORMS = {
     IDENTIFIER: "is not a name: letters, digits and _, no digit first",
     SOURCE: "is not a source; ex) MasterOpDef.html@2.25.0#Relu, or 'probe' with the run",
     KERNEL: "is not a kernel: the name of its function begins with opdb_",
+    ID: "is not the id of an erratum: the backend in capitals, a hyphen and four digits; e.g. HTP-0042",
+    NAME: "is not the name of a workaround: small letters, digits and hyphens; e.g. other-candidate, reject",
+    DATE: "is not a date; e.g. '2026-11-20'",
 }
 #: pydantic's kind of error -> what was expected.
 EXPECTED = {
@@ -127,7 +133,11 @@ def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
         if args:
             models = [a for a in args if isinstance(a, type) and issubclass(a, BaseModel)]
             current = models[-1] if models else current
-    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
+    return (
+        [f.alias or n for n, f in current.model_fields.items()]
+        if isinstance(current, type) and issubclass(current, BaseModel)
+        else []
+    )
 
 
 def read_folder(folder: Path, drafts: bool = False) -> SpecSet:
@@ -183,14 +193,18 @@ def gather(
             except SpecError as error:
                 problems.extend(error.problems)
                 continue
-            if f"{kind}/{getattr(item, key)}.yaml" != name:
-                problems.append(document.problem((key,), f"the file must be named {getattr(item, key)}.yaml"))
+            proper = spec_name(kind, getattr(item, key))
+            if proper != name:
+                problems.append(document.problem((key,), f"the file must be named {proper}"))
+                if kind == "errata":
+                    continue  # its place would be that of another record
             out[getattr(item, key)] = item
         return out
 
     bases = each("bases", BaseDef, "base")
     own = each("ops", OpDef, "op")
     families = each("torch", FamilyDef, "family")
+    errata = each("errata", Erratum, "erratum")
     ops = {}
     for name, op in own.items():
         if op.extends is not None and op.extends not in bases:
@@ -205,7 +219,7 @@ def gather(
     side = {n: known[f"{n}.yaml"] if f"{n}.yaml" in known else documents[f"{n}.yaml"].data if f"{n}.yaml" in documents else None
             for n in SIDE_FILES}  # fmt: skip
     return SpecSet(
-        ops, own, bases, families, documents, side["backends"], side["socs"], side["retired"]
+        ops, own, bases, families, errata, documents, side["backends"], side["socs"], side["retired"]
     ), problems
 
 
@@ -217,6 +231,7 @@ def reread(folder: Path, name: str) -> Document:
 def dump(model: BaseModel) -> str:
     """The canonical YAML of a model: short spellings, fields in the order of the file format."""
     data = model.model_dump(mode="json")
-    first = ("op", "base", "family", "package", "extends")
-    data = {k: data[k] for k in first if k in data} | {k: v for k, v in data.items() if k not in first}
+    if not isinstance(model, Erratum):  # the op is not what an erratum is named by
+        first = ("op", "base", "family", "package", "extends")
+        data = {k: data[k] for k in first if k in data} | {k: v for k, v in data.items() if k not in first}
     return dump_data(data)

@@ -16,8 +16,9 @@ from opdb.errors import Problem, SpecError
 from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
 from opdb.spec.compiled import CompileError, Fault
 from opdb.spec.document import Document
+from opdb.spec.errata import compile_erratum, scope_faults
 from opdb.spec.family import expand
-from opdb.spec.files import SpecSet, gather, reread
+from opdb.spec.files import SpecSet, gather, reread, spec_name
 from opdb.spec.model import Body, Decomposition, Rule
 
 Place = tuple[str | int, ...]
@@ -37,13 +38,15 @@ def read_catalog(
     # An op that could not be read is not unknown.
     broken = {Path(p.path).stem for p in problems}
     own = {name: op for name, op in specs.own.items() if name in specs.ops}
-    catalog = Catalog(own, specs.bases, specs.families, backends, socs, retired)
+    catalog = Catalog(own, specs.bases, specs.families, backends, socs, retired, specs.errata)
     readable = not any(p.path == "backends.yaml" for p in check.problems)
     for name in catalog.own:
         check.op(catalog, name, readable)
     for name in catalog.families:
         check.family(catalog, name, broken)
     check.one_place(catalog)
+    for ident in catalog.errata:
+        check.erratum(catalog, ident, broken)
     if check.problems:
         raise SpecError(sorted(set(check.problems)))
     return catalog
@@ -140,7 +143,7 @@ class _Check:
         if backends_known:
             self.names(catalog, name, file)
         try:
-            catalog.compiled(name)
+            catalog.without_errata(name)
         except CompileError as error:
             for fault in error.faults:
                 self.fault(file, own.extends, fault)
@@ -228,6 +231,32 @@ class _Check:
                     ops[target] = name
                     continue
                 self.fault(f"ops/{name}.yaml", op.extends, Fault(("torch", target, "__key__"), message))
+
+    # -- errata
+
+    def erratum(self, catalog: Catalog, ident: str, broken: set[str]) -> None:
+        """Backend and op are known, the op has the backend, and its conditions can be read."""
+        erratum, file = catalog.errata[ident], spec_name("errata", ident)
+        backend, name = erratum.backend, erratum.op
+        if backend not in catalog.backends:
+            message = f"no backend '{backend}' in backends.yaml{_hint(backend, catalog.backends)}"
+            self.problem(file, ("erratum",), message)
+            return
+        if name in broken:
+            return
+        faults = scope_faults(erratum, catalog.known.socs)
+        if name is not None and name not in catalog.ops:
+            faults.append(Fault(("op",), f"no op '{name}' in ops/{_hint(name, catalog.ops)}"))
+        elif name is not None and backend not in catalog.ops[name].backends:
+            cure = f"give it one in specs/ops/{name}.yaml, or describe the fault by 'pattern' alone"
+            faults.append(Fault(("op",), f"{name} has no section '{backend}'; {cure}"))
+        elif name is not None:
+            try:
+                compile_erratum(catalog.without_errata(name), erratum, catalog.known)
+            except CompileError as error:
+                faults = error.faults
+        for fault in faults:
+            self.problem(file, fault.at, fault.message, fault.column)
 
 
 def _rule_groups(op: Body, catalog: Catalog) -> list[tuple[str | None, str, Mapping[str, Rule]]]:

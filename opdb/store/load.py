@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, Table, select
 
 from opdb import schema as t
 from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.erratum import Erratum
 from opdb.spec.family import FamilyDef
 from opdb.spec.model import BaseDef, OpDef
 
@@ -42,8 +43,9 @@ def load_catalog(connection: Connection, only: str | None = None) -> Catalog:
     retired: dict[str, list[Any]] = {"ops": [], "rules": []}
     for r in _ordered(rows.all(t.retired)):
         retired[r.kind].append(json.loads(r.entry))
+    errata = {r.name: Erratum.model_validate(rows.erratum(r)) for r in rows.all(t.erratum)}
     return Catalog(own, bases, families, backends_of(backends), socs_of(socs),
-                   retired_of(retired))  # fmt: skip
+                   retired_of(retired), errata)  # fmt: skip
 
 
 def _ordered(rows: list[Record]) -> list[Record]:
@@ -181,3 +183,49 @@ class _Rows:
         for r in self.of(table, parent, ident):
             out[r.kind][r.name] = r.expression
         return dict(out)
+
+    def erratum(self, e: Record) -> Data:
+        cost = _compact(**{"class": e.cost_class, "note": e.cost_note})
+        return _compact(
+            erratum=e.name,
+            title=e.title,
+            op=e.op,
+            pattern=e.pattern,
+            effect=e.effect,
+            let={r.name: r.expression for r in self.of(t.erratum_let, "erratum_id", e.id)},
+            when=e.guard,
+            unless=e.exception,
+            detail=e.detail,
+            cause=e.cause,
+            scope=_compact(
+                since=e.since,
+                until=e.until,
+                arch=json.loads(e.arch),
+                socs=json.loads(e.socs),
+                execution=e.execution,
+            ),
+            workaround=e.workaround,
+            cost=cost or None,
+            seen=[
+                _compact(
+                    library=r.library,
+                    socs=json.loads(r.socs),
+                    date=r.date,
+                    source=self.sources.get(r.source_id),
+                )
+                for r in self.of(t.erratum_seen, "erratum_id", e.id)
+            ],
+            evidence=[
+                _compact(
+                    device=r.device,
+                    model=r.model,
+                    runtime=r.runtime,
+                    figure=r.figure,
+                    shows=r.shows,
+                    source=self.sources.get(r.source_id),
+                )
+                for r in self.of(t.erratum_evidence, "erratum_id", e.id)
+            ],
+            reproduction=_json(e.reproduction),
+            flaky=e.flaky,
+        )

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, insert, select, union, update
 
 from opdb import schema as t
 from opdb.spec.catalog import Catalog
-from opdb.spec.paths import KINDS
+from opdb.spec.paths import KINDS, spec_name
 from opdb.store import current
 from opdb.store.check import read_catalog
 from opdb.store.current import SyncReport
@@ -44,8 +44,8 @@ def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport
 
 def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
     models: dict[str, Any] = {
-        f"{kind}/{name}.yaml": model
-        for kind, group in zip(KINDS, (before.bases, before.own, before.families), strict=True)
+        spec_name(kind, name): model
+        for kind, group in zip(KINDS, (before.bases, before.errata, before.own, before.families), strict=True)
         for name, model in group.items()
     }
     models["backends.yaml"] = {name: b.data() for name, b in before.backends.items()}
@@ -61,14 +61,19 @@ def _write(connection: Connection, catalog: Catalog, before: Catalog | None, tou
             connection.execute(delete(table))
         before, touched = None, {"backends.yaml", "retired.yaml", "socs.yaml"}
         stale_ops, stale_bases = set(catalog.own), set(catalog.bases)
-        stale_families = set(catalog.families)
+        stale_families, stale_errata = set(catalog.families), set(catalog.errata)
     else:
         stale_bases = {_stem(p) for p in touched if p.startswith("bases/")}
         stale_ops = {_stem(p) for p in touched if p.startswith("ops/")}
         stale_ops |= {n for c in (before, catalog) for n, o in c.own.items() if o.extends in stale_bases}
         stale_families = {_stem(p) for p in touched if p.startswith("torch/")}
         stale_ops |= _direct(before, stale_families) | _direct(catalog, stale_families)
-        _erase(connection, stale_ops, stale_bases, stale_families)
+        stale_errata = {_stem(p) for p in touched if p.startswith("errata/")}
+        # The hash of an op covers its errata.
+        stale_ops |= {
+            e.op for c in (before, catalog) for i, e in c.errata.items() if i in stale_errata and e.op
+        }
+        _erase(connection, stale_ops, stale_bases, stale_families, stale_errata)
     rows = Rows(connection)
     if "backends.yaml" in touched:
         rows.add_backends(catalog.backends.values())
@@ -85,6 +90,8 @@ def _write(connection: Connection, catalog: Catalog, before: Catalog | None, tou
         rows.add_derived(definition, catalog.compiled(name))
     for name in sorted(stale_families & catalog.families.keys()):
         rows.add_family(catalog.families[name], [c for c in catalog.candidates if c.family == name])
+    for name in sorted(stale_errata & catalog.errata.keys()):
+        rows.add_erratum(catalog.errata[name])
     rows.flush()
 
 
@@ -106,7 +113,9 @@ def _direct(catalog: Catalog, families: set[str]) -> set[str]:
     }
 
 
-def _erase(connection: Connection, ops: set[str], bases: set[str], families: set[str]) -> None:
+def _erase(
+    connection: Connection, ops: set[str], bases: set[str], families: set[str], errata: set[str]
+) -> None:
     """Ops before bases: an op refers to its base.  The parts go with their definition (ON DELETE CASCADE)."""
     for table, names in ((t.op, ops), (t.base, bases)):
         parts = select(table.c.definition_id).where(table.c.name.in_(names))
@@ -114,17 +123,21 @@ def _erase(connection: Connection, ops: set[str], bases: set[str], families: set
         connection.execute(delete(t.definition).where(t.definition.c.id.in_(idents)))
     connection.execute(delete(t.decomposition).where(t.decomposition.c.family.in_(families)))
     connection.execute(delete(t.family).where(t.family.c.name.in_(families)))
+    connection.execute(delete(t.erratum).where(t.erratum.c.name.in_(errata)))
 
 
 def _write_files(connection: Connection, files: dict[str, str], catalog: Catalog) -> None:
     """What was read, which SDKs it speaks of, and the state it makes; sources that nothing names go."""
+    naming = (t.definition, t.op_rule, t.op_backend, t.type_config, t.torch_mapping)
     used = union(*(select(table.c.source_id).where(table.c.source_id.is_not(None))
-                   for table in (t.definition, t.op_rule, t.op_backend, t.type_config, t.torch_mapping)))  # fmt: skip
+                   for table in (*naming, t.erratum_seen, t.erratum_evidence)))  # fmt: skip
     connection.execute(delete(t.source).where(t.source.c.id.not_in(select(used.subquery()))))
-    versions = select(t.source.c.version).where(t.source.c.version.is_not(None))
+    # Evidence from devices cites other documents than those of an SDK.
+    others = select(t.erratum_evidence.c.source_id).where(t.erratum_evidence.c.source_id.is_not(None))
+    versions = select(t.source.c.version).where(t.source.c.version.is_not(None), t.source.c.id.not_in(others))
     limits = (
         select(c).where(c.is_not(None))
-        for table in (t.op_backend, t.type_config)
+        for table in (t.op_backend, t.type_config, t.erratum)
         for c in (table.c.since, table.c.until)
     )
     sdks = sorted(connection.execute(union(versions, *limits)).scalars())

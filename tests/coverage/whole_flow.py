@@ -30,7 +30,7 @@ STEPS, PART, FLOATS = 3.01, 5e-3, 1e-2
 
 def measure(names: list[str], recipe: str, soc: str) -> list[dict[str, Any]]:
     """What a child process does: a line for each module."""
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         return [_measured(name, recipe, soc) for name in names]
     finally:

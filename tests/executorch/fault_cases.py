@@ -192,7 +192,7 @@ def outcome(name: str) -> SimpleNamespace:
     make, inputs = CASES[name]
     torch.manual_seed(0)
     module = nn.Module.eval(make())
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         compiled = flow.compile_module(module, inputs, SOC)
         got = flow.run_pte(compiled.pte, inputs)

@@ -103,7 +103,7 @@ def read_by_two_graphs(x: torch.Tensor) -> torch.Tensor:
 def run(module: nn.Module, inputs: tuple[torch.Tensor, ...], recipe: str | None = None) -> SimpleNamespace:
     """``wrong``: the largest difference from PyTorch, of a float over the largest value, of the quantized in steps."""
     torch.manual_seed(0)
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         module = module.eval() if recipe is None else flow.quantize(module.eval(), inputs, SOC, recipe)
         compiled = flow.compile_module(module, inputs, SOC)
@@ -132,7 +132,7 @@ def unmapped() -> SimpleNamespace:
         stock = ""
     except Exception as e:
         stock = f"{type(e).__name__}: {e}"
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         compiled = flow.compile_module(module, inputs, SOC)
         (got,) = flow.run_pte(compiled.pte, inputs)
@@ -152,7 +152,7 @@ def whole_results() -> SimpleNamespace:
         stock = ""
     except Exception as e:
         stock = str(e.__cause__)
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         return SimpleNamespace(stock=stock, left=flow.compile_module(module, inputs, SOC).not_delegated)
     finally:
@@ -165,7 +165,7 @@ def compared() -> dict[str, tuple[str, ...]]:
     module = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.SELU(), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5), nn.Softmax(-1)
     )
-    opdb.executorch.register(keep_stock=True)
+    opdb.executorch.register(keep_stock=True, execution="emulator")
     try:
         compiled = flow.compile_module(module.eval(), (torch.randn(1, 3, 8, 8),), SOC)
         found = opdb.executorch.differences()

@@ -280,7 +280,7 @@ def several_results() -> Any:
     torch.manual_seed(3)
     x = torch.randn(4, 9)
     module = Calls(lambda x: tuple(torch.topk(x, 3)))
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         quantized = flow.quantize(module.eval(), (x,), SOC, "8a8w")
         compiled = flow.compile_module(quantized, (x,), SOC, PRECISION)
@@ -299,7 +299,7 @@ def mask_of_infinities() -> str:
     rows = torch.randn(1, 2, 6, 8)
     mask = torch.full((6, 6), float("-inf")).triu(1)
     module = Calls(lambda x, m: f.scaled_dot_product_attention(x, x, x, attn_mask=m))
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         flow.compile_module(
             flow.quantize(module.eval(), (rows, mask), SOC, "8a8w"), (rows, mask), SOC, PRECISION
@@ -315,7 +315,7 @@ def calls_of_a_cache(soc: str, recipe: str) -> list[float]:
     """The largest errors of three calls, each of which writes another row of the buffer."""
     torch.manual_seed(5)
     inputs = (torch.tensor([2]), torch.randn(1, 1, 12, 64).clamp(-1, 1))
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         module = flow.quantize(Cache().eval(), inputs, soc, recipe)
         pte = flow.compile_module(module, inputs, soc, PRECISION).pte
@@ -353,7 +353,7 @@ def on_v68() -> dict[str, Any]:
             for mode in ("bilinear", "nearest")
         },
     }
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         return {n: _outcome(m.eval(), inputs, r, "SM8350") for n, (m, inputs, r) in asked.items()}
     finally:
@@ -364,7 +364,7 @@ def view_on_the_cpu() -> Any:
     """A product of five dimensions in 16 bits on v68, which leaves a view of one side to the CPU."""
     torch.manual_seed(8)
     inputs = (torch.randn(2, 2, 3, 4, 5), torch.randn(2, 2, 3, 5, 6))
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         return _outcome(Calls(lambda x, y: x.relu() @ y.relu()), inputs, "16a8w", "SM8350")
     finally:
@@ -375,7 +375,7 @@ def linear_in_blocks() -> float:
     """The largest error, in steps of 16 bits, of a linear layer whose weight has a scale for 16 input channels."""
     torch.manual_seed(7)
     module, inputs = nn.Linear(64, 32).eval(), (torch.randn(1, 6, 64),)
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     stock = blocks.sizes
     blocks.sizes = lambda graph: {
         n.name: (1, 16) for n in graph.graph.nodes if n.target is torch.ops.aten.linear.default
@@ -390,7 +390,7 @@ def linear_in_blocks() -> float:
 
 
 def outcomes() -> dict[str, Any]:
-    opdb.executorch.register()
+    opdb.executorch.register(execution="emulator")
     try:
         asked = {name: (*case, "8a8w") for name, case in (cases() | hard_cases()).items()} | by_recipe()
         return {

@@ -35,6 +35,7 @@ def test_every_file_comes_back_as_it_is_written(store: Store, folder: Path) -> N
     models: dict[str, Any] = {f"ops/{n}.yaml": m for n, m in catalog.own.items()}
     models |= {f"bases/{n}.yaml": m for n, m in catalog.bases.items()}
     models |= {f"torch/{n}.yaml": m for n, m in catalog.families.items()}
+    models |= {spec.spec_name("errata", n): m for n, m in catalog.errata.items()}
     for name, model in models.items():
         document = spec.parse_document((folder / name).read_text(), name)
         dumped = spec.dump(model)

@@ -84,15 +84,6 @@ class ConfigView:
     def result_used(self, index: int) -> bool:
         return True
 
-    def between_views(self) -> bool:
-        return False
-
-    def read_in_ranks(self) -> set[int]:
-        return set()
-
-    def known(self, t: TensorRef) -> TensorRef | None:
-        return t if t.static else None
-
 
 def _ref(t: TensorConfig) -> TensorRef:
     shape, static = t.shape or (1,), t.type == "STATIC" or not t.shape  # a scalar is [1], and here a constant

@@ -32,12 +32,14 @@ def table(coverage: Coverage) -> Iterator[str]:
 
 
 def summary(coverage: Coverage) -> Iterator[str]:
-    """Nodes by verdict, graphs, and what falls to the CPU."""
+    """Nodes by verdict, graphs, what falls to the CPU, and the errata of the library that were met."""
     counts = ", ".join(f"{coverage.count(v)} {v}" for v in VERDICTS)
     graphs = f"{coverage.partitions} graph{'s' * (coverage.partitions != 1)}"
     yield f"{len(coverage.rows)} nodes: {counts}; {graphs} on {coverage.backend} {coverage.soc or ''}".rstrip()
     if not coverage.complete:
         yield f"on the CPU: {on_cpu(coverage)}"
+    for erratum in coverage.errata():
+        yield erratum.text
 
 
 def on_cpu(coverage: Coverage) -> str:

@@ -1,53 +1,47 @@
-"""Products of floats between views, as ops that HTP computes rightly there.
+"""Products of floats between views, as ops that HTP computes correctly there.
 
-HTP 2.47's compiler moves Reshapes across a product of floats.  Where a view changes the last dimension, a quarter of the
-chains around a FullyConnected computes other numbers or is not finalized, and a MatMul of [M, P * Q], seen from [M, P, Q], that is seen as
-[M, 1, N] computes others (benchmarks/htp_views.py; docs/executorch.md).  As a Conv2d of rows, none of 4,000; as a MatMul whose
-second matrix is transposed, for weights that are no constants, 2 of 2,500.  A MatMul of four dimensions, the first of several
-elements that comes from a view and meets one of the second input's, is wrong in one of ten.
+HTP's compiler moves Reshapes across a product of floats.  Where a view changes the last dimension, a quarter of the
+chains around a FullyConnected gives wrong numbers or is not finalized, and so does a MatMul of [M, P * Q], seen from
+[M, P, Q], that is seen as [M, 1, N] (benchmarks/htp_views.py).  As a Conv2d of rows, none of 4,000 chains is wrong; as a
+MatMul whose second matrix is transposed, for weights that are no constants, 2 of 2,500.  A MatMul of four dimensions is
+wrong in one of ten chains where the first dimension has several elements, comes from a view and meets one of the second
+input.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
-from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar, tensor_param
+from opdb.errata.workarounds.facts import Facts
+from opdb.runtime.lowering import LoweredOp, lowered_op, scalar, tensor_param
 from opdb.runtime.tensors import TensorRef, permute, reshape, tiled
 
 FLOATS = {"f16", "f32"}
 
 
-def mended(lowered: Lowered, between_views: bool) -> Lowered:
-    """``lowered`` with each batch of floats by the matrices of one as a MatMul of as many; and ``between_views`` with each
-    product of rows by one matrix as a Conv2d of an image one wide, or as a MatMul."""
-    return replace(lowered, ops=tuple(_mended(op, between_views) for op in lowered.ops))
-
-
-def _mended(op: LoweredOp, between_views: bool) -> LoweredOp:
-    return _batch(_rows(op) if between_views else op)
-
-
-def _batch(op: LoweredOp) -> LoweredOp:
+def copies_of_matrices(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
     """A MatMul with a copy of the second matrices for each of the first dimension."""
     first, second = (*op.inputs, None, None)[:2]
     if op.op != "MatMul" or first is None or second is None or {first.dtype, second.dtype} - FLOATS:
-        return op
+        return None
     if len(first.shape) != 4 or len(second.shape) != 4 or first.shape[0] == 1 or second.shape[0] != 1:
-        return op
+        return None
     copies = tiled(second, [first.shape[0], *second.shape[1:]])
-    return replace(op, inputs=(first, copies, *op.inputs[2:]))
+    return [replace(op, inputs=(first, copies, *op.inputs[2:]))]
 
 
-def _rows(op: LoweredOp) -> LoweredOp:
+def of_rows(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """A product of rows by one matrix as a Conv2d of an image one wide; by weights that are no constants, as a MatMul."""
     weight = _weight(op)
     rows = op.inputs[0] if op.inputs else None
     if weight is None or rows is None or rows.static or 0 in weight.shape:
-        return op
-    if {rows.dtype, weight.dtype} - FLOATS:
-        return op
+        return None
+    if {rows.dtype, weight.dtype} - FLOATS or not facts.around.between_views():
+        return None
     bias = op.inputs[2] if len(op.inputs) > 2 else None
-    return _product(rows, weight, bias, op.outputs[0])
+    return [_product(rows, weight, bias, op.outputs[0])]
 
 
 def _weight(op: LoweredOp) -> TensorRef | None:

@@ -1,50 +1,35 @@
-"""Gathers in a form that HTP computes rightly.
-
-HTP 2.47 gives other elements for indices of several dimensions behind others of the table, for rows of 8, 16 or 32 bytes, for
-more than 255 elements along the last dimension in 8 bits, and for rows of floats at indices that are only known when the
-program runs (Gather.H11 to H14): one line of indices, and dimensions joined to three or fewer, give the right ones.
-"""
+"""Gathers in forms that HTP computes correctly: one line of indices, and dimensions joined to three or fewer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from opdb.dtypes import BY_SHORT
-from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar, tensor_param
+from opdb.errata.workarounds.facts import Facts
+from opdb.runtime.lowering import LoweredOp, lowered_op, scalar, tensor_param
 from opdb.runtime.tensors import TensorRef, intermediate, lengthened, ramp, reshape
 
 VECTOR = 128  # bytes
-NARROW = "Gather.H12"
-SIGNED = "Gather.H15"  # has no other form
-MENDED = frozenset({"Gather.H11", NARROW, "Gather.H13", "Gather.H14"})
-RULES = MENDED | {SIGNED}
 
 
-def mended(lowered: Lowered, broken: Callable[[LoweredOp], Collection[str]]) -> Lowered:
-    """``lowered`` with such gathers in another form; ``broken`` gives the rules that an op breaks."""
-    if all(op.op != "Gather" for op in lowered.ops):
-        return lowered
-    return replace(
-        lowered, ops=tuple(new for number, op in enumerate(lowered.ops) for new in _ops(op, number, broken))
-    )
+def from_one_matrix(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """Rows of one matrix.  None for a table with an encoding for each of several slices, which no Reshape keeps."""
+    return None if _sliced(op) else list(_of_rows(op, facts.number))
 
 
-def _ops(op: LoweredOp, number: int, broken: Callable[[LoweredOp], Collection[str]]) -> Iterator[LoweredOp]:
-    """As it is where its table has an encoding for each of several slices, which no Reshape keeps."""
-    rules = MENDED.intersection(broken(op)) if op.op == "Gather" else ()
+def from_joined_dimensions(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """One line of indices along the second of few dimensions.  None as for ``from_one_matrix``."""
+    return None if _sliced(op) else list(_of_joined(op, facts.number))
+
+
+def _sliced(op: LoweredOp) -> bool:
     table = op.inputs[0]
-    if not rules or table is None or table.axis >= 0:
-        yield op
-    elif NARROW in rules:
-        yield from _of_rows(op, number)
-    else:
-        yield from _of_joined(op, number)
+    return table is None or table.axis >= 0
 
 
 def _of_joined(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
-    """One line of indices along the second of few dimensions: not of the last but one in floats, nor of the last in 8 bits."""
+    """Not along the last dimension but one in floats, nor along the last dimension in 8 bits."""
     table, indices, outer, size, inner = _parts(op)
     count = math.prod(indices.shape)
     behind = [inner, 1] if inner > 1 else [1] if BY_SHORT[table.dtype].bits == 8 else []
@@ -59,8 +44,8 @@ def _of_joined(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
 
 
 def _of_rows(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
-    """Rows of one matrix: those of the first slice, then those of the second.  HTP reads the last row rightly where it begins
-    a vector: others stand behind the table until one does."""
+    """The rows of the first slice, then those of the second, and so on.  HTP reads the last row correctly where it begins a
+    vector, so more rows follow the table until one does."""
     table, indices, outer, size, inner = _parts(op)
     count = math.prod(indices.shape)
     rows = reshape(table, [outer * size, inner])

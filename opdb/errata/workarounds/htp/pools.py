@@ -1,43 +1,31 @@
-"""Pools of floats in forms that HTP computes rightly.
-
-HTP 2.47 computes other means for windows that move by one over an image without zeros around it, where the result is high and
-narrow (PoolAvg2d.H3): each channel is convolved with the window's weights instead.  A process that executes a maximum of
-windows one wide by steps of 2 ends (PoolMax2d.H3): every second column is taken before.  For v68 it takes what lies around an image
-for 0, of which a maximum of negative numbers makes 0 (PoolMax2d.H4): less than any number is put there before.
-"""
+"""Pools of floats in forms that HTP computes correctly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar, tensor_param
+from opdb.errata.workarounds.facts import Facts
+from opdb.runtime.lowering import LoweredOp, lowered_op, scalar, tensor_param
 from opdb.runtime.tensors import full, intermediate
 
-NARROW, ONE_WIDE, OF_ZEROS = "PoolAvg2d.H3", "PoolMax2d.H3", "PoolMax2d.H4"
 CONSTANT = 0  # of Pad.scheme
 LEAST = {"f16": -65504.0, "f32": -3e38}
-Broken = Callable[[LoweredOp], Collection[str]]
 
 
-def mended(lowered: Lowered, broken: Broken) -> Lowered:
-    """``lowered`` with such pools in the other form; ``broken`` gives the rules that an op breaks."""
-    if all(op.op not in ("PoolAvg2d", "PoolMax2d") for op in lowered.ops):
-        return lowered
-    return replace(lowered, ops=tuple(_ops(lowered.ops, broken)))
+def average_by_channel(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """A mean of windows as a convolution of each channel with the weights of the window."""
+    return [_by_channel(op)]
 
 
-def _ops(ops: tuple[LoweredOp, ...], broken: Broken) -> Iterator[LoweredOp]:
-    for number, op in enumerate(ops):
-        rules = broken(op) if op.op in ("PoolAvg2d", "PoolMax2d") else ()
-        if NARROW in rules:
-            yield _by_channel(op)
-        elif OF_ZEROS in rules:
-            yield from _of_a_padded_image(op, number)
-        elif ONE_WIDE in rules:
-            yield from _of_every_second_column(op, number)
-        else:
-            yield op
+def every_second_column(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """A maximum of windows one wide in steps of 2: every second column is taken before.  None for windows that begin elsewhere."""
+    return list(_of_every_second_column(op, facts.number)) or None
+
+
+def with_least_number(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """A maximum of windows over an image that a Pad surrounds with the lowest number there is."""
+    return list(_of_a_padded_image(op, facts.number))
 
 
 def _by_channel(op: LoweredOp) -> LoweredOp:
@@ -54,14 +42,12 @@ def _by_channel(op: LoweredOp) -> LoweredOp:
 
 
 def _of_every_second_column(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
-    """As it is where the windows begin elsewhere: what it breaks is a reason not to lower it."""
     x = op.inputs[0]
     assert x is not None
     n, height, width, channels = x.shape
     columns = -(-width // 2)
     zeros = next(p.value for p in op.params if p.name == "pad_amount")
     if op.outputs[0].shape[2] != columns or any(zeros[2:]):
-        yield op
         return
     inner = intermediate(f"columns_{number}", [n, height, columns, channels], x)
     ranges = [[0, n, 1], [0, height, 1], [0, width, 2], [0, channels, 1]]

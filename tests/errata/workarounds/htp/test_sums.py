@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from obeying import Place, obeying
 
-from opdb.errata.htp.sums import mended
 from opdb.op_config import Quant
-from opdb.runtime.lowering import Lowered, lowered_op
+from opdb.runtime.lowering import lowered_op
 from opdb.runtime.tensors import TensorRef
 
 
@@ -20,9 +20,8 @@ def tensor(name: str, shape: tuple[int, ...], *, static: bool = False, dtype: st
     return TensorRef(shape, dtype, static, key=(name, 0), quant=quant, base_shape=shape)
 
 
-def known(t: TensorRef) -> TensorRef | None:
-    """Of constants, and of what is called that: an op has made it of constants."""
-    return t if t.static or t.key == ("constant", 0) else None
+#: What is called that an op has made of constants.
+AROUND = Place(known=[("constant", 0)])
 
 
 X, Y = tensor("x", (2, 3, 4)), tensor("y", (2, 3, 4))
@@ -30,7 +29,7 @@ X, Y = tensor("x", (2, 3, 4)), tensor("y", (2, 3, 4))
 
 def ops_of(a: TensorRef, b: TensorRef) -> list[str]:
     op = lowered_op("ElementWiseAdd", inputs={"a": a, "b": b}, params=[], outputs={"y": Y})
-    return [op.op for op in mended(Lowered("add", (op,)), known).ops]
+    return [op.op for op in obeying(op, around=AROUND)]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_a_constant_along_the_last_dimension_is_subtracted(b: TensorRef, ops: li
 def test_the_operands_are_the_other_one_and_the_negative() -> None:
     row = tensor("row", (4,), static=True)
     op = lowered_op("ElementWiseAdd", inputs={"a": row, "b": X}, params=[], outputs={"y": Y})
-    (less,) = mended(Lowered("add", (op,)), known).ops
+    (less,) = obeying(op, around=AROUND)
     a, b = less.inputs
     assert (a, less.outputs) == (X, (Y,))
     assert b is not None
@@ -80,4 +79,4 @@ def test_in_16_bits_a_constant_beyond_the_result_is_added(highest: float, op: st
     one = replace(stored("c", 1, (1,)), quant=Quant("SCALE_OFFSET", (1 / 65535,), (0,)))
     x, y = stored("x", 1, (2, 3)), stored("y", highest, (2, 3))
     add = lowered_op("ElementWiseAdd", inputs={"a": x, "b": one}, params=[], outputs={"y": y})
-    assert [o.op for o in mended(Lowered("add", (add,)), known).ops] == [op]
+    assert [o.op for o in obeying(add, around=AROUND)] == [op]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 import torch
 from htp_module import Htp
+from obeying import Place, obeying
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.errata.htp.factors import mended
 from opdb.op_config import Quant
-from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar
+from opdb.runtime.lowering import LoweredOp, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, full
 
 VOLUME = (2, 2, 8, 6, 4)
@@ -55,8 +55,7 @@ def tensor(quant: Quant | None = None) -> TensorRef:
 @pytest.mark.parametrize(("op", "operation"), [("ElementWiseMultiply", 13), ("ElementWiseBinary", 13)])
 def test_the_constant_comes_first(op: str, operation: int) -> None:
     given = product(tensor(), full([1], 1.25, tensor()), op, operation)
-    lowered = Lowered("mul", (given,))
-    (new,) = mended(lowered, {2, 5}, lambda t: t if t.static else None).ops
+    (new,) = obeying(given, around=Place(ranks={2, 5}))
     assert new.inputs == (given.inputs[1], given.inputs[0])
     assert (new.op, new.params, new.outputs) == (given.op, given.params, given.outputs)
 
@@ -70,7 +69,6 @@ def test_other_ops_stay() -> None:
         product(quantized, full([1], 1.25, quantized)),
         product(tensor(), number, "ElementWiseBinary", 0),
     )
-    lowered = Lowered("mul", ops)
-    assert mended(lowered, {5}, lambda t: t if t.static else None).ops == ops
-    lowered = Lowered("mul", (product(tensor(), number),))
-    assert mended(lowered, {3, 4}, lambda t: t if t.static else None) is lowered
+    assert obeying(*ops, around=Place(ranks={5})) == ops
+    beside = product(tensor(), number)
+    assert obeying(beside, around=Place(ranks={3, 4})) == (beside,)

@@ -1,0 +1,32 @@
+"""The workarounds that errata name: functions that put other ops in the place of one op.
+
+A workaround reads the op and the facts about its node, and nothing else.  Whether it is applied is the policy's
+decision (opdb.errata.policy); when it is applied is opdb.lowering.errata's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opdb.errata.workarounds import htp
+from opdb.errata.workarounds.facts import Facts, Nowhere, Surroundings, Workaround
+
+__all__ = [
+    "BETWEEN_CONVERSIONS",
+    "NOT_A_FUNCTION",
+    "OF_OPS",
+    "OF_PATTERNS",
+    "Facts",
+    "Nowhere",
+    "Surroundings",
+    "Workaround",
+]
+
+#: What an erratum may name in the place of a workaround: another candidate of the lowering, or none.
+NOT_A_FUNCTION = frozenset({"other-candidate", "reject"})
+#: name -> workaround of an op for which the validator reports the erratum.
+OF_OPS: Mapping[str, Workaround] = {**htp.OF_OPS}
+#: name -> workaround that itself finds the ops that the erratum is about, as these depend on the surroundings.
+OF_PATTERNS: Mapping[str, Workaround] = {**htp.OF_PATTERNS}
+#: erratum -> whether a node that is computed in floating point between conversions has it.
+BETWEEN_CONVERSIONS = {**htp.BETWEEN_CONVERSIONS}

@@ -1,0 +1,52 @@
+"""What a workaround is given besides the op: the surroundings of its node in the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from opdb.runtime.lowering import LoweredOp
+from opdb.runtime.tensors import TensorRef
+
+
+@runtime_checkable
+class Surroundings(Protocol):
+    """A node's place in its program.  Views of nodes that stand in a program have these methods too."""
+
+    def between_views(self) -> bool:
+        """Whether the node reads a view and a view reads the node, and one of these views changes the last dimension."""
+
+    def read_in_ranks(self) -> Container[int]:
+        """The ranks of the results, and of what the nodes that read them, or views of them, make."""
+
+    def known(self, t: TensorRef) -> TensorRef | None:
+        """What is known of ``t`` before the program runs, where at most one dimension has several elements.
+
+        The static tensor that it is or shows through views; ``t``, where ops make it of constants alone; otherwise None.
+        """
+
+
+class Nowhere:
+    """The surroundings of a node of which only the node itself is known."""
+
+    def between_views(self) -> bool:
+        return False
+
+    def read_in_ranks(self) -> Container[int]:
+        return frozenset()
+
+    def known(self, t: TensorRef) -> TensorRef | None:
+        return t if t.static else None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """``number`` differs from call to call within a node: it goes into the names of tensors between ops."""
+
+    around: Surroundings
+    number: int = 0
+
+
+#: The ops that stand for an op; None where the workaround has no other form of it.
+Workaround = Callable[[LoweredOp, Facts], Sequence[LoweredOp] | None]

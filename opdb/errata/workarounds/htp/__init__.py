@@ -1,0 +1,45 @@
+"""The workarounds for HTP: a module for each kind of op, and their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from opdb.errata.workarounds.facts import Workaround
+from opdb.errata.workarounds.htp import (
+    clamps,
+    conversions,
+    convolutions,
+    factors,
+    gathers,
+    pads,
+    pools,
+    products,
+    sums,
+)
+from opdb.runtime.lowering import LoweredOp
+
+#: In the order of trying, for an op with several errata.
+OF_OPS: Mapping[str, Workaround] = {
+    "average-by-channel": pools.average_by_channel,
+    "pad-with-least-number": pools.with_least_number,
+    "pool-every-second-column": pools.every_second_column,
+    "zero-column-behind-filter": convolutions.zero_column_behind,
+    "zero-tap-across-filter": convolutions.zero_tap_across,
+    "filter-as-long-as-padding": convolutions.filter_as_long_as_padding,
+    "pad-by-concat": pads.by_concat,
+    "gather-from-one-matrix": gathers.from_one_matrix,
+    "gather-from-joined-dimensions": gathers.from_joined_dimensions,
+    "clamp-by-limits": clamps.by_limits,
+}
+OF_PATTERNS: Mapping[str, Workaround] = {
+    "product-of-rows": products.of_rows,
+    "copies-of-matrices": products.copies_of_matrices,
+    "constant-first": factors.constant_first,
+    "negative-subtracted": sums.negative_subtracted,
+    "column-as-row": convolutions.column_as_row,
+    "number-first": clamps.number_first,
+}
+BETWEEN_CONVERSIONS: Mapping[str, Callable[[Sequence[LoweredOp]], bool]] = {
+    "HTP-0396": conversions.pads,
+    "HTP-0397": conversions.more_than_one,
+}

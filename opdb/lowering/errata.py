@@ -1,0 +1,87 @@
+"""Errata obeyed in what a node was lowered to: workarounds transform ops, and hits without a workaround refuse them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import count
+
+from opdb.errata.policy import AVOID, WARN, policy
+from opdb.errata.records import RECORDS
+from opdb.errata.workarounds import BETWEEN_CONVERSIONS, OF_OPS, OF_PATTERNS, Facts, Surroundings
+from opdb.runtime.lowering import Lowered, LoweredOp
+from opdb.targets.target import Target
+
+#: The errata that the validators of a target report for an op, by id.
+Hits = Callable[[LoweredOp], frozenset[str]]
+
+
+@dataclass
+class _Obeying:
+    target: Target
+    around: Surroundings
+    hits: Hits
+    avoided: list[str] = field(default_factory=list)
+    warned: list[str] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def facts(self) -> Facts:
+        return Facts(self.around, next(self.numbers))
+
+    def pattern(self, erratum: str, ops: tuple[LoweredOp, ...]) -> tuple[LoweredOp, ...]:
+        """``ops`` after the workaround of an erratum that depends on the surroundings."""
+        decision = policy(erratum, self.target)
+        if decision not in (AVOID, WARN):
+            return ops
+        find = OF_PATTERNS[RECORDS[erratum].workaround]
+        made: list[LoweredOp] = []
+        for op in ops:
+            new = find(op, self.facts())
+            if new is not None:
+                (self.avoided if decision == AVOID else self.warned).append(erratum)
+            made += [op] if new is None or decision == WARN else new
+        return tuple(made)
+
+    def op(self, op: LoweredOp, used: frozenset[str] = frozenset()) -> Iterator[LoweredOp]:
+        """``op`` after the workarounds for what it hits, each used once; their ops are asked about too."""
+        avoided = [e for e in sorted(self.hits(op)) if policy(e, self.target) == AVOID]
+        names = {RECORDS[e].workaround for e in avoided} - used
+        for name in [n for n in OF_OPS if n in names]:
+            new = OF_OPS[name](op, self.facts())
+            if new is not None:
+                self.avoided += [e for e in avoided if RECORDS[e].workaround == name]
+                for each in new:
+                    yield from self.op(each, used | {name})
+                return
+        yield op
+
+
+def obeyed(lowered: Lowered, target: Target, around: Surroundings, hits: Hits) -> Lowered:
+    """``lowered`` after the workarounds that the policy of ``target`` asks for; ``avoided`` has their errata.
+
+    ``warned`` has the errata that depend on the surroundings.  Those of single ops are the caller's to judge
+    (``opdb.lowering.select``): whether it warns of a hit, or refuses one that no workaround changed.
+    """
+    obeying = _Obeying(target, around, hits)
+    ops = lowered.ops
+    for erratum in _of_patterns(str(target.backend)):
+        ops = obeying.pattern(erratum, ops)
+    ops = tuple(new for op in ops for new in obeying.op(op))
+    avoided, warned = (tuple(dict.fromkeys(ids)) for ids in (obeying.avoided, obeying.warned))
+    return replace(lowered, ops=ops, avoided=avoided, warned=warned)
+
+
+def between_conversions(lowered: Lowered, target: Target) -> Iterator[tuple[str, str]]:
+    """The errata of a node that is computed in floating point between conversions, with what the policy makes of them."""
+    for erratum, shows in BETWEEN_CONVERSIONS.items():
+        decision = policy(erratum, target)
+        if decision in (AVOID, WARN) and shows(lowered.ops):
+            yield erratum, decision
+
+
+@cache
+def _of_patterns(backend: str) -> list[str]:
+    """In the order of the workarounds."""
+    of = [e for e in RECORDS.values() if e.backend == backend]
+    return [e.id for name in OF_PATTERNS for e in of if e.workaround == name]

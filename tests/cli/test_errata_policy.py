@@ -1,0 +1,155 @@
+"""--errata, --ignore-erratum, --execution, --strict and --lenient: what is printed, what is compiled, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from opdb.errata.policy import decide
+from opdb.errata.records import RECORDS
+from opdb.errors import MissingExtra
+from opdb.runtime.qnn.libraries import installed
+from opdb.targets.target import Target
+
+from .compiling import Here
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+SM8650 = ("--backend", "HTP", "--soc", "SM8650")
+#: A convolution to one channel of an image one wide, which the compiler of HTP changes (HTP-0394).
+COLUMN = """
+import torch
+from torch.nn import functional as f
+
+class Column(torch.nn.Module):
+    def forward(self, x):
+        return f.conv2d(x, torch.arange(12.0).reshape(1, 4, 3, 1), padding=(1, 0))
+
+def make():
+    return Column(), (torch.randn(2, 4, 7, 1),)
+"""
+FAULT = "HTP-0394"
+#: A mean pool that is high and narrow.
+POOL = {
+    "op": "PoolAvg2d",
+    "inputs": [{"name": "x", "dtype": "FLOAT_32", "shape": [1, 16, 8, 3]}],
+    "params": {
+        "filter_size": {"dtype": "UINT_32", "shape": [2], "data": [3, 1]},
+        "stride": {"dtype": "UINT_32", "shape": [2], "data": [1, 1]},
+        "pad_amount": {"dtype": "UINT_32", "shape": [2, 2], "data": [0, 0, 0, 0]},
+    },
+    "outputs": [{"name": "y", "dtype": "FLOAT_32", "shape": [1, 14, 8, 3]}],
+}
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str]) -> Here:
+    return Here(capsys)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "column.py"
+    path.write_text(COLUMN)
+    return f"{path}:make"
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Path:
+    path = tmp_path / "pool.json"
+    path.write_text(json.dumps(POOL))
+    return path
+
+
+def test_check_names_what_it_avoids_and_warns_of(here: Here, model: str) -> None:
+    title = RECORDS[FAULT].title
+    done = here("check", model, *SM8650)
+    assert (done.code, done.out.splitlines()[-1]) == (
+        0,
+        f"avoided {FAULT} in 1 node: {title}; that costs nothing",
+    )
+    done = here("check", model, *SM8650, "--errata", "warn")
+    assert done.code == 0
+    last = done.out.splitlines()[-1]
+    assert last.startswith(f"warning {FAULT} in 1 node: {title} (seen on the emulator, HTP 2.47.0 for ")
+    assert last.endswith("; avoiding it costs nothing")
+    for silent in (("--errata", "ignore"), ("--ignore-erratum", FAULT.lower())):
+        done = here("check", model, *SM8650, *silent)
+        assert done.code == 0 and "HTP-" not in done.out
+
+
+def test_check_counts_warnings_when_it_is_strict(here: Here, model: str) -> None:
+    assert here("check", model, *SM8650, "--strict").code == 0
+    assert here("check", model, *SM8650, "--strict", "--errata", "warn").code == 1
+    document = here("check", model, *SM8650, "--errata", "warn", "--json").document
+    assert [(e["erratum"], e["policy"], e["nodes"]) for e in document["errata"]] == [(FAULT, "warn", 1)]
+    assert [row["warned"] for row in document["rows"]] == [[FAULT]]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--errata", "never"), "unknown policy for errata 'never'; one of avoid, warn, ignore"),
+        (("--execution", "moon"), "unknown execution 'moon'; one of device, emulator"),
+        (("--ignore-erratum", "HTP-394"), "unknown erratum 'HTP-394'; did you mean 'HTP-0394'?"),
+        (("--strict", "--lenient"), "--strict and --lenient contradict each other"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "validate"])
+def test_what_is_unknown_is_refused(
+    here: Here, model: str, pool: Path, command: str, options: tuple[str, ...], said: str
+) -> None:
+    done = here(command, model if command == "check" else pool, *SM8650, *options)
+    assert done.code == 2 and said in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "policy"),
+    [
+        (("--execution", "emulator"), 1, "avoid"),
+        (("--execution", "emulator", "--lenient"), 0, "avoid"),
+        (("--errata", "warn"), 0, "warn"),
+        (("--errata", "warn", "--strict"), 1, "warn"),
+        (("--errata", "ignore", "--strict"), 0, "ignore"),
+    ],
+)
+def test_validate_fails_for_what_is_accepted_and_computed_wrongly(
+    here: Here, pool: Path, options: tuple[str, ...], code: int, policy: str
+) -> None:
+    done = here("validate", pool, *SM8650, *options, "--json")
+    assert (done.code, done.document["verdict"]) == (code, "accept")
+    (violation,) = done.document["violations"]
+    assert violation["policy"] == policy
+    told = here("validate", pool, *SM8650, *options).out
+    assert (violation["rule"] in told) == (policy != "ignore")
+
+
+def test_validate_is_for_a_device_unless_it_is_told_otherwise(here: Here, pool: Path) -> None:
+    done = here("validate", pool, *SM8650, "--json")
+    (violation,) = done.document["violations"]
+    assert violation["policy"] == decide(RECORDS[violation["rule"]], Target("HTP", "SM8650"))
+    assert done.code == (violation["policy"] == "avoid")
+
+
+@pytest.mark.vendor
+def test_run_says_what_a_context_for_a_device_may_show_here(here: Here, model: str, tmp_path: Path) -> None:
+    try:
+        installed()
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+    context = tmp_path / "column.bin"
+    compiled = here("compile", model, *SM8650, "--errata", "warn", "-o", context, "--json")
+    assert [(e["erratum"], e["policy"]) for e in compiled.document["errata"]] == [(FAULT, "warn")]
+    line = f"compiled for a device, run in emulation: it may show {FAULT}"
+    assert here("run", context, "--inputs", "random:0").out.splitlines()[-1].strip() == line
+    assert here("run", context, "--inputs", "random:0", "--json").document["notice"] == line
+    refused = here("run", context, "--inputs", "random:0", "--errata", "avoid")
+    assert refused.code == 2 and "compile it with --execution emulator" in refused.err
+    assert (
+        here("run", context, "--inputs", "random:0", "--errata", "ignore", "--json").document["notice"]
+        is None
+    )
+    assert here("compile", model, *SM8650, "--execution", "emulator", "-o", context).code == 0
+    assert here("run", context, "--inputs", "random:0", "--json").document["notice"] is None

@@ -1,0 +1,44 @@
+"""Ops after the workarounds of the emulator's errata, for tests without a library."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from opdb.errata.policy import active
+from opdb.errata.workarounds import Nowhere, Surroundings
+from opdb.lowering.errata import obeyed
+from opdb.lowering.select import hits
+from opdb.runtime.lowering import Lowered, LoweredOp
+from opdb.runtime.tensors import TensorRef
+from opdb.targets.target import Target
+
+EMULATOR = Target("HTP", "SM8650", execution="emulator")
+
+
+class Place(Nowhere):
+    """Surroundings: what is known, by key, besides static tensors, and the ranks of what the node's readers make."""
+
+    def __init__(
+        self, known: Collection[object] = (), ranks: Collection[int] = (), views: bool = False
+    ) -> None:
+        self._known, self._ranks, self._views = known, ranks, views
+
+    def between_views(self) -> bool:
+        return self._views
+
+    def read_in_ranks(self) -> Collection[int]:
+        return self._ranks
+
+    def known(self, t: TensorRef) -> TensorRef | None:
+        return t if t.static or t.key in self._known else None
+
+
+def obeying(
+    *ops: LoweredOp, target: Target = EMULATOR, around: Surroundings | None = None
+) -> tuple[LoweredOp, ...]:
+    return obeyed(Lowered("form", ops), target, around or Nowhere(), lambda op: hits(op, target)).ops
+
+
+def avoided(op: LoweredOp) -> set[str]:
+    """The errata that an op has and that the emulator's policy avoids."""
+    return {e for e in hits(op, EMULATOR) if active(e, EMULATOR)}
