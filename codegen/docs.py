@@ -12,8 +12,9 @@ from opdb.codegen.environment import render
 from opdb.codegen.rules import TYPES_SENTENCE, needs, rule_nodes, rule_view
 from opdb.lang.analyse import free_names
 from opdb.lang.printer import to_text
+from opdb.runtime.checks import Strength
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp, CompiledRule
+from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow
 from opdb.spec.model import ParamDef, TensorDef, TorchMapping, unchecked_where
 
 #: What the rules say that every op has; they carry no expression.
@@ -25,6 +26,14 @@ SIGNATURE = {
 }
 
 
+#: What follows where a rule of a strength is broken, as its line says it.
+EFFECTS: dict[Strength, str] = {
+    "require": "",
+    "expect": " (a warning)",
+    "finalize": " (a warning: otherwise the library validates the op but finalizes no graph with it)",
+}
+
+
 @dataclass(frozen=True)
 class RuleDoc:
     id: str
@@ -33,7 +42,7 @@ class RuleDoc:
     when: str = ""
     why: str = ""
     source: str = ""
-    warning: bool = False
+    effect: str = ""  # of breaking it, where the op is accepted all the same
     unchecked: tuple[tuple[str, str, str], ...] = ()  # (backend and SDKs, source, why)
 
 
@@ -137,7 +146,7 @@ def _rule(op: CompiledOp, rule: CompiledRule) -> RuleDoc:
         "" if rule.when is None else to_text(rule.when),
         rule.why or "",
         rule.source or "",
-        rule.strength != "require",
+        EFFECTS[rule.strength],
         _unchecked(op, rule.id),
     )
 
@@ -162,11 +171,20 @@ def _groups(op: CompiledOp) -> list[tuple[str, str, list[RuleDoc]]]:
     return groups
 
 
-def _tables(op: CompiledOp) -> list[tuple[str, str, list[tuple[str, list[str]]]]]:
-    """(backend, source, rows): a row is its id and a cell for each slot."""
+def _origin(row: TypeRow, usual: str | None) -> str:
+    """The SDKs that have a row, and its source where that is not the table's."""
+    parts = [f"since {row.since}"] * bool(row.since) + [f"until {row.until}"] * bool(row.until)
+    return ", ".join([*parts, *([row.source] if row.source and row.source != usual else [])])
+
+
+def _tables(op: CompiledOp) -> list[tuple[str, str, list[tuple[str, list[str], str]]]]:
+    """(backend, source, rows): a row is its id, a cell for each slot, and where it comes from if not from ``source``."""
     tables = []
     for name, backend in op.definition.backends.items():
-        rows = [(r.id.partition(".")[2], [" ".join(c) for c in r.cells.values()]) for r in op.type_rows[name]]
+        rows = [
+            (r.id.partition(".")[2], [" ".join(c) for c in r.cells.values()], _origin(r, backend.source))
+            for r in op.type_rows[name]
+        ]
         tables.append((name, backend.source or "", rows))
     return tables
 

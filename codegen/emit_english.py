@@ -14,13 +14,35 @@ WORDS = {
     "==": "equal to",
     "!=": "different from",
 }
+#: Of the number of dimensions that a backend takes.
+COUNTS = {"<=": "at most ", ">=": "at least ", "==": ""}
 OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
-def rule_sentence(require: Node, when: Node | None = None) -> str:
-    """The sentence of a rule; ex) "if gamma is given, the rank of x must be at most 4"."""
-    text = sentence(require)
+def rule_sentence(require: Node, when: Node | None = None, backend: str | None = None) -> str:
+    """The sentence of a rule; e.g. "if gamma is given, the rank of x must be at most 4".
+
+    A bound that a backend sets on a rank is said of the backend: "HTP takes x of at most 4 dimensions".
+    """
+    text = (backend and _rank_bound(require, backend)) or sentence(require)
     return text if when is None else f"if {sentence(when, must=False)}, {text}"
+
+
+def _rank_bound(node: Node, backend: str) -> str | None:
+    """What ``backend`` takes, where ``node`` compares the rank of one tensor with constants."""
+    if node.kind != "compare":
+        return None
+    ranks = [a for a in node.args if a.kind == "attr" and a.value == "rank" and a.args[0].kind == "name"]
+    bounds = [str(a.value) for a in node.args if a.kind == "const"]
+    if len(ranks) != 1 or len(bounds) != len(node.args) - 1:
+        return None
+    if tuple(node.value) == ("<=", "<=") and node.args[1] is ranks[0]:
+        count = f"{bounds[0]} to {bounds[1]}"
+    elif len(node.value) == 1 and node.args[0] is ranks[0] and node.value[0] in COUNTS:
+        count = COUNTS[node.value[0]] + bounds[0]
+    else:
+        return None
+    return f"{backend} takes {term(ranks[0].args[0])} of {count} dimension{'s' * (bounds[-1] != '1')}"
 
 
 def sentence(node: Node, must: bool = True, yes: bool = True) -> str:
@@ -36,23 +58,34 @@ def sentence(node: Node, must: bool = True, yes: bool = True) -> str:
     if kind == "in":
         inside = yes != node.value
         choices = [term(a) for a in args[1:]]
-        if len(choices) == 1:
-            return f"{term(args[0])} {be} {'' if inside else 'not '}{choices[0]}"
-        listed = ", ".join(choices[:-1]) + f" or {choices[-1]}"
-        return f"{term(args[0])} {be} {'' if inside else 'neither '}{listed}"
+        return f"{term(args[0])} {_among(be, choices, inside)}"
     if kind == "call" and FUNCTIONS[node.value].predicate[0]:
         return _predicate(node, must, yes)
     if kind == "comp":
         return _quantified(node, must, yes)
     if kind == "attr":
-        negation = "" if yes else "not "
-        return f"{term(args[0])} {be} {negation}{node.value}"
+        return f"{term(args[0])} {be if yes else _negated(be)} {node.value}"
     if kind == "if":
         then, test, other = args
         return (
             f"if {sentence(test, False)}, {sentence(then, must, yes)}; otherwise {sentence(other, must, yes)}"
         )
     return f"{term(node)} {be} {'true' if yes else 'false'}"
+
+
+def _among(be: str, choices: list[str], inside: bool) -> str:
+    """That something is one of ``choices``, or none of them."""
+    if len(choices) == 1:
+        return f"{be if inside else _negated(be)} {choices[0]}"
+    if inside:
+        return f"{be} {', '.join(choices[:-1])} or {choices[-1]}"
+    if len(choices) == 2:
+        return f"{be} neither {choices[0]} nor {choices[1]}"
+    return f"{be} none of {', '.join(choices[:-1])} and {choices[-1]}"
+
+
+def _negated(be: str) -> str:
+    return "must not be" if be == "must be" else "is not"
 
 
 def _junction(node: Node, must: bool, yes: bool) -> str:
@@ -83,16 +116,15 @@ def _comparison(node: Node, must: bool, yes: bool) -> str:
 def _one_comparison(left: Node, op: str, right: Node, be: str) -> str:
     zero = right.kind == "const" and right.value == 0 and right.type in ("int", "float")
     if zero and op in ("==", "!=") and left.kind == "arith" and left.value == "%":
-        return f"{term(left.args[0])} {be} {'' if op == '==' else 'not '}divisible by {term(left.args[1])}"
+        return f"{term(left.args[0])} {be if op == '==' else _negated(be)} divisible by {term(left.args[1])}"
     if zero and op == ">":
         return f"{term(left)} {be} positive"
     if op == "==":
-        same = left.kind == right.kind == "attr" and left.value == right.value
-        if same:
+        if left.kind == right.kind == "attr" and left.value == right.value:
             return f"{term(left)} {be} that of {term(right.args[0])}"
         return f"{term(left)} {be} {term(right)}"
     if op == "!=":
-        return f"{term(left)} {be} other than {term(right)}"
+        return f"{term(left)} {_negated(be)} {term(right)}"
     return f"{term(left)} {be} {WORDS[op]} {term(right)}"
 
 
@@ -118,7 +150,16 @@ def _quantified(node: Node, must: bool, yes: bool) -> str:
     for loop in loops:
         where = "".join(f" where {sentence(c, must=False)}" for c in loop.conditions)
         heads.append(f"{word} {loop.var} in {_source(loop.source)}{where}")
-    return f"for {', '.join(heads)}: {sentence(node.args[0], must, yes)}"
+    body = sentence(node.args[0], must, yes)
+    subject = f"{loops[0].var} "
+    if (
+        len(loops) == 1
+        and not loops[0].conditions
+        and node.args[0].kind in ("compare", "in")
+        and body.startswith(subject)
+    ):
+        return f"{heads[0]} {body.removeprefix(subject)}"  # every a in axes must be in [0, 3)
+    return f"for {', '.join(heads)}: {body}"
 
 
 def _source(node: Node) -> str:
@@ -127,13 +168,22 @@ def _source(node: Node) -> str:
     return term(node)
 
 
+def _dimension(tensor: Node, at: Node) -> str:
+    name = term(tensor)
+    if at.kind in ("const", "name"):
+        return f"dimension {term(at)} of {name}"
+    if at.kind == "attr" and at.value == "axis" and at.args[0] == tensor:
+        return f"the size of {name} along its quantization axis"
+    return f"{name}.shape[{to_text(at)}]"
+
+
 def term(node: Node) -> str:
     """A value in words where that is shorter to read than the expression itself."""
     kind, args = node.kind, node.args
     if kind == "attr":
         return ATTRIBUTES[node.value][2].format(term(args[0]))
     if kind == "index" and args[0].kind == "attr" and args[0].value == "shape":
-        return f"dimension {term(args[1])} of {term(args[0].args[0])}"
+        return _dimension(args[0].args[0], args[1])
     if kind == "index":
         return f"{term(args[0])}[{to_text(args[1])}]"
     if kind == "arith":

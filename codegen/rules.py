@@ -13,7 +13,9 @@ from opdb.sdk import sdk_number
 from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow
 from opdb.spec.model import Unchecked
 
-TYPES_SENTENCE = "the data types must be those of one row that {} documents"
+TYPES_SENTENCE = (
+    "the data types must be those of one row of {}'s table (documented, or measured with a library)"
+)
 
 
 def snake(name: str) -> str:
@@ -66,17 +68,11 @@ def negated(node: Node) -> Node:
     return Node("not", "bool", (node,))
 
 
-#: What a rule `finalize` says besides.
-UNFINALIZED = ", or the library validates the op and finalizes no graph of it"
-
-
 def rule_view(op: CompiledOp, rule: CompiledRule) -> RuleView:
     witness = rule.require if rule.require.kind == "comp" and rule.require.value[0] == "all" else None
     parts = ([rule.when] if rule.when is not None else []) + [rule.require]
     shown = tuple(dict.fromkeys(a for p in parts for a in atoms(p)))
-    sentence = emit_english.rule_sentence(rule.require, rule.when) + UNFINALIZED * (
-        rule.strength == "finalize"
-    )
+    sentence = emit_english.rule_sentence(rule.require, rule.when, rule.backend)
     return RuleView(rule, sentence, _path(op, rule), shown, witness)
 
 

@@ -77,12 +77,12 @@ def _of_rule(op: CompiledOp, rule: CompiledRule) -> dict[str, Any]:
     definition = op.definition
     backend = definition.backends[rule.backend] if rule.backend else None
     return {
+        "why": rule.why,
         "asks": view.sentence,
         "strength": _strength(rule),
         "unchecked": _unchecked(op, rule.id),
         "when": to_text(rule.when) if rule.when is not None else None,
         "expression": to_text(rule.require),
-        "why": rule.why,
         "backend": rule.backend,
         "derived": None if rule.text else "from the shapes of the definition",
         "reads": [to_text(a) for a in view.atoms],

@@ -6,6 +6,7 @@ Arithmetic is that of 64-bit integers: what leaves them is undecidable, as in th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -251,9 +252,44 @@ class Violation:
         return self.strength in ("require", "finalize")
 
     @property
+    def _lead(self) -> str:
+        return UNFINALIZED * (self.strength == "finalize")
+
+    @property
     def message(self) -> str:
+        """Everything on one line: the effect or the reason, what must hold, and the values."""
+        why = self._lead + (f"{self.why} Rule: " if self.why else "")
         got = f"; got {self.got}" if self.got else ""
-        return f"{self.sentence}{got}" + " (cannot be evaluated)" * self.undecidable
+        return f"{why}{self.sentence}{got}" + " (cannot be evaluated)" * self.undecidable
+
+    @property
+    def brief(self) -> str:
+        """What a person needs: the reason and the values; what must hold where no reason says it."""
+        values = ", ".join(map(_in_words, READINGS.split(self.got))) if self.got else ""
+        if len(values) > SHOWN:
+            values = values[: SHOWN - 3] + "..."
+        parts = [self.why.rstrip(".")] * bool(self.why)
+        if not self.why or len(self.sentence) <= SHOWN:
+            parts.append(self.sentence)
+        parts.insert(bool(self.why), values)
+        return self._lead + "; ".join(p for p in parts if p) + " (cannot be evaluated)" * self.undecidable
+
+
+#: The effect of breaking a rule of strength ``finalize``.
+UNFINALIZED = "the library validates the op, but finalizes no graph with it: "
+#: Where one reading of ``got`` ends; how many characters of readings, and of a rule behind its reason, are shown.
+READINGS, SHOWN = re.compile(r", (?=[A-Za-z_][\w.]* = )"), 140
+#: A reading in words: the end of its name, and what stands between tensor and value.
+WORDS = {"rank": "has rank", "shape": "has shape", "dtype": "is"}
+
+
+def _in_words(reading: str) -> str:
+    """A reading as a person says it; e.g. x.rank = 6 -> x has rank 6."""
+    name, found, value = reading.partition(" = ")
+    tensor, _, attribute = name.rpartition(".")
+    if not found:
+        return reading
+    return f"{tensor} {WORDS[attribute]} {value}" if tensor and attribute in WORDS else f"{name} is {value}"
 
 
 Got = Sequence[tuple[str, Any]]

@@ -84,6 +84,7 @@ def validate(
     against: Annotated[
         str | None, typer.Option("--against", help="'vendor': ask the real library too.")
     ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show each broken rule in full.")] = False,
     strict: Strict = False,
     lenient: Lenient = False,
     json: Json = False,
@@ -127,7 +128,7 @@ def validate(
                 print_json_line(document)
             else:
                 shown = tuple(v for v in verdict.violations if met.get(v.rule) != IGNORE)
-                _print_verdict(place, replace(verdict, violations=shown), variant, answer)
+                _print_verdict(place, replace(verdict, violations=shown), variant, answer, verbose)
     finally:
         if worker is not None:
             worker.close()
@@ -151,11 +152,13 @@ def _vendor_json(answer: Any) -> dict[str, Any]:
     }
 
 
-def _print_verdict(place: str, verdict: Verdict, variant: Variant | None, answer: Any) -> None:
+def _print_verdict(
+    place: str, verdict: Verdict, variant: Variant | None, answer: Any, verbose: bool = False
+) -> None:
     ident = f" {verdict.config.id}" if verdict.config.id else ""
     print(f"{place}:{ident} {verdict.config.op} on {verdict.target}: {verdict.verdict}")
-    for v in verdict.violations:
-        print(f"  {'warning ' if v.warning else ''}{v.rule}: {v.message}")
+    for v in sorted(verdict.violations, key=lambda v: v.warning):
+        print(f"  {'warning: ' if v.warning else ''}{v.message if verbose else v.brief} ({v.rule})")
     if variant is not None:
         print(f"  nearest accepted: {variant.text}")
     if answer is not None:

@@ -164,7 +164,7 @@ ATTRIBUTES: dict[str, tuple[str, tuple[int, int] | None, str]] = {
     "static": (BOOL, None, "{0} static"),
     "sparse": (BOOL, None, "{0} sparse"),
     "type": ("tensor type", None, "the type of {0}"),
-    "axis": (INT, (-1, 2**31 - 1), "the quantisation axis of {0}"),
+    "axis": (INT, (-1, 2**31 - 1), "the quantization axis of {0}"),
     "scale": (FLOAT, None, "the scale of {0}"),  # the first one; 0 without encoding
     "offset": (INT, (-(2**31), 2**31 - 1), "the offset of {0}"),  # likewise
     "values": (INTS, INT64, "the values of {0}"),  # of a STATIC tensor of integers; undecidable for others

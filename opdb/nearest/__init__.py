@@ -4,22 +4,27 @@
     variant.text      # ex) y f16 instead of f32
 
 Nothing is known here about any rule: changes are tried, from the smallest on, and the generated validator says
-which one it accepts.  At most two are combined.  Where that does not help (a tensor is missing, an input has another
-rank), the nearest config is built up from a sample of the spec (``rebuild``).  Only Python does this; the C side gives
-the violations.
+which one it accepts.  At most two are combined.  They are what an engineer would change: parameters, data types,
+encodings, the shapes of outputs.  Where a target limits the number of dimensions, the same data is tried in another
+(``reshape``) before another kind of numbers.  Where nothing of that helps (a tensor is missing, the data has another
+shape), an accepted config is built up from a sample of the spec (``rebuild``); if it has other data than the refused
+one, ``text`` says what the data must be instead of the sample's sizes.  Only Python does this; the C side gives the
+violations.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from opdb.nearest.changes import Change, changes
+from opdb.nearest.changes import Change, changes, other_data
 from opdb.nearest.moves import Move, moves
 from opdb.nearest.rebuild import rebuilt
+from opdb.nearest.reshape import reshaped
+from opdb.nearest.rows import ANOTHER_KIND, far
 from opdb.op_config import OpConfig, TensorConfig
 from opdb.runtime.checks import Violation
 from opdb.targets.target import Target
@@ -39,14 +44,15 @@ class Variant:
 
     config: OpConfig
     changes: tuple[Change, ...]
+    advice: str = ""  # what must hold, where ``config`` has other data than the refused one
 
     @property
     def text(self) -> str:
-        """All changes on one line; ex) axes [2] instead of [1, 2], gamma offset 0 instead of 3."""
-        return ", ".join(c.text for c in self.changes)
+        """The advice, or all changes on one line; e.g. axes [2] instead of [1, 2], gamma offset 0 instead of 3."""
+        return self.advice or ", ".join(c.text for c in self.changes)
 
     def json(self) -> dict[str, Any]:
-        return {"changes": [c.json() for c in self.changes]}
+        return {"text": self.text, "changes": [c.json() for c in self.changes]}
 
 
 def nearest(config: OpConfig, target: Target | None = None, *, finalized: bool = False) -> Variant | None:
@@ -62,13 +68,34 @@ def nearest(config: OpConfig, target: Target | None = None, *, finalized: bool =
         return None
     bare = _without_data(config)
     search = _Search(module, target, finalized)
-    if not search.broken(bare):
+    broken = search.broken(bare)
+    if not broken:
         return None
-    found = search.run(bare) or rebuilt(module, search.context, bare, finalized)
+    found = search.run(bare)
+    if (found is None or _other_numbers(bare, found)) and any(".rank = " in v.got for v in broken):
+        found = reshaped(module, bare, lambda c: not search.broken(c)) or found
+    advice = ""
+    if found is None and (found := rebuilt(module, search.context, bare, finalized)) is not None:
+        advice = _advice(broken) * other_data(changes(bare, found, module.SIGNATURE))
     if found is None:
         return None
     whole = _with_data(found, config)
-    return Variant(whole, changes(config, whole, module.SIGNATURE))
+    return Variant(whole, changes(config, whole, module.SIGNATURE), advice)
+
+
+def _other_numbers(old: OpConfig, new: OpConfig) -> bool:
+    """Whether a tensor has another kind of numbers; e.g. 8-bit ones instead of floats."""
+    pairs = zip((*old.inputs, *old.outputs), (*new.inputs, *new.outputs), strict=True)
+    return any(far(a.dtype, b.dtype) >= ANOTHER_KIND for a, b in pairs)
+
+
+def _advice(broken: Sequence[Violation]) -> str:
+    """What must hold, in words, and what to do about a number of dimensions."""
+    of_data = [v for v in broken if ".rank = " in v.got or ".shape = " in v.got] or broken
+    told = [v for v in of_data if not v.path.startswith("outputs.")] or of_data
+    limited = any(" takes " in v.sentence and "at most" in v.sentence for v in told)
+    said = dict.fromkeys(v.sentence for v in told)
+    return "only with other data: " + "; ".join([*said, *["merge dimensions"] * limited])
 
 
 class _Search:
@@ -89,24 +116,24 @@ class _Search:
         broken = self.broken(config)
         wrong = {v.rule for v in broken}
         helpful: list[tuple[Move, tuple[Violation, ...]]] = []
-        mended: set[str] = set()
+        cured: set[str] = set()
         for move in self.moves(config, broken):
             left = self.broken(move.config)
             if not left:
                 return self.closest(move)
             if gone := wrong - {v.rule for v in left}:
                 helpful.append((move, left))
-                mended |= gone
+                cured |= gone
             if self.tried > SINGLES:
                 break
-        # What no change mends alone, two will not; but where types or parameters are wrong, only those were changed.
+        # What no change cures alone, two will not; but where types or parameters are wrong, only those were changed.
         partial = wrong & {
             f"{config.op}.{r}" for r in ("PARAMS", "UNKNOWN_PARAMS", f"TYPES_{self.context.backend}")
         }
-        return self.pair(helpful) if partial or mended == wrong else None
+        return self.pair(helpful) if partial or cured == wrong else None
 
     def pair(self, helpful: list[tuple[Move, tuple[Violation, ...]]]) -> OpConfig | None:
-        """Two changes, of which the first alone mends a rule."""
+        """Two changes, of which the first alone cures a rule."""
         best: tuple[int, Move] | None = None
         alike: Counter[tuple[str, ...]] = Counter()
         self.tried = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
@@ -24,6 +25,12 @@ class Change:
 
     def json(self) -> dict[str, Any]:
         return {"path": self.path, "slot": self.name, "from": self.before, "to": self.after}
+
+
+def other_data(found: Sequence[Change]) -> int:
+    """How many of ``found`` change what the data is: an input of another shape, or one that is left out."""
+    inputs = [c for c in found if c.path.startswith("inputs[") and c.name]
+    return sum(c.path.endswith((".shape", "]")) and c.before is not None for c in inputs)
 
 
 def changes(old: OpConfig, new: OpConfig, signature: Signature) -> tuple[Change, ...]:
@@ -54,6 +61,8 @@ def _tensors(
             yield Change(f"{where}.dtype", name, *pair, f"{name} {b.dtype} instead of {a.dtype}")
         if a.shape != b.shape:
             text = f"{name} of shape {shown(list(b.shape))} instead of {shown(list(a.shape))}"
+            if len(a.shape) != len(b.shape) and prod(a.shape) == prod(b.shape):
+                text = f"{name} reshaped to rank {len(b.shape)}, e.g. {shown(list(b.shape))}"
             yield Change(f"{where}.shape", name, list(a.shape), list(b.shape), text)
         if a.type != b.type:
             yield Change(f"{where}.type", name, a.type, b.type, f"{name} {b.type} instead of {a.type}")

@@ -15,8 +15,9 @@ from opdb.op_config import OpConfig, ParamConfig, Sparse, TensorConfig
 from opdb.runtime.binding import Context, Signature, slot_names
 from opdb.runtime.checks import Undecidable, Violation
 
-#: What changes, among equal numbers of changes: what follows from the rest comes first, data types come last.
-SHAPE, ENCODING, STATIC, PARAM, TYPE = range(5)
+#: What changes, among equal numbers of changes: what follows from the rest comes first, data types come late.  That
+#: the data itself becomes a constant comes last.
+SHAPE, ENCODING, STATIC, PARAM, TYPE, UNLIKELY = range(6)
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Move:
 
 
 def moves(module: Any, context: Context, config: OpConfig, broken: Sequence[Violation]) -> Iterator[Move]:
-    """Changes that may mend ``broken``, the smallest first."""
+    """Changes that may cure ``broken``, the smallest first."""
     rules = {v.rule.partition(".")[2] for v in broken}
     blamed = {v.path.rpartition(".")[2] for v in broken if v.path}
     if rules & {"INPUTS", "OUTPUTS"} or any(r.startswith("RANK_") for r in rules):
@@ -51,7 +52,7 @@ def moves(module: Any, context: Context, config: OpConfig, broken: Sequence[Viol
             yield from _sorted(level, blamed)
         return
     others = [*site.shapes(), *site.encodings(), *site.constness(), *site.params(None)]
-    if any("sparse" in v.message for v in broken):
+    if any("sparse" in v.sentence for v in broken):
         others += site.sparseness()
     for entries, level in enumerate(site.levels(), 1):
         yield from _sorted([*(m for m in others if m.entries == entries), *level], blamed)
@@ -129,7 +130,8 @@ class _Site:
         for i in self.present():
             if i < len(self.config.inputs):
                 kind = "NATIVE" if self.tensors[i].type == "STATIC" else "STATIC"
-                yield self.tensor_move({i: replace(self.tensors[i], type=kind)}, STATIC, (0,))
+                rank = UNLIKELY if i == 0 and kind == "STATIC" else STATIC
+                yield self.tensor_move({i: replace(self.tensors[i], type=kind)}, rank, (0,))
 
     def sparseness(self) -> Iterator[Move]:
         """A dense tensor turns sparse, with one specified element, or a sparse one dense."""

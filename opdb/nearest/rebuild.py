@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from opdb.nearest.changes import changes
+from opdb.nearest.changes import changes, other_data
 from opdb.nearest.rows import far
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig, centred
 from opdb.runtime.binding import Context, Param, Signature, Slot, slot_names
@@ -28,8 +28,14 @@ def rebuilt(module: Any, context: Context, config: OpConfig, finalized: bool) ->
     """The accepted config with the fewest changes that the samples lead to; None if the target takes no sample."""
     builder = _Builder(module, context, config, finalized)
     found = [made for sample in module.SAMPLES if (made := builder.from_sample(sample)) is not None]
-    best = min(found, key=lambda made: len(changes(config, made, module.SIGNATURE)), default=None)
+    best = min(found, key=lambda made: _weight(config, made, module.SIGNATURE), default=None)
     return None if best is None else _as_given(best, config, module.SIGNATURE)
+
+
+def _weight(old: OpConfig, new: OpConfig, signature: Signature) -> tuple[int, int]:
+    """How far ``new`` is: changes of the data count most, then their number."""
+    found = changes(old, new, signature)
+    return other_data(found), len(found)
 
 
 class _Builder:
@@ -157,9 +163,7 @@ class _Builder:
         return made if followed is None else self._kept(made, followed)
 
     def _kept(self, made: OpConfig, candidate: OpConfig) -> OpConfig:
-        nearer = len(changes(self.config, candidate, self.signature)) < len(
-            changes(self.config, made, self.signature)
-        )
+        nearer = _weight(self.config, candidate, self.signature) < _weight(self.config, made, self.signature)
         return candidate if nearer and self._accepts(candidate) else made
 
     def _accepts(self, config: OpConfig) -> bool:

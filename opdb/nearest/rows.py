@@ -18,7 +18,18 @@ _KINDS = {
     "bool": "bool",
     "str": "str",
 }
-_NEXT = ({"sq", "uq"}, {"int", "uint"}, {"sq", "int"}, {"uq", "uint"}, {"bool", "uint"})
+_NEXT = (
+    {"sq", "uq"},
+    {"int", "uint"},
+    {"bool", "uint"},
+    {"bool", "int"},
+    {"float", "int"},
+    {"float", "uint"},
+)
+
+
+#: At which distance two types are different kinds of numbers.
+ANOTHER_KIND = 10.0
 
 
 def far(a: str, b: str) -> float:
@@ -27,7 +38,8 @@ def far(a: str, b: str) -> float:
         return 0.0
     kinds = {_KINDS[t.rstrip("0123456789")] for t in (a, b)}
     step = 0 if len(kinds) == 1 else 1 if kinds in _NEXT else 2
-    return 10.0 * step + abs(log2(BY_SHORT[a].bits) - log2(BY_SHORT[b].bits)) + 0.1
+    encoded = 0.05 * (BY_SHORT[b].quantized and not BY_SHORT[a].quantized)  # an encoding has to be made up
+    return encoded + ANOTHER_KIND * step + abs(log2(BY_SHORT[a].bits) - log2(BY_SHORT[b].bits)) + 0.1
 
 
 def retyped(

@@ -140,7 +140,7 @@ def test_diff(loaded: Run) -> None:
 
 def test_explain(loaded: Run) -> None:
     facts = json.loads(loaded("explain", "LayerNorm.C3", "--json").stdout)
-    assert facts["asks"] == "for every a in axes: a must be in [0, the rank of x)"
+    assert facts["asks"] == "every a in axes must be in [0, the rank of x)"
     assert facts["source"] == "MasterOpDef.html@2.25.0#LayerNorm"
 
 
@@ -156,10 +156,10 @@ REJECTED = {
 def test_validate_says_why(opdb: Run) -> None:
     done = opdb("validate", "-", stdin=json.dumps(REJECTED))
     assert done.returncode == 1
-    assert (
-        "LayerNorm.C3: for every a in axes: a must be in [0, the rank of x); got a = 3 at axes[0]"
-        in done.stdout
-    )
+    values = "a is 3 at axes[0], axes is [3], x has rank 3"
+    assert f"  {values}; every a in axes must be in [0, the rank of x) (LayerNorm.C3)\n" in done.stdout
+    full = opdb("validate", "-", "-v", stdin=json.dumps(REJECTED)).stdout
+    assert "  every a in axes must be in [0, the rank of x); got a = 3 at axes[0], axes = [3]" in full
     assert "  nearest accepted: axes [2] instead of [3]\n" in done.stdout
 
 
@@ -169,13 +169,24 @@ def test_validate_json_is_the_contract(opdb: Run) -> None:
     first, second = (json.loads(line) for line in done.stdout.splitlines())
     assert (first["id"], first["verdict"], second["verdict"]) == ("case 1", "reject", "accept")
     assert first["nearest"] == {
-        "changes": [{"path": "params.axes.data", "slot": "axes", "from": [3], "to": [2]}]
+        "text": "axes [2] instead of [3]",
+        "changes": [{"path": "params.axes.data", "slot": "axes", "from": [3], "to": [2]}],
     }
     assert second["nearest"] is None
     violation = first["violations"][0]
     assert violation["rule"] == "LayerNorm.C3"
     assert violation["path"] == "params.axes"
-    assert set(violation) == {"rule", "message", "path", "got", "warning", "finalize", "url"}
+    assert set(violation) == {
+        "rule",
+        "message",
+        "path",
+        "got",
+        "warning",
+        "finalize",
+        "strength",
+        "why",
+        "url",
+    }
     page, _, anchor = violation["url"].partition("#")
     assert f'"{anchor}"' in (ROOT / page).read_text()
 

@@ -156,7 +156,7 @@ def test_a_rejected_node_says_which_rule_and_which_values(name: str) -> None:
 def test_a_rule_of_the_backend_rejects() -> None:
     row = only(torch.relu, r(1, 1, 1, 1, 1, 2), target=HTP)
     assert [(q["rule"], q["message"]) for q in row.reasons] == [
-        ("Relu.H1", "the rank of x must be at most 5; got x.rank = 6")
+        ("Relu.H1", "HTP takes x of at most 5 dimensions; got x.rank = 6")
     ]
 
 

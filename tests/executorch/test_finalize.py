@@ -23,4 +23,4 @@ def test_ops_that_v68_does_not_finalize(environment: env.Environment) -> None:
     for name, node in LEFT.items():
         assert list(found[name].left) == [node]
         assert "if arch is 68" in found[name].left[node]
-        assert "validates the op and finalizes no graph of it" in found[name].left[node]
+        assert "validates the op and finalizes no graph with it" in found[name].left[node]

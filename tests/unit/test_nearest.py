@@ -34,6 +34,7 @@ def u32(value: Any) -> dict[str, Any]:
 
 AFFINE = {"encoding": "SCALE_OFFSET", "scale": 0.5, "offset": -100}
 F, H, X = (tensor(d, 2, 3, 4) for d in ("f32", "f16", "i32"))
+FALSE = {"dtype": "bool8", "value": False}
 CASES: dict[str, tuple[Target, str, list[Any], dict[str, Any], Any, str | None]] = {
     "one type of a row": (HTP, "LayerNorm", [H], {"axes": u32([2])}, F, "y f16 instead of f32"),
     "the row with fewer changes": (
@@ -89,7 +90,21 @@ CASES: dict[str, tuple[Target, str, list[Any], dict[str, Any], Any, str | None]]
     "a type and a shape": (CPU, "Relu", [F], {}, tensor("f16", 2), "y f32 instead of f16, y of shape [2, 3, 4] instead of [2]"),
     "the rank of an input": (
         HTP, "Conv2d", [F, tensor("f32", 3, 3, 4, 8)], {"stride": u32([1, 1]), "pad_amount": u32([[0, 0], [0, 0]]) | {"shape": [2, 2]}},
-        tensor("f32", 1, 6, 6, 8), "x of shape [1, 8, 8, 4] instead of [2, 3, 4]",
+        tensor("f32", 1, 6, 6, 8), "only with other data: the rank of x must be 4",
+    ),
+    "a batch that is missing": (
+        HTP, "Conv2d", [tensor("f32", 8, 8, 4), tensor("f32", 3, 3, 4, 8)],
+        {"stride": u32([1, 1]), "pad_amount": u32([[0, 0], [0, 0]]) | {"shape": [2, 2]}},
+        tensor("f32", 6, 6, 8), "x reshaped to rank 4, e.g. [1, 8, 8, 4], y reshaped to rank 4, e.g. [1, 6, 6, 8]",
+    ),
+    "dimensions too many": (
+        HTP, "CumulativeSum", [tensor("f32", 1, 2, 3, 4, 5)], {"axis": u32(3), "exclusive": FALSE, "reverse": FALSE},
+        tensor("f32", 1, 2, 3, 4, 5),
+        "x reshaped to rank 4, e.g. [2, 3, 4, 5], axis 2 instead of 3, y reshaped to rank 4, e.g. [2, 3, 4, 5]",
+    ),
+    "sizes that do not fit are said in words": (
+        HTP, "LayerNorm", [F, tensor("f32", 5)], {"axes": u32([2])}, F,
+        "only with other data: if gamma is given, the shape of gamma must be S at axes",
     ),
     "a tensor too many": (CPU, "Relu", [F, F], {}, F, "inputs[1] omitted"),
     "a tensor too few": (CPU, "ElementWiseAdd", [F], {}, F, "b f32 [2, 1, 4] given"),
@@ -118,7 +133,7 @@ def test_json_and_the_data_that_is_kept() -> None:
     })  # fmt: skip
     variant = nearest(config, HTP)
     assert isinstance(variant, Variant)
-    assert variant.json() == {"changes": [
+    assert variant.json() == {"text": "beta f16 instead of f32, y f16 instead of f32", "changes": [
         {"path": "inputs[2].dtype", "slot": "beta", "from": "FLOAT_32", "to": "FLOAT_16"},
         {"path": "outputs[0].dtype", "slot": "y", "from": "FLOAT_32", "to": "FLOAT_16"},
     ]}  # fmt: skip

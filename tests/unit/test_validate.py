@@ -44,7 +44,7 @@ def test_a_rejected_config_says_everything() -> None:
     assert [v["rule"] for v in out["violations"]] == ["LayerNorm.C3", "LayerNorm.H5"]
     assert out["violations"][0] == {
         "rule": "LayerNorm.C3",
-        "message": "for every a in axes: a must be in [0, the rank of x); got a = 3 at axes[0], axes = [3], x.rank = 3",
+        "message": "every a in axes must be in [0, the rank of x); got a = 3 at axes[0], axes = [3], x.rank = 3",
         "path": "params.axes",
         "got": "a = 3 at axes[0], axes = [3], x.rank = 3",
         "warning": False,

@@ -38,7 +38,8 @@ static void complain_of(const opdb_report *report) {
     for (size_t i = 0; i < report->n; i++) {
         const opdb_violation *v = &report->v[i];
         if (v->strength == OPDB_REQUIRE)
-            complain("%s: %s%s%s%s", v->rule, v->sentence, v->got[0] != '\0' ? "; got " : "", v->got,
+            complain("%s: %s%s%s%s%s%s", v->rule, v->why, v->why[0] != '\0' ? " Rule: " : "", v->sentence,
+                     v->got[0] != '\0' ? "; got " : "", v->got,
                      v->undecidable ? " (cannot be evaluated)" : "");
     }
 }
