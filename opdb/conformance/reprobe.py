@@ -29,7 +29,14 @@ LETTERS = {
     "refused": "r",
     "unknown": "?",
 }
-FAULTS = ("wrong-result", "not-finalized", "crash", "not-executed")
+#: Effect of a record -> what shows it.  Another symptom is another fault, which hides this one.
+SHOWN_BY = {
+    "wrong-result": ("wrong-result", "crash"),
+    "imprecise": ("wrong-result",),
+    "not-finalized": ("not-finalized", "crash"),
+    "crash": ("crash", "not-executed", "wrong-result"),
+    "refuses-valid": ("refused",),
+}
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,9 @@ class Observation:
 
     def shows(self, effect: str) -> bool | None:
         """Whether the fault is there; None where this library and chip cannot tell."""
-        if effect == "refuses-valid":
-            return None if self.symptom == "unknown" else self.symptom == "refused"
-        return None if self.symptom in ("refused", "unknown") else self.symptom in FAULTS
+        if self.symptom in SHOWN_BY[effect]:
+            return True
+        return False if self.symptom == "right" else None
 
     def data(self) -> dict[str, Any]:
         return asdict(self)

@@ -121,10 +121,11 @@ def test_the_page_has_a_letter_for_each_chip(catalog: Catalog) -> None:
     erratum = record(erratum="HTP-0900", op="Relu", when="x.dtype == uq8")
     known = with_record(catalog, erratum)
     rows = [seen("2.47", "SM8750", "wrong-result"), seen("2.47", "SM8350", "right"),
-            seen("2.51", "SM8350", "not-finalized"), seen("2.51", "SM8750", "not-finalized")]  # fmt: skip
+            seen("2.51", "SM8350", "not-finalized"), seen("2.51", "SM8750", "wrong-result")]  # fmt: skip
     text = page(known, read_observations([r.data() for r in rows], "x.json"), "2026-11-26")
-    assert "| HTP-0900 | Relu | wrong-result | `-W` | `F` | since 2.47 |" in text
+    assert "| HTP-0900 | Relu | wrong-result | `-W` | `FW` | since 2.47, arch [79] |" in text
     assert "| 2.47 | 0 of 1 | 1 of 1 |" in text
+    assert "| 2.51 | 0 of 0 | 1 of 1 |" in text  # another fault hides it on v68
     assert "SM8350 (v68), SM8750 (v79)" in text
 
 
