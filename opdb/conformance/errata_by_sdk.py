@@ -74,6 +74,8 @@ def _backend(catalog: Catalog, errata: Sequence[Erratum], seen: Sequence[Observa
             each = [_cell(cells, e.erratum, v, chips) for v in versions]
             proposal = propose(catalog, e, seen)
             text = proposal.text() if proposal is not None else "cannot be told"
+            if e.flaky:
+                text += " (memory decides whether it shows)"
             lines.append(f"| {e.erratum} | {e.op or e.pattern} | {e.effect} | {' | '.join(each)} | {text} |")
     return lines
 

@@ -128,7 +128,7 @@ class Proposal:
         """Whether the record's scope contradicts what was seen.  What was not asked contradicts nothing."""
         stated = erratum.scope
         if not self.versions:
-            return True
+            return not erratum.flaky
         first, last = sdk_number(self.versions[0]), sdk_number(self.asked_versions[-1])
         since = 0 if stated.since is None else sdk_number(stated.since)
         if since > first or (first > since and self.versions[0] != self.asked_versions[0]):

@@ -106,6 +106,7 @@ def test_the_scope_follows_from_what_was_seen(catalog: Catalog) -> None:
     assert propose(catalog, erratum, [seen("2.47", "SM8350", "refused")]) is None
     never = propose(catalog, erratum, [seen("2.47", "SM8350", "right")])
     assert never is not None and never.text() == "no library shows it" and never.differs(erratum)
+    assert not never.differs(record(erratum="HTP-0900", flaky=True))
 
 
 def test_what_was_not_asked_contradicts_nothing(catalog: Catalog) -> None:
