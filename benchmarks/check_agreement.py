@@ -123,7 +123,8 @@ def _compare(partition: Any, program: Any, target: Any, out: Outcome) -> None:
 
     import opdb.executorch
     from opdb.executorch.predict import STOCK, Predictor
-    from opdb.lowering.select import mapped, violations
+    from opdb.lowering.candidates import mapped
+    from opdb.lowering.select import violations
 
     def timed(call: Any) -> tuple[float, Any]:
         violations.cache_clear()  # nothing is known from another run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,13 @@ def ramp_values(t: TensorRef) -> np.ndarray[Any, Any]:
     return values >= 0 if BY_SHORT[t.dtype].short == "bool8" else values
 
 
-def transformed(array: np.ndarray[Any, Any], transforms: Sequence[Transform]) -> np.ndarray[Any, Any]:
+#: The values of another static tensor, before its transforms.
+Values = Callable[[TensorRef], np.ndarray[Any, Any]]
+
+
+def transformed(
+    array: np.ndarray[Any, Any], transforms: Sequence[Transform], values: Values = made_values
+) -> np.ndarray[Any, Any]:
     """``array`` after ``transforms``, contiguous and of its own data type."""
     for step in transforms:
         if step.kind == "permute":
@@ -43,6 +49,10 @@ def transformed(array: np.ndarray[Any, Any], transforms: Sequence[Transform]) ->
             array = np.tile(array, step.values)
         elif step.kind == "inverse_root":
             array = (1.0 / np.sqrt(array.astype(np.float64) + step.values[0])).astype(array.dtype)
+        elif step.kind in ("times", "minus"):
+            other = transformed(values(step.values[0]), step.values[0].transforms, values).astype(np.float64)
+            wide = array.astype(np.float64)
+            array = (wide * other if step.kind == "times" else wide - other).astype(array.dtype)
         elif step.kind == "dequantize":
             array = _dequantized(array, *step.values)
         elif step.kind == "diagonal":

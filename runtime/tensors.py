@@ -26,7 +26,8 @@ class Transform:
     modulo ``values[0]`` (never negative), ``scale`` multiplies them by it.  Of a static tensor only: ``inverse_root``
     is 1 / sqrt(element + ``values[0]``); ``dequantize`` is what the stored integers stand for, with the scales, QNN's
     offsets and the axis (-1: none) in ``values``; ``diagonal`` spreads ``values[1]`` blocks of rows over as many blocks of
-    columns, and ``spaced`` the last dimensions by ``values[1:]``, with ``values[0]``, a stored zero, between;
+    columns, and ``spaced`` the last dimensions by ``values[1:]``, with ``values[0]``, a stored zero, between; ``times``
+    and ``minus`` take the elements of the static tensor ``values[0]``;
     ``lengthened`` is followed by as many of them along dimension i as ``values[i + 1]``; ``from`` is ``values[0]`` less the
     stored integer.
     """
@@ -230,6 +231,27 @@ def inverse_root(t: TensorRef, more: float) -> TensorRef:
     if not t.static:
         raise Rejection("a variance that is only known when the program runs")
     return replace(t, transforms=(*t.transforms, Transform("inverse_root", (more,))))
+
+
+def times(a: TensorRef, b: TensorRef) -> TensorRef:
+    """The elements of the static tensor ``a`` times those of ``b``, worked out before the program runs."""
+    return _with_static("times", a, b)
+
+
+def minus(a: TensorRef, b: TensorRef) -> TensorRef:
+    """The elements of the static tensor ``a`` less those of ``b``, worked out before the program runs."""
+    return _with_static("minus", a, b)
+
+
+def _with_static(kind: str, a: TensorRef, b: TensorRef) -> TensorRef:
+    for t in (a, b):
+        if t.quant is not None or not is_float(t):
+            raise Rejection(f"a factor of the type {t.dtype} with an encoding")
+        if not t.static:
+            raise Rejection("a factor that is only known when the program runs")
+    if a.shape != b.shape:
+        raise Rejection(f"factors of the shapes {list(a.shape)} and {list(b.shape)}")
+    return replace(a, transforms=(*a.transforms, Transform(kind, (b,))))
 
 
 def given_at(tensors: Sequence[TensorRef | None]) -> list[int]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from opdb.coverage.partition import groups
 from opdb.errata.records import RECORDS
 from opdb.errata.report import ErratumCount, counted
-from opdb.lowering.select import lower, mapped, nearest_forms
+from opdb.lowering.candidates import mapped
+from opdb.lowering.select import lower, nearest_forms
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.targets.target import Target
 

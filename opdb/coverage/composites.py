@@ -12,7 +12,7 @@ import torch
 from torch.export import ExportedProgram
 
 from opdb.coverage.moves import shorten
-from opdb.lowering.select import mapped
+from opdb.lowering.candidates import mapped
 
 DEPTH = 4  # composites of composites
 

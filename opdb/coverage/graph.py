@@ -18,6 +18,8 @@ from opdb.runtime.static import made_values, transformed
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from opdb.coverage.nodes import Key, Program, TorchNode
 
 Layout = tuple[Transform, ...]
@@ -132,7 +134,7 @@ class _Sink:
         if (source, t.transforms) in self.held:
             return self.held[source, t.transforms]
         if t.static:
-            array = transformed(self.program.array(source), t.transforms)
+            array = transformed(self.program.array(source), t.transforms, self._values)
             tensor = GraphTensor(_spelled(source), t.dtype, t.shape, "STATIC", array, t.quant)
             return self.add(tensor, (source, t.transforms))
         last = self._origin_layout(source)
@@ -169,10 +171,15 @@ class _Sink:
         """A static tensor that a builder made; one for all readers that want the same."""
         place = (("made", t.dtype, t.base_shape, t.fill, t.ramp, t.data), t.transforms)
         if place not in self.held:
-            values = transformed(made_values(t), t.transforms)
+            values = transformed(made_values(t), t.transforms, self._values)
             name = f"{origin}_{'fill' if t.data is None else 'data'}"
             self.add(GraphTensor(name, t.dtype, t.shape, "STATIC", values, t.quant), place)
         return self.held[place]
+
+    def _values(self, t: TensorRef) -> np.ndarray[Any, Any]:
+        """Of a static tensor, before its transforms."""
+        key: Any = t.key
+        return made_values(t) if t.made else self.program.array(key)
 
     def finish(self, outputs: Sequence[Key]) -> dict[Any, str]:
         """Marks the outputs, in their order at the end of the tensors."""

@@ -195,7 +195,7 @@ def _source(program: Any, float_dtype: str, decompose: bool) -> Source:
         return GraphSource(program)
     from opdb.coverage.nodes import Program
     from opdb.dispatch.program import ProgramSource
-    from opdb.lowering.select import mapped
+    from opdb.lowering.candidates import mapped
 
     read = program if isinstance(program, Program) else Program(program, float_dtype)
     if decompose and not all(mapped(n.target) for n in read.nodes):

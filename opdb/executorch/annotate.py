@@ -23,8 +23,8 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from opdb.executorch.whole import Key, Tensors, View
 from opdb.generated.constants.quant import RULES
+from opdb.lowering.candidates import forms
 from opdb.lowering.ranges import unranged
-from opdb.lowering.select import forms
 from opdb.op_config import Quant
 from opdb.quant_rules import QuantRules, SlotRule
 from opdb.runtime.checks import Undecidable

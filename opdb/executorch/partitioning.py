@@ -48,7 +48,7 @@ def never_abort(reject: Callable[[str, tuple[Reason, ...]], None], forms: Mutabl
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnOperatorSupport
 
     from opdb.executorch.view import constant_names
-    from opdb.lowering.select import unmapped_reason
+    from opdb.lowering.candidates import unmapped_reason
 
     stock = QnnOperatorSupport.is_node_supported
     left: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -56,7 +56,8 @@ from opdb.executorch.outside import (
 )
 from opdb.executorch.view import FxNodeView, constant_names
 from opdb.executorch.visitor import OpdbVisitor
-from opdb.lowering.select import lower, mapped, unmapped_reason, violations
+from opdb.lowering.candidates import mapped, unmapped_reason
+from opdb.lowering.select import lower, violations
 from opdb.op_config import OpConfig
 from opdb.runtime.lowering import Lowered, Reason, Rejected
 from opdb.runtime.tensors import Rejection

@@ -215,7 +215,7 @@ def quantizer_rules(targets: Iterable[str]) -> Undo:
     from executorch.backends.qualcomm.quantizer.rules import GeneralOpDef, OpQuantRule
 
     from opdb.executorch.annotate import annotate
-    from opdb.lowering.select import forms
+    from opdb.lowering.candidates import forms
 
     wanted = {overload(t): forms(t)[0].name for t in targets if forms(t)}
 

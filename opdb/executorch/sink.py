@@ -279,7 +279,7 @@ class Sink:
         tensor = self.view.constant(source).detach()
         if self.view.in_stored_order and self.view.order and tensor.dim() == len(self.view.order):
             steps.insert(0, Transform("permute", self.view.order))
-        name = f"{source.name}_opdb" + "".join(f"_{s.kind}{'x'.join(map(str, s.values))}" for s in steps)
+        name = f"{source.name}_opdb" + "".join(map(self._spelled, steps))
         encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
         self.visitor.get_data_type(tensor, config)  # settles config's dtype
         if ref.quant is not None and ref.quant.axis is not None:
@@ -289,7 +289,7 @@ class Sink:
             pairs = config.get(QCOM_SCALE_OFFSET, ())
             if len(pairs) not in (0, len(ref.quant.scale)):  # once for each group of a filter
                 config[QCOM_SCALE_OFFSET] = np.resize(pairs, len(ref.quant.scale))
-        if isinstance(tensor, FakeTensor):  # while partitioning there is no data yet
+        if not self._has_data(ref):  # while partitioning
             held = (encoding, config) if ref.quant is not None else (UNDEFINED, {})
             return self._static(name, ref, None, *held)
         if config:
@@ -298,10 +298,28 @@ class Sink:
             config[QCOM_OFFSET] = ref.offset
         if ref.quant is None:  # integers that are read as floating point
             encoding, config = UNDEFINED, {}
-        array = transformed(tensor.contiguous().numpy(), steps).reshape(ref.shape)
+        array = transformed(tensor.contiguous().numpy(), steps, self._values).reshape(ref.shape)
         if ref.dtype == "f32":
             array = array.astype(np.float32)  # float64 parameters
         return self._static(name, ref, array, encoding, config)
+
+    def _spelled(self, step: Transform) -> str:
+        values = (self.view.source(v).name if isinstance(v, TensorRef) and v.key is not None else v
+                  for v in step.values)  # fmt: skip
+        return f"_{step.kind}{'x'.join(map(str, values))}"
+
+    def _has_data(self, ref: TensorRef) -> bool:
+        """Whether a static tensor, and those that its transforms read, have data yet."""
+        own = ref.made or not isinstance(self.view.constant(self.view.source(ref)), FakeTensor)
+        read = (v for step in ref.transforms for v in step.values if isinstance(v, TensorRef))
+        return own and all(self._has_data(v) for v in read)
+
+    def _values(self, ref: TensorRef) -> np.ndarray[Any, Any]:
+        """Of a static tensor that the transforms of another one read, before its own."""
+        if ref.made:
+            return made_values(ref)
+        values: np.ndarray[Any, Any] = self.view.constant(self.view.source(ref)).detach().numpy()
+        return values
 
     def _made(self, ref: TensorRef) -> Any:
         """A static tensor whose values the builder says."""
@@ -312,7 +330,8 @@ class Sink:
             raise Rejection("a static tensor without data")
         kind = BY_SHORT[ref.dtype]
         if not kind.quantized:
-            array = transformed(made_values(ref), ref.transforms)
+            known = self._has_data(ref)
+            array = transformed(made_values(ref), ref.transforms, self._values) if known else None
         elif ref.ramp is not None:
             raise Rejection(f"a constant of places of the type {kind.qnn}")
         else:

@@ -99,6 +99,8 @@ FUNCTIONS: dict[str, Function] = {
         Function("wrapped", (_T, (INT,)), TENSOR, "wrapped", "", "{0}, negative values counted from {1}", (), torch=True),
         Function("scaled", (_T, (INT,)), TENSOR, "scaled", "", "{0} times {1}", (), torch=True),
         Function("inverse_root", (_T, _FLOAT), TENSOR, "inverse_root", "", "1 / sqrt({0} + {1})", (), torch=True),
+        Function("times", (_T, _T), TENSOR, "times", "", "{0} times {1}", (), torch=True, note="of static tensors"),
+        Function("minus", (_T, _T), TENSOR, "minus", "", "{0} less {1}", (), torch=True, note="of static tensors"),
         Function("block_diagonal", (_T, (INT,)), TENSOR, "block_diagonal", "", "{0} without its {1} groups", (), torch=True,
                  note="a filter [in, out / groups, ...] with zeros for what a group does not read"),
         Function("spaced", (_T, _LIST), TENSOR, "spaced", "", "{0} with zeros between, for the dilation {1}", (), torch=True),

@@ -28,6 +28,14 @@ class FormInFloats:
     def name(self) -> str:
         return f"{self.form.name} in floats"
 
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return self.form.ops
+
+    @property
+    def avoids(self) -> tuple[str, ...]:
+        return self.form.avoids
+
     def build(self, view: InFloats) -> Lowered:
         return view.around(replace(self.form.build(view), form=self.name))
 

@@ -1,28 +1,27 @@
 """One torch node -> QNN ops that a target accepts, or every reason why not.
 
-The forms of an ATen target are tried in order: ops in the order of their names, then decompositions.  The
-first whose guard holds and whose ops the generated validators accept is taken.
+Of the candidates of an ATen target whose guards hold and whose ops the generated validators accept, the cheapest
+is taken (``opdb.lowering.candidates``).
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from opdb import validate
 from opdb.errata.policy import AVOID, IGNORE, WARN, policy, warning
 from opdb.errata.records import RECORDS, erratum_of
 from opdb.errata.workarounds import Nowhere, Surroundings
-from opdb.generated.builders import TARGETS
+from opdb.lowering.candidates import cheapest, forms, mapped, unmapped_reason
+from opdb.lowering.cost import MODELLED, Prices
 from opdb.lowering.errata import between_conversions, obeyed
 from opdb.lowering.in_floats import FormInFloats, InFloats
 from opdb.lowering.ranges import unranged
 from opdb.nearest import Variant, nearest
 from opdb.op_config import OpConfig
-from opdb.runtime import direct
 from opdb.runtime.checks import Undecidable, Violation
 from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView, Reason, Rejected, layout_ops
 from opdb.runtime.tensors import Rejection, TensorRef, empty
@@ -33,45 +32,18 @@ UNCHECKED = frozenset({"Reshape.C1"})
 REMEMBERED = 1 << 14  # verdicts of op configs
 
 
-def forms(torch_target: str) -> tuple[Form, ...]:
-    """The forms of an ATen target, in the order of trying, or the one of an operator of opdb.torch_ops."""
-    return TARGETS.get(torch_target) or direct.forms(torch_target)
-
-
-def mapped(torch_target: str) -> bool:
-    """Whether this target has a form; ex) aten.relu.default, qnn.Gru.default."""
-    return bool(forms(torch_target))
-
-
-@cache
-def unmapped_reason(torch_target: str) -> Reason:
-    """Why there is no form, with the nearest target that has one: another overload, or nearly the name."""
-    packets = {t.rpartition(".")[0]: t for t in reversed(TARGETS)}
-    packet = torch_target.rpartition(".")[0]
-    close = [p for p in (packet, packet.rstrip("_")) if p in packets]
-    close += difflib.get_close_matches(packet, packets, 1, cutoff=0.9)
-    nearest = f"; the nearest that one maps is {packets[close[0]]}" if close else ""
-    return Reason("", "", f"no spec maps {torch_target}{nearest}")
-
-
-def lower(view: NodeView, target: Target) -> Lowered | Rejected:
-    """The first form of ``view`` that ``target`` accepts; its ``notes`` say why earlier ones were not."""
+def lower(view: NodeView, target: Target, prices: Prices = MODELLED) -> Lowered | Rejected:
+    """The cheapest candidate of ``view`` that ``target`` accepts; its ``notes`` say why earlier ones were not."""
     if not mapped(view.target):
         return Rejected((unmapped_reason(view.target),))
-    reasons: list[Reason] = []
     around = view if isinstance(view, Surroundings) else Nowhere()
-    for form in forms(view.target):
-        lowered, found = _attempt(form, view, target, around)
-        reasons += found
-        if lowered is not None:
-            return _with_notes(lowered, reasons)
-    floats = InFloats(view)
-    for form in forms(view.target):
-        lowered, found = _attempt(FormInFloats(form), floats, target, floats)
-        reasons += found if floats.changed else []
-        if lowered is not None:
-            return _with_notes(lowered, reasons)
-    return Rejected(tuple(dict.fromkeys(reasons)))
+    lowered, reasons = cheapest(forms(view.target), lambda form: _attempt(form, view, target, around), prices)
+    if lowered is None:
+        floats = InFloats(view)
+        inside = map(FormInFloats, forms(view.target))
+        lowered, found = cheapest(inside, lambda form: _attempt(form, floats, target, floats), prices)
+        reasons += found if floats.changed or lowered is not None else []
+    return Rejected(tuple(dict.fromkeys(reasons))) if lowered is None else _with_notes(lowered, reasons)
 
 
 def _with_notes(lowered: Lowered, reasons: list[Reason]) -> Lowered:
@@ -86,7 +58,7 @@ def _attempt(
     guard = f"{form.name}.M_{view.target}"
     try:
         built = form.build(view)
-        lowered = obeyed(built, target, around, lambda op: hits(op, target))
+        lowered = obeyed(built, target, around, lambda op: hits(op, target) - set(form.avoids))
         for op in lowered.ops:
             for slot, t, _ in _tensors(op):
                 if 0 in t.shape:
@@ -97,7 +69,7 @@ def _attempt(
         return None, [Reason(form.name, guard, str(reason))]
     except Undecidable as reason:
         return None, [Reason(form.name, guard, f"the mapping cannot be worked out: {reason}")]
-    reasons = list(judge(lowered, target))
+    reasons = [r for r in judge(lowered, target) if r.rule not in form.avoids]
     reasons += [_of_erratum(form.name, e, WARN) for e in lowered.warned]
     if isinstance(form, FormInFloats):
         reasons += [_of_erratum(form.name, *found) for found in between_conversions(built, target)]

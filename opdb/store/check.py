@@ -197,6 +197,10 @@ class _Check:
                 if op not in catalog.ops and op not in broken:
                     message = f"no op '{op}' in ops/{_hint(op, catalog.ops)}"
                     faults += (candidate.fault(Fault(at, message)),)
+            for erratum in candidate.avoids:
+                if erratum not in catalog.errata:
+                    message = f"no erratum '{erratum}' in errata/{_hint(erratum, catalog.errata)}"
+                    faults += (Fault(("candidates", candidate.entry, "avoids"), message),)
             for target in candidate.torch:
                 if seen.setdefault((candidate.name, target), candidate.entry) != candidate.entry:
                     message = (

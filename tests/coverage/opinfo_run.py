@@ -20,7 +20,7 @@ from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
-from opdb.lowering.select import mapped
+from opdb.lowering.candidates import mapped
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
 from opdb.targets.target import Target

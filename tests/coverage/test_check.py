@@ -19,7 +19,8 @@ from opdb.coverage.graph import build_graph
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.errors import OpdbError
-from opdb.lowering.select import judge, unmapped_reason, violations
+from opdb.lowering.candidates import unmapped_reason
+from opdb.lowering.select import judge, violations
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, LoweredOp
 from opdb.runtime.tensors import TensorRef
@@ -83,13 +84,13 @@ REJECTED = {
     "conv_transposed": (
         lambda x, w: aten.convolution.default(x, w, None, [1, 1], [0, 0], [2, 2], True, [0, 0], 1),
         (r(1, 3, 8, 8).double(), r(3, 4, 3, 3).double()),
-        "Conv2d.M_aten.convolution.default",
+        "DepthWiseConv2d.M_aten.convolution.default",
         "got transposed = true",
     ),
     "convolution_1d_transposed": (
         lambda x, w: aten.convolution.default(x, w, None, [1], [0], [1], True, [0], 1),
         (r(1, 3, 8).double(), r(3, 4, 3).double()),
-        "Conv2d.M_aten.convolution.default",
+        "DepthWiseConv2d.M_aten.convolution.default",
         "got transposed = true, weight.rank = 3",
     ),
     "norm_statistics": (

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from opdb.coverage.nodes import SHAPE_ONLY  # noqa: E402
-from opdb.lowering.select import mapped  # noqa: E402
+from opdb.lowering.candidates import mapped  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -11,7 +11,8 @@ import pytest
 
 from opdb.errors import OpdbError
 from opdb.generated.torch_ops import SCHEMAS
-from opdb.lowering.select import forms, judge
+from opdb.lowering.candidates import forms
+from opdb.lowering.select import judge
 from opdb.op_config import OpConfig, TensorConfig
 from opdb.runtime.direct import targets
 from opdb.runtime.tensors import TensorRef

@@ -1,0 +1,69 @@
+"""The candidates of a torch target, and the cheapest of those that fit a node.
+
+Candidates come in the order of their family, the canonical one first.  Each is tried by the caller's ``attempt``, which
+says whether it is correct (its guard), legal (the validators) and right (the errata that the target avoids).  Among
+what is left the cheapest wins, by ``opdb.lowering.cost``; of equal ones the first.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Protocol, TypeVar
+
+from opdb.generated.builders import TARGETS
+from opdb.lowering.cost import MODELLED, Prices, price_of
+from opdb.runtime import direct
+from opdb.runtime.lowering import Form, Lowered, Reason
+
+
+class Candidate(Protocol):
+    @property
+    def ops(self) -> tuple[str, ...]: ...  # the different ops that it makes
+
+
+C = TypeVar("C", bound=Candidate)
+Attempt = Callable[[C], tuple[Lowered | None, list[Reason]]]
+
+
+def forms(torch_target: str) -> tuple[Form, ...]:
+    """The candidates of an ATen target, in the order of its family, or the one of an operator of opdb.torch_ops."""
+    return TARGETS.get(torch_target) or direct.forms(torch_target)
+
+
+def mapped(torch_target: str) -> bool:
+    """Whether this target has a candidate; ex) aten.relu.default, qnn.Gru.default."""
+    return bool(forms(torch_target))
+
+
+@cache
+def unmapped_reason(torch_target: str) -> Reason:
+    """Why there is none, with the nearest target that has one: another overload, or nearly the name."""
+    packets = {t.rpartition(".")[0]: t for t in reversed(TARGETS)}
+    packet = torch_target.rpartition(".")[0]
+    close = [p for p in (packet, packet.rstrip("_")) if p in packets]
+    close += difflib.get_close_matches(packet, packets, 1, cutoff=0.9)
+    nearest = f"; the nearest that one maps is {packets[close[0]]}" if close else ""
+    return Reason("", "", f"no spec maps {torch_target}{nearest}")
+
+
+def cheapest(
+    candidates: Iterable[C], attempt: Attempt[C], prices: Prices = MODELLED
+) -> tuple[Lowered | None, list[Reason]]:
+    """The cheapest candidate that fits, and what ``attempt`` said of it and of those before it.
+
+    Where none fits, what it said of all of them.  A candidate whose ops cost more at the least is not tried.
+    """
+    best: Lowered | None = None
+    least = float("inf")
+    reasons: list[Reason] = []
+    said: list[Reason] = []
+    for candidate in candidates:
+        if best is not None and least <= len(candidate.ops) * prices.least:
+            continue
+        lowered, found = attempt(candidate)
+        said += found
+        if lowered is not None and (price := price_of(lowered, prices)) < least:
+            best, least, reasons = lowered, price, list(said)
+    return best, said if best is None else reasons
