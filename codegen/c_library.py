@@ -47,7 +47,8 @@ def sources(catalog: Catalog, needed: Mapping[str, frozenset[str]]) -> dict[str,
     names = _names(catalog, needed)
     narrow = {name: _narrowed(catalog, name, needed[name]) for name in names}
     own = {name: catalog.own[name].model_copy(update={"kernel": narrow[name]}) for name in names}
-    part = Catalog(own, catalog.bases, {}, catalog.backends, catalog.socs, catalog.retired)
+    errata = {e.erratum: e for name in names for e in catalog.errata_of(name)}
+    part = Catalog(own, catalog.bases, {}, catalog.backends, catalog.socs, catalog.retired, errata)
     texts = c_sources.formatted(c_sources.generated(catalog, part, names, GENERATED))
     texts |= c_sources.runtime(RUNTIME_HEADERS, RUNTIME_SOURCES)
     return texts | c_sources.kernels(part, names, c_sources.of_elements(_owners(catalog, narrow), part))

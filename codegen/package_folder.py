@@ -46,7 +46,8 @@ def folder(
         )
     names = [name for name in sorted_ops(catalog) if name in set(ops)]
     own = {name: catalog.own[name].model_copy(update={"package": package}) for name in names}
-    part = Catalog(own, catalog.bases, {}, catalog.backends, catalog.socs, catalog.retired)
+    errata = {e.erratum: e for name in names for e in catalog.errata_of(name)}
+    part = Catalog(own, catalog.bases, {}, catalog.backends, catalog.socs, catalog.retired, errata)
     problems = [p for name in names for p in faults(part.compiled(name))]
     if problems:
         raise SpecError(problems)

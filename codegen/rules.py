@@ -131,8 +131,17 @@ def rule_nodes(rules: Iterable[CompiledRule]) -> list[Node]:
 
 
 def all_rules(op: CompiledOp) -> list[CompiledRule]:
-    """The rules that are judged once everything is bound: the op's own, then each backend's."""
-    return [r for group in (op.rules, *op.backend_rules.values()) for r in group]
+    """What is judged once everything is bound: the op's own rules, each backend's, and the faults of its libraries."""
+    errata = [e.rule for group in op.errata.values() for e in group]
+    return [r for group in (op.rules, *op.backend_rules.values()) for r in group] + errata
+
+
+def read_on(op: CompiledOp, backend: str) -> set[str]:
+    """The names that rules and errata of a backend read."""
+    errata = op.errata.get(backend, ())
+    nodes = rule_nodes((*op.backend_rules[backend], *(e.rule for e in errata)))
+    nodes += [e.scope for e in errata if e.scope is not None]
+    return {name for node in nodes for name in free_names(node)}
 
 
 def sdk_range(of: TypeRow | Unchecked) -> tuple[int, int]:

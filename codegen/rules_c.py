@@ -14,6 +14,7 @@ from opdb.codegen.rules import (
     Needs,
     all_rules,
     needs,
+    read_on,
     rule_nodes,
     rule_view,
     sdk_range,
@@ -37,8 +38,8 @@ from opdb.lang.nodes import (
     is_enum,
 )
 from opdb.lang.printer import to_text
-from opdb.runtime.checks import Strength
-from opdb.spec.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.runtime.checks import RuleStrength
+from opdb.spec.compiled import CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.spec.model import CONTEXT
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
@@ -176,6 +177,20 @@ class _Op:
             "strength": _strength(self.op, rule.id, rule.strength),
         }
 
+    def erratum(self, erratum: CompiledErratum) -> dict[str, Any]:
+        record = erratum.definition
+        found = self.rule(erratum.rule) | {
+            "id": record.erratum,
+            "sentence": record.title,
+            "why": record.detail or "",
+            "effect": record.effect,
+            "scope": None,
+        }
+        if erratum.scope is not None:
+            # Comparisons of numbers are an expression alone.
+            found["scope"] = self.emit(erratum.scope).result
+        return found
+
     # -- from op to named arguments
 
     def unpack(self, used: Needs, outputs: bool = True) -> list[str]:
@@ -264,7 +279,7 @@ class _Op:
         return {**kind, "value": self.emit(node, prefix=f"{name}_")}
 
 
-def _strength(op: CompiledOp, ident: str, strength: Strength) -> str:
+def _strength(op: CompiledOp, ident: str, strength: RuleStrength) -> str:
     """The C expression of a rule's strength; a rule that the target does not check is only expected."""
     unless = unchecked(op, ident, *WORDS) if strength == "require" else ""
     plain = f"OPDB_{strength.upper()}"
@@ -344,6 +359,9 @@ def view(op: CompiledOp) -> dict[str, Any]:
     for node in rule_nodes(all_rules(op)):
         for free in free_names(node):
             texts.names.setdefault(free, Name(INT))
+    for name in op.definition.backends:
+        for free in sorted(read_on(op, name)):
+            texts.names.setdefault(free, Name(INT))
     used = needs(op, rule_nodes([*op.ranks, *all_rules(op)]))
     shape_nodes = [n for i in op.inferences for n in (i.shape, *([i.count] if i.count is not None else []))]
     used_by_infer = needs(op, [*shape_nodes, *rule_nodes(op.ranks)])
@@ -354,7 +372,11 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "snake": snake(op.name),
         "summary": op.definition.summary or "",
         "enums": [
-            (p.name, p.definition.enum, _shows(p.name, [*rules, *(r for b in backends for r in b["rules"])]))
+            (
+                p.name,
+                p.definition.enum,
+                _shows(p.name, [*rules, *(r for b in backends for r in (*b["rules"], *b["errata"]))]),
+            )
             for p in op.params
             if p.definition.enum
         ],
@@ -390,7 +412,7 @@ def _param_slot(p: Param) -> dict[str, Any]:
 
 
 def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
-    read = {n for node in rule_nodes(op.backend_rules[name]) for n in free_names(node)}
+    read = read_on(op, name)
     table = []
     for row in op.type_rows[name]:
         cells = [
@@ -402,6 +424,7 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     return {
         "name": name,
         "rules": [texts.rule(r) for r in op.backend_rules[name]],
+        "errata": [texts.erratum(e) for e in op.errata.get(name, ())],
         "context": [n for n in CONTEXT if n in read],
         "rows": table,
         "sentence": TYPES_SENTENCE.format(name),

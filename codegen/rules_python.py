@@ -14,6 +14,7 @@ from opdb.codegen.rules import (
     all_rules,
     needs,
     negated,
+    read_on,
     rule_nodes,
     rule_view,
     sdk_range,
@@ -22,9 +23,9 @@ from opdb.codegen.rules import (
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
 from opdb.lang.printer import to_text
-from opdb.runtime.checks import Strength
+from opdb.runtime.checks import RuleStrength
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import Bind, CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.spec.compiled import Bind, CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.spec.model import CONTEXT
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
@@ -73,7 +74,7 @@ def bound(bind: Bind, names: Mapping[str, Name]) -> str:
     return f"Let(lambda: {emit_python.expression(renamed(bind.value), names)})"
 
 
-def _strength(op: CompiledOp, ident: str, strength: Strength) -> str:
+def _strength(op: CompiledOp, ident: str, strength: RuleStrength) -> str:
     """The Python expression of a rule's strength, "" for the default; one that the target does not check warns."""
     if strength != "require":
         return python_string(strength)
@@ -149,14 +150,22 @@ class _Op:
             "path": python_string(view.path),
         }
 
+    def erratum(self, erratum: CompiledErratum) -> dict[str, Any]:
+        record = erratum.definition
+        return self.rule(erratum.rule) | {
+            "sentence": python_string(record.title),
+            "why": python_string(record.detail or ""),
+            "effect": python_string(record.effect),
+            "scope": self.text(erratum.scope) if erratum.scope is not None else "",
+        }
+
 
 def view(op: CompiledOp) -> dict[str, Any]:
     """The view of ``validator.py.j2``."""
     texts = _Op(op)
     for name in op.definition.backends:
-        for node in rule_nodes(op.backend_rules[name]):
-            for free in free_names(node):
-                texts.names.setdefault(local(free), Name(INT))
+        for free in sorted(read_on(op, name)):
+            texts.names.setdefault(local(free), Name(INT))
     ranks = [texts.rule(r) for r in op.ranks]
     rules = [texts.rule(r) for r in op.rules]
     backends = [_backend(op, name, texts) for name in op.definition.backends]
@@ -233,13 +242,14 @@ def _preamble(op: CompiledOp, used: Needs, texts: _Op) -> dict[str, Any]:
 
 def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     rules = [texts.rule(r) for r in op.backend_rules[name]]
-    read = {n for node in rule_nodes(op.backend_rules[name]) for n in free_names(node)}
+    read = read_on(op, name)
     tables: dict[tuple[int, int], list[tuple[str, list[str]]]] = {}
     for row in op.type_rows[name]:
         tables.setdefault(sdk_range(row), []).append((row.id, [" ".join(c) for c in row.cells.values()]))
     return {
         "name": name,
         "rules": rules,
+        "errata": [texts.erratum(e) for e in op.errata.get(name, ())],
         "context": [n for n in CONTEXT if n in read],
         "rows": [row for rows in tables.values() for row in rows],
         "tables": list(tables.items()),

@@ -42,6 +42,7 @@ class Verdict:
 
 def _violation_json(v: Violation) -> dict[str, Any]:
     op, _, rule = v.rule.partition(".")
+    page = f"generated/docs/errata/{v.erratum}.md" if v.erratum else f"generated/docs/ops/{op}.md#{rule}"
     return {
         "rule": v.rule,
         "message": v.message,
@@ -51,7 +52,9 @@ def _violation_json(v: Violation) -> dict[str, Any]:
         "finalize": v.strength == "finalize",
         "strength": v.strength,
         "why": v.why,
-        "url": f"generated/docs/ops/{op}.md#{rule}",
+        "erratum": v.erratum or None,
+        "effect": v.effect or None,
+        "url": page,
     }
 
 

@@ -17,7 +17,9 @@ MAX_DIM, MAX_RANK = 2**31 - 1, 16  # of a tensor, as opdb.op_config has them
 MAX_LIST = 64  # the longest list that a rule may compute (OPDB_MAX_LIST)
 #: How much a broken rule matters.  ``require``: the op is rejected.  The others are warnings: the backend prefers it
 #: otherwise or does not check the rule (``expect``), or validates the op and finalizes no graph that contains it.
-Strength = Literal["require", "expect", "finalize"]
+RuleStrength = Literal["require", "expect", "finalize"]
+#: That of a violation.  ``erratum``: no rule is broken, but the library is known to have a fault here.
+Strength = Literal[RuleStrength, "erratum"]
 T = TypeVar("T")
 Ints = Sequence[int]
 
@@ -240,6 +242,8 @@ class Violation:
     strength: Strength = "require"
     path: str = ""  # e.g. params.axes
     why: str = ""  # the effect or the reason in words; "" where the spec gives none
+    erratum: str = ""  # the fault of a vendor library that this config meets, e.g. HTP-0042; it never rejects
+    effect: str = ""  # of the erratum, e.g. wrong-result
 
     @property
     def warning(self) -> bool:
@@ -248,8 +252,8 @@ class Violation:
 
     @property
     def refuses(self) -> bool:
-        """Whether no graph can contain the op: the library rejects it, or validates it and does not finalize it."""
-        return self.strength in ("require", "finalize")
+        """Whether no graph can contain the op: the library rejects it, does not finalize it, or crashes."""
+        return self.strength in ("require", "finalize") or self.effect in ("not-finalized", "crash")
 
     @property
     def _lead(self) -> str:
@@ -350,6 +354,28 @@ class Report:
         self.violations.append(
             Violation(f"{self.op}.{rule}", sentence, got, undecidable, strength, path, why)
         )
+
+    def hit(
+        self,
+        erratum: str,
+        title: str,
+        effect: str,
+        avoided: Callable[[], bool],
+        got: Callable[[], Got] = tuple,
+        witness: Callable[[], Iterable[Got]] | None = None,
+        *,
+        path: str = "",
+        why: str = "",
+    ) -> None:
+        """Notes a fault of a vendor library that this config meets.  What cannot be decided is no hit."""
+        try:
+            if avoided():
+                return
+        except Undecidable:
+            return
+        values = [*(next(iter(witness())) if witness is not None else ()), *got()]
+        text = ", ".join(f"{n} = {shown(v)}" for n, v in values if v is not None)
+        self.violations.append(Violation(erratum, title, text, False, "erratum", path, why, erratum, effect))
 
     def result(self) -> tuple[Violation, ...]:
         """All violations; undecidable ones only where nothing was decidably broken."""

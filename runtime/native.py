@@ -32,6 +32,7 @@ ENCODINGS = {None: lib.OPDB_ENCODING_NONE, "SCALE_OFFSET": 0, "AXIS_SCALE_OFFSET
 
 STRENGTHS: dict[int, Strength] = {
     lib.OPDB_REQUIRE: "require", lib.OPDB_EXPECT: "expect", lib.OPDB_FINALIZE: "finalize",
+    lib.OPDB_ERRATUM: "erratum",
 }  # fmt: skip
 TENSOR_TYPES = {
     name: getattr(lib, f"OPDB_TENSOR_{name}") for name in ("APP_WRITE", "APP_READ", "NATIVE", "STATIC")
@@ -146,7 +147,14 @@ def _violations(report: Any) -> tuple[Violation, ...]:
     found = (report.v[i] for i in range(report.n))
     return tuple(
         Violation(
-            text(v.rule), text(v.sentence), text(v.got), v.undecidable, STRENGTHS[v.strength], why=text(v.why)
+            text(v.rule),
+            text(v.sentence),
+            text(v.got),
+            v.undecidable,
+            STRENGTHS[v.strength],
+            why=text(v.why),
+            erratum=text(v.erratum),
+            effect=text(v.effect),
         )
         for v in found
     )

@@ -16,7 +16,7 @@ from math import prod
 from opdb.lang.element import Element
 from opdb.lang.nodes import Node, Scope
 from opdb.quant_rules import QuantRules
-from opdb.runtime.checks import Strength
+from opdb.runtime.checks import RuleStrength
 from opdb.spec.erratum import Erratum
 from opdb.spec.model import OpDef, ParamDef, TensorDef, Unchecked
 
@@ -88,7 +88,7 @@ class CompiledRule:
     id: str  # ex) C3
     require: Node
     when: Node | None = None
-    strength: Strength = "require"
+    strength: RuleStrength = "require"
     why: str | None = None
     source: str | None = None
     backend: str | None = None

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from opdb.dtypes import BY_SHORT
-from opdb.runtime.checks import Strength
+from opdb.runtime.checks import RuleStrength
 
 KERNEL = r"^opdb_[a-z0-9_]+$"  # no other function of C is called
 IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -275,7 +275,7 @@ class ParamDef(Model):
 
 
 #: Of rules; the keys that a spec gives their expressions.
-STRENGTHS: tuple[Strength, ...] = get_args(Strength)
+STRENGTHS: tuple[RuleStrength, ...] = get_args(RuleStrength)
 
 
 class Rule(Model):
@@ -306,7 +306,7 @@ class Rule(Model):
         return self
 
     @property
-    def strength(self) -> Strength:
+    def strength(self) -> RuleStrength:
         return next(s for s in STRENGTHS if getattr(self, s) is not None)
 
     @property

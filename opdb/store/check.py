@@ -20,6 +20,7 @@ from opdb.spec.errata import compile_erratum, scope_faults
 from opdb.spec.family import expand
 from opdb.spec.files import SpecSet, gather, reread, spec_name
 from opdb.spec.model import Body, Decomposition, Rule
+from opdb.spec.paths import spec_name
 
 Place = tuple[str | int, ...]
 

@@ -13,6 +13,7 @@ from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
 from opdb.spec.erratum import Erratum
 from opdb.spec.family import FamilyDef
 from opdb.spec.model import BaseDef, OpDef
+from opdb.store import errata
 
 Data = dict[str, Any]
 Record = Row[Any]
@@ -43,9 +44,11 @@ def load_catalog(connection: Connection, only: str | None = None) -> Catalog:
     retired: dict[str, list[Any]] = {"ops": [], "rules": []}
     for r in _ordered(rows.all(t.retired)):
         retired[r.kind].append(json.loads(r.entry))
-    errata = {r.name: Erratum.model_validate(rows.erratum(r)) for r in rows.all(t.erratum)}
+    records = {
+        r.name: Erratum.model_validate(errata.data(r, rows.of, rows.sources)) for r in rows.all(t.erratum)
+    }
     return Catalog(own, bases, families, backends_of(backends), socs_of(socs),
-                   retired_of(retired), errata)  # fmt: skip
+                   retired_of(retired), records)  # fmt: skip
 
 
 def _ordered(rows: list[Record]) -> list[Record]:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, delete, insert, select, union, update
 from opdb import schema as t
 from opdb.spec.catalog import Catalog
 from opdb.spec.paths import KINDS, spec_name
-from opdb.store import current
+from opdb.store import current, errata
 from opdb.store.check import read_catalog
 from opdb.store.current import SyncReport
 from opdb.store.load import load_catalog
@@ -91,7 +91,7 @@ def _write(connection: Connection, catalog: Catalog, before: Catalog | None, tou
     for name in sorted(stale_families & catalog.families.keys()):
         rows.add_family(catalog.families[name], [c for c in catalog.candidates if c.family == name])
     for name in sorted(stale_errata & catalog.errata.keys()):
-        rows.add_erratum(catalog.errata[name])
+        errata.add(rows, catalog.errata[name])
     rows.flush()
 
 
@@ -114,7 +114,7 @@ def _direct(catalog: Catalog, families: set[str]) -> set[str]:
 
 
 def _erase(
-    connection: Connection, ops: set[str], bases: set[str], families: set[str], errata: set[str]
+    connection: Connection, ops: set[str], bases: set[str], families: set[str], records: set[str]
 ) -> None:
     """Ops before bases: an op refers to its base.  The parts go with their definition (ON DELETE CASCADE)."""
     for table, names in ((t.op, ops), (t.base, bases)):
@@ -123,7 +123,7 @@ def _erase(
         connection.execute(delete(t.definition).where(t.definition.c.id.in_(idents)))
     connection.execute(delete(t.decomposition).where(t.decomposition.c.family.in_(families)))
     connection.execute(delete(t.family).where(t.family.c.name.in_(families)))
-    connection.execute(delete(t.erratum).where(t.erratum.c.name.in_(errata)))
+    connection.execute(delete(t.erratum).where(t.erratum.c.name.in_(records)))
 
 
 def _write_files(connection: Connection, files: dict[str, str], catalog: Catalog) -> None:

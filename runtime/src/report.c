@@ -18,7 +18,18 @@ opdb_violation *opdb_broken(opdb_report *report, const char *rule, const char *s
     v->why = why;
     v->undecidable = undecidable;
     v->strength = strength;
+    v->erratum = v->effect = "";
     v->got[0] = '\0';
+    return v;
+}
+
+opdb_violation *opdb_hit(opdb_report *report, const char *erratum, const char *title, const char *why,
+                         const char *effect) {
+    opdb_violation *v = opdb_broken(report, erratum, title, why, false, OPDB_ERRATUM);
+    if (v != NULL) {
+        v->erratum = erratum;
+        v->effect = effect;
+    }
     return v;
 }
 

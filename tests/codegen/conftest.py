@@ -19,7 +19,7 @@ ROOT = HERE.parent.parent
 def catalog_of(folder: Path) -> Catalog:
     s = read_folder(folder)
     return Catalog(
-        s.own, s.bases, s.families, backends_of(s.backends), socs_of(s.socs), retired_of(s.retired)
+        s.own, s.bases, s.families, backends_of(s.backends), socs_of(s.socs), retired_of(s.retired), s.errata
     )
 
 

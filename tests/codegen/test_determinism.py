@@ -22,7 +22,7 @@ root = Path(sys.argv[2])
 root.mkdir()
 (root / "README.md").write_text("<!-- ops -->\\n<!-- /ops -->\\n")
 s = read_folder(Path(sys.argv[1]))
-side = backends_of(s.backends), socs_of(s.socs), retired_of(s.retired)
+side = backends_of(s.backends), socs_of(s.socs), retired_of(s.retired), s.errata
 catalog = Catalog(s.own, s.bases, s.families, *side)
 generate(catalog, root, TARGETS)
 assert check(catalog, root, TARGETS) == []

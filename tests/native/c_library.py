@@ -102,7 +102,8 @@ MAX_GOT = int(re.findall(r"OPDB_MAX_GOT = (\d+)", (ROOT / "runtime/include/opdb/
 class Violation(ctypes.Structure):
     _fields_ = (
         ("rule", ctypes.c_char_p), ("sentence", ctypes.c_char_p), ("why", ctypes.c_char_p),
-        ("undecidable", ctypes.c_bool), ("strength", ctypes.c_int), ("got", ctypes.c_char * MAX_GOT),
+        ("undecidable", ctypes.c_bool), ("strength", ctypes.c_int), ("erratum", ctypes.c_char_p),
+        ("effect", ctypes.c_char_p), ("got", ctypes.c_char * MAX_GOT),
     )  # fmt: skip
 
 

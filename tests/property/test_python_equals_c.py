@@ -99,8 +99,11 @@ def kept(text: str) -> str:
     return text if len(text) <= MAX_GOT else text[: MAX_GOT - 3] + "..."
 
 
-def plain(violations: tuple[Violation, ...]) -> list[tuple[str, str, str, str, bool, str]]:
-    return [(v.rule, v.sentence, v.why, kept(v.got), v.undecidable, v.strength) for v in violations]
+def plain(violations: tuple[Violation, ...]) -> list[tuple[str, str, str, str, bool, str, str, str]]:
+    return [
+        (v.rule, v.sentence, v.why, kept(v.got), v.undecidable, v.strength, v.erratum, v.effect)
+        for v in violations
+    ]
 
 
 def judge(

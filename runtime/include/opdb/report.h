@@ -14,6 +14,10 @@ extern "C" {
 opdb_violation *opdb_broken(opdb_report *report, const char *rule, const char *sentence, const char *why,
                             bool undecidable, opdb_strength strength);
 
+/* Adds a fault of a vendor library that the op meets.  The texts are kept as pointers. */
+opdb_violation *opdb_hit(opdb_report *report, const char *erratum, const char *title, const char *why,
+                         const char *effect);
+
 /* Whether a violation is more than a warning; those that were dropped count. */
 bool opdb_is_broken(const opdb_report *report);
 

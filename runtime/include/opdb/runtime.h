@@ -124,9 +124,10 @@ typedef struct {
 
 /* How much a broken rule matters. */
 typedef enum {
-    OPDB_REQUIRE = 0, /* the op is rejected */
-    OPDB_EXPECT = 1,  /* a warning: the backend prefers it otherwise, or does not check the rule */
-    OPDB_FINALIZE = 2 /* a warning: the library validates the op, but finalizes no graph that contains it */
+    OPDB_REQUIRE = 0,  /* the op is rejected */
+    OPDB_EXPECT = 1,   /* a warning: the backend prefers it otherwise, or does not check the rule */
+    OPDB_FINALIZE = 2, /* a warning: the library validates the op, but finalizes no graph that contains it */
+    OPDB_ERRATUM = 3   /* a warning: no rule is broken, but the library is known to have a fault here */
 } opdb_strength;
 
 typedef struct {
@@ -135,6 +136,8 @@ typedef struct {
     const char *why;      /* the effect or the reason in words; "" where the spec gives none */
     bool undecidable;
     opdb_strength strength;
+    const char *erratum; /* the fault of a vendor library that the op meets, e.g. "HTP-0042"; "" for a rule */
+    const char *effect;  /* of the erratum, e.g. "wrong-result"; "" for a rule */
     char got[OPDB_MAX_GOT];
 } opdb_violation;
 
