@@ -354,7 +354,7 @@ class Sink:
 
 
 def castable(tensor: Any) -> None:
-    """Raises Rejection for a tensor of int64 that the caller gives or gets and no Cast reads or writes (Cast.H4)."""
+    """Raises Rejection for a tensor of int64 that the caller gives or gets and no Cast reads or writes (HTP-0001)."""
     if tensor.dim() > 4:
         raise Rejection("HTP finalizes no Cast from or to INT_64 of more than four dimensions")
 

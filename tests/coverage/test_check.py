@@ -272,9 +272,9 @@ def test_rows_that_the_library_writes_elsewhere_are_refused() -> None:
 
     assert not list(judge(Lowered("ScatterNd", (op(32768),)), emulator))
     (reason,) = judge(Lowered("ScatterNd", (op(32769),)), emulator)
-    assert (reason.rule, reason.warning) == ("ScatterNd.H9", False)
+    assert (reason.rule, reason.warning) == ("HTP-0093", False)
     (reason,) = judge(Lowered("ScatterNd", (op(32769),)), HTP)
-    assert (reason.rule, reason.warning) == ("ScatterNd.H9", True)
+    assert (reason.rule, reason.warning) == ("HTP-0093", True)
 
 
 def test_an_input_without_elements_is_no_end_of_the_graph() -> None:

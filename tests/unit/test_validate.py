@@ -64,7 +64,7 @@ def test_what_a_library_finalizes_no_graph_of_is_accepted_and_refused_for_graphs
     assert verdict.verdict == "accept"
     (violation,) = verdict.violations
     assert (violation.rule, violation.strength, violation.warning, violation.refuses) == (
-        "Gelu.H5",
+        "HTP-0042",
         "finalize",
         True,
         True,

@@ -16,8 +16,8 @@ from opdb.coverage.nodes import Program
 
 pytestmark = pytest.mark.vendor
 CASES = {
-    "SpaceToDepth.H1": (lambda x: f.pixel_unshuffle(x, 2), (1, 1, 4, 4)),
-    "DepthToSpace.H1": (lambda x: f.pixel_shuffle(x, 4), (1, 16, 4, 4)),
+    "HTP-0094": (lambda x: f.pixel_unshuffle(x, 2), (1, 1, 4, 4)),
+    "HTP-0015": (lambda x: f.pixel_shuffle(x, 4), (1, 16, 4, 4)),
 }
 
 
