@@ -252,8 +252,8 @@ class Violation:
 
     @property
     def refuses(self) -> bool:
-        """Whether no graph can contain the op: the library rejects it, or validates it and does not finalize it."""
-        return self.strength in ("require", "finalize")
+        """Whether no graph can contain the op: the library rejects it, does not finalize it, or crashes."""
+        return self.strength in ("require", "finalize") or self.effect in ("not-finalized", "crash")
 
     @property
     def _lead(self) -> str:

@@ -119,17 +119,18 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
 
 def refuses(v: Violation, target: Target) -> bool:
     """Whether an op with this violation is not used: a rule refuses it, or it has an erratum that the policy avoids."""
-    if erratum := erratum_of(v):
-        return policy(erratum, target) == AVOID
+    if v.erratum:
+        erratum = erratum_of(v)
+        return bool(erratum) and policy(erratum, target) == AVOID
     return v.refuses or v.rule in UNCHECKED
 
 
 def _broken(form: str, op: LoweredOp, target: Target, prefix: str) -> Iterator[Reason]:
     for v in violations(op.config(), target):
         erratum = erratum_of(v)
-        if not erratum:
+        if not v.erratum:
             yield Reason(form, v.rule, prefix + v.message, not refuses(v, target))
-        elif (decision := policy(erratum, target)) != IGNORE:
+        elif erratum and (decision := policy(erratum, target)) != IGNORE:
             yield _of_erratum(form, erratum, decision, prefix + v.message)
 
 

@@ -28,7 +28,7 @@ BF16 = {**GATHER, "inputs": [{"dtype": "BFLOAT_16", "shape": [40, 8]}, {"dtype":
         (BF16, "SM8650", "Gather.H8", "require"),
         ({"op": "Relu", "inputs": [F32], "outputs": [F32], "params": {"slope": {"dtype": "FLOAT_32", "value": 1}}},
          "SM8650", "Relu.UNKNOWN_PARAMS", "require"),
-        ({"op": "Gelu", "inputs": [F32], "outputs": [F32]}, "SM8350", "HTP-0042", "finalize"),
+        ({"op": "Gelu", "inputs": [F32], "outputs": [F32]}, "SM8350", "HTP-0042", "erratum"),
         ({"op": "FullyConnected",
           "inputs": [{"dtype": "UFIXED_POINT_8", "shape": [3, 4]},
                      {"dtype": "SFIXED_POINT_8", "shape": [2, 4],

@@ -51,6 +51,8 @@ def test_a_rejected_config_says_everything() -> None:
         "finalize": False,
         "strength": "require",
         "why": "",
+        "erratum": None,
+        "effect": None,
         "url": "generated/docs/ops/LayerNorm.md#C3",
     }
     assert json.loads(json.dumps(out)) == out
@@ -65,7 +67,7 @@ def test_what_a_library_finalizes_no_graph_of_is_accepted_and_refused_for_graphs
     (violation,) = verdict.violations
     assert (violation.rule, violation.strength, violation.warning, violation.refuses) == (
         "HTP-0042",
-        "finalize",
+        "erratum",
         True,
         True,
     )
