@@ -47,6 +47,8 @@ class RuleView:
         """The whole condition: `require`, or "not when, or require"."""
         if self.rule.when is None:
             return self.rule.require
+        if self.rule.require.kind == "const" and not self.rule.require.value:  # an erratum without `unless`
+            return negated(self.rule.when)
         return Node("or", "bool", (negated(self.rule.when), self.rule.require))
 
 

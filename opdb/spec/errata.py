@@ -53,8 +53,7 @@ def compile_erratum(op: CompiledOp, erratum: Erratum, known: Known) -> CompiledE
     if faults:
         raise CompileError(faults)
     if unless is None:
-        unless = Node("const", BOOL, value=False) if when is None else Node("not", BOOL, (when,))
-        when = None
+        unless = Node("const", BOOL, value=False)
     rule = CompiledRule(erratum.erratum, unless, when, "expect", erratum.detail, None, erratum.backend)
     return CompiledErratum(erratum, rule, where)
 

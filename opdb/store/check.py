@@ -18,7 +18,7 @@ from opdb.spec.compiled import CompileError, Fault
 from opdb.spec.document import Document
 from opdb.spec.errata import compile_erratum, scope_faults
 from opdb.spec.family import expand
-from opdb.spec.files import SpecSet, gather, reread, spec_name
+from opdb.spec.files import SpecSet, gather, reread
 from opdb.spec.model import Body, Decomposition, Rule
 from opdb.spec.paths import spec_name
 

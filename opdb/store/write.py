@@ -12,7 +12,6 @@ from opdb import schema as t
 from opdb.lang.printer import to_text
 from opdb.spec.catalog import Backend, Soc
 from opdb.spec.compiled import CompiledOp, CompiledRule
-from opdb.spec.erratum import Erratum
 from opdb.spec.family import Candidate, FamilyDef
 from opdb.spec.model import (
     BaseDef,
@@ -374,58 +373,6 @@ class Rows:
         for position, step in enumerate(d.ops):
             row = self.add(t.decomposition_step, **parent, position=position, op=step.op)
             self._bindings(t.step_binding, {"decomposition_step_id": row}, step, t.BINDING_KINDS[:-1])
-
-    # -- errata
-
-    def add_erratum(self, e: Erratum) -> None:
-        scope, cost = e.scope, e.cost
-        ident = self.add(
-            t.erratum,
-            name=e.erratum,
-            backend_id=self.backends[e.backend],
-            op=e.op,
-            title=e.title,
-            pattern=e.pattern,
-            effect=e.effect,
-            guard=e.when,
-            exception=e.unless,
-            detail=e.detail,
-            cause=e.cause,
-            since=scope.since,
-            until=scope.until,
-            arch=to_json(scope.arch),
-            socs=to_json(scope.socs),
-            execution=scope.execution,
-            workaround=e.workaround,
-            cost_class=cost.class_ if cost else None,
-            cost_note=cost.note if cost else None,
-            reproduction=to_json(e.reproduction.model_dump(mode="json")) if e.reproduction else None,
-            flaky=e.flaky,
-        )
-        for place, (name, expression) in enumerate(e.let.items()):
-            self.add(t.erratum_let, erratum_id=ident, position=place, name=name, expression=expression)
-        for place, seen in enumerate(e.seen):
-            self.add(
-                t.erratum_seen,
-                erratum_id=ident,
-                position=place,
-                library=seen.library,
-                socs=to_json(seen.socs),
-                date=seen.date,
-                source_id=self.source(seen.source),
-            )
-        for place, shown in enumerate(e.evidence):
-            self.add(
-                t.erratum_evidence,
-                erratum_id=ident,
-                position=place,
-                device=shown.device,
-                model=shown.model,
-                runtime=shown.runtime,
-                figure=shown.figure,
-                shows=shown.shows,
-                source_id=self.source(shown.source),
-            )
 
 
 def _shape(shape: list[str] | str | None) -> dict[str, str | None]:
