@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from opdb.codegen import emit_english
 from opdb.lang.analyse import atoms, free_names
-from opdb.lang.nodes import Node, children
+from opdb.lang.nodes import Node, children, walk
 from opdb.sdk import sdk_number
-from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow
+from opdb.spec.compiled import CompiledOp, CompiledRule, Need, TypeRow
 from opdb.spec.model import Unchecked
 
 TYPES_SENTENCE = (
@@ -133,6 +133,19 @@ def rule_nodes(rules: Iterable[CompiledRule]) -> list[Node]:
 def all_rules(op: CompiledOp) -> list[CompiledRule]:
     """The rules that are judged once everything is bound: the op's own, then each backend's."""
     return [r for group in (op.rules, *op.backend_rules.values()) for r in group]
+
+
+def of_target(op: CompiledOp, nodes: Iterable[Node]) -> list[tuple[str, str]]:
+    """The names and types of what ``nodes`` read of the target; ex) [("arch", INT)]."""
+    own = {*op.scope.names, *(b.symbol for b in op.binds), *dict(op.lets)}
+    types = {n.value: n.type for node in nodes for n in walk(node) if n.kind == "name"}
+    free = {name for node in nodes for name in free_names(node)}
+    return [(name, types[name]) for name in sorted(free - own)]
+
+
+def needs_of(op: CompiledOp, backend: str) -> list[Need]:
+    """What the rows of data types of a backend need of a chip, each once."""
+    return list(dict.fromkeys(row.needs for row in op.type_rows[backend] if row.needs is not None))
 
 
 def sdk_range(of: TypeRow | Unchecked) -> tuple[int, int]:

@@ -14,6 +14,8 @@ from opdb.codegen.rules import (
     Needs,
     all_rules,
     needs,
+    needs_of,
+    of_target,
     rule_nodes,
     rule_view,
     sdk_range,
@@ -39,7 +41,6 @@ from opdb.lang.nodes import (
 from opdb.lang.printer import to_text
 from opdb.runtime.checks import Strength
 from opdb.spec.compiled import CompiledOp, CompiledRule, Inference, Param, Slot
-from opdb.spec.model import CONTEXT
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
 WORDS = ("target->", "target->backend == OPDB_BACKEND_{}", "&&", "||")
@@ -390,7 +391,7 @@ def _param_slot(p: Param) -> dict[str, Any]:
 
 
 def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
-    read = {n for node in rule_nodes(op.backend_rules[name]) for n in free_names(node)}
+    needs = needs_of(op, name)
     table = []
     for row in op.type_rows[name]:
         cells = [
@@ -398,12 +399,13 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
             for cell in row.cells.values()
             for d in (*cell, "")
         ]
-        table.append((row.id, cells, sdk_range(row)))
+        table.append((row.id, cells, sdk_range(row), needs.index(row.needs) + 1 if row.needs else 0))
     return {
         "name": name,
         "rules": [texts.rule(r) for r in op.backend_rules[name]],
-        "context": [n for n in CONTEXT if n in read],
+        "context": of_target(op, rule_nodes(op.backend_rules[name])),
         "rows": table,
+        "needs": needs,
         "sentence": TYPES_SENTENCE.format(name),
     }
 

@@ -13,7 +13,9 @@ from opdb.codegen.rules import (
     Needs,
     all_rules,
     needs,
+    needs_of,
     negated,
+    of_target,
     rule_nodes,
     rule_view,
     sdk_range,
@@ -25,7 +27,6 @@ from opdb.lang.printer import to_text
 from opdb.runtime.checks import Strength
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import Bind, CompiledOp, CompiledRule, Inference, Param, Slot
-from opdb.spec.model import CONTEXT
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
 WORDS = ("context.", 'context.backend == "{}"', "and", "or")
@@ -233,17 +234,20 @@ def _preamble(op: CompiledOp, used: Needs, texts: _Op) -> dict[str, Any]:
 
 def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     rules = [texts.rule(r) for r in op.backend_rules[name]]
-    read = {n for node in rule_nodes(op.backend_rules[name]) for n in free_names(node)}
-    tables: dict[tuple[int, int], list[tuple[str, list[str]]]] = {}
-    for row in op.type_rows[name]:
-        tables.setdefault(sdk_range(row), []).append((row.id, [" ".join(c) for c in row.cells.values()]))
+    tables: list[tuple[tuple[int, int, str], list[tuple[str, list[str]]]]] = []
+    for row in op.type_rows[name]:  # their order is meaning: the first that fits is the config's
+        where = (*sdk_range(row), row.needs.has if row.needs else "")
+        if not tables or tables[-1][0] != where:
+            tables.append((where, []))
+        tables[-1][1].append((row.id, [" ".join(c) for c in row.cells.values()]))
     return {
         "name": name,
         "rules": rules,
-        "context": [n for n in CONTEXT if n in read],
-        "rows": [row for rows in tables.values() for row in rows],
-        "tables": list(tables.items()),
-        "ranged": set(tables) != {(0, 0)},
+        "context": [n for n, _ in of_target(op, rule_nodes(op.backend_rules[name]))],
+        "rows": [row for _, rows in tables for row in rows],
+        "tables": tables,
+        "ranged": any(where != (0, 0, "") for where, _ in tables),
+        "needs": needs_of(op, name),
         "sentence": TYPES_SENTENCE.format(name),
         "slots": [local(s.name) for s in op.slots],
         "slot_names": [python_string(s.name) for s in op.slots],
