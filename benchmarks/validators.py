@@ -12,6 +12,7 @@ import argparse
 import statistics
 import timeit
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 from opdb.conformance.cases import cases
 from opdb.generated import validators
@@ -55,8 +56,7 @@ def measure(config: OpConfig, target: Target, backend: Backend) -> tuple[float, 
     module, context = validators.module(config.op), target.context()
     ours, theirs = native._Arena(), Arena()
     op, report, entry = ours.op(config), native.ffi.new("opdb_report *"), native._entry(config.op)
-    fields = {"backend": validators.BACKENDS.index(target.backend or ""), "sdk": context.sdk}
-    fields |= {name: getattr(context, name) for name in ("arch", "soc_model") if hasattr(context, name)}
+    fields = asdict(context) | {"backend": validators.BACKENDS.index(target.backend or "")}
     c_target = native.ffi.new("opdb_target *", fields)
     qnn_op, interface, pointer = op_config(theirs, config), backend.session.interface, backend.pointer
 

@@ -83,7 +83,7 @@ def python(catalog: Catalog) -> Iterable[Artifact]:
     yield Artifact(
         "generated/python/constants/ops.py", render("ops.py.j2", **view), all_specs(catalog), "python"
     )
-    text = render("backends.py.j2", backends=list(catalog.backends.values()))
+    text = render("backends.py.j2", backends=list(catalog.backends.values()), context=_context(catalog))
     yield Artifact("generated/python/constants/backends.py", text, ("specs/backends.yaml",), "python")
 
 
@@ -92,11 +92,20 @@ def c(catalog: Catalog) -> Iterable[Artifact]:
     ops = op_views(catalog)
     for name, view, inputs in (
         ("dtypes", {"dtypes": DTYPES}, ("opdb/dtypes.py",)),
-        ("backends", {"backends": list(catalog.backends.values())}, ("specs/backends.yaml",)),
+        (
+            "backends",
+            {"backends": list(catalog.backends.values()), "context": _context(catalog)},
+            ("specs/backends.yaml",),
+        ),
         ("op_names", {"ops": ops, "packages": _packages(ops)}, _sources(catalog)),
     ):
         text = render(f"{name}.h.j2", **view)
         yield Artifact(f"generated/c/include/opdb/{name}.h", text, inputs, "c")
+
+
+def _context(catalog: Catalog) -> dict[str, str]:
+    """What rules of any backend may read of a chip, with the types."""
+    return {name: t for b in catalog.backends.values() for name, t in (b.context or {}).items()}
 
 
 def _sources(catalog: Catalog) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from opdb.lang.functions import FUNCTIONS
 from opdb.lang.nodes import Loop, Node, is_enum
-from opdb.spec.model import CONTEXT, RESERVED
+from opdb.spec.model import RESERVED
 
 #: What generated C declares, and macros and types of the headers it includes.
 C_NAMES = "op target report shapes v ok held found bool true false size_t NULL EOF SIGNATURE INPUTS OUTPUTS PARAMS DTYPES ANY"
@@ -22,7 +22,7 @@ PYTHON_NAMES = """
     sum_of ANY Context Let OpConfig Param Report Signature Slot Undecidable Violation annotations args bind check
     check_types config context infer report rows validate
 """
-OWN = RESERVED - set(CONTEXT) | frozenset(
+OWN = RESERVED - {"sdk"} | frozenset(
     (*C_NAMES.split(), *PYTHON_NAMES.split(), *(f.python for f in FUNCTIONS.values()))
 )
 #: Numbered temporaries, names derived from names, and prefixes of the runtime's own names.

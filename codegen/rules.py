@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from opdb.codegen import emit_english
 from opdb.lang.analyse import atoms, free_names
-from opdb.lang.nodes import Node, children
+from opdb.lang.nodes import Node, children, walk
 from opdb.sdk import sdk_number
-from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow
+from opdb.spec.compiled import CompiledOp, CompiledRule, Need, TypeRow
 from opdb.spec.model import Unchecked
 
 TYPES_SENTENCE = (
@@ -138,12 +138,24 @@ def all_rules(op: CompiledOp) -> list[CompiledRule]:
     return [r for group in (op.rules, *op.backend_rules.values()) for r in group] + errata
 
 
-def read_on(op: CompiledOp, backend: str) -> set[str]:
-    """The names that rules and errata of a backend read."""
+def read_on(op: CompiledOp, backend: str) -> list[Node]:
+    """The expressions of the rules and errata of a backend."""
     errata = op.errata.get(backend, ())
     nodes = rule_nodes((*op.backend_rules[backend], *(e.rule for e in errata)))
-    nodes += [e.scope for e in errata if e.scope is not None]
-    return {name for node in nodes for name in free_names(node)}
+    return nodes + [e.scope for e in errata if e.scope is not None]
+
+
+def of_target(op: CompiledOp, nodes: Iterable[Node]) -> list[tuple[str, str]]:
+    """The names and types of what ``nodes`` read of the target; ex) [("arch", INT)]."""
+    own = {*op.scope.names, *(b.symbol for b in op.binds), *dict(op.lets)}
+    types = {n.value: n.type for node in nodes for n in walk(node) if n.kind == "name"}
+    free = {name for node in nodes for name in free_names(node)}
+    return [(name, types[name]) for name in sorted(free - own)]
+
+
+def needs_of(op: CompiledOp, backend: str) -> list[Need]:
+    """What the rows of data types of a backend need of a chip, each once."""
+    return list(dict.fromkeys(row.needs for row in op.type_rows[backend] if row.needs is not None))
 
 
 def sdk_range(of: TypeRow | Unchecked) -> tuple[int, int]:

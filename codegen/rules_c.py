@@ -14,6 +14,8 @@ from opdb.codegen.rules import (
     Needs,
     all_rules,
     needs,
+    needs_of,
+    of_target,
     read_on,
     rule_nodes,
     rule_view,
@@ -40,7 +42,6 @@ from opdb.lang.nodes import (
 from opdb.lang.printer import to_text
 from opdb.runtime.checks import RuleStrength
 from opdb.spec.compiled import CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
-from opdb.spec.model import CONTEXT
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
 WORDS = ("target->", "target->backend == OPDB_BACKEND_{}", "&&", "||")
@@ -360,8 +361,9 @@ def view(op: CompiledOp) -> dict[str, Any]:
         for free in free_names(node):
             texts.names.setdefault(free, Name(INT))
     for name in op.definition.backends:
-        for free in sorted(read_on(op, name)):
-            texts.names.setdefault(free, Name(INT))
+        for node in read_on(op, name):
+            for free in free_names(node):
+                texts.names.setdefault(free, Name(INT))
     used = needs(op, rule_nodes([*op.ranks, *all_rules(op)]))
     shape_nodes = [n for i in op.inferences for n in (i.shape, *([i.count] if i.count is not None else []))]
     used_by_infer = needs(op, [*shape_nodes, *rule_nodes(op.ranks)])
@@ -412,7 +414,7 @@ def _param_slot(p: Param) -> dict[str, Any]:
 
 
 def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
-    read = read_on(op, name)
+    needs = needs_of(op, name)
     table = []
     for row in op.type_rows[name]:
         cells = [
@@ -420,13 +422,14 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
             for cell in row.cells.values()
             for d in (*cell, "")
         ]
-        table.append((row.id, cells, sdk_range(row)))
+        table.append((row.id, cells, sdk_range(row), needs.index(row.needs) + 1 if row.needs else 0))
     return {
         "name": name,
         "rules": [texts.rule(r) for r in op.backend_rules[name]],
         "errata": [texts.erratum(e) for e in op.errata.get(name, ())],
-        "context": [n for n in CONTEXT if n in read],
+        "context": of_target(op, read_on(op, name)),
         "rows": table,
+        "needs": needs,
         "sentence": TYPES_SENTENCE.format(name),
     }
 

@@ -13,7 +13,9 @@ from opdb.codegen.rules import (
     Needs,
     all_rules,
     needs,
+    needs_of,
     negated,
+    of_target,
     read_on,
     rule_nodes,
     rule_view,
@@ -26,7 +28,6 @@ from opdb.lang.printer import to_text
 from opdb.runtime.checks import RuleStrength
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import Bind, CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
-from opdb.spec.model import CONTEXT
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
 WORDS = ("context.", 'context.backend == "{}"', "and", "or")
@@ -164,8 +165,9 @@ def view(op: CompiledOp) -> dict[str, Any]:
     """The view of ``validator.py.j2``."""
     texts = _Op(op)
     for name in op.definition.backends:
-        for free in sorted(read_on(op, name)):
-            texts.names.setdefault(local(free), Name(INT))
+        for node in read_on(op, name):
+            for free in free_names(node):
+                texts.names.setdefault(local(free), Name(INT))
     ranks = [texts.rule(r) for r in op.ranks]
     rules = [texts.rule(r) for r in op.rules]
     backends = [_backend(op, name, texts) for name in op.definition.backends]
@@ -242,18 +244,21 @@ def _preamble(op: CompiledOp, used: Needs, texts: _Op) -> dict[str, Any]:
 
 def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     rules = [texts.rule(r) for r in op.backend_rules[name]]
-    read = read_on(op, name)
-    tables: dict[tuple[int, int], list[tuple[str, list[str]]]] = {}
-    for row in op.type_rows[name]:
-        tables.setdefault(sdk_range(row), []).append((row.id, [" ".join(c) for c in row.cells.values()]))
+    tables: list[tuple[tuple[int, int, str], list[tuple[str, list[str]]]]] = []
+    for row in op.type_rows[name]:  # their order is meaning: the first that fits is the config's
+        where = (*sdk_range(row), row.needs.has if row.needs else "")
+        if not tables or tables[-1][0] != where:
+            tables.append((where, []))
+        tables[-1][1].append((row.id, [" ".join(c) for c in row.cells.values()]))
     return {
         "name": name,
         "rules": rules,
         "errata": [texts.erratum(e) for e in op.errata.get(name, ())],
-        "context": [n for n in CONTEXT if n in read],
-        "rows": [row for rows in tables.values() for row in rows],
-        "tables": list(tables.items()),
-        "ranged": set(tables) != {(0, 0)},
+        "context": [n for n, _ in of_target(op, read_on(op, name))],
+        "rows": [row for _, rows in tables for row in rows],
+        "tables": tables,
+        "ranged": any(where != (0, 0, "") for where, _ in tables),
+        "needs": needs_of(op, name),
         "sentence": TYPES_SENTENCE.format(name),
         "slots": [local(s.name) for s in op.slots],
         "slot_names": [python_string(s.name) for s in op.slots],

@@ -50,7 +50,7 @@ class Place:
                 f"{self.backend} needs a SoC that specs/socs.yaml has, ex) SM8650; got {self.soc}"
             )
         chip = catalog.socs[self.soc]
-        return found | {"arch": chip.htp_arch or 0, "soc_model": chip.soc_model or 0}
+        return found | catalog.backends[self.backend].reads(chip)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,8 @@ class Support:
         ]
         found: dict[tuple[str, ...], Combination] = {}
         for row in op.type_rows[place.backend]:
-            if declared(row.since, row.until, place.sdk):
+            has = row.needs is None or self.known[row.needs.has]
+            if has and declared(row.since, row.until, place.sdk):
                 for dtypes in expand_row(row):
                     if all(any(self._may_be(op, telling, encoded, k, dtypes) for k in way) for way in ways):
                         found.setdefault(tuple(dtypes.values()), Combination(dtypes, row))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from opdb.generated.constants.backends import Context as Context
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.runtime.checks import Report, Strength, given
 
@@ -49,20 +51,6 @@ class Signature:
     inputs: tuple[Slot, ...]
     params: tuple[Param, ...]
     outputs: tuple[Slot, ...]
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a backend's rules may read.  ``backend`` None judges the op definition only.
-
-    ``arch`` is the Hexagon version (75 for v75); ``sdk`` is major * 1000 + minor (2047 for 2.47); ``soc_model`` is
-    the number of the chip in specs/socs.yaml (57 for SM8650).  0 where it does not apply.
-    """
-
-    backend: str | None = None
-    arch: int = 0
-    sdk: int = 0
-    soc_model: int = 0
 
 
 #: The op definition only.
@@ -252,15 +240,34 @@ def _bind_param(param: ParamConfig | None, slot: Param, report: Report) -> Any:
     return list(param.value) if shape else param.value
 
 
-#: A row: its id, for each slot the allowed types, the first and the last SDK that have it (0: no bound).
-TypeRow = tuple[str, tuple[frozenset[str], ...], int, int]
+class TypeRow(NamedTuple):
+    """One allowed combination of data types."""
+
+    ident: str
+    cells: tuple[frozenset[str], ...]  # for each slot the allowed types
+    since: int  # the first and the last SDK that have it; 0: no bound
+    until: int
+    needs: str  # what a chip must have, a field of Context; "": nothing
+
+    def of_sdk(self, sdk: int) -> bool:
+        return self.since <= sdk and (not self.until or sdk <= self.until)
+
+    def of_chip(self, context: Context) -> bool:
+        return not self.needs or bool(getattr(context, self.needs))
+
+    def holds(self, context: Context) -> bool:
+        """Whether the SDK and the chip of a target have the row."""
+        return self.of_sdk(context.sdk) and self.of_chip(context)
+
+
 TypeRows = tuple[TypeRow, ...]
 
 
-def rows(*table: tuple[str, ...], since: int = 0, until: int = 0) -> TypeRows:
+def rows(*table: tuple[str, ...], since: int = 0, until: int = 0, needs: str = "") -> TypeRows:
     """Type rows as written in generated code: an id, then for each slot the allowed types, blank-separated."""
     return tuple(
-        (ident, tuple(frozenset(cell.split()) for cell in cells), since, until) for ident, *cells in table
+        TypeRow(ident, tuple(frozenset(cell.split()) for cell in cells), since, until, needs)
+        for ident, *cells in table
     )
 
 
@@ -271,16 +278,23 @@ def check_types(
     rows: TypeRows,
     slots: Sequence[str],
     tensors: Sequence[Any],
-    sdk: int = 0,
+    context: Context = ANY,
+    needs: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row that ``sdk`` has."""
+    """Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row that the SDK has.
+
+    The first such row is the config's.  ``needs``: what is said where the chip does not have what that row needs.
+    """
     dtypes = [
         [t.dtype for t in v if t] if isinstance(v, list) else [] if v is None else [v.dtype] for v in tensors
     ]
-    for _, cells, since, until in rows:
-        fits = all(d in cell for cell, found in zip(cells, dtypes, strict=True) for d in found)
-        if fits and since <= sdk and (not until or sdk <= until):
-            return
+    for row in rows:
+        fits = all(d in cell for cell, found in zip(row.cells, dtypes, strict=True) for d in found)
+        if fits and row.of_sdk(context.sdk):
+            if row.of_chip(context):
+                return
+            sentence = needs[row.needs]
+            break
     text = [f"{name} = {found[0] if len(set(found)) == 1 else '[' + ', '.join(found) + ']'}"
             for name, found in zip(slots, dtypes, strict=True) if found]  # fmt: skip
     report.add(rule, sentence, ", ".join(text))

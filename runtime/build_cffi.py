@@ -13,6 +13,7 @@ from cffi import FFI
 ROOT = Path(__file__).resolve().parents[1]
 HEADERS = (
     "generated/c/include/opdb/dtypes.h",
+    "generated/c/include/opdb/backends.h",
     "runtime/include/opdb/runtime.h",
     "generated/c/include/opdb/ops.h",
 )

@@ -7,6 +7,7 @@ the config's dtype; everything C looks at is kept alive by the call.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from opdb.dtypes import BY_SHORT
@@ -166,8 +167,7 @@ def validate(config: OpConfig, context: Context | None = None) -> tuple[Violatio
     arena = _Arena()
     op, report = arena.op(config), ffi.new("opdb_report *")
     backend = -1 if context.backend is None else validators.BACKENDS.index(context.backend)
-    fields = {"backend": backend, "arch": context.arch, "sdk": context.sdk, "soc_model": context.soc_model}
-    target = ffi.new("opdb_target *", fields)
+    target = ffi.new("opdb_target *", asdict(context) | {"backend": backend})
     _entry(config.op).validate(op, target, report)
     return _violations(report)
 

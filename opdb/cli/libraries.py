@@ -1,4 +1,4 @@
-"""libraries install, list."""
+"""libraries install, chips, list."""
 
 from __future__ import annotations
 
@@ -37,6 +37,31 @@ def install(
     print(
         f"{'unpacked' if new else 'already there'}: QNN {libraries.qnn_version()} ({libraries}) in {libraries.folder}"
     )
+
+
+@libraries_app.command()
+def chips(
+    qnn: Annotated[
+        str | None,
+        typer.Option(
+            "--qnn", metavar="VERSION", help="QNN's version, ex) 2.51; default the installed wheel."
+        ),
+    ] = None,
+    number: Annotated[
+        list[int] | None,
+        typer.Option("--number", help="QNN's number of a SoC; may be repeated.  Default: 1 to 140."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Ask the HTP library for every chip that it opens: its name, its Hexagon version, and whether it has fp16 and bf16."""
+    from opdb.probe.chips import NUMBERS, rows
+    from opdb.runtime.qnn.libraries import find, installed
+
+    found = list(rows(installed() if qnn is None else find(qnn), number or NUMBERS))
+    if json:
+        print_json(found)
+    else:
+        print_rows(found, ("qnn_version", "soc_model", "name", "arch", "fp16", "bf16"), Format.table)
 
 
 @libraries_app.command("list")

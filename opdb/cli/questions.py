@@ -35,7 +35,8 @@ def query(
         typer.Option("--backend", metavar="NAME", help="QNN backend, ex) HTP; may be repeated."),
     ] = None,
     soc: Annotated[
-        list[str] | None, typer.Option("--soc", metavar="NAME", help="SoC, ex) SM8650; may be repeated.")
+        list[str] | None,
+        typer.Option("--soc", "--name", metavar="NAME", help="SoC, ex) SM8650, '8 Gen 3'; may be repeated."),
     ] = None,
     sdk: Annotated[
         list[str] | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, ex) 2.47; may be repeated.")
@@ -124,7 +125,7 @@ def diff(
     for what in fail_on or ():
         if what not in FAILURES:
             raise OpdbError(f"--fail-on {what}: one of {', '.join(FAILURES)}")
-    sides = [side(text, backend and backend.upper(), soc and soc.upper(), sdk) for text in (a, b)]
+    sides = [side(text, backend and backend.upper(), soc, sdk) for text in (a, b)]
     if format_ is Format.parquet:
         raise OpdbError("diff writes no Parquet; choose table, json, csv, md or html")
     rows = compare(store(db), sides[0], sides[1], op)

@@ -6,20 +6,22 @@ They are compiled once, from the text that the generator of validators writes fo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from opdb.codegen.emit_python import expression
 from opdb.codegen.names import local, renamed
 from opdb.codegen.rules_python import bound
 from opdb.generated import validators
-from opdb.lang.nodes import INT, Name, Node
+from opdb.lang.nodes import BOOL, INT, Name, Node
 from opdb.op_config import OpConfig
 from opdb.runtime import checks
 from opdb.runtime.binding import Context, bind
 from opdb.runtime.checks import Report, Undecidable
 from opdb.spec.compiled import CompiledOp, CompiledRule
-from opdb.spec.model import CONTEXT
 
+#: What rules may read of the target.
+CONTEXT = {f.name: Name(BOOL if f.type == "bool" else INT) for f in fields(Context) if f.name != "backend"}
 Reader = Callable[[OpConfig, Context], dict[str, Any]]
 
 
@@ -28,7 +30,7 @@ def reader(compiled: CompiledOp, nodes: Mapping[str, Node]) -> Reader:
 
     It raises Undecidable for a config that cannot be bound at all (INPUTS, PARAMS, OUTPUTS).
     """
-    names = {local(n): known for n, known in compiled.scope.names.items()} | dict.fromkeys(CONTEXT, Name(INT))
+    names = {local(n): known for n, known in compiled.scope.names.items()} | CONTEXT
     arguments = [s.name for s in compiled.inputs] + [p.name for p in compiled.params]
     arguments += [s.name for s in compiled.outputs]
 

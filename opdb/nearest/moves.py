@@ -191,12 +191,7 @@ class _Site:
         places = self.present()
         slots = [s.name for s in (*self.signature.inputs, *self.signature.outputs)]
         rows = getattr(self.module, f"ROWS_{self.context.backend}", ())
-        sdk = self.context.sdk
-        cells = [
-            dict(zip(slots, row, strict=True))
-            for _, row, since, until in rows
-            if since <= sdk and (not until or sdk <= until)
-        ]
+        cells = [dict(zip(slots, row.cells, strict=True)) for row in rows if row.holds(self.context)]
         typed = [(self.slot(i), self.tensors[i].dtype) for i in places]
         for level in retyped(typed, cells):
             found = []

@@ -75,8 +75,7 @@ class _Builder:
             yield {s: had.get(s, usual) for s in slots}
             yield dict.fromkeys(slots, "f32")
             return
-        sdk = self.context.sdk
-        kept = [cells for _, cells, since, until in rows if since <= sdk and (not until or sdk <= until)]
+        kept = [row.cells for row in rows if row.holds(self.context)]
         made = []
         for cells in kept:
             types: dict[str, str] = {}

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.op_config import OpConfig
-from opdb.probe.results import CompileResult, ExecuteResult, LibraryInfo, LoadResult, RunResult
+from opdb.probe.results import Chip, CompileResult, ExecuteResult, LibraryInfo, LoadResult, RunResult
 from opdb.runtime.qnn.errors import QnnError, VendorVerdict
 from opdb.runtime.qnn.libraries import in_folder, installed
 
@@ -93,6 +93,19 @@ class VendorWorker:
         if isinstance(answer, _Lost):
             raise OpdbError(f"the QNN library {answer.verdict} while listing its ops ({answer.code_name})")
         return tuple(answer)
+
+    def chip(self) -> Chip:
+        """What an HTP library says of its chip: a name, and which floating point it takes.
+
+        Raises OpdbError when the child is lost.
+        """
+        answer = self._request("chip")
+        if isinstance(answer, _Lost):
+            raise OpdbError(
+                f"the QNN library {answer.verdict} while telling of its chip ({answer.code_name})"
+            )
+        assert isinstance(answer, Chip)
+        return answer
 
     def validate(self, config: OpConfig) -> VendorVerdict:
         """The library's verdict about one op config: accept, reject, crashed or hung.

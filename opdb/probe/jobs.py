@@ -5,13 +5,15 @@ Imported by opdb.probe.worker only: it loads the vendor binding.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
-from opdb.probe.results import CompileResult, ExecuteResult, LoadResult, RunResult
+from opdb.graph import QnnGraph, single
+from opdb.op_config import OpConfig, from_json
+from opdb.probe.results import Chip, CompileResult, ExecuteResult, LoadResult, RunResult
 from opdb.runtime.qnn import profile_report
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context
@@ -160,3 +162,34 @@ def execute(
     except QnnError as error:
         return ExecuteResult("execute", "no", error.code, error.name, error.log, seconds=tuple(seconds))
     return ExecuteResult("done", "yes", 0, "QNN_SUCCESS", (), outputs, tuple(seconds), reports)
+
+
+def chip(backend: Backend) -> Chip:
+    """What the library says of its chip; see VendorWorker.chip."""
+    number = backend.soc_model
+    assert number is not None  # the client opens HTP with a number
+    floats = {kind: not backend.validate(_relu(kind)).code for kind in ("FLOAT_32", "BFLOAT_16")}
+    with backend.session.listening() as log:
+        try:
+            backend.prepare(single(_relu("UFIXED_POINT_8"), [None])).close()
+        except QnnError as error:
+            log += error.log
+    return Chip(
+        number,
+        _said(log, r"SoC model name is (\S+)"),
+        int(_said(log, r"option: min_arch = (\d+)") or 0) or None,
+        floats["FLOAT_32"],
+        floats["BFLOAT_16"],
+    )
+
+
+def _relu(dtype: str) -> OpConfig:
+    tensor: dict[str, Any] = {"dtype": dtype, "shape": [1, 2, 4, 8]}
+    if "FIXED" in dtype:
+        tensor["quant"] = {"encoding": "SCALE_OFFSET", "scale": 0.1, "offset": 0}
+    return from_json({"op": "Relu", "inputs": [{"name": "x"} | tensor], "outputs": [{"name": "y"} | tensor]})
+
+
+def _said(log: Sequence[str], pattern: str) -> str:
+    """The first group of a pattern in the lines of a log; "" where none has it."""
+    return next((found[1] for line in log if (found := re.search(pattern, line))), "")

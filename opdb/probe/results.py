@@ -30,6 +30,17 @@ class LibraryInfo:
 
 
 @dataclass(frozen=True)
+class Chip:
+    """What an HTP library says of the chip that it was opened for; None for an arch that it does not name."""
+
+    soc_model: int
+    name: str
+    arch: int | None  # Hexagon version; ex) 75
+    fp16: bool
+    bf16: bool
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How far a piece of work came.
 

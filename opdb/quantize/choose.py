@@ -56,11 +56,9 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
         )
     of_node = places(op)
     slots = [s.name for s in (*module.SIGNATURE.inputs, *module.SIGNATURE.outputs)]
-    sdk = wishes.target.context().sdk
+    context = wishes.target.context()
     table = getattr(module, f"ROWS_{wishes.target.backend}", ())
-    rows = [
-        (ident, cells) for ident, cells, since, until in table if since <= sdk and (not until or sdk <= until)
-    ]
+    rows = [(row.ident, row.cells) for row in table if row.holds(context)]
     if not rows:
         raise OpdbError(f"node {op.name} ({op.op}): the specs hold no table of types for {wishes.target}")
 

@@ -89,7 +89,7 @@ QUESTIONS: dict[str, Question] = {
         _question(
             "socs",
             "the chips, and what the HTP device takes",
-            "soc soc_model htp_arch",
+            "soc names soc_model htp_arch fp16 bf16 soc_ids libraries",
             definitions.socs,
             "soc",
         ),

@@ -5,7 +5,7 @@
 
 An SDK has what no `since` or `until` takes from it: a spec says nothing else about the past.  Parameters belong to
 the op, whatever the SDK and backend; where one may be used is said by rules.  A rule is taken for each side as what
-is left of it when `sdk`, `arch` and `soc_model` have their values there: nothing, where it always holds.
+is left of it when `sdk` and what it reads of the chip have their values there: nothing, where it always holds.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ import json
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from opdb import schema as t
 from opdb.errors import OpdbError
 from opdb.query.definitions import rules, type_rows, unchecked
 from opdb.query.rows import Filters, Row, View, declared, same_sdk
 from opdb.sdk import sdk_number
+from opdb.spec.catalog import backends_of, socs_of
 from opdb.store import Store
+from opdb.store.load import backend_data, soc_data
 
 #: The keys of each row, in order.
 COLUMNS = (
@@ -91,8 +93,7 @@ def diff(store: Store, a: Side, b: Side, op: str | None = None) -> list[Row]:
         if (getattr(a, what) is None) is not (getattr(b, what) is None):
             raise OpdbError(f"{a} and {b} cannot be compared: only one of them names its {what}")
     with store.reading() as connection:
-        for s in (a, b):
-            View(connection, Filters(op, s.backend, s.soc))  # one clear error for what is not known
+        a, b = (_spelled(connection, s, op) for s in (a, b))
         view = View(connection, Filters(op))
         sides = [_Definitions(view, s) for s in (a, b)]
         found = [*_ops(*sides), *_types(*sides), *_rules(*sides)]
@@ -100,6 +101,12 @@ def diff(store: Store, a: Side, b: Side, op: str | None = None) -> list[Row]:
             dict(zip(COLUMNS, (r.get(c) for c in COLUMNS), strict=True))
             for r in found + _verdicts(view, a, b)
         ]
+
+
+def _spelled(connection: Connection, s: Side, op: str | None) -> Side:
+    """The same with the SoC's own name.  Raises OpdbError for what is not known."""
+    known = View(connection, Filters(op, s.backend, s.soc)).filters
+    return s if s.soc is None else replace(s, soc=known.many("soc")[0])
 
 
 def failing(rows: Sequence[Row], on: Sequence[str]) -> bool:
@@ -112,13 +119,18 @@ class _Definitions:
 
     def __init__(self, view: View, s: Side) -> None:
         self.side = s
-        chips = {r.chip: r for r in view.all(select(t.soc))}
         self.known = {"sdk": None if s.sdk is None else sdk_number(s.sdk)}
-        for name, column in (("arch", "htp_arch"), ("soc_model", "soc_model")):
-            self.known[name] = getattr(chips[s.soc], column) or 0 if s.soc is not None else None
+        chip = None if s.soc is None else socs_of([soc_data(r) for r in view.all(select(t.soc))])[s.soc]
+        self.backends = backends_of({r.name: backend_data(r) for r in view.all(select(t.backend))})
+        for backend in self.backends.values():
+            self.known |= backend.reads(chip) if chip else dict.fromkeys(backend.context or ())
         self.places: dict[tuple[str, str], Any] = {}  # (op, backend)
         every = [r for r in type_rows(view) if s.backend in (None, r["backend"])]
-        self.rows = [r for r in every if s.sdk is None or declared(r["since"], r["until"], s.sdk)]
+        self.rows = [
+            r
+            for r in every
+            if (s.sdk is None or declared(r["since"], r["until"], s.sdk)) and not self._lacks(r)
+        ]
         backends = view.parts(t.op_backend)
         sources = {r.id: r.text for r in view.all(select(t.source))}
         for op in view.ops.values():
@@ -131,6 +143,11 @@ class _Definitions:
         every = rules(view)
         self.rules = [r for r in every if r["kind"] == "written" and (r["op"], r["backend"]) in self.places]
         self.rules += self._open(every, unchecked(view))
+
+    def _lacks(self, row: Row) -> bool:
+        """Whether the chip of this side does not have what a type row needs."""
+        need = self.backends[row["backend"]].need(row["type_row"].split(".")[1])
+        return need is not None and self.known.get(need.has) is False
 
     def _open(self, every: Sequence[Row], exempt: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[Row]:
         """The ops' own rules that some backend does not check, as each backend of this side takes them."""

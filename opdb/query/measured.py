@@ -100,7 +100,9 @@ def _unmeasured(view: View) -> Iterator[Row]:
             if any(same_sdk(sdk, s) for s in there):
                 continue
             nothing = "unknown" if r["backend"] in t.ASKED_BACKENDS else "not-applicable"
-            chips: Sequence[str | None] = (socs or view.chips) if view.per_soc(r["backend"]) else [None]
+            chips: Sequence[str | None] = (
+                (socs or tuple(view.chips)) if view.per_soc(r["backend"]) else [None]
+            )
             for soc in chips if not socs or chips != [None] else ():
                 inside = declared(r["since"], r["until"], sdk)
                 yield {

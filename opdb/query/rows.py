@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import (
@@ -29,6 +29,7 @@ from opdb import schema as t
 from opdb.dtypes import BY_SHORT, lookup
 from opdb.errors import OpdbError
 from opdb.schema.views import ABOUT, NARROWED, ViewColumn, select_of
+from opdb.targets.chips import resolve
 
 Row = dict[str, Any]
 Record = SqlRow[Any]
@@ -84,7 +85,10 @@ class View:
         self.filters = filters
         self.narrowed = narrowed or {}
         self.backends = {r.id: r for r in sorted(self.all(select(t.backend)), key=lambda r: int(r.position))}
-        self.chips = [str(r.chip) for r in self.all(select(t.soc).order_by(t.soc.c.position))]
+        chips = self.all(select(t.soc).order_by(t.soc.c.position))
+        self.chips = {str(r.chip): str(r.names or "").split(", ") for r in chips}
+        socs = [resolve(name, self.chips) for name in filters.many("soc")]
+        self.filters = replace(filters, soc=socs or None)
         bases = {r.id: r for r in self.all(select(t.base))}
         self.ops: dict[str, Op] = {}
         rows = self.all(select(t.op))
@@ -102,7 +106,6 @@ class View:
         f = self.filters
         _require("op", f.many("op"), self.ops)
         _require("backend", f.many("backend"), [b.name for b in self.backends.values()])
-        _require("SoC", f.many("soc"), self.chips)
         found = {name: lookup(name) for name in f.many("dtype")}
         _require("data type", [name for name, dtype in found.items() if dtype is None], BY_SHORT)
         return [dtype.short for dtype in found.values() if dtype is not None]

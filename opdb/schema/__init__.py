@@ -73,7 +73,7 @@ from opdb.schema.history import (
 )
 
 #: The Alembic revision that makes these tables (tests/migrations checks it).
-REVISION = "0012"
+REVISION = "0013"
 
 __all__ = [
     "ASKED_BACKENDS",

@@ -28,7 +28,11 @@ soc = table(
     text("chip"),  # ex) SM8650
     Column("soc_model", Integer, nullable=True),
     Column("htp_arch", Integer, nullable=True),
-    text("more", "{}"),
+    text("more", "{}"),  # JSON: the other fields of socs.yaml
+    *(Column(name, Integer, nullable=False, server_default="0") for name in ("fp16", "bf16")),  # 1: it has
+    maybe("soc_ids"),  # numbers between blanks
+    maybe("names"),  # between commas
+    maybe("libraries"),  # the versions that open it, ex) since 2.48; null: all that were asked
     UniqueConstraint("chip"),
 )
 sdk = table("sdk", text("version"), UniqueConstraint("version"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from opdb.spec.compiled import CompiledErratum, CompiledOp
+from opdb.spec.compiled import CompiledErratum, CompiledOp, Need
 from opdb.spec.compiler import compile_op
 from opdb.spec.errata import Known, compile_erratum
 from opdb.spec.erratum import Erratum
@@ -35,6 +35,8 @@ class Backend:
     letter: str  # of its rules' ids; ex) H
     id: int | None = None  # QNN's backend id; ex) 6
     context: Mapping[str, str] | None = None  # what its rules may read besides; ex) {"arch": "u32"}
+    fields: Mapping[str, str] = field(default_factory=dict)  # of a chip, where the name is another
+    needs: Mapping[str, Need] = field(default_factory=dict)  # by the first word of a configuration; ex) FP16
     more: Mapping[str, Any] = field(default_factory=dict)  # the other fields of the file
 
     @property
@@ -42,12 +44,27 @@ class Backend:
         """Whether a verdict depends on the SoC."""
         return bool(self.context and "arch" in self.context)
 
+    def reads(self, soc: Soc | None) -> dict[str, int | bool]:
+        """The values of ``context`` for a chip; 0 and False where it has none."""
+        data = {} if soc is None else soc.data()
+        out: dict[str, int | bool] = {}
+        for name, type_ in (self.context or {}).items():
+            value = data.get(self.fields.get(name, name)) or 0
+            out[name] = bool(value) if type_ == "bool8" else int(value)
+        return out
+
+    def need(self, configuration: str) -> Need | None:
+        """What the rows of a configuration need of a chip; ex) FP16_2_47, as FP16 does."""
+        return self.needs.get(configuration.partition("_")[0])
+
     def data(self) -> dict[str, Any]:
         """The entry as the file has it."""
         known = {
             "id": self.id,
             "letter": self.letter,
             "context": None if self.context is None else dict(self.context),
+            "fields": dict(self.fields) or None,
+            "needs": {name: {"has": n.has, "why": n.why} for name, n in self.needs.items()} or None,
         }
         return {k: v for k, v in known.items() if v is not None} | dict(self.more)
 
@@ -111,6 +128,11 @@ class Catalog:
         """What the rules of each backend may read besides the op: the second argument of ``compile_op``."""
         return {name: b.context or {} for name, b in self.backends.items()}
 
+    @property
+    def needs(self) -> dict[str, Mapping[str, Need]]:
+        """What rows of data types need of a chip, by backend and first word of their configuration; ex) FP16."""
+        return {name: b.needs for name, b in self.backends.items()}
+
     def compiled(self, name: str) -> CompiledOp:
         """The typed form of an op with its errata; worked out once.  Raises KeyError for an unknown op."""
         if name not in self._compiled:
@@ -127,7 +149,7 @@ class Catalog:
     def without_errata(self, name: str) -> CompiledOp:
         """The typed form of an op's own definition; worked out once."""
         if name not in self._own:
-            self._own[name] = compile_op(self.ops[name], self.context)
+            self._own[name] = compile_op(self.ops[name], self.context, self.needs)
         return self._own[name]
 
     @cached_property
@@ -212,12 +234,20 @@ class Catalog:
 def backends_of(data: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Backend]:
     """The backends in the data of backends.yaml."""
     return {
-        name: Backend(name, e["letter"], e.get("id"), e.get("context"), _rest(e, "letter", "id", "context"))
+        name: Backend(
+            name,
+            e["letter"],
+            e.get("id"),
+            e.get("context"),
+            e.get("fields") or {},
+            {word: Need(n["has"], n["why"]) for word, n in (e.get("needs") or {}).items()},
+            _rest(e, "letter", "id", "context", "fields", "needs"),
+        )
         for name, e in (data or {}).items()
     }
 
 
-def socs_of(data: list[Mapping[str, Any]] | None) -> dict[str, Soc]:
+def socs_of(data: Sequence[Mapping[str, Any]] | None) -> dict[str, Soc]:
     """The SoCs in the data of socs.yaml."""
     return {
         e["chip"]: Soc(

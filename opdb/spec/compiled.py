@@ -119,6 +119,14 @@ class Inference:
 
 
 @dataclass(frozen=True)
+class Need:
+    """What rows of data types need of a chip, and what is said where the chip does not have it."""
+
+    has: str  # a name of the backend's context; ex) fp16
+    why: str
+
+
+@dataclass(frozen=True)
 class TypeRow:
     """One allowed combination of data types.  ``cells`` has a set of short names for each slot."""
 
@@ -127,6 +135,7 @@ class TypeRow:
     since: str | None = None  # first SDK that has it, ex) 2.47
     until: str | None = None  # last SDK
     source: str | None = None
+    needs: Need | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,17 @@ from opdb.errors import OpdbError
 from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
 from opdb.quant_rules import QuantRules
 from opdb.sdk import sdk_number
-from opdb.spec.compiled import BOUND, UNKNOWN, CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
+from opdb.spec.compiled import (
+    BOUND,
+    UNKNOWN,
+    CompiledOp,
+    CompiledRule,
+    CompileError,
+    Need,
+    Param,
+    Slot,
+    TypeRow,
+)
 from opdb.spec.each import each_of
 from opdb.spec.model import RESERVED, Configuration, OpDef, ParamDef, Rule, Unchecked
 from opdb.spec.shape_rules import KNOWN, ShapeRules, is_shape
@@ -21,17 +31,22 @@ RANGES = {"u8": (0, 255), "u16": (0, 65535), "u32": (0, 2**32 - 1), "i8": (-128,
           "i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1), "u64": (0, 2**63 - 1)}  # fmt: skip
 
 
-def compile_op(op: OpDef, context: Mapping[str, Mapping[str, str]] | None = None) -> CompiledOp:
-    """The typed form of ``op``; ``context`` names what each backend's rules may read besides (arch: u32).
+def compile_op(
+    op: OpDef,
+    context: Mapping[str, Mapping[str, str]] | None = None,
+    needs: Mapping[str, Mapping[str, Need]] | None = None,
+) -> CompiledOp:
+    """The typed form of ``op``; ``context`` names what each backend's rules may read besides (arch: u32), ``needs``
+    what each backend's rows of data types need of a chip, by the first word of their configuration (FP16).
 
     Raises CompileError with every fault found.
     """
-    return _Compiler(op, context or {}).run()
+    return _Compiler(op, context or {}, needs or {}).run()
 
 
 def backend_scope(scope: Scope, context: Mapping[str, str]) -> Scope:
     """The names of an op with those that rules of a backend may read of the target."""
-    read = {k: Name(INT, RANGES[t]) for k, t in context.items()}
+    read = {k: Name(BOOL) if t == "bool8" else Name(INT, RANGES[t]) for k, t in context.items()}
     return scope.with_names(read | {"sdk": Name(INT, (0, 2**31 - 1))})
 
 
@@ -205,7 +220,8 @@ class _Compiler(ShapeRules):
                 cells = {s: tuple(row.get(s, ())) for s in self.op.slots}
                 ends = (origin.since or part.since, origin.until or part.until)
                 source = origin.source or part.source
-                rows.append(TypeRow(f"{backend}.{config}.{number}", cells, *ends, source))
+                need = self.needs.get(backend, {}).get(config.partition("_")[0])
+                rows.append(TypeRow(f"{backend}.{config}.{number}", cells, *ends, source, need))
         return tuple(rows)
 
     def _unchecked(

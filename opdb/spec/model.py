@@ -32,8 +32,6 @@ SOURCE = r"^[^@#\s][^@#]*@[^@#\s]+(#.+)?$|^probe( .+)?$"
 PARAM = re.compile(
     r"^(?P<base>[a-z][a-z0-9]*|enum (i32 )?\{[^{}]*\})(?P<dims>(\[\d*\]){0,2})(?P<absent>\?)?( = (?P<default>.+))?$"
 )
-#: What rules may read of the target; which of them, specs/backends.yaml says.
-CONTEXT = ("arch", "sdk", "soc_model")
 #: Words that generated Python or C cannot use as a name.
 RESERVED = frozenset(
     [
@@ -111,7 +109,7 @@ RESERVED = frozenset(
         "self",
         "result",
         "results",
-        *CONTEXT,
+        "sdk",
     ]
 )
 

@@ -13,7 +13,7 @@ from opdb.dtypes import BY_SHORT
 from opdb.lang.functions import FUNCTIONS
 from opdb.lang.nodes import BOOL, DTYPE, INT, INTS, TENSOR, TENSORS, Loop, Name, Node, Scope
 from opdb.lang.parse import ExpressionError, parse
-from opdb.spec.compiled import Bind, CompiledRule, Fault, Inference, Slot
+from opdb.spec.compiled import Bind, CompiledRule, Fault, Inference, Need, Slot
 from opdb.spec.model import RESERVED, OpDef, TensorDef
 
 DIMS = (0, 2**31 - 1)
@@ -50,8 +50,14 @@ def _present(name: str, type_: str) -> Node:
 class ShapeRules:
     """Reads the shapes of one op; what is wrong is collected in ``faults``."""
 
-    def __init__(self, op: OpDef, context: Mapping[str, Mapping[str, str]]) -> None:
-        self.op, self.context = op, context
+    def __init__(
+        self,
+        op: OpDef,
+        context: Mapping[str, Mapping[str, str]],
+        needs: Mapping[str, Mapping[str, Need]],
+    ) -> None:
+        self.op, self.context, self.needs = op, context, needs
+        self.of_targets = {name for read in context.values() for name in read}
         self.faults: list[Fault] = []
         self.names: dict[str, Name] = {}
         self.enums: dict[str, tuple[str, int]] = {}
@@ -92,7 +98,7 @@ class ShapeRules:
     def check_name(self, name: str, at: At) -> None:
         if name in self.names or name in self.enums or name in KNOWN:
             self.fault(at, f"'{name}' already has a meaning in the rule language; choose another name")
-        elif name in RESERVED:
+        elif name in RESERVED or name in self.of_targets:
             self.fault(at, f"'{name}' is a reserved word; choose another name")
 
     # -- the whole

@@ -286,6 +286,19 @@ def _backend_fault(entry: Any, letters: Mapping[str, str]) -> str | None:
         isinstance(context, dict) and all(isinstance(v, str) for v in context.values())
     ):
         return "'context' must map names to data types; ex) {arch: u32}"
+    return _needs_fault(entry.get("needs"), context or {})
+
+
+def _needs_fault(needs: Any, context: Mapping[str, str]) -> str | None:
+    if needs is None:
+        return None
+    if not isinstance(needs, dict):
+        return "'needs' must map first words of configurations to what a chip must have; ex) {FP16: {has: fp16, why: ...}}"
+    for word, need in needs.items():
+        if not (isinstance(need, dict) and set(need) == {"has", "why"}):
+            return f"'needs' of {word} must have 'has' and 'why'; ex) {{has: fp16, why: this chip has no floating point}}"
+        if context.get(need["has"]) != "bool8":
+            return f"'needs' of {word}: '{need['has']}' is no bool8 of 'context'"
     return None
 
 
@@ -297,4 +310,11 @@ def _soc_fault(entry: Any, seen: Mapping[str, Any]) -> str | None:
     for name in ("soc_model", "htp_arch"):
         if entry.get(name) is not None and type(entry[name]) is not int:
             return f"'{name}' must be a number"
+    for name, kind, example in (("soc_id", int, "[557]"), ("names", str, "[Snapdragon 8 Gen 3]")):
+        parts = entry.get(name, [])
+        if not isinstance(parts, list) or any(type(part) is not kind for part in parts):
+            return f"'{name}' must be a list; ex) {example}"
+    for name in ("fp16", "bf16"):
+        if type(entry.get(name, False)) is not bool:
+            return f"'{name}' must be true or false"
     return None

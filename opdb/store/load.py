@@ -37,10 +37,8 @@ def load_catalog(connection: Connection, only: str | None = None) -> Catalog:
     families = {
         r.name: FamilyDef.model_validate_json(r.value) for r in (rows.all(t.family) if only is None else ())
     }
-    backends = {r.name: _compact(id=r.number, letter=r.letter, context=_json(r.context)) | json.loads(r.more)
-                for r in _ordered(rows.all(t.backend))}  # fmt: skip
-    socs = [_compact(chip=r.chip, soc_model=r.soc_model, htp_arch=r.htp_arch) | json.loads(r.more)
-            for r in _ordered(rows.all(t.soc))]  # fmt: skip
+    backends = {r.name: backend_data(r) for r in _ordered(rows.all(t.backend))}
+    socs = [soc_data(r) for r in _ordered(rows.all(t.soc))]
     retired: dict[str, list[Any]] = {"ops": [], "rules": []}
     for r in _ordered(rows.all(t.retired)):
         retired[r.kind].append(json.loads(r.entry))
@@ -49,6 +47,16 @@ def load_catalog(connection: Connection, only: str | None = None) -> Catalog:
     }
     return Catalog(own, bases, families, backends_of(backends), socs_of(socs),
                    retired_of(retired), records)  # fmt: skip
+
+
+def backend_data(r: Record) -> Data:
+    """A row of ``backend`` as the file has it."""
+    return _compact(id=r.number, letter=r.letter, context=_json(r.context)) | dict(json.loads(r.more))
+
+
+def soc_data(r: Record) -> Data:
+    """A row of ``soc`` as the file has it."""
+    return _compact(chip=r.chip, soc_model=r.soc_model, htp_arch=r.htp_arch) | dict(json.loads(r.more))
 
 
 def _ordered(rows: list[Record]) -> list[Record]:

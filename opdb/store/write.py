@@ -27,6 +27,13 @@ from opdb.spec.model import (
 )
 
 
+def _libraries(entry: Any) -> str:
+    """The versions of the libraries that open a chip, in words; "" where all do that were asked."""
+    if isinstance(entry, Mapping):
+        return " ".join(f"{end} {version}" for end, version in entry.items())
+    return str(entry or "")
+
+
 def to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
@@ -81,7 +88,9 @@ class Rows:
                 number=backend.id,
                 letter=backend.letter,
                 context=None if backend.context is None else to_json(dict(backend.context)),
-                more=to_json(dict(backend.more)),
+                more=to_json(
+                    {k: v for k, v in backend.data().items() if k not in ("id", "letter", "context")}
+                ),
             )
 
     def add_socs(self, socs: Iterable[Soc]) -> None:
@@ -92,6 +101,11 @@ class Rows:
                 chip=soc.chip,
                 soc_model=soc.soc_model,
                 htp_arch=soc.htp_arch,
+                fp16=int(soc.more.get("fp16", False)),
+                bf16=int(soc.more.get("bf16", False)),
+                soc_ids=" ".join(map(str, soc.more.get("soc_id", ()))) or None,
+                names=", ".join(soc.more.get("names", ())) or None,
+                libraries=_libraries(soc.more.get("libraries")) or None,
                 more=to_json(dict(soc.more)),
             )
 

@@ -7,12 +7,14 @@ import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from opdb.errors import OpdbError
 from opdb.generated import validators
+from opdb.generated.constants.backends import CHIP_FIELDS, Context
 from opdb.generated.constants.socs import SOCS
-from opdb.runtime.binding import Context
 from opdb.sdk import sdk_number
+from opdb.targets.chips import resolve
 
 #: The newest SDK that the specs know, by its libraries; a target without SDK is judged for it.
 NEWEST_SDK = "2.47"
@@ -48,15 +50,14 @@ class Target:
 
     def _read(self) -> Context:
         backend = None if self.backend is None else backend_name(self.backend)
-        arch = soc_model = 0
-        if self.soc is not None:
-            chip = SOCS[soc_name(self.soc)]
-            arch, soc_model = chip.htp_arch or 0, chip.soc_model or 0
-        elif backend == "HTP":
+        fields = CHIP_FIELDS.get(backend or "", {})
+        if self.soc is None and fields:
             raise OpdbError(
-                "HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"
+                f"{backend}: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"
             )
-        return Context(backend, arch, sdk_number(self.sdk or NEWEST_SDK), soc_model)
+        chip = None if self.soc is None else SOCS[soc_name(self.soc)]
+        read: dict[str, Any] = {name: getattr(chip, of) or 0 for name, of in fields.items()}
+        return Context(backend, sdk_number(self.sdk or NEWEST_SDK), **read)
 
     def spelled(self) -> Target:
         """The same in the own spelling of backend and SoC; ex) htp -> HTP."""
@@ -89,10 +90,8 @@ def backend_name(name: str) -> str:
 
 
 def soc_name(name: str) -> str:
-    """The SoC's own spelling.  Raises OpdbError with the nearest ones."""
-    if name.upper() in SOCS:
-        return name.upper()
-    raise OpdbError(f"unknown SoC '{name}'{hint(name.upper(), SOCS)}; 'opdb query socs' lists them")
+    """The SoC that is meant, by its own name or what it is sold as.  Raises OpdbError with the nearest ones."""
+    return resolve(name, {chip: soc.names for chip, soc in SOCS.items()})
 
 
 def hint(name: str, known: Iterable[str]) -> str:

@@ -103,9 +103,9 @@ class Call:
 def _fitting_row(op: str, held: Sequence[set[str]]) -> Sequence[frozenset[str]] | None:
     module = validators.module(op)
     for backend in ORDER:
-        for _, cells, _, _ in getattr(module, f"ROWS_{backend}", ()):
-            if all(found <= cell for found, cell in zip(held, cells, strict=False)):
-                return list(cells)
+        for row in getattr(module, f"ROWS_{backend}", ()):
+            if all(found <= cell for found, cell in zip(held, row.cells, strict=False)):
+                return list(row.cells)
     return None
 
 

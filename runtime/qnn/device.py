@@ -60,7 +60,7 @@ def soc_model_of(backend: str, soc: str | None, soc_model: int | None) -> int | 
         return soc_model
     if soc not in SOCS:
         close = difflib.get_close_matches(soc.upper(), SOCS, 1)
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(SOCS)}"
+        hint = f"did you mean {close[0]}?" if close else "'opdb query socs' lists them"
         raise OpdbError(f"{soc!r} is not a SoC that opdb knows; {hint}")
     known = SOCS[soc].soc_model
     if soc_model not in (None, known):

@@ -42,6 +42,7 @@ class Session:
         self._lines = ffi.new("char[]", lib.OPDB_QNN_LOG_BYTES)
         self._dropped = ffi.new("size_t *")
         self.level = log_level  # QNN's number of the most talkative level
+        self._heard: list[str] | None = None
         self.handle = self._create_log(log_level)
 
     def _create_log(self, level: int) -> Handle:
@@ -92,6 +93,15 @@ class Session:
         finally:
             self.ask("logSetLogLevel", self.handle.pointer, before)
 
+    @contextmanager
+    def listening(self) -> Iterator[list[str]]:
+        """The list to which the lines of every call are added meanwhile."""
+        before, self._heard = self._heard, []
+        try:
+            yield self._heard
+        finally:
+            self._heard = before
+
     def call(self, stage: str, function: str | Callable[..., Any], *args: Any) -> tuple[str, ...]:
         """Calls a QNN function; returns what it logged.  Raises QnnError(stage) for an error code."""
         code, log = self.ask(function, *args)
@@ -119,6 +129,8 @@ class Session:
             self.take_log()
             code = int(target(*pointers)) & CODE
             log = self.take_log()
+            if self._heard is not None:
+                self._heard += log
         if handles.dropped:
             handles.sweep()
         return code, log

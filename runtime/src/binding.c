@@ -328,11 +328,15 @@ bool opdb_same_quant(const opdb_tensor *a, const opdb_tensor *b) {
 
 void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const char *rule,
                       const char *sentence, const opdb_type_row *rows, size_t num_rows, int64_t sdk,
-                      opdb_report *report) {
+                      const opdb_need *needs, opdb_report *report) {
     for (size_t i = 0; i < num_rows; ++i)
         if (rows[i].since <= sdk && (rows[i].until == 0 || sdk <= rows[i].until) &&
-            row_fits(signature, op, &rows[i]))
-            return;
+            row_fits(signature, op, &rows[i])) {
+            if (rows[i].need == 0 || needs[rows[i].need - 1].met)
+                return;
+            sentence = needs[rows[i].need - 1].why;
+            break;
+        }
     opdb_violation *v = refuse(report, rule, sentence);
     for (size_t slot = 0; slot < signature->num_inputs + signature->num_outputs; ++slot) {
         const bool output = slot >= signature->num_inputs;

@@ -14,13 +14,16 @@ from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
 from opdb.samples import sparse_within
 from opdb.spec.compiled import CompiledOp, Param, Slot
+from opdb.targets.target import Target
 
 #: What the op definition asks, and two backends on three Hexagon versions.
-CPU = (Context("CPU", 0, 2025), Context("CPU", 0, 2047))
-HTP = (Context("HTP", 68, 2025, 39), Context("HTP", 73, 2025, 43), Context("HTP", 75, 2047, 57))
+CPU = (Context("CPU", 2025), Context("CPU", 2047))
+#: SM8635 has no floating point.
+PLACES = (("SA8295", "2.25"), ("SM8550", "2.25"), ("SM8650", "2.47"), ("SM8635", "2.47"))
+HTP = tuple(Target("HTP", soc, sdk).context() for soc, sdk in PLACES)
 CONTEXTS = (Context(), *CPU, *HTP)
 #: Backends of which there are documents only.
-OTHERS = tuple(Context(b, 0, 2025) for b in ("GPU", "DSP", "HTA", "LPAI"))
+OTHERS = tuple(Context(b, 2025) for b in ("GPU", "DSP", "HTA", "LPAI"))
 ABSENT = TensorConfig("", "f32", (), "NULL")
 Infer = Callable[[OpConfig], dict[str, Any]]
 

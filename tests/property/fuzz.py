@@ -22,7 +22,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +174,7 @@ def ask(case: Case, tell: Tell = lambda what: None) -> Counter[str]:
 def _ask(case: Case, op: Any, said: Counter[str]) -> None:
     entry, context, report = native._entry(case.config.op), case.context, REPORT
     backend = -1 if context.backend is None else validators.BACKENDS.index(context.backend)
-    target = native.ffi.new("opdb_target *", (backend, context.arch, context.sdk, context.soc_model))
+    target = native.ffi.new("opdb_target *", asdict(context) | {"backend": backend})
     report.n = report.dropped = 0
     entry.validate(op, target, report)
     refused = any(report.v[i].strength == native.lib.OPDB_REQUIRE for i in range(report.n))

@@ -22,14 +22,17 @@ from test_inference import flat
 from opdb.codegen import validators
 from opdb.conformance.cases import CaseSet
 from opdb.op_config import OpConfig
-from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
 from opdb.spec.catalog import Catalog
 from opdb.spec.model import OpDef
+from opdb.targets.target import Target
 
 CONFIGS = 500
 #: Of each Hexagon version a chip; number 88 is the one with BF16.
-NEWER = (Context("HTP", 79, 2025), Context("HTP", 81, 2025), Context("HTP", 81, 2047, 88))
+NEWER = tuple(
+    Target("HTP", soc, sdk).context()
+    for soc, sdk in (("SM8750", "2.25"), ("SM8850", "2.25"), ("SC8480XP", "2.47"))
+)
 TARGETS = (*CONTEXTS, *OTHERS, *NEWER)
 FLIPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 Data = dict[str, Any]

@@ -148,8 +148,8 @@ def test_validators(
 
 def test_the_number_of_configs() -> None:
     assert CONFIGS * len(validators.MODULES) >= 20_000
-    assert [c.backend for c in CONTEXTS] == [None, "CPU", "CPU", "HTP", "HTP", "HTP"]
-    assert [c.arch for c in CONTEXTS if c.backend == "HTP"] == [68, 73, 75]
+    assert [c.backend for c in CONTEXTS] == [None, "CPU", "CPU", "HTP", "HTP", "HTP", "HTP"]
+    assert [c.arch for c in CONTEXTS if c.backend == "HTP"] == [68, 73, 75, 73]
     assert {(c.backend, c.sdk) for c in CONTEXTS[1:]} == {
         (b, s) for b in ("CPU", "HTP") for s in (2025, 2047)
     }

@@ -179,7 +179,7 @@ def test_side(text: str, more: tuple[str | None, ...], expected: Side) -> None:
     ("HTP@", "CPU", "'HTP@': an SDK version belongs behind the @, ex) HTP:SM8650@2.47"),
     ("HTP@two", "CPU", "'two' is not an SDK version; ex) 2.47"),
     ("HPT", "CPU", "no backend 'HPT' in the catalogue; did you mean 'HTP'?"),
-    ("HTP:SM865", "CPU", "no SoC 'SM865' in the catalogue; did you mean 'SM8650'?"),
+    ("HTP:SM865", "CPU", "unknown SoC 'SM865'; did you mean 'SM8650'?; 'opdb query socs' lists them"),
     ("HTP", "HTP", "both sides are HTP; nothing can differ"),
     ("HTP", "2.47", "HTP and 2.47 cannot be compared: only one of them names its backend"),
     ("HTP", "HTP:SM8650", "HTP and HTP:SM8650 cannot be compared: only one of them names its soc"),

@@ -161,7 +161,7 @@ def test_rows_of_an_sdk_only() -> None:
     )
     config = from_json({"op": "T", "inputs": [X], "outputs": [X]})
     for sdk, types in ((2040, {"f32"}), (2047, {"f32", "f16"})):
-        levels = list(_Site(module, Context("CPU", 0, sdk), config).levels())
+        levels = list(_Site(module, Context("CPU", sdk), config).levels())
         assert {m.config.inputs[0].dtype for level in levels for m in level} == types
 
 

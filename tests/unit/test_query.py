@@ -298,7 +298,11 @@ def test_coverage(store: Store) -> None:
         ("opps", {}, "no question 'opps'; did you mean 'ops'?"),
         ("ops", {"op": "LayerNrom"}, "no op 'LayerNrom' in the catalogue; did you mean 'LayerNorm'?"),
         ("ops", {"backend": "htp"}, "no backend 'htp' in the catalogue; did you mean 'HTP'?"),
-        ("support", {"soc": "SM8651"}, "no SoC 'SM8651' in the catalogue; did you mean 'SM8650'?"),
+        (
+            "support",
+            {"soc": "SM8651"},
+            "unknown SoC 'SM8651'; did you mean 'SM8650'?; 'opdb query socs' lists them",
+        ),
         ("types", {"dtype": "float13"}, "no data type 'float13' in the catalogue; "),
         ("params", {"soc": "SM8650"}, "'params' cannot be filtered by --soc; it takes --op, --dtype"),
     ],

@@ -101,8 +101,13 @@ place integer the order of the backends
 """),
     _view("v_socs", "The chips.", """
 soc
+names text what it is sold as, between commas
 soc_model integer QNN's number of the chip
 htp_arch integer the HTP architecture, ex) 75 for V75
+fp16 integer 1: it has floating point
+bf16 integer 1: it has bfloat16
+soc_ids text what Linux shows in /sys/devices/soc0/soc_id, between blanks
+libraries text the versions of QNN, of 2.47 to 2.51, whose library opens it: empty for all, none, since or until one
 """),
     _view("v_op_torch", "The ops that a torch op becomes, directly or as a step of a chain.", """
 op

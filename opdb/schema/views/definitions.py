@@ -140,4 +140,5 @@ def backends(d: Dialect) -> str:
 
 
 def socs(d: Dialect) -> str:
-    return "SELECT s.chip AS soc, s.soc_model, s.htp_arch FROM soc AS s"
+    columns = ", ".join(f"s.{name}" for name in ("soc_model", "htp_arch", "fp16", "bf16"))
+    return f"SELECT s.chip AS soc, s.names, {columns}, s.soc_ids, s.libraries FROM soc AS s"

@@ -128,12 +128,20 @@ typedef struct {
     const char *id;               /* ex) "HTP.INT16.3" */
     const enum opdb_dtype *cells; /* num_slots lists, each ended by OPDB_NO_DTYPE */
     int32_t since, until;         /* the first and the last SDK that have it, ex) 2047; 0: no bound */
+    size_t need;                  /* what it needs of a chip, by its place in `needs` from 1; 0: nothing */
 } opdb_type_row;
 
-/* Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row that `sdk` has. */
+/* What rows need of a chip, whether the chip has it, and what is said where it has not. */
+typedef struct {
+    bool met;
+    const char *why;
+} opdb_need;
+
+/* Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row that `sdk` has.  The
+ * first such row is the op's: the chip must have what it needs. */
 void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const char *rule,
                       const char *sentence, const opdb_type_row *rows, size_t num_rows, int64_t sdk,
-                      opdb_report *report);
+                      const opdb_need *needs, opdb_report *report);
 
 bool opdb_dtype_in(enum opdb_dtype dtype, const enum opdb_dtype *allowed, size_t count);
 void opdb_add_shape(opdb_shapes *shapes, opdb_ints shape, bool *ok);

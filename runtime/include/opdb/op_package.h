@@ -5,6 +5,7 @@
 #ifndef OPDB_OP_PACKAGE_H
 #define OPDB_OP_PACKAGE_H
 
+#include "opdb/backends.h" /* generated: opdb_target */
 #include "opdb/qnn_op_package.h"
 #include "opdb/runtime.h"
 

@@ -113,15 +113,6 @@ typedef struct {
     size_t scratch_size;
 } opdb_op;
 
-/* What the op is judged for.  arch is the Hexagon version (75 for v75), soc_model the number of the chip
- * (specs/socs.yaml; 57 for SM8650); both are 0 where they do not apply. */
-typedef struct {
-    int32_t backend; /* index into the generated backend list, -1: the op definition only */
-    int32_t arch;
-    int32_t sdk; /* major * 1000 + minor, ex) 2047 */
-    int32_t soc_model;
-} opdb_target;
-
 /* How much a broken rule matters. */
 typedef enum {
     OPDB_REQUIRE = 0,  /* the op is rejected */

@@ -99,7 +99,7 @@ static bool can_run(const opdb_package_op *op, const opdb_op_view *view) {
 }
 
 static Qnn_ErrorHandle_t validate_op(Qnn_OpConfig_t config) {
-    static const opdb_target CPU = {OPDB_BACKEND_CPU, 0, 0, 0};
+    static const opdb_target CPU = {.backend = OPDB_BACKEND_CPU};
     const opdb_package_op *op = config.version == QNN_OPCONFIG_VERSION_1 ? find(config.u.v1.typeName) : NULL;
     if (op == NULL)
         return REFUSED;
