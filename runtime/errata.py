@@ -13,8 +13,10 @@ CAUSES = ("graph-preparation", "kernel", "unknown")
 EXECUTIONS = ("emulator", "device", "unknown")
 #: What avoiding a fault costs.  Small: at most one more op per node, no more MACs, at most twice the bytes.
 COSTS = ("none", "small", "large")
-#: Workarounds that are no function: the next candidate of the lowering takes over; the node is not lowered.
-OTHER_CANDIDATE, REJECT = "other-candidate", "reject"
+#: Workarounds that are no function.  Another candidate of the lowering takes over, and without one the node is not
+#: lowered; another candidate takes over, and without one the op is used with a warning, since the condition on the config
+#: does not settle whether the fault shows (data or memory decide); the node is not lowered.
+OTHER_CANDIDATE, PREFER_OTHER, REJECT = "other-candidate", "prefer-other-candidate", "reject"
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Erratum:
     title: str  # starts with the effect
     effect: str  # one of EFFECTS
     cause: str  # one of CAUSES
-    workaround: str  # the name of a workaround, OTHER_CANDIDATE or REJECT
+    workaround: str  # the name of a workaround, OTHER_CANDIDATE, PREFER_OTHER or REJECT
     cost_class: str  # one of COSTS, or "" where nobody measured it
     cost_note: str
     seen: tuple[tuple[str, tuple[str, ...], str], ...]  # library, SoCs, date

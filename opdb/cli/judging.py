@@ -97,7 +97,6 @@ def validate(
     from dataclasses import replace
 
     from opdb.errata.policy import AVOID, IGNORE, policy
-    from opdb.errata.records import erratum_of
     from opdb.nearest import nearest
     from opdb.validate import check as judge
 
@@ -116,7 +115,7 @@ def validate(
                 raise OpdbError(f"{place}: {error}") from None
             answer = None if worker is None else worker.validate(config)
             variant = None if verdict.verdict == "accept" else nearest(config, target)
-            met = {v.rule: policy(erratum_of(v), target) for v in verdict.violations if erratum_of(v)}
+            met = {v.rule: policy(v.erratum, target) for v in verdict.violations if v.erratum}
             rejected |= verdict.verdict != "accept" or (AVOID in met.values() and not lenient)
             rejected |= strict and any(met.get(v.rule) != IGNORE for v in verdict.violations)
             if json:

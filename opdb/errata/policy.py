@@ -27,7 +27,7 @@ from functools import lru_cache
 
 from opdb.errata.records import RECORDS
 from opdb.errors import OpdbError
-from opdb.runtime.errata import OTHER_CANDIDATE, REJECT, Erratum
+from opdb.runtime.errata import OTHER_CANDIDATE, PREFER_OTHER, REJECT, Erratum
 from opdb.sdk import sdk_number
 from opdb.targets.target import Target
 
@@ -77,6 +77,11 @@ def active(erratum_id: str, target: Target) -> bool:
     return policy(erratum_id, target) == AVOID
 
 
+def refuses(erratum_id: str, target: Target) -> bool:
+    """Whether an op with the fault is not used on ``target``, even where no other candidate is left."""
+    return active(erratum_id, target) and RECORDS[erratum_id].workaround != PREFER_OTHER
+
+
 def known_errata(ids: Iterable[str]) -> frozenset[str]:
     """The ids in their own spelling.  Raises OpdbError for one that no record has."""
     found = frozenset(i.upper() for i in ids)
@@ -108,7 +113,7 @@ def costs(erratum: Erratum) -> str:
         return f"costs {erratum.cost_note}"
     if erratum.workaround == REJECT:
         return "leaves the node to the CPU"
-    if erratum.workaround == OTHER_CANDIDATE:
+    if erratum.workaround in (OTHER_CANDIDATE, PREFER_OTHER):
         return "takes another lowering"
     return {"none": "costs nothing", "small": "costs at most one op more", "large": "costs a lot"}.get(
         erratum.cost_class, "has a cost that was not measured"

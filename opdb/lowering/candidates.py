@@ -2,7 +2,7 @@
 
 Candidates come in the order of their family, the canonical one first.  Each is tried by the caller's ``attempt``, which
 says whether it is correct (its guard), legal (the validators) and right (the errata that the target avoids).  Among
-what is left the cheapest wins, by ``opdb.lowering.cost``; of equal ones the first.
+what is left the cheapest wins, by ``opdb.lowering.cost``; of those within one op's own cost the first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from opdb.generated.builders import TARGETS
 from opdb.lowering.cost import MODELLED, Prices, price_of
 from opdb.runtime import direct
 from opdb.runtime.lowering import Form, Lowered, Reason
+
+
+#: A later candidate has to save as much as one op costs at the least: the model does not tell less apart.
+MARGIN = 1.0
 
 
 class Candidate(Protocol):
@@ -49,21 +53,27 @@ def unmapped_reason(torch_target: str) -> Reason:
 
 
 def cheapest(
-    candidates: Iterable[C], attempt: Attempt[C], prices: Prices = MODELLED
+    candidates: Iterable[C],
+    attempt: Attempt[C],
+    prices: Prices = MODELLED,
+    doubts: Callable[[Lowered], int] = lambda lowered: 0,
 ) -> tuple[Lowered | None, list[Reason]]:
-    """The cheapest candidate that fits, and what ``attempt`` said of it and of those before it.
+    """The cheapest candidate of those that fit with the fewest ``doubts``, and what ``attempt`` said of it and of those before.
 
     Where none fits, what it said of all of them.  A candidate whose ops cost more at the least is not tried.
     """
     best: Lowered | None = None
-    least = float("inf")
+    least = (0, float("inf"))
     reasons: list[Reason] = []
     said: list[Reason] = []
     for candidate in candidates:
-        if best is not None and least <= len(candidate.ops) * prices.least:
+        if best is not None and least <= (0, len(candidate.ops) * prices.least + MARGIN * prices.least):
             continue
         lowered, found = attempt(candidate)
         said += found
-        if lowered is not None and (price := price_of(lowered, prices)) < least:
-            best, least, reasons = lowered, price, list(said)
+        if lowered is None:
+            continue
+        rank = (doubts(lowered), price_of(lowered, prices))
+        if best is None or (rank[0], rank[1] + MARGIN * prices.least) <= least:
+            best, least, reasons = lowered, rank, list(said)
     return best, said if best is None else reasons

@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from opdb import validate
-from opdb.errata.policy import AVOID, IGNORE, WARN, policy, warning
-from opdb.errata.records import RECORDS, erratum_of
+from opdb.errata import policy as errata_policy
+from opdb.errata.policy import IGNORE, WARN, active, policy, warning
+from opdb.errata.records import RECORDS
 from opdb.errata.workarounds import Nowhere, Surroundings
 from opdb.lowering.candidates import cheapest, forms, mapped, unmapped_reason
 from opdb.lowering.cost import MODELLED, Prices
@@ -37,18 +38,25 @@ def lower(view: NodeView, target: Target, prices: Prices = MODELLED) -> Lowered 
     if not mapped(view.target):
         return Rejected((unmapped_reason(view.target),))
     around = view if isinstance(view, Surroundings) else Nowhere()
-    lowered, reasons = cheapest(forms(view.target), lambda form: _attempt(form, view, target, around), prices)
+
+    def doubts(lowered: Lowered) -> int:
+        return sum(active(erratum, target) for erratum in lowered.warned)
+
+    lowered, reasons = cheapest(
+        forms(view.target), lambda form: _attempt(form, view, target, around), prices, doubts
+    )
     if lowered is None:
         floats = InFloats(view)
         inside = map(FormInFloats, forms(view.target))
-        lowered, found = cheapest(inside, lambda form: _attempt(form, floats, target, floats), prices)
+        lowered, found = cheapest(inside, lambda form: _attempt(form, floats, target, floats), prices, doubts)
         reasons += found if floats.changed or lowered is not None else []
-    return Rejected(tuple(dict.fromkeys(reasons))) if lowered is None else _with_notes(lowered, reasons)
+    return Rejected(tuple(dict.fromkeys(reasons))) if lowered is None else _with_notes(lowered, reasons, target)
 
 
-def _with_notes(lowered: Lowered, reasons: list[Reason]) -> Lowered:
+def _with_notes(lowered: Lowered, reasons: list[Reason], target: Target) -> Lowered:
     """An erratum that made an earlier form lose is obeyed, too."""
-    lost = [r.rule for r in reasons if r.rule in RECORDS and not r.warning]
+    lost = [r.rule for r in reasons if r.rule in RECORDS and active(r.rule, target)]
+    lost = [erratum for erratum in lost if erratum not in lowered.warned]
     return replace(lowered, notes=tuple(reasons), avoided=tuple(dict.fromkeys((*lost, *lowered.avoided))))
 
 
@@ -120,18 +128,16 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
 def refuses(v: Violation, target: Target) -> bool:
     """Whether an op with this violation is not used: a rule refuses it, or it has an erratum that the policy avoids."""
     if v.erratum:
-        erratum = erratum_of(v)
-        return bool(erratum) and policy(erratum, target) == AVOID
+        return errata_policy.refuses(v.erratum, target)
     return v.refuses or v.rule in UNCHECKED
 
 
 def _broken(form: str, op: LoweredOp, target: Target, prefix: str) -> Iterator[Reason]:
     for v in violations(op.config(), target):
-        erratum = erratum_of(v)
         if not v.erratum:
             yield Reason(form, v.rule, prefix + v.message, not refuses(v, target))
-        elif erratum and (decision := policy(erratum, target)) != IGNORE:
-            yield _of_erratum(form, erratum, decision, prefix + v.message)
+        elif (decision := policy(v.erratum, target)) != IGNORE:
+            yield _of_erratum(form, v.erratum, decision if refuses(v, target) else WARN, prefix + v.message)
 
 
 def _of_erratum(form: str, erratum: str, decision: str, refusal: str = "") -> Reason:
@@ -144,7 +150,7 @@ def _of_erratum(form: str, erratum: str, decision: str, refusal: str = "") -> Re
 
 def hits(op: LoweredOp, target: Target) -> frozenset[str]:
     """The errata that the validators of ``target`` report for ``op``; whether they are avoided is the policy's to say."""
-    return frozenset(erratum_of(v) for v in violations(op.config(), target) if erratum_of(v))
+    return frozenset(v.erratum for v in violations(op.config(), target) if v.erratum)
 
 
 @lru_cache(REMEMBERED)

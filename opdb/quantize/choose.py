@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from opdb.dtypes import BY_SHORT
-from opdb.errata.records import erratum_of
+from opdb.errata.policy import refuses
 from opdb.errors import OpdbError
 from opdb.generated import validators
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
@@ -65,7 +65,7 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     def judge(form: Form) -> Verdict:
         """A warning refuses too: nobody vouches for the numbers of such a form."""
         verdict = check(_sketch(graph, op, of_node, form), wishes.target)
-        kept = tuple(v for v in verdict.violations if not v.erratum or erratum_of(v))
+        kept = tuple(v for v in verdict.violations if not v.erratum or refuses(v.erratum, wishes.target))
         return replace(verdict, violations=kept)
 
     refused: Verdict | None = None
