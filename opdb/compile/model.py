@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from opdb.errata.policy import AVOID, WARN, policy
-from opdb.errata.records import RECORDS, erratum_of
+from opdb.errata.records import RECORDS
 from opdb.errata.report import ErratumCount, counted
 from opdb.errors import OpdbError
 from opdb.generated import validators
@@ -137,7 +137,7 @@ def _met(graph: QnnGraph, target: Target) -> Iterator[tuple[str, str]]:
     for op in graph.ops:
         if validators.module(op.op) is not None:
             found = check(graph.op_config(op), target).violations
-            yield from ((erratum_of(v), policy(erratum_of(v), target)) for v in found if erratum_of(v))
+            yield from ((v.erratum, policy(v.erratum, target)) for v in found if v.erratum)
 
 
 def chosen(graphs: list[QnnGraph], name: str | None) -> list[QnnGraph]:
