@@ -14,7 +14,7 @@ from typing import Any
 
 from opdb.errors import Problem, SpecError
 from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
-from opdb.spec.compiled import CompileError, Fault
+from opdb.spec.compiled import CompiledOp, CompileError, Fault
 from opdb.spec.document import Document
 from opdb.spec.errata import compile_erratum, scope_faults
 from opdb.spec.family import expand
@@ -255,13 +255,21 @@ class _Check:
         elif name is not None and backend not in catalog.ops[name].backends:
             cure = f"give it one in specs/ops/{name}.yaml, or describe the fault by 'pattern' alone"
             faults.append(Fault(("op",), f"{name} has no section '{backend}'; {cure}"))
-        elif name is not None:
+        elif name is not None and (op := _compiled(catalog, name)) is not None:
             try:
-                compile_erratum(catalog.without_errata(name), erratum, catalog.known)
+                compile_erratum(op, erratum, catalog.known)
             except CompileError as error:
                 faults = error.faults
         for fault in faults:
             self.problem(file, fault.at, fault.message, fault.column)
+
+
+def _compiled(catalog: Catalog, name: str) -> CompiledOp | None:
+    """The op without its errata; None where its own file is wrong, which is reported for that file alone."""
+    try:
+        return catalog.without_errata(name)
+    except CompileError:
+        return None
 
 
 def _rule_groups(op: Body, catalog: Catalog) -> list[tuple[str | None, str, Mapping[str, Rule]]]:
