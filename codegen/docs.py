@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from opdb.codegen import torch_ops
 from opdb.codegen.artifact import Artifact, all_specs, family_path, sorted_ops, specs_of
 from opdb.codegen.environment import render
+from opdb.codegen.errata import errata_path
 from opdb.codegen.rules import TYPES_SENTENCE, needs, rule_nodes, rule_view
 from opdb.lang.analyse import free_names
 from opdb.lang.printer import to_text
@@ -79,6 +80,7 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "params": [_param(n, d, uses) for n, d in definition.params.items()],
         "groups": _groups(op),
         "tables": _tables(op),
+        "errata": catalog.errata_of(name),
         "mappings": [(target, m, _arguments(m)) for target, m in catalog.mappings(name).items()],
         "schema": torch_ops.schema(op),
         "quant": [(key, _short(value)) for key, value in definition.quant.items()],
@@ -87,7 +89,8 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "rule_count": len(op.rule_ids()),
     }
     families = (family_path(c.family) for c in catalog.candidates if c.op == name)
-    inputs = (*specs_of(catalog, name), *dict.fromkeys(families))
+    errata = map(errata_path, catalog.errata_of(name))
+    inputs = (*specs_of(catalog, name), *dict.fromkeys(families), *errata)
     yield Artifact(f"generated/docs/ops/{name}.md", render("op.md.j2", **view), inputs, "markdown")
 
 

@@ -1,16 +1,21 @@
-"""One rule in full: what it asks in words, why, where it comes from, where it is enforced."""
+"""One rule or one erratum in full: what it says in words, why, where it comes from, what follows from it."""
 
 from __future__ import annotations
 
 import difflib
 from typing import Any
 
+from opdb.codegen import errata_docs
+from opdb.codegen.errata import at_run_time
 from opdb.codegen.rules import TYPES_SENTENCE, rule_view
+from opdb.errata.policy import decide
 from opdb.errors import OpdbError
 from opdb.lang.printer import to_text
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, CompiledRule
+from opdb.spec.erratum import Erratum
 from opdb.spec.model import unchecked_where
+from opdb.targets.target import EXECUTIONS, Target
 
 STRUCTURE = {
     "INPUTS": "number and presence of the inputs must be those of the definition",
@@ -101,3 +106,66 @@ def _unchecked(op: CompiledOp, rule: str) -> list[str] | None:
     entries = op.unchecked(rule).items()
     return [f"{unchecked_where(name, e.since, e.until)}{f': {e.why}' if e.why else ''} ({e.source})"
             for name, e in entries] or None  # fmt: skip
+
+
+def is_erratum(ident: str) -> bool:
+    """Whether ``ident`` has the form of the id of an erratum, e.g. HTP-0042, and not that of a rule."""
+    return "." not in ident and "-" in ident
+
+
+def erratum_of(catalog: Catalog, ident: str) -> Erratum:
+    """The record with this id, in any case.  Raises OpdbError with the nearest id."""
+    found = catalog.errata.get(ident.upper())
+    if found is None:
+        close = difflib.get_close_matches(ident.upper(), catalog.errata, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else "; 'opdb query errata' lists them"
+        raise OpdbError(f"unknown erratum '{ident}'{hint}")
+    return found
+
+
+def erratum_facts(catalog: Catalog, e: Erratum) -> dict[str, Any]:
+    """The record of an erratum as its file has it, with its condition in words, the policy by execution, and its page."""
+    return e.model_dump(mode="json") | {
+        "backend": e.backend,
+        "occurs": errata_docs.occurs(catalog, e),
+        "policy": policies(e),
+        "url": errata_docs.page_path(e.erratum),
+    }
+
+
+def policies(e: Erratum) -> dict[str, str]:
+    """What follows from an erratum by default: execution -> avoid, warn or ignore."""
+    return {x: decide(at_run_time(e), Target(e.backend, execution=x)) for x in EXECUTIONS}
+
+
+def erratum_lines(catalog: Catalog, e: Erratum) -> dict[str, Any]:
+    """The same for people: heading -> a line, or several."""
+    written = [f"let {name}: {text}" for name, text in e.let.items()]
+    written += [f"{name}: {text}" for name, text in (("when", e.when), ("unless", e.unless)) if text]
+    reproduction = e.reproduction
+    said = [] if reproduction is None else errata_docs.reproduced(reproduction)
+    if reproduction is not None:
+        said += [f"input {name}: {value}" for name, value in reproduction.inputs.items()]
+        said += [f"expected: {reproduction.expected}"] * bool(reproduction.expected)
+        said += [f"seen: {reproduction.seen}"] * bool(reproduction.seen)
+    return {
+        "erratum": e.erratum,
+        "title": e.title,
+        "detail": e.detail,
+        "effect": f"{e.effect}: {errata_docs.EFFECT_WORDS[e.effect]}",
+        "op": e.op,
+        "pattern": e.pattern if e.conditional else None,
+        "occurs": errata_docs.occurs(catalog, e),
+        "written": written,
+        "cause": e.cause,
+        "flaky": "what memory happens to hold decides whether it shows" if e.flaky else None,
+        "scope": f"{e.backend}, {errata_docs.versions(e)}, chips: {errata_docs.chips(e)};"
+        f" {errata_docs.EXECUTION_WORDS[e.scope.execution]}",
+        "policy": [f"{execution}: {policy}" for execution, policy in policies(e).items()],
+        "workaround": f"{e.workaround}: {errata_docs.workaround(e)}",
+        "cost": errata_docs.cost(e),
+        "seen": errata_docs.seen(e),
+        "evidence": errata_docs.evidence(e),
+        "reproduction": said,
+        "page": errata_docs.page_path(e.erratum),
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ def query(
     question: Annotated[
         str,
         typer.Argument(
-            help="ops, params, types, torch, rules, backends, socs, support, quirks, evidence, agreement,"
+            help="ops, params, types, torch, rules, backends, socs, errata, support, quirks, evidence, agreement,"
             " census or coverage."
         ),
     ],
@@ -153,26 +153,45 @@ def show(
 
 
 def explain(
-    rule: Annotated[str | None, typer.Argument(help="A rule's id, ex) LayerNorm.C3.")] = None,
+    rule: Annotated[
+        str | None,
+        typer.Argument(help="The id of a rule, e.g. LayerNorm.C3, or of an erratum, e.g. HTP-0042."),
+    ] = None,
     functions: Annotated[
         bool, typer.Option("--functions", help="List the functions of the rule language.")
     ] = False,
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Explain one rule: what it asks in words, why, where it comes from, what breaks it."""
+    """Explain one rule (what it asks in words, why, where it comes from) or one erratum (what goes wrong, where, what avoids it)."""
 
     if functions:
         _print_functions()
         return
     if rule is None:
-        raise OpdbError("give a rule's id, ex) opdb explain LayerNorm.C3; 'opdb query rules' lists them")
-    from opdb.explain import explain as describe
+        raise OpdbError(
+            "give the id of a rule, e.g. opdb explain LayerNorm.C3, or of an erratum, e.g. HTP-0042;"
+            " 'opdb query rules' and 'opdb query errata' list them"
+        )
+    from opdb import explain as explaining
 
-    facts = describe(store(db).load_op(rule.partition(".")[0]), rule)
+    if explaining.is_erratum(rule):
+        catalog = store(db).load_catalog()
+        erratum = explaining.erratum_of(catalog, rule)
+        if json:
+            print_json(explaining.erratum_facts(catalog, erratum))
+        else:
+            _print_facts(explaining.erratum_lines(catalog, erratum))
+        return
+    facts = explaining.explain(store(db).load_op(rule.partition(".")[0]), rule)
     if json:
         print_json(facts)
-        return
+    else:
+        _print_facts(facts)
+
+
+def _print_facts(facts: Mapping[str, Any]) -> None:
+    """A heading and its lines; nothing for a heading without any."""
     width = max(map(len, facts))
     for key, value in facts.items():
         if value not in (None, "", []):

@@ -94,6 +94,13 @@ QUESTIONS: dict[str, Question] = {
             "soc",
         ),
         _question(
+            "errata",
+            "the faults of vendor libraries",
+            "erratum backend op title effect cause since until arch socs execution workaround cost seen",
+            definitions.errata,
+            "op backend soc sdk torch_op",
+        ),
+        _question(
             "support",
             "the five statuses of each op, type row, backend, SoC and SDK",
             f"op type_row cells backend soc sdk {_STATUSES} measurements source",

@@ -1,4 +1,4 @@
-"""Questions about what the specs say: ops, params, types, torch, rules."""
+"""Questions about what the specs say: ops, params, types, torch, rules, chips, errata."""
 
 from __future__ import annotations
 
@@ -72,3 +72,24 @@ def backends(view: View) -> list[Row]:
 def socs(view: View) -> list[Row]:
     wanted = view.filters.many("soc")
     return [r for r in view.read("v_socs", order=("soc",)) if not wanted or r["soc"] in wanted]
+
+
+def errata(view: View) -> list[Row]:
+    """The faults of vendor libraries that one of the asked chips and one of the asked SDKs have."""
+    conditions = []
+    if view.filters.many("op") or view.filters.many("torch_op"):
+        conditions.append(column("op").in_(view.wanted_ops()))
+    if backends := view.filters.many("backend"):
+        conditions.append(column("backend").in_(backends))
+    rows = view.read("v_errata", *conditions, order=("erratum",))
+    if sdks := view.filters.many("sdk"):
+        rows = [r for r in rows if any(declared(r["since"], r["until"], s) for s in sdks)]
+    if chips := view.filters.many("soc"):
+        arch = {r["soc"]: str(r["htp_arch"]) for r in view.read("v_socs")}
+        rows = [r for r in rows if any(_has(r["socs"], c) and _has(r["arch"], arch[c]) for c in chips)]
+    return rows
+
+
+def _has(listed: str | None, wanted: str) -> bool:
+    """Whether a list between commas has a name; one that is empty has all."""
+    return listed is None or wanted in listed.split(", ")

@@ -190,6 +190,8 @@ def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
         (("query", "opps"), "did you mean 'ops'?"),
         (("query", "ops", "--where", "op = 'Relu' or"), "--where"),
         (("explain", "LayerNorm.C33"), "did you mean 'LayerNorm.C3'?"),
+        (("explain", "HTP-0O42"), "unknown erratum 'HTP-0O42'; did you mean 'HTP-0042'?"),
+        (("query", "errata", "--dtype", "uq8"), "'errata' cannot be filtered by --dtype"),
         (("validate", "no-such-file.json"), "no-such-file.json"),
         (("generate", "no-such-target"), "no-such-target"),
         (("sync", "--specs", "no-such-folder"), "no-such-folder"),

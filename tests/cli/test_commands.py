@@ -18,7 +18,7 @@ COMMANDS = (
     "compile", "build", "run",
     "conformance run", "conformance torch", "conformance report", "probe",
     "errata probe", "errata page",
-    "executorch env", "executorch kernels", "executorch register", "executorch table", "libraries install", "libraries list",
+    "executorch env", "executorch kernels", "executorch register", "executorch table", "libraries chips", "libraries install", "libraries list",
     "context show", "context check", "demo",
     "package qnn",
     "import xml", "import header", "import docs", "export xml",
@@ -142,6 +142,19 @@ def test_explain(loaded: Run) -> None:
     facts = json.loads(loaded("explain", "LayerNorm.C3", "--json").stdout)
     assert facts["asks"] == "every a in axes must be in [0, the rank of x)"
     assert facts["source"] == "MasterOpDef.html@2.25.0#LayerNorm"
+
+
+def test_explain_of_an_erratum(loaded: Run) -> None:
+    facts = json.loads(loaded("explain", "htp-0300", "--json").stdout)
+    assert facts["erratum"] == "HTP-0300" and facts["backend"] == "HTP" and facts["effect"] == "wrong-result"
+    assert facts["occurs"].startswith("where the dtype of x is f16 or ") and facts["scope"]["since"] == "2.47"
+    assert set(facts["policy"]) == {"device", "emulator"} and facts["policy"]["emulator"] == "avoid"
+    assert (ROOT / facts["url"]).is_file()
+    said = loaded("explain", "HTP-0300").stdout
+    for text in (facts["title"], facts["occurs"], facts["when"], "emulator: avoid", facts["url"]):
+        assert text in said
+    pattern = loaded("explain", "HTP-0390").stdout
+    assert "in this pattern: a view, a FullyConnected" in pattern and pattern.count('{"op": ') == 4
 
 
 REJECTED = {

@@ -53,6 +53,30 @@ def test_pivot_has_an_op_to_a_line(loaded: Run) -> None:
     assert done.returncode == 2 and "--pivot turns 'support'" in done.stderr
 
 
+def test_errata_by_scope_and_condition(loaded: Run) -> None:
+    def asked(*args: str) -> dict[str, dict[str, Any]]:
+        rows = json.loads(loaded("query", "errata", *args, "--json").stdout)
+        return {r["erratum"]: r for r in rows}
+
+    every = asked()
+    files = (ROOT / "specs" / "errata").glob("*/*.yaml")
+    assert list(every) == sorted(p.stem for p in files)
+    assert set(asked("--op", "Gelu")) == {i for i, r in every.items() if r["op"] == "Gelu"} != set()
+    assert set(asked("--backend", "CPU")) == {i for i in every if i.startswith("CPU-")}
+    assert set(asked("--torch-op", "aten.gelu")) >= set(asked("--op", "Gelu"))
+    row = every["HTP-0042"]
+    assert (row["arch"], row["socs"], row["seen"]) == ("68", None, "HTP 2.47.0 SM8350")
+    on_v68, on_v75 = asked("--soc", "SM8350"), asked("--soc", "8 Gen 3")
+    assert "HTP-0042" in on_v68 and "HTP-0042" not in on_v75 and "HTP-0390" in on_v75
+    assert set(on_v68) == {i for i, r in every.items() if r["arch"] is None or "68" in r["arch"].split(", ")}
+    new = asked("--sdk", "2.50")
+    assert "HTP-0314" in every and "HTP-0314" not in new and "HTP-0042" in new
+    crashes = asked("--where", "effect = 'crash' and cost is null")
+    assert (
+        set(crashes) == {i for i, r in every.items() if r["effect"] == "crash" and r["cost"] is None} != set()
+    )
+
+
 def test_parquet(loaded: Run, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     file = tmp_path / "params.parquet"

@@ -13,8 +13,8 @@ from opdb.codegen.artifact import sorted_ops
 from opdb.spec.catalog import Catalog
 
 HEADINGS = [
-    *("Semantics", "Inputs", "Parameters", "Outputs", "Rules", "Types by backend", "PyTorch"),
-    *("Quantisation", "Kernel", "Examples", "Status"),
+    *("Semantics", "Inputs", "Parameters", "Outputs", "Rules", "Types by backend", "Errata"),
+    *("PyTorch", "Quantisation", "Kernel", "Examples", "Status"),
 ]
 
 

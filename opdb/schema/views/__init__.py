@@ -36,6 +36,7 @@ _SELECTS: dict[str, Callable[[Dialect], str]] = {
     "v_params": definitions.params,
     "v_types": definitions.types,
     "v_torch": definitions.torch,
+    "v_errata": definitions.errata,
     "v_results": measured.results,
     "v_sweeps": measured.sweeps,
     "v_agreement": measured.agreement,

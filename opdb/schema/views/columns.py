@@ -193,6 +193,22 @@ family text the file of specs/torch that has the candidate; empty: the op's own 
 place integer its place in the family: the canonical candidate has the lowest
 source
 """, "form"),
+    _view("v_errata", "The faults of vendor libraries.", """
+erratum text its permanent id, ex) HTP-0042
+backend
+op text the op whose config tells whether it occurs; empty: it needs a pattern of several ops
+title text what goes wrong
+effect text wrong-result, not-finalized, crash, refuses-valid or imprecise
+cause text graph-preparation, kernel or unknown
+since text the first version of QNN that has it; empty: open
+until text the last version of QNN that has it; empty: open
+arch text the Hexagon versions that have it, between commas; empty: all
+socs text the chips that have it, between commas; empty: all
+execution text where it was seen: emulator, device or unknown
+workaround text what avoids it: a function of opdb/errata/workarounds, other-candidate, prefer-other-candidate or reject
+cost text what that costs: none, small or large; empty: not measured
+seen text the libraries that showed it, each with the chips that it was opened for, between semicolons
+""", "backend effect cause execution cost"),
     _view("v_results", "The last result of each conformance case, executor and SoC.", """
 id integer the result's number; later ones are larger
 case

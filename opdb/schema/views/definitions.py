@@ -142,3 +142,17 @@ def backends(d: Dialect) -> str:
 def socs(d: Dialect) -> str:
     columns = ", ".join(f"s.{name}" for name in ("soc_model", "htp_arch", "fp16", "bf16"))
     return f"SELECT s.chip AS soc, s.names, {columns}, s.soc_ids, s.libraries FROM soc AS s"
+
+
+def errata(d: Dialect) -> str:
+    def listed(column: str) -> str:
+        """A JSON list of plain names or numbers without its marks; NULL for an empty one."""
+        return f"NULLIF(replace(replace(replace({column}, '[', ''), ']', ''), '\"', ''), '')"
+
+    where = f"s.library || COALESCE(' ' || {listed('s.socs')}, '')"
+    seen = d.joined(where, "; ", "erratum_seen AS s WHERE s.erratum_id = e.id", "s.position")
+    return f"""
+SELECT e.name AS erratum, b.name AS backend, e.op, e.title, e.effect, e.cause, e.since, e.until,
+       {listed("e.arch")} AS arch, {listed("e.socs")} AS socs, e.execution, e.workaround,
+       e.cost_class AS cost, {seen} AS seen
+FROM erratum AS e JOIN backend AS b ON b.id = e.backend_id"""

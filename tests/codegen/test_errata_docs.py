@@ -1,0 +1,131 @@
+"""Pages of errata: one for each record, the same headings, links that lead somewhere, the path that verdicts name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from opdb.codegen import docs, errata_docs
+from opdb.codegen.artifact import sorted_ops
+from opdb.op_config import from_json
+from opdb.spec.catalog import Catalog
+from opdb.spec.erratum import Erratum
+from opdb.targets.target import Target
+from opdb.validate import check
+
+HEADINGS = ["Condition", "Scope", "Observations", "Evidence from devices", "Reproduction"]
+RECORD = {
+    "erratum": "HTP-0042", "title": "Relu returns wrong numbers", "op": "Relu", "effect": "wrong-result",
+    "workaround": "reject",
+}  # fmt: skip
+
+
+def texts(catalog: Catalog) -> dict[str, str]:
+    made = (*errata_docs.pages(catalog), *errata_docs.index(catalog))
+    return {a.path.removeprefix("generated/docs/"): a.text for a in made}
+
+
+def test_every_record_has_a_page_with_the_same_headings(full: Catalog) -> None:
+    made = texts(full)
+    assert set(made) == {f"errata/{i}.md" for i in full.errata} | {"errata/index.md"}
+    for ident, e in full.errata.items():
+        page = made[f"errata/{ident}.md"]
+        assert re.findall(r"^## (.+)$", page, re.M) == HEADINGS
+        assert len(re.findall(rf"^# {ident}: ", page, re.M)) == 1
+        for text in (e.when, e.unless):
+            assert text is None or f"`{' '.join(text.split())}`" in page.replace("\\|", "|")
+
+
+def test_every_link_leads_to_a_page(full: Catalog) -> None:
+    made = texts(full) | {f"ops/{op}.md": a.text for op in sorted_ops(full) for a in docs.pages(full, op)}
+    found = 0
+    for path, text in made.items():
+        for link in re.findall(r"\]\(((?:\.\./)*[\w/.-]+\.md)(?:#\w+)?\)", text):
+            to = (Path("/generated/docs") / path).parent / link
+            parts: list[str] = []
+            for part in to.parts[1:]:
+                parts = parts[:-1] if part == ".." else [*parts, part]
+            assert "/".join(parts).removeprefix("generated/docs/") in {*made, "docs/errata.md"}, (path, link)
+            found += 1
+    assert found > 3 * len(full.errata)
+
+
+def test_the_page_of_an_op_lists_its_errata(full: Catalog) -> None:
+    for op in sorted_ops(full):
+        (page,) = docs.pages(full, op)
+        section = page.text.split("\n## Errata\n")[1].split("\n## ")[0]
+        assert re.findall(r"\.\./errata/([A-Z0-9-]+)\.md", section) == [
+            e.erratum for e in full.errata.values() if e.op == op
+        ]
+        assert set(page.inputs) >= {
+            f"specs/errata/{e.backend.lower()}/{e.erratum}.yaml" for e in full.errata_of(op)
+        }
+
+
+def test_the_index_has_every_record_by_op_effect_and_scope(full: Catalog) -> None:
+    index = texts(full)["errata/index.md"]
+    sections = re.split(r"^## ", index, flags=re.M)[1:]
+    assert [s.partition("\n")[0] for s in sections] == ["By op", "By effect", "By scope"]
+    for section in sections:
+        assert sorted(re.findall(r"\]\(([A-Z0-9-]+)\.md\)", section)) == sorted(full.errata)
+
+
+def test_tables_have_one_width(full: Catalog) -> None:
+    for path, text in texts(full).items():
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.M):
+            widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+            assert len(widths) == 1, (path, table)
+        tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+        assert len([t for t in tokens if t.type == "table_open"]) == len(re.findall(r"^\|-", text, re.M)), (
+            path
+        )
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"when": "x.dtype == f16"}, "where the dtype of x is f16"),
+        ({"unless": "x.dtype != f16"}, "where the dtype of x is f16"),
+        (
+            {"let": {"n": "prod(x.shape)"}, "when": "n > 8", "unless": "x.rank == 4"},
+            "where the product of the shape of x is greater than 8; not where the rank of x is 4",
+        ),
+        ({}, "for every config of the op"),
+        ({"pattern": "Relu of a Relu"}, "in this pattern: Relu of a Relu"),
+    ],
+)
+def test_the_condition_in_words(mini: Catalog, fields: dict[str, object], words: str) -> None:
+    record = Erratum.model_validate(RECORD | fields)
+    assert errata_docs.occurs(replace(mini, errata={"HTP-0042": record}), record) == words
+
+
+@pytest.mark.parametrize(
+    ("scope", "versions", "chips"),
+    [
+        ({}, "every version of QNN", "all"),
+        ({"since": "2.47"}, "QNN 2.47 and later", "all"),
+        ({"until": "2.48", "arch": [68, 69]}, "QNN up to 2.48", "v68, v69"),
+        ({"since": "2.47", "until": "2.47", "socs": ["SM8350"]}, "QNN 2.47", "SM8350"),
+        (
+            {"since": "2.47", "until": "2.49", "arch": [68], "socs": ["SM8350"]},
+            "QNN 2.47 to 2.49",
+            "v68; SM8350",
+        ),
+    ],
+)
+def test_the_scope_in_words(scope: dict[str, object], versions: str, chips: str) -> None:
+    record = Erratum.model_validate(RECORD | {"scope": scope})
+    assert (errata_docs.versions(record), errata_docs.chips(record)) == (versions, chips)
+
+
+def test_a_verdict_names_the_page(full: Catalog) -> None:
+    """HTP-0042 occurs in its own reproduction; the url of the violation is the path of its page."""
+    reproduction = full.errata["HTP-0042"].reproduction
+    assert reproduction is not None
+    verdict = check(from_json(reproduction.config), Target("HTP", "SM8350")).json()
+    (hit,) = [v for v in verdict["violations"] if v["erratum"] == "HTP-0042"]
+    assert hit["url"] in {a.path for a in errata_docs.pages(full)}
