@@ -17,7 +17,6 @@ from opdb.lowering.cost import MODELLED, Prices, price_of
 from opdb.runtime import direct
 from opdb.runtime.lowering import Form, Lowered, Reason
 
-
 #: A later candidate has to save as much as one op costs at the least: the model does not tell less apart.
 MARGIN = 1.0
 

@@ -50,7 +50,9 @@ def lower(view: NodeView, target: Target, prices: Prices = MODELLED) -> Lowered 
         inside = map(FormInFloats, forms(view.target))
         lowered, found = cheapest(inside, lambda form: _attempt(form, floats, target, floats), prices, doubts)
         reasons += found if floats.changed or lowered is not None else []
-    return Rejected(tuple(dict.fromkeys(reasons))) if lowered is None else _with_notes(lowered, reasons, target)
+    return (
+        Rejected(tuple(dict.fromkeys(reasons))) if lowered is None else _with_notes(lowered, reasons, target)
+    )
 
 
 def _with_notes(lowered: Lowered, reasons: list[Reason], target: Target) -> Lowered:
