@@ -111,16 +111,16 @@ def _family_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
 
 def _candidate_faults(catalog: Catalog, candidate: Candidate, target: str) -> Iterator[Fault]:
     definition = candidate.definition
+    shared = len(candidate.torch) > 1 or candidate.variant is not None
     try:
         schema = aten_schema(target)
         if isinstance(definition, Decomposition):
             ops = {step.op: catalog.compiled(step.op) for step in definition.ops}
-            shared = len(candidate.torch) > 1 or candidate.variant is not None
             made = compile_decomposition(definition, target, ops, schema)
             yield from unaccounted(made, schema, shared)
         else:
             direct = compile_mapping(catalog.compiled(candidate.op or ""), target, definition, schema)
-            yield from unaccounted(direct, schema, candidate.variant is not None)
+            yield from unaccounted(direct, schema, shared)
     except CompileError as error:
         yield from error.faults
     except OpdbError as error:
