@@ -62,8 +62,6 @@ def run(
 ) -> None:
     """Run cases and keep the results; exit 1 if our validators or kernels are wrong, or numbers differ."""
     check_workers(jobs, dask)
-    from opdb.settings import specs_folder
-
     opened, catalog = synced(db, specs)
     names = [known_op(name, catalog.ops) for name in op or ()] or None
     command = "opdb " + " ".join(sys.argv[1:])
@@ -74,7 +72,7 @@ def run(
     with _progress() as progress:
         summary = run_cases(
             catalog, opened, names, executor or tuple(EXECUTORS), soc or DEFAULT_SOCS, seed, jobs or 1, progress,
-            dask=dask, only=case or (), resume=resume, command=command, specs=specs_folder(specs),
+            dask=dask, only=case or (), resume=resume, command=command,
         )  # fmt: skip
     if json:
         print_json(_summary_json(summary))
@@ -120,7 +118,7 @@ def _summary_json(summary: RunSummary) -> dict[str, object]:
 #: What the outcomes of a run mean to a reader.
 MEANING = {
     "pass": "as stated",
-    "known": "a known quirk of the library",
+    "known": "a known fault of the library",
     "finding": "document and library disagree",
     "fail": "wrong",
     "unknown": "no oracle or not asked",
@@ -232,7 +230,6 @@ def report(
     gaps: Annotated[bool, typer.Option("--gaps", help="Add the coverage of every rule.")] = False,
     json: Json = False,
     db: Db = None,
-    specs: Specs = None,
 ) -> None:
     """Report results: table, JSON, JUnit, one HTML page with everything in it, or a site: a folder with a page per op."""
     from opdb.conformance.report import report as write
@@ -241,10 +238,10 @@ def report(
     opened = store(db)
     chosen = ReportFormat.json if json else format_
     if chosen is ReportFormat.site:
-        _write_site(opened, output, run, specs, force)
+        _write_site(opened, output, run, force)
         return
     with_gaps = gaps or chosen is ReportFormat.html
-    text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps, specs=specs)
+    text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps)
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
         return
@@ -252,13 +249,13 @@ def report(
     print(f"{output}: {len(text.encode())} bytes")
 
 
-def _write_site(opened: Store, folder: Path | None, run: int | None, specs: Path | None, force: bool) -> None:
+def _write_site(opened: Store, folder: Path | None, run: int | None, force: bool) -> None:
     from opdb.conformance.report import site
     from opdb.source_folder import write_folder
 
     if folder is None:
         raise OpdbError("--format site writes a folder: name it with --output")
-    texts = site(opened.load_catalog(), opened, run=run, specs=specs)
+    texts = site(opened.load_catalog(), opened, run=run)
     write_folder(folder, texts, SITE_MANIFEST, {"opdb": __version__}, force)
     largest = max(len(t.encode()) for t in texts.values())
     print(f"{folder / 'index.html'}: {len(texts)} files, the largest of {largest} bytes")

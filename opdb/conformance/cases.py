@@ -16,6 +16,7 @@ from opdb.conformance.damage import Damages
 from opdb.conformance.expressions import in_force
 from opdb.conformance.search import Base, Broken, Search
 from opdb.dtypes import BY_SHORT
+from opdb.errata.records import RECORDS
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import walk
 from opdb.op_config import OpConfig, from_json, to_json
@@ -48,7 +49,7 @@ class Case:
     backend: str = ""
     soc: str = ""
     type_row: str = ""  # ex) HTP.FP16.2
-    rules: tuple[str, ...] = ()  # ex) LayerNorm.C3; of a positive case: warnings
+    rules: tuple[str, ...] = ()  # ex) LayerNorm.C3, HTP-0042; of a positive case: warnings and errata
     note: str = ""
     #: False where a rule of the op is broken that the backend does not check: nothing says what comes out.
     settled: bool = True
@@ -67,6 +68,11 @@ class Case:
     @property
     def op(self) -> str:
         return self.config.op
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """``rules`` without errata."""
+        return tuple(r for r in self.rules if r not in RECORDS)
 
     @property
     def target(self) -> Target:
@@ -112,9 +118,9 @@ def cases(catalog: Catalog, op: str, socs: tuple[str, ...] = DEFAULT_SOCS) -> Ca
 
 
 def broken_rules(config: OpConfig, backend: str, soc: str) -> tuple[str, ...]:
-    """The full ids of the rules that a config breaks, warnings included; each once."""
+    """The full ids of the rules that a config breaks, warnings included and errata left out; each once."""
     verdict = judge(validator(config.op), config, _target(backend, soc))
-    return tuple(dict.fromkeys(v.rule for v in verdict.violations))
+    return tuple(dict.fromkeys(v.rule for v in verdict.violations if not v.erratum))
 
 
 @lru_cache
@@ -159,7 +165,7 @@ class _Cases:
             search.backend_rules(backend, [_base(c, c.config) for c in group])
         kept = list(self._kept(search, [*plain, *documented]))
         negative = [*self._negative(search), *self._open(search, documented)]
-        shown = {c.rules[0] for c in documented if len(c.rules) == 1}  # a sample that a backend refuses
+        shown = {c.broken[0] for c in documented if len(c.broken) == 1}  # a sample that a backend refuses
         return CaseSet(
             self.op,
             (*plain, *documented, *kept, *negative),
@@ -253,7 +259,7 @@ class _Cases:
 
     def _repaired(self, case: Case) -> Iterator[Case]:
         """The case with other encodings and places of data, which a type row does not state."""
-        if not all(r.partition(".")[2] in self._on_attributes for r in case.rules):
+        if not all(r.partition(".")[2] in self._on_attributes for r in case.broken):
             return
         once = list(self.damages.attributes(case.config))
         for _, config in once:
@@ -275,7 +281,7 @@ class _Cases:
 
     def _rejected(self, tried: list[Case]) -> Case | None:
         """A sample that the op takes and the backend does not: the combination that breaks the fewest rules."""
-        return min((c for c in tried if self._is_sound(c.config)), key=lambda c: len(c.rules), default=None)
+        return min((c for c in tried if self._is_sound(c.config)), key=lambda c: len(c.broken), default=None)
 
     def _kept(self, search: Search, positive: list[Case]) -> Iterator[Case]:
         """For each rule whose guard no accepted config fulfils yet: one that does."""
@@ -287,7 +293,7 @@ class _Cases:
         good = [c for c in positive if c.kind == "positive"]
         seen = {r for c in good for r in force(c.config, c.target.context()) - set(c.rules)}
         # Samples that a backend refuses: another SoC may take them.
-        made = [Broken(c.config, c.backend, c.soc, c.rules, c.id) for c in positive if c.kind != "positive"]
+        made = [Broken(c.config, c.backend, c.soc, c.broken, c.id) for c in positive if c.kind != "positive"]
         taken = [Broken(c.config, c.backend, c.soc, (), c.id) for c in good]
         owner = {f"{self.op}.{r.id}": b for b, rules in self.compiled.backend_rules.items() for r in rules}
         for rule in search.goals[::-1]:

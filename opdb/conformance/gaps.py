@@ -79,7 +79,7 @@ def gaps(catalog: Catalog, store: Store, ops: Iterable[str] | None = None) -> Ga
     tried = _tried(catalog, rows)
     implied = implications(store)
     rules = tuple(c for name in names for c in _rules(catalog, name, tried, implied))
-    stated = {r.rule for r in rules}
+    stated = {r.rule for r in rules} | set(catalog.errata)
     reported = {rule for rule, _ in tried.reported}
     expected = set(tried.negative)
     return Gaps(
@@ -96,10 +96,11 @@ def _tried(catalog: Catalog, rows: Iterable[Row]) -> _Tried:
     about: dict[str, frozenset[str]] = {}  # case -> the rules that it tries
     for row in rows:
         if row.case not in about:
-            tried_rules = set(row.expected)
-            for rule in row.expected:
+            broken = [r for r in row.expected if r not in catalog.errata]
+            tried_rules = set(broken)
+            for rule in broken:
                 tried.negative[rule].add(row.case)
-                if len(row.expected) == 1:
+                if len(broken) == 1:
                     tried.alone[rule].add(row.case)
             if row.kind == "positive":
                 kept = force[row.op](read_config(row.config), _context(row)) - tried_rules

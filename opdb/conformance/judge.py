@@ -13,7 +13,7 @@ from opdb.schema import STATUS_COLUMNS
 from opdb.store.records import ExecutorRecord, ResultRecord
 
 NOT = "not-applicable"
-#: What a result is worth, from good to bad.  known: a quirk says so.  finding: a vendor's library does
+#: What a result is worth, from good to bad.  known: an erratum says so.  finding: a vendor's library does
 #: otherwise than the documents say.  fail: wrong, and nobody said so.
 OUTCOMES = ("pass", "unknown", "known", "finding", "fail")
 OWN = ("python", "c")
@@ -109,7 +109,7 @@ def seen(record: ResultRecord) -> Seen:
 
 
 def outcome(of: Seen) -> tuple[str, str]:
-    """(one of OUTCOMES, the reason); quirks, which turn findings into "known", are not looked at."""
+    """(one of OUTCOMES, the reason); errata, which turn findings and failures into "known", are not looked at."""
     if of.executor in REFERENCES:
         return _reference_outcome(of)
     if of.executor in OWN:

@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from sqlalchemy import select
 
-from opdb import __version__, schema, settings
-from opdb.conformance.cases import DEFAULT_SOCS, Case, CaseSet, cases
+from opdb import __version__, schema
+from opdb.conformance.cases import DEFAULT_SOCS, Case, CaseSet, cases, read_config
 from opdb.conformance.executors import EXECUTORS, open_executors, require_known
 from opdb.conformance.judge import outcome, seen
+from opdb.conformance.known import explain
+from opdb.conformance.known import reason as reason_of
 from opdb.conformance.lanes import Judge, Lane
-from opdb.conformance.quirks import Quirk, explain, read_quirks
 from opdb.conformance.shares import Question, answers, derived
 from opdb.errors import MissingExtra, OpdbError
 from opdb.pool import open_pool
@@ -93,13 +93,12 @@ def run(
     only: Sequence[str] = (),
     resume: bool = False,
     command: str = "opdb conformance run",
-    specs: Path | str | None = None,
 ) -> RunSummary:
     """Asks ``executors`` about the cases of ``ops`` (None: all) and records the answers.
 
     ``only``: ids of cases, or patterns; ``seed`` other than 0 makes other data; ``jobs``: processes, 1 is
     this one; ``dask``: the address of a scheduler whose workers do it instead; ``resume`` continues the last
-    unfinished run of the same question; ``specs`` is where quirks are read.
+    unfinished run of the same question.
     Raises OpdbError for an unknown op, executor, SoC or case, and as opdb.pool.open_pool; MissingExtra when no
     executor can be had.  An executor that is missing while others are there is named in ``missing``.
     """
@@ -108,7 +107,6 @@ def run(
     chips = tuple(dict.fromkeys(soc_name(s) for s in socs))
     for name in executors:
         require_known(name)
-    quirks = read_quirks(settings.specs_folder(specs))
     asked = Question(catalog, tuple(executors), chips, seed)
     with open_pool(asked, jobs, dask) if jobs > 1 or dask is not None else nullcontext() as pool:
         sets = derived(pool, names) if pool else [cases(catalog, name, chips) for name in names]
@@ -124,7 +122,7 @@ def run(
                 summary.kept += len(lane.cases) - len(left)
                 lane.cases = left
             results = answers(pool, lanes) if pool else _one_by_one(lanes, Judge(catalog, seed))
-            _record(store, summary, lanes, results, quirks, progress)
+            _record(store, summary, lanes, results, progress)
             _in_order(summary, lanes)
         finally:
             for lane in lanes:
@@ -211,14 +209,13 @@ def _record(
     summary: RunSummary,
     lanes: Sequence[Lane],
     results: Results,
-    quirks: Sequence[Quirk],
     progress: Callable[[Progress], None] | None,
 ) -> None:
     total, batch, written = sum(len(lane.cases) for lane in lanes), list[ResultRecord](), time.monotonic()
     try:
         for lane, record in results:
             batch.append(record)
-            _count(summary, lane, record, quirks)
+            _count(summary, lane, record)
             if progress is not None:
                 executor = lane.executor
                 progress(Progress(summary.results, total, executor.name, executor.soc, record.case.name))
@@ -238,13 +235,14 @@ def _in_order(summary: RunSummary, lanes: Sequence[Lane]) -> None:
     summary.findings.sort(key=lambda f: place[f.executor, f.soc, f.case])
 
 
-def _count(summary: RunSummary, lane: Lane, record: ResultRecord, quirks: Sequence[Quirk]) -> None:
+def _count(summary: RunSummary, lane: Lane, record: ResultRecord) -> None:
     summary.results += 1
     what, reason = outcome(seen(record))
     if what in ("finding", "fail"):
         statuses = {c: getattr(record, c) for c in STATUS_COLUMNS}
-        quirk = explain(quirks, lane.record.version, lane.record.backend, record.case.name, statuses)
-        what, reason = ("known", quirk.what) if quirk is not None else (what, reason)
+        config = read_config(record.case.config)
+        erratum = explain(config, lane.record.backend, record.soc, lane.record.version, statuses)
+        what, reason = ("known", reason_of(erratum)) if erratum is not None else (what, reason)
     summary.counts.setdefault(lane.name, Counter())[what] += 1
     if what in ("known", "finding", "fail"):
         detail = f"{reason}: {record.detail}" if what == "fail" and record.detail else reason

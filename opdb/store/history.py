@@ -97,7 +97,8 @@ def _executor(connection: Connection, record: ExecutorRecord) -> int:
 
 
 def _full(op: str, rules: Sequence[str]) -> list[str]:
-    return [r if "." in r else f"{op}.{r}" for r in dict.fromkeys(rules)]
+    """Rules with their op, e.g. C3 -> LayerNorm.C3; ids of errata, e.g. HTP-0042, stay as they are."""
+    return [r if "." in r or "-" in r else f"{op}.{r}" for r in dict.fromkeys(rules)]
 
 
 def _case(connection: Connection, record: CaseRecord) -> int:

@@ -10,10 +10,9 @@ from sqlalchemy import select
 
 from opdb import schema
 from opdb.conformance import executors
-from opdb.conformance.quirks import read_quirks
 from opdb.conformance.report import read_rows
 from opdb.conformance.run import Progress, run
-from opdb.errors import MissingExtra, OpdbError, SpecError
+from opdb.errors import MissingExtra, OpdbError
 from opdb.query import ask
 from opdb.spec.catalog import Catalog
 from opdb.store import Store
@@ -124,27 +123,3 @@ def test_only_one_case(catalog: Catalog, store: Store) -> None:
     summary = run(catalog, store, ["LayerNorm"], OWN, only=["LayerNorm-C3-0"])
     assert (summary.cases, summary.results) == (1, 2)
     assert {r.rules for r in read_rows(store)} == {("LayerNorm.C3",)}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("quirks: []\n", "sdk/2.47.yaml:1:1: expected 'sdk' and 'quirks', a list"),
-        ('sdk: "2.47"\nquirks:\n  - {op: Relu}\n', "sdk/2.47.yaml:3:5: a quirk has the fields"),
-        (
-            'sdk: "2.47"\nquirks:\n  - {op: Relu, backend: CPU, cases: [a], shows: {mtches: no}, what: w, source: s}\n',
-            "'mtches: no' is not a status",
-        ),
-        (
-            'sdk: "2.47"\nquirks:\n  - {op: Relu, backend: CPU, cases: [a], shows: {matches: no}, what: w, source: s, '
-            "sometimes: 3}\n",
-            "'sometimes' is true or false",
-        ),
-    ],
-)
-def test_bad_quirks_are_refused_with_their_place(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "sdk").mkdir()
-    (tmp_path / "sdk" / "2.47.yaml").write_text(text)
-    with pytest.raises(SpecError) as caught:
-        read_quirks(tmp_path)
-    assert message in str(caught.value)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
+from dataclasses import replace
 
 import pytest
 
-from opdb import settings
-from opdb.conformance.cases import Case, CaseSet, cases
+from opdb.conformance.cases import Case, CaseSet, cases, read_config
 from opdb.conformance.executors import EXECUTORS
 from opdb.conformance.executors.base import Executor
 from opdb.conformance.executors.torch_oracle import OPS
 from opdb.conformance.gaps import gaps
 from opdb.conformance.judge import outcome, seen
+from opdb.conformance.known import explain, hits, reason, shows
 from opdb.conformance.lanes import Judge, Lane
-from opdb.conformance.quirks import Quirk, explain, read_quirks
+from opdb.conformance.reproductions import reproduction
 from opdb.conformance.run import run
+from opdb.errata.records import RECORDS
 from opdb.errors import MissingExtra
+from opdb.runtime.errata import PREFER_OTHER, Erratum
 from opdb.schema import STATUS_COLUMNS
 from opdb.spec.catalog import Catalog
 from opdb.store import ResultRecord, Store
@@ -25,7 +27,6 @@ from opdb.store import ResultRecord, Store
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.vendor, pytest.mark.native, pytest.mark.torch]
 Cases = Callable[[str], CaseSet]
-QUIRKS = read_quirks(settings.specs_folder())
 V68 = "SM8350"  # what only this chip does is asked of it
 
 
@@ -56,20 +57,24 @@ def asked(catalog: Catalog, executor: Executor, cases: list[Case]) -> list[Resul
     return [Judge(catalog).ask(lane, c) for c in cases if executor.takes(c)]
 
 
-def quirk_of(executor: Executor, result: ResultRecord) -> Quirk | None:
-    statuses = {c: getattr(result, c) for c in STATUS_COLUMNS}
+def statuses(result: ResultRecord) -> dict[str, str]:
+    return {c: getattr(result, c) for c in STATUS_COLUMNS}
+
+
+def erratum_of(executor: Executor, result: ResultRecord) -> Erratum | None:
     record = executor.record()
-    return explain(QUIRKS, record.version, record.backend, result.case.name, statuses)
+    config = read_config(result.case.config)
+    return explain(config, record.backend, executor.soc, record.version, statuses(result))
 
 
 def unexplained(executor: Executor, results: list[ResultRecord]) -> list[str]:
     judged = [(r, *outcome(seen(r))) for r in results]
-    wrong = [(r, why) for r, what, why in judged if what == "fail" and quirk_of(executor, r) is None]
+    wrong = [(r, why) for r, what, why in judged if what == "fail" and erratum_of(executor, r) is None]
     return [f"{r.case.name}: {why}: {r.detail}" for r, why in wrong]
 
 
 #: Ops of whose few cases a library computes none rightly.  CPU: Fmod has the other sign; Relu1 and what comes after it
-#: are refused, not finalized, or quirks of specs/sdk.  HTP 2.47 does not have GroupQueryAttention.
+#: are refused, not finalized, or meet records of specs/errata.  HTP 2.47 does not have GroupQueryAttention.
 NEVER_RIGHT = {("CPU", op) for op in (
     "ElementWiseFmod", "Relu1", "ConstantOfShape", "Conv1d", "ExtractPatches", "GatherNd", "Gru",
     "OneHot", "ScatterNd", "TransposeConv1d",
@@ -77,7 +82,7 @@ NEVER_RIGHT = {("CPU", op) for op in (
                                  "Nv21ToRgb", "OneHot")}  # fmt: skip
 
 
-def test_numbers_are_pytorchs_or_a_known_quirk(
+def test_numbers_are_pytorchs_or_a_known_erratum(
     op: str, catalog: Catalog, case_set: Cases, executor: Executor
 ) -> None:
     if executor.backend not in catalog.ops[op].backends:
@@ -110,57 +115,59 @@ def test_a_crash_is_a_result_and_the_next_case_runs(
     if executor.name != "qnn-htp":
         return
     made = case_set("MatMul").cases
-    crashing = [c for c in made if fnmatchcase(c.id, "MatMul-H13-*")]
     fine = next(c for c in made if c.id == "MatMul-sample0-HTP.FP16.2-SM8650")
-    results = asked(catalog, executor, [*crashing, fine])
-    crashed = [r for r in results if r.validates == "crashed"]
-    assert crashed and crashed[0].code_name == "SIGSEGV"
-    assert (results[-1].executes, results[-1].matches) == ("yes", "yes")
+    (config,) = reproduction(catalog, catalog.errata["HTP-0052"], fine.target)
+    crashed, after = asked(catalog, executor, [replace(fine, id="MatMul-crash", config=config), fine])
+    assert (crashed.validates, crashed.code_name) == ("crashed", "SIGSEGV")
+    assert outcome(seen(crashed))[0] == "finding" and erratum_of(executor, crashed) == RECORDS["HTP-0052"]
+    assert (after.executes, after.matches) == ("yes", "yes")
 
 
-def told(quirk: Quirk, results: list[ResultRecord]) -> str:
-    """What a quirk says and what was seen instead."""
-    seen = [f"{r.case.name}: {[getattr(r, c) for c in STATUS_COLUMNS]} {r.detail}" for r in results]
-    return "\n".join([f"{quirk.op}: {quirk.what}", *seen])
+def gone(
+    catalog: Catalog, case_set: Cases, executor: Executor, only: frozenset[str] | None = None
+) -> list[str]:
+    """The errata that cases meet and none shows, with what was seen instead; ``only`` these ids, where given.
 
-
-def gone(catalog: Catalog, case_set: Cases, executor: Executor, quirks: list[Quirk]) -> list[str]:
-    """Which of ``quirks`` no case shows.  Those of the same cases are one fault, whose symptom depends on the memory."""
-    faults: dict[tuple[str, tuple[str, ...]], list[Quirk]] = {}
-    for quirk in quirks:
-        if quirk.backend == executor.backend and quirk.sdk == executor.record().version:
-            faults.setdefault((quirk.op, quirk.cases), []).append(quirk)
-    assert faults
+    Where memory decides whether a fault shows (``flaky``), or data do (a lowering that only prefers another candidate),
+    it may be absent."""
+    backend, sdk = executor.backend, executor.record().version
+    meeting: dict[str, list[Case]] = {}
+    for op in dict.fromkeys(e.op for e in catalog.errata.values() if e.backend == backend and e.op):
+        for case in case_set(op).cases:
+            if case.runs and case.backend == backend and executor.takes(case):
+                for erratum in hits(case.config, backend, executor.soc, sdk):
+                    meeting.setdefault(erratum.id, []).append(case)
+    assert meeting
     found = []
-    for (op, patterns), of_cases in faults.items():
-        matching = [c for c in case_set(op).cases if any(fnmatchcase(c.id, p) for p in patterns)]
-        assert matching, f"{op}: no case is {patterns}"
-        results = asked(catalog, executor, matching)
-        shown = any(quirk_of(executor, r) in of_cases for r in results)
-        if not shown and not all(q.sometimes for q in of_cases):
-            found.append(told(of_cases[0], results))
+    for ident, of_erratum in meeting.items():
+        record = RECORDS[ident]
+        sure = not catalog.errata[ident].flaky and record.workaround != PREFER_OTHER
+        if sure and (only is None or ident in only):
+            results = asked(catalog, executor, of_erratum)
+            if not any(shows(record, statuses(r)) for r in results):
+                seen_instead = [f"{r.case.name}: {list(statuses(r).values())} {r.detail}" for r in results]
+                found.append("\n".join([reason(record), *seen_instead]))
     return found
 
 
-def of_v68(quirk: Quirk) -> bool:
-    return quirk.source.endswith(f" 2.47.0 {V68}")
-
-
 @pytest.mark.breadth
-def test_every_quirk_is_still_there(catalog: Catalog, case_set: Cases, executor: Executor) -> None:
-    """A fault that is gone has to leave specs/sdk: its list is strict."""
-    found = gone(catalog, case_set, executor, [q for q in QUIRKS if not of_v68(q)])
+def test_every_erratum_is_still_there(catalog: Catalog, case_set: Cases, executor: Executor) -> None:
+    """A fault that is gone has to leave the scope of its record."""
+    found = gone(catalog, case_set, executor)
     assert not found, "\n".join(found)
 
 
 @pytest.mark.breadth
-def test_every_quirk_of_v68_is_still_there(catalog: Catalog) -> None:
+def test_every_erratum_of_v68_is_still_there(catalog: Catalog) -> None:
+    """Those that no chip but V68's architecture has."""
+    arch = {s.chip: s.htp_arch for s in catalog.socs.values()}[V68]
+    only = frozenset(e.id for e in RECORDS.values() if e.arch == (arch,) or e.socs == (V68,))
     executor = EXECUTORS["qnn-htp"](V68)
     try:
-        found = gone(catalog, lambda op: cases(catalog, op, (V68,)), executor, list(filter(of_v68, QUIRKS)))
+        found = gone(catalog, lambda op: cases(catalog, op, (V68,)), executor, only)
     finally:
         executor.close()
-    assert not found, "\n".join(found)
+    assert only and not found, "\n".join(found)
 
 
 @pytest.mark.sweep

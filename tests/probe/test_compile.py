@@ -127,7 +127,7 @@ def test_stopped_while_it_finalizes(tmp_path: Path) -> None:
 
 
 def test_a_config_that_crashes_htp(tmp_path: Path) -> None:
-    """The validator of 2.47 crashes on a b with scales along an axis (specs/sdk/2.47.yaml)."""
+    """The validator of 2.47 crashes on a b with scales along an axis (HTP-0052)."""
     affine = Quant("SCALE_OFFSET", (0.1,), (0,))
     along = Quant("AXIS_SCALE_OFFSET", (0.1,) * 4, (0,) * 4, axis=1)
     b = TensorConfig("b", "sq8", (3, 4), "STATIC", np.ones((3, 4), np.int8), along)

@@ -6,11 +6,7 @@ files = site(catalog, store)
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from opdb import settings
 from opdb.spec.catalog import Catalog
-from opdb.conformance.quirks import read_quirks
 from opdb.conformance.report.rows import Row, read_rows, runs
 from opdb.errors import OpdbError
 from opdb.query import ask
@@ -28,18 +24,17 @@ def report(
     *,
     run: int | None = None,
     with_gaps: bool = False,
-    specs: Path | str | None = None,
 ) -> str:
     """The results in SQL as text in one of FORMATS: of one run, or the latest of each case and executor.
 
-    ``with_gaps`` adds the coverage of the rules; ``specs`` is where quirks are read.  The agreement of verdicts
+    ``with_gaps`` adds the coverage of the rules.  The agreement of verdicts
     that ``opdb probe`` found is added to the latest results; table and JSON do with it alone.  Raises OpdbError
     for an unknown format, and where there are no results.
     """
     if format not in FORMATS:
         raise OpdbError(f"no report format '{format}'; known: {', '.join(FORMATS)}")
     agreement = ask(store, "agreement") if run is None and format != "junit" else []
-    rows = _rows(store, run, specs, needed=not agreement or format == "html")
+    rows = _rows(store, run, needed=not agreement or format == "html")
     from opdb.conformance.gaps import gaps
 
     coverage = gaps(catalog, store) if with_gaps else None
@@ -59,14 +54,12 @@ def report(
     return plain.table(rows, coverage, agreement)
 
 
-def site(
-    catalog: Catalog, store: Store, *, run: int | None = None, specs: Path | str | None = None
-) -> dict[str, str]:
+def site(catalog: Catalog, store: Store, *, run: int | None = None) -> dict[str, str]:
     """The latest results, or those of one run, as files of a folder: text by path.
 
     Raises OpdbError where there are no results.
     """
-    rows = _rows(store, run, specs)
+    rows = _rows(store, run)
     from opdb.conformance.gaps import gaps
     from opdb.conformance.report import pages
     from opdb.conformance.report.changes import changes
@@ -76,8 +69,8 @@ def site(
     return pages.files(rows, runs(store, rows), covered, agreement, changes(store, rows))
 
 
-def _rows(store: Store, run: int | None, specs: Path | str | None, *, needed: bool = True) -> list[Row]:
-    rows = read_rows(store, run, read_quirks(settings.specs_folder(specs)))
+def _rows(store: Store, run: int | None, *, needed: bool = True) -> list[Row]:
+    rows = read_rows(store, run)
     if needed and not rows:
         which = "" if run is None else f" of run {run}"
         raise OpdbError(f"{store.name}: no results{which}; make some with 'opdb conformance run'")

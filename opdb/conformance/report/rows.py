@@ -10,8 +10,10 @@ from typing import Any
 from sqlalchemy import select
 
 from opdb import schema as t
+from opdb.conformance.cases import read_config
 from opdb.conformance.judge import Seen, outcome
-from opdb.conformance.quirks import Quirk, explain
+from opdb.conformance.known import explain
+from opdb.conformance.known import reason as reason_of
 from opdb.schema import STATUS_COLUMNS
 from opdb.store import Store
 
@@ -65,7 +67,7 @@ class Row:
         return {c: getattr(self, c) for c in STATUS_COLUMNS}
 
 
-def read_rows(store: Store, run: int | None = None, quirks: Sequence[Quirk] = ()) -> list[Row]:
+def read_rows(store: Store, run: int | None = None) -> list[Row]:
     """The results of one run; by default the latest of each case, executor and SoC.
 
     Of each op only those runs count that had the same definitions as its last one.  In the order of ops,
@@ -102,7 +104,7 @@ def read_rows(store: Store, run: int | None = None, quirks: Sequence[Quirk] = ()
             rules[r.conformance_case_id].append(r.rule)
     last = {r.op: r.catalog_hash for r in found}
     latest = {(r.name, r.executor, r.soc): r for r in found if r.catalog_hash == last[r.op]}
-    rows = [_judged(_row(r, rules[r.case_id]), quirks) for r in latest.values()]
+    rows = [_judged(_row(r, rules[r.case_id])) for r in latest.values()]
     order = {name: i for i, name in enumerate(ORDER)}
     return sorted(rows, key=lambda r: (r.op, order.get(r.executor, len(ORDER)), r.soc))
 
@@ -120,15 +122,15 @@ def _row(r: Any, expected: Sequence[str]) -> Row:
     return Row(case=r.name, expected=tuple(expected), **plain)
 
 
-def _judged(row: Row, quirks: Sequence[Quirk]) -> Row:
+def _judged(row: Row) -> Row:
     seen = Seen(
         row.case, row.kind, row.executor, row.validates, row.finalizes, row.executes, row.matches,
         frozenset(row.rules), frozenset(row.expected),
     )  # fmt: skip
     what, reason = outcome(seen)
     if what in ("finding", "fail"):
-        quirk = explain(quirks, row.sdk, row.backend, row.case, row.statuses)
-        what, reason = ("known", quirk.what) if quirk is not None else (what, reason)
+        erratum = explain(read_config(row.config), row.backend, row.soc, row.sdk, row.statuses)
+        what, reason = ("known", reason_of(erratum)) if erratum is not None else (what, reason)
     return replace(row, outcome=what, reason=reason)
 
 
