@@ -155,7 +155,7 @@ def hits(write: Any) -> Any:
     module = validator(read_catalog(write(SOUND)))
 
     def hits(given: OpConfig, arch: int = 75, sdk: int = 2047, backend: str = "HTP") -> list[Violation]:
-        found = module.validate(given, Context(backend, arch, sdk, 57))
+        found = module.validate(given, Context(backend, sdk=sdk, arch=arch, soc_model=57))
         return [v for v in found if v.erratum]
 
     return hits
@@ -184,5 +184,7 @@ def test_no_hit_outside_of_condition_and_scope(hits: Any, outside: dict[str, Any
 
 def test_what_cannot_be_decided_is_no_hit(write: Any) -> None:
     text = changed("unless: x.dtype == uq8", "unless: x.shape[7] == 1")
-    found = validator(read_catalog(write(text))).validate(config(11), Context("HTP", 75, 2047, 57))
+    found = validator(read_catalog(write(text))).validate(
+        config(11), Context("HTP", sdk=2047, arch=75, soc_model=57)
+    )
     assert not [v for v in found if v.erratum]
