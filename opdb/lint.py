@@ -20,6 +20,7 @@ from opdb.spec.family import Candidate
 from opdb.spec.files import Document, dump, parse_document
 from opdb.spec.mapping import compile_decomposition, compile_mapping, unaccounted
 from opdb.spec.model import Decomposition
+from opdb.spec.paths import spec_name
 from opdb.store import read_catalog
 
 
@@ -38,6 +39,8 @@ def lint(folder: Path) -> list[Problem]:
         document = _document(folder, f"torch/{name}.yaml")
         problems += [_problem(document, f) for f in _family_faults(catalog, name)]
         problems += _spelling(document, dump(catalog.families[name]))
+    for name, erratum in catalog.errata.items():
+        problems += _spelling(_document(folder, spec_name("errata", name)), dump(erratum))
     return sorted(set(problems))
 
 
