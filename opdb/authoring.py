@@ -16,6 +16,7 @@ from pathlib import Path
 
 from opdb.errors import OpdbError
 from opdb.files import write_atomically
+from opdb.spec.catalog import Catalog
 from opdb.spec.model import OpDef
 from opdb.store import read_catalog
 
@@ -86,10 +87,10 @@ def draft(
         text = write(
             op,
             torch_targets or None,
-            _like(like, specs),
+            _like(like, specs, op),
             package=package,
             signatures=signatures,
-            ranked=_families(specs),
+            ranked=_families(read_catalog(specs, missing=op)),
         )
     if package is not None and f"\npackage: {package}\n" not in text:
         text = text.replace(f"op: {op}\n", f"op: {op}\npackage: {package}\n", 1)
@@ -110,9 +111,9 @@ def signatures_of(targets: Sequence[str], library: str | None) -> dict[str, str]
     return {t: str(operator(t)._schema).partition("::")[2] for t in targets}
 
 
-def _families(specs: Path) -> dict[str, str]:
+def _families(catalog: Catalog) -> dict[str, str]:
     """Target -> the family that has its candidates."""
-    return {target: c.family for c in read_catalog(specs).candidates for target in c.torch}
+    return {target: c.family for c in catalog.candidates for target in c.torch}
 
 
 def _with_targets(new: Draft, specs: Path, targets: Sequence[str], signatures: Mapping[str, str]) -> Draft:
@@ -126,7 +127,8 @@ def _with_targets(new: Draft, specs: Path, targets: Sequence[str], signatures: M
     from opdb.spec.files import load, parse_document
     from opdb.spec.model import resolve
 
-    catalog, families, text = read_catalog(specs), _families(specs), new.text
+    catalog, text = read_catalog(specs, missing=new.op), new.text
+    families = _families(catalog)
     changed = dict(new.families)
     for target in dict.fromkeys(targets):
         own = load(OpDef, parse_document(text, new.path.name))
@@ -150,16 +152,16 @@ def _from_xml(op: str, file: Path, specs: Path) -> str:
     from opdb.importers.opxml.draft import drafts
     from opdb.importers.opxml.read import read
 
-    found = {d.op: d.text for d in drafts(read(file), file.name, read_catalog(specs).backends)}
+    found = {d.op: d.text for d in drafts(read(file), file.name, read_catalog(specs, missing=op).backends)}
     if op not in found:
         raise OpdbError(f"{file}: no op '{op}'; it has {', '.join(found)}")
     return found[op]
 
 
-def _like(name: str | None, specs: Path) -> OpDef | None:
+def _like(name: str | None, specs: Path, op: str) -> OpDef | None:
     if name is None:
         return None
-    ops = read_catalog(specs).ops
+    ops = read_catalog(specs, missing=op).ops
     if name not in ops:
         close = difflib.get_close_matches(name, ops, 1)
         raise OpdbError(

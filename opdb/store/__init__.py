@@ -49,14 +49,14 @@ __all__ = [
 ]
 
 
-def read_catalog(folder: Path, drafts: bool = False) -> Catalog:
-    """The catalogue in a folder of specs, without a database (for lint); ``drafts`` as in ``opdb.spec.files.gather``.
+def read_catalog(folder: Path, drafts: bool = False, missing: str | None = None) -> Catalog:
+    """The catalogue in a folder of specs, without a database (for lint).  Raises SpecError with all faults.
 
-    SpecError has all faults.
+    ``drafts``, ``missing``: as in ``opdb.store.check.read_catalog``.
     """
     from opdb.store.check import read_catalog as read
 
-    return read(folder, drafts=drafts)
+    return read(folder, drafts=drafts, missing=missing)
 
 
 class Store:

@@ -26,18 +26,22 @@ Place = tuple[str | int, ...]
 
 
 def read_catalog(
-    folder: Path, known: Mapping[str, Any] = MappingProxyType({}), drafts: bool = False
+    folder: Path,
+    known: Mapping[str, Any] = MappingProxyType({}),
+    drafts: bool = False,
+    missing: str | None = None,
 ) -> Catalog:
     """The catalogue in a folder of specs, every op compiled.  Raises SpecError with all faults of all files.
 
-    ``known``, ``drafts``: as in ``opdb.spec.files.gather``.
+    ``known``, ``drafts``: as in ``opdb.spec.files.gather``.  ``missing``: an op that candidates and errata may name
+    although it has no spec yet.
     """
     specs, problems = gather(folder, known, drafts)
     check = _Check(folder, specs)
     check.problems += problems
     backends, socs, retired = check.backends(), check.socs(), check.retired()
     # An op that could not be read is not unknown.
-    broken = {Path(p.path).stem for p in problems}
+    broken = {Path(p.path).stem for p in problems} | ({missing} if missing else set())
     own = {name: op for name, op in specs.own.items() if name in specs.ops}
     catalog = Catalog(own, specs.bases, specs.families, backends, socs, retired, specs.errata)
     readable = not any(p.path == "backends.yaml" for p in check.problems)

@@ -16,12 +16,22 @@ from opdb.store import read_catalog
 SPECS = Path(opdb.specs.__file__).parent
 
 
+def errata_of(op: str, folder: Path) -> list[Path]:
+    found = [
+        p for p in (folder / "errata").rglob("*.yaml") if f"\nop: {op}\n" in p.read_text(encoding="utf-8")
+    ]
+    assert found
+    return found
+
+
 @pytest.fixture
 def specs(tmp_path: Path) -> Path:
-    """A copy of the specs, with the draft of an op in the place of its spec."""
+    """A copy of the specs, with the draft of an op in the place of its spec and of what names the op."""
     folder = tmp_path / "specs"
     shutil.copytree(SPECS, folder, ignore=shutil.ignore_patterns("drafts", "__pycache__"))
     (folder / "ops" / "ElementWiseRound.yaml").unlink()
+    for path in errata_of("ElementWiseRound", folder):
+        path.unlink()
     (folder / "drafts").mkdir()
     (folder / "drafts" / "ElementWiseRound.yaml").write_text(draft("ElementWiseRound"), encoding="utf-8")
     return folder
@@ -56,6 +66,17 @@ def test_another_target_asks_for_a_new_draft(specs: Path) -> None:
     assert new.kept is None and "aten.round.default" in new.text
     authoring.write(new, specs)
     assert (specs / "drafts" / "ElementWiseRound.yaml").is_file()
+
+
+def test_a_deleted_spec_is_drafted_anew_although_errata_and_candidates_name_the_op(specs: Path) -> None:
+    shutil.copytree(SPECS / "errata", specs / "errata", dirs_exist_ok=True)
+    with pytest.raises(SpecError, match="no op 'ElementWiseRound' in ops/"):
+        read_catalog(specs)
+    authoring.write(authoring.draft("ElementWiseRound", specs, ["aten.round.default"]), specs)
+    catalog = read_catalog(specs)
+    assert {e.op for e in catalog.errata_of("ElementWiseRound")} == {"ElementWiseRound"}
+    (specs / "ops" / "Relu.yaml").unlink()
+    assert "aten.relu.default" in authoring.draft("Relu", specs, ["aten.relu.default"]).text
 
 
 def test_the_next_version_of_a_spec_takes_its_place(specs: Path) -> None:
