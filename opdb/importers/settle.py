@@ -10,7 +10,7 @@ from opdb.spec.compiler import compile_op
 from opdb.spec.model import STRENGTHS, OpDef
 
 #: What the rules of a backend may read besides the op.
-CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}
+CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32", "has_fp16": "bool8", "has_bf16": "bool8"}}
 
 
 def settle(data: dict[str, Any], words: list[str]) -> CompiledOp:

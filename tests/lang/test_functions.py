@@ -231,6 +231,8 @@ def test_english() -> None:
             "is_real(x)": "x must be floating-point or quantized | if x is floating-point or quantized"
             " | if x is neither floating-point nor quantized",
             "lower_case(s)": "s in lower case",
+            "times(x, x)": "x times x",
+            "minus(x, x)": "x less x",
         }
     )
 

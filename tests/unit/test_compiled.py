@@ -145,7 +145,7 @@ def test_every_id_is_given_once_and_in_order(catalog: Catalog) -> None:
 def test_ids_of_layer_norm(catalog: Catalog) -> None:
     assert catalog.compiled("LayerNorm").rule_ids() == (
         "INPUTS", "PARAMS", "OUTPUTS", "UNKNOWN_PARAMS", "SHAPE_gamma", "SHAPE_beta", "SHAPE_y", "C1", "C2", "C3", "C4", "C5",
-        "TYPES_CPU", "H1", "H2", "H3", "H4", "H5", "H6", "TYPES_HTP", "G1", "TYPES_GPU", "D1", "D2", "TYPES_DSP",
+        "TYPES_CPU", "H1", "H2", "H3", "H4", "H5", "TYPES_HTP", "G1", "TYPES_GPU", "D1", "D2", "TYPES_DSP",
     )  # fmt: skip
 
 
