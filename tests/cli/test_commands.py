@@ -199,6 +199,8 @@ def test_validate_json_is_the_contract(opdb: Run) -> None:
         "finalize",
         "strength",
         "why",
+        "erratum",
+        "effect",
         "policy",
         "url",
     }

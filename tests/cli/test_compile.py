@@ -70,7 +70,12 @@ def test_a_model_for_htp(here: Here, tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["guide.bin"]
     header = context_file.read(path).header
     assert (header.backend, header.soc, list(header.graphs)) == ("HTP", "SM8650", ["guide_model"])
-    assert header.metadata == {"model": GUIDE, "options": {"precision": "fp16", "optimization": 3}}
+    assert header.metadata == {
+        "model": GUIDE,
+        "options": {"precision": "fp16", "optimization": 3},
+        "execution": "device",
+        "errata": {"avoid": [], "warn": []},
+    }
 
 
 def test_a_program_for_cpu_in_words(here: Here, tmp_path: Path) -> None:
@@ -154,7 +159,12 @@ def test_the_library_refuses_or_the_specs_do(here: Here, tmp_path: Path) -> None
     assert done.code == 1
     assert done.document == {
         "result": {"stage": "lower", "verdict": "no"},
-        "refused": {"s": ["ChannelShuffle.C3: num_groups must be at least 1; got num_groups = 0"]},
+        "refused": {
+            "s": [
+                "ChannelShuffle.C3: The libraries divide by it; at 0 they crash. "
+                "Rule: num_groups must be at least 1; got num_groups = 0"
+            ]
+        },
     }
     assert sorted(os.listdir(tmp_path)) == ["crash.json", "relo.json"]
 
