@@ -17,6 +17,7 @@ from opdb.conformance.expressions import in_force
 from opdb.conformance.search import Base, Broken, Search
 from opdb.dtypes import BY_SHORT
 from opdb.errata.records import RECORDS
+from opdb.generated.constants.backends import CHIP_FIELDS
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import walk
 from opdb.op_config import OpConfig, from_json, to_json
@@ -335,7 +336,8 @@ class _Cases:
 
 
 def _chips(catalog: Catalog, compiled: CompiledOp) -> tuple[str, ...]:
-    """One chip for each Hexagon version, oldest first; then those whose number a rule of the op names."""
+    """One chip for each Hexagon version, oldest first; one for each thing that a type row needs of a chip; then those
+    whose number a rule of the op names."""
     known = [s for s in catalog.socs.values() if s.htp_arch is not None]
     by_arch = {s.htp_arch: s.chip for s in reversed(known)}
     nodes = [n for r in all_rules(compiled) for top in rule_nodes([r]) for n in walk(top)]
@@ -343,7 +345,14 @@ def _chips(catalog: Catalog, compiled: CompiledOp) -> tuple[str, ...]:
     numbers = {n.value for top in about for n in walk(top) if n.kind == "const"}
     by_number = {m: s.chip for s in reversed(known) if (m := s.soc_model) is not None and m in numbers}
     versions = [by_arch[a] for a in sorted(a for a in by_arch if a is not None)]
-    return tuple(dict.fromkeys([*versions, *(by_number[n] for n in sorted(by_number))]))
+    needed = {
+        CHIP_FIELDS.get(backend, {}).get(row.needs.has, row.needs.has)
+        for backend, rows in compiled.type_rows.items()
+        for row in rows
+        if row.needs is not None
+    }
+    able = [next((s.chip for s in known if s.data().get(field)), None) for field in sorted(needed)]
+    return tuple(dict.fromkeys([*versions, *filter(None, able), *(by_number[n] for n in sorted(by_number))]))
 
 
 def _base(case: Case, config: OpConfig) -> Base:

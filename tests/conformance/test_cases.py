@@ -54,7 +54,7 @@ def test_every_rule_is_kept_by_one_case_and_broken_by_another(
     alone = {r for c in made.cases for r in c.broken if len(c.broken) == 1}
     implied = {i.rule for i in made.implications}
     assert made.unbroken == ()
-    assert not every - kept, "no accepted case that the rule says something about"
+    assert every - kept == set(), "no accepted case that the rule says something about"
     assert not every - alone - implied, "no case breaks the rule alone, and none implies it"
     assert not alone & implied
     broken = {r for c in made.cases for r in c.broken} - past(compiled)

@@ -83,6 +83,17 @@ def conv2d(x: list[Any], p: Params, *_: Any) -> Tensor:
     return y.permute(0, 2, 3, 1)
 
 
+def depthwise_conv2d(x: list[Any], p: Params, *_: Any) -> Tensor:
+    """The filter is [height, width, 1, channels of the result]; each group reads one channel."""
+    return conv2d(x, {**p, "group": x[0].shape[-1]})
+
+
+def batchnorm(x: list[Any], *_: Any) -> Tensor:
+    """A factor and a term for each of the last dimension."""
+    y = x[0] * x[1]
+    return y if len(x) < 3 or x[2] is None else y + x[2]
+
+
 def mat_mul(x: list[Any], p: Params, *_: Any) -> Tensor:
     a = x[0].mT if p.get("transpose_in0", False) else x[0]
     b = x[1].mT if p.get("transpose_in1", False) else x[1]
@@ -219,6 +230,9 @@ OPS: Mapping[str, Callable[..., Any]] = {
     "FullyConnected": fully_connected,
     "MatMul": mat_mul,
     "Conv2d": conv2d,
+    "DepthWiseConv2d": depthwise_conv2d,
+    "Batchnorm": batchnorm,
+    "Gelu": lambda x, p, *_: nn.functional.gelu(x[0]),
     "Concat": lambda x, p, *_: torch.cat(x, p.get("axis", x[0].ndim - 1)),
     "Reshape": lambda x, p, graph, outputs: x[0].reshape(graph.tensors[outputs[0]].shape),
     "Transpose": lambda x, p, *_: x[0].permute(p["perm"]),
