@@ -233,7 +233,7 @@ const opdb_tensor *OpCall::full(opdb_ints shape, double value, enum opdb_dtype d
 void OpCall::report(const opdb_report &report, const char *op) {
     for (size_t i = 0; i < report.n; ++i) {
         const opdb_violation &v = report.v[i];
-        if (v.expected)
+        if (v.strength != OPDB_REQUIRE)
             continue;
         if (!has_other(kernel_))
             ET_LOG(Error, "%s: %s: %s; got %s (%s)", kernel_, op, v.sentence, v.got, v.rule);
