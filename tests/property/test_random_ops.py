@@ -75,8 +75,10 @@ def agreement(
         for config in maker.stream(CONFIGS):
             for context in contexts:
                 want, got = plain(module.validate(config, context)), plain(native.validate(config, context))
-                counts.update("undecidable" if v[3] else "warning" if v[4] else "broken" for v in want)
-                counts.update(f"{context.backend} {context.sdk} {v[0]} {v[4]}" for v in want)
+                counts.update(
+                    "undecidable" if v[4] else "warning" if v[5] != "require" else "broken" for v in want
+                )
+                counts.update(f"{context.backend} {context.sdk} {v[0]} {v[5] != 'require'}" for v in want)
                 if want != got:
                     differ = [(a, b) for a, b in zip(want, got, strict=False) if a != b]
                     found.append(f"{name} {config} in {context}: {differ[:1] or (want, got)}")
