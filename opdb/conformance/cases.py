@@ -7,7 +7,7 @@ listed as implied by the rules that break with it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
@@ -300,11 +300,28 @@ class _Cases:
         for rule in search.goals[::-1]:
             if rule not in seen:
                 kept, backend = partial(holds, rule), owner.get(rule)
-                found = search.mended(rule, kept, made, backend) or search.mended(rule, kept, taken, backend)
+                found = (
+                    self._on_another_chip(kept, made, backend)
+                    or search.mended(rule, kept, made, backend)
+                    or search.mended(rule, kept, taken, backend)
+                )
                 if found is not None:
                     made.append(found)
                     ident = f"{self.op}-{rule.partition('.')[2]}-kept{_dash(found.soc)}"
                     yield self._broken(ident, found, found.soc)
+
+    def _on_another_chip(
+        self, good: Callable[[OpConfig, str, str], bool], refused: list[Broken], backend: str | None
+    ) -> Broken | None:
+        """A refused sample that another chip accepts, where it is ``good``."""
+        for sample in refused:
+            if not sample.soc or backend not in (None, sample.backend):
+                continue
+            for soc in self.damages.socs:
+                accepted = not broken_rules(sample.config, sample.backend, soc)
+                if accepted and good(sample.config, sample.backend, soc):
+                    return Broken(sample.config, sample.backend, soc, (), f"{sample.note}; SoC {soc}")
+        return None
 
     # -- broken configs
 
@@ -336,7 +353,7 @@ class _Cases:
 
 
 def _chips(catalog: Catalog, compiled: CompiledOp) -> tuple[str, ...]:
-    """One chip for each Hexagon version, oldest first; one for each thing that a type row needs of a chip; then those
+    """One chip for each thing that a type row needs of a chip; one for each Hexagon version, oldest first; then those
     whose number a rule of the op names."""
     known = [s for s in catalog.socs.values() if s.htp_arch is not None]
     by_arch = {s.htp_arch: s.chip for s in reversed(known)}
@@ -352,7 +369,8 @@ def _chips(catalog: Catalog, compiled: CompiledOp) -> tuple[str, ...]:
         if row.needs is not None
     }
     able = [next((s.chip for s in known if s.data().get(field)), None) for field in sorted(needed)]
-    return tuple(dict.fromkeys([*versions, *filter(None, able), *(by_number[n] for n in sorted(by_number))]))
+    named = [by_number[n] for n in sorted(by_number)]
+    return tuple(dict.fromkeys([*filter(None, able), *versions, *named]))
 
 
 def _base(case: Case, config: OpConfig) -> Base:

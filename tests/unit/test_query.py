@@ -100,7 +100,9 @@ def filled(url: str) -> Store:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_row_has_every_key_in_order(store: Store, question: str) -> None:
     rows = ask(store, question)
-    assert rows
+    assert (
+        rows or question == "errata"
+    )  # the mini catalogue has none; tests/cli asks about those of the specs
     for row in rows:
         assert tuple(row) == QUESTIONS[question].columns
         assert all(v is None or isinstance(v, (str, int, float, bool)) for v in row.values())
