@@ -301,9 +301,9 @@ class _Cases:
             if rule not in seen:
                 kept, backend = partial(holds, rule), owner.get(rule)
                 found = (
-                    self._on_another_chip(kept, made, backend)
-                    or search.mended(rule, kept, made, backend)
+                    search.mended(rule, kept, made, backend)
                     or search.mended(rule, kept, taken, backend)
+                    or self._on_another_chip(kept, made, backend)
                 )
                 if found is not None:
                     made.append(found)
