@@ -68,7 +68,7 @@ def in_8_bits(config: dict[str, Any], scales: Any) -> tuple[Any, dict[str, Any]]
 
 
 def narrow_volume(encoding: Any, value: Any) -> bool:
-    """Whether a weight of fewer than 8 bits is the filter of a volume, of which HTP 2.47 finalizes none (HTP-0010)."""
+    """Whether a weight of fewer than 8 bits is the filter of a Conv3d, which HTP-0010 is about."""
     narrow = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET
     return bool(encoding == narrow) and value.dim() == 5
 
