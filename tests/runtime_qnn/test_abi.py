@@ -161,7 +161,7 @@ def test_chips_of_the_documents() -> None:
         "SM8350": (30, 68),
     }
     assert {chip: SOCS[chip][1:3] for chip in known} == known
-    assert all(soc.htp_arch and soc.htp_arch >= 68 for soc in SOCS.values())
+    assert all(soc.htp_arch and soc.htp_arch >= 68 for soc in SOCS.values() if soc.fp16)
 
 
 def declared(name: str) -> dict[str, Any]:
