@@ -137,8 +137,6 @@ def _call(node: Node, names: Names) -> str:
         known, name = names.get(node.args[0].value), node.args[0].value
         return f"{name}_given" if known is not None and known.param else f"({name} is not None)"
     args = ", ".join(expression(a, names) for a in node.args)
-    if node.value == "libraries":  # of a torch mapping's node
-        args = f"node, {args}"
     return f"{FUNCTIONS[node.value].python}({args})"
 
 

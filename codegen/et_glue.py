@@ -212,7 +212,7 @@ def mapped(mapping: CompiledMapping, variant: OutVariant) -> KernelForm:
 
 
 def _unquantized(node: Node) -> Node:
-    """A condition where no tensor has an encoding, and no library of QNN computes, as in ExecuTorch's runtime."""
+    """A condition where no tensor has an encoding, as in ExecuTorch's runtime."""
     if node.kind in ("and", "or"):
         parts = [_unquantized(a) for a in node.args]
         if any(p.kind == "const" and p.value == (node.kind == "or") for p in parts):
@@ -221,8 +221,6 @@ def _unquantized(node: Node) -> Node:
         if len(left) > 1:
             return replace(node, args=left)
         return left[0] if left else Node("const", BOOL, value=node.kind == "and")
-    if node.kind == "call" and node.value == "libraries":
-        return Node("const", BOOL, value=True)
     if node.kind == "not":
         inner = _unquantized(node.args[0])
         return (

@@ -60,11 +60,6 @@ def require(holds: bool, sentence: str, *got: tuple[str, Any]) -> None:
         raise Rejection(f"{sentence}; got {values}" if values else sentence)
 
 
-def libraries(node: NodeView, holds: bool) -> bool:
-    """What QNN's libraries alone ask of a node: it holds where other kernels compute it."""
-    return holds or node.elsewhere
-
-
 def unused(node: NodeView, *indices: int) -> None:
     """Raises Rejection if the graph reads a result that the op does not produce."""
     for i in indices:
@@ -247,7 +242,6 @@ class NodeView(Protocol):
 
     target: str  # ex) "aten.native_layer_norm.default"
     name: str
-    elsewhere: bool  # whether other kernels than QNN's libraries are to compute it
 
     def arg(self, name: str) -> Any:
         """The argument of this ATen schema name, defaults filled in: a scalar, list, TensorRef, list of

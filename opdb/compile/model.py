@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from opdb.errata.policy import AVOID, WARN, policy
 from opdb.errata.records import RECORDS
-from opdb.errata.report import ErratumCount, counted
+from opdb.errata.report import ErratumCount, Met, counted
 from opdb.errors import OpdbError
 from opdb.generated import validators
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
@@ -129,7 +129,9 @@ def judged(graphs: Iterable[QnnGraph], target: Target) -> dict[str, list[str]]:
 
 def warned(graphs: Iterable[QnnGraph], target: Target) -> tuple[ErratumCount, ...]:
     """The errata that graphs of op configs may show, and that the policy of ``target`` warns of."""
-    return counted((), (e for graph in graphs for e, decision in _met(graph, target) if decision == WARN))
+    return counted(
+        Met(warned=(e,)) for graph in graphs for e, decision in _met(graph, target) if decision == WARN
+    )
 
 
 def _met(graph: QnnGraph, target: Target) -> Iterator[tuple[str, str]]:

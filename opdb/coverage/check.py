@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from opdb.coverage.partition import groups
 from opdb.errata.records import RECORDS
-from opdb.errata.report import ErratumCount, counted
+from opdb.errata.report import ErratumCount, Extra, Met, counted
 from opdb.lowering.candidates import mapped
+from opdb.lowering.extra import extras
 from opdb.lowering.select import lower, nearest_forms
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.targets.target import Target
@@ -59,6 +60,9 @@ class Row:
     flops: int | None = None
     avoided: tuple[str, ...] = ()  # errata of the library that the ops avoid
     warned: tuple[str, ...] = ()  # errata that the ops may show
+    extra: Mapping[str, Extra | None] = field(
+        default_factory=dict
+    )  # what avoiding each costs (opdb.errata.report.Met)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Coverage:
 
     def errata(self) -> tuple[ErratumCount, ...]:
         """The errata that the nodes avoid or are warned of; those that are avoided first, then by id."""
-        return counted((i for r in self.rows for i in r.avoided), (i for r in self.rows for i in r.warned))
+        return counted(Met(r.avoided, r.warned, r.extra) for r in self.rows)
 
     def count(self, verdict: str) -> int:
         return sum(r.verdict == verdict for r in self.rows)
@@ -149,8 +153,12 @@ def check_nodes(program: Program, target: Target, progress: Progress | None = No
     lowered, rows = {}, []
     for done, node in enumerate(program.nodes, 1):
         outcome = lowered[node.name] = lower(node, target)
-        near = nearest_of(node, target) if isinstance(outcome, Rejected) else ()
-        rows.append(row_of(node.node, node.target, outcome, near))
+        row = row_of(
+            node.node, node.target, outcome, nearest_of(node, target) if isinstance(outcome, Rejected) else ()
+        )
+        if isinstance(outcome, Lowered):
+            row = replace(row, extra=extras(outcome, partial(lower, node), target))
+        rows.append(row)
         if progress is not None and (done % STEP == 0 or done == len(program.nodes)):
             progress(done, len(program.nodes))
     return Coverage(

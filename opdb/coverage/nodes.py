@@ -71,8 +71,6 @@ def _arguments(operator: torch._ops.OpOverload) -> Mapping[str, tuple[str, bool,
 class TorchNode:
     """One call of an ATen operator (the ``NodeView`` of opdb.runtime.lowering)."""
 
-    elsewhere = False
-
     def __init__(self, program: Program, node: torch.fx.Node) -> None:
         self.program, self.node = program, node
         self.target, self.name = str(node.target), node.name

@@ -14,6 +14,7 @@ import numpy as np
 from opdb import validate
 from opdb.coverage.graph import Part
 from opdb.dtypes import BY_SHORT
+from opdb.errata.policy import IGNORE, excludes, policy
 from opdb.errors import OpdbError
 from opdb.generated import validators
 from opdb.graph import GraphTensor, QnnGraph
@@ -117,7 +118,11 @@ class GraphSource:
         if validators.module(config.op) is None:
             return Judged("", (), (Reason("", "", f"opdb has no spec of the op {config.op}"),))
         found = validate.check(config, target).violations
-        reasons = tuple(Reason(config.op, v.rule, v.message, not v.refuses) for v in found)
+        reasons = tuple(
+            Reason(config.op, v.rule, v.message, warning=not excludes(v, target))
+            for v in found
+            if not v.erratum or policy(v.erratum, target) != IGNORE
+        )
         refused = any(not r.warning for r in reasons)
         return Judged(config.op, () if refused else (config,), reasons)
 

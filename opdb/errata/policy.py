@@ -27,6 +27,7 @@ from functools import lru_cache
 
 from opdb.errata.records import RECORDS
 from opdb.errors import OpdbError
+from opdb.runtime.checks import Violation
 from opdb.runtime.errata import OTHER_CANDIDATE, PREFER_OTHER, REJECT, Erratum
 from opdb.sdk import sdk_number
 from opdb.targets.target import Target
@@ -80,6 +81,11 @@ def active(erratum_id: str, target: Target) -> bool:
 def refuses(erratum_id: str, target: Target) -> bool:
     """Whether an op with the fault is not used on ``target``, even where no other candidate is left."""
     return active(erratum_id, target) and RECORDS[erratum_id].workaround != PREFER_OTHER
+
+
+def excludes(violation: Violation, target: Target) -> bool:
+    """Whether an op with this violation is not used on ``target``: by a rule, or by an erratum that the policy avoids."""
+    return refuses(violation.erratum, target) if violation.erratum else violation.refuses
 
 
 def known_errata(ids: Iterable[str]) -> frozenset[str]:

@@ -1,46 +1,119 @@
-"""The errata that a program meets, as commands print them."""
+"""The errata that a program meets and what avoiding them costs, as commands print them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from opdb.errata.policy import AVOID, WARN, costs, seen_where
 from opdb.errata.records import RECORDS
 
 
 @dataclass(frozen=True)
+class Extra:
+    """What avoiding an erratum adds to the ops of a node: ops, multiply-accumulates, bytes read and written."""
+
+    ops: int = 0
+    macs: int = 0
+    bytes: int = 0
+
+    def plus(self, other: Extra) -> Extra:
+        return Extra(self.ops + other.ops, self.macs + other.macs, self.bytes + other.bytes)
+
+    @property
+    def text(self) -> str:
+        """E.g. "2 ops, 1.5 M bytes more"; "nothing" where nothing is added."""
+        parts = [f"{self.ops} op{'s' * (self.ops != 1)}"] if self.ops > 0 else []
+        parts += [f"{amount(n)} {unit}" for n, unit in ((self.macs, "MACs"), (self.bytes, "bytes")) if n > 0]
+        return f"{', '.join(parts)} more" if parts else "nothing"
+
+
+@dataclass(frozen=True)
 class Met:
-    """The ids of the errata that the ops of a node avoid, and of those that they may show."""
+    """The ids of the errata that the ops of a node avoid, and of those that they may show.
+
+    ``extra``: what avoiding each costs, or would cost; None: the node falls back to the CPU.
+    """
 
     avoided: tuple[str, ...] = ()
     warned: tuple[str, ...] = ()
+    extra: Mapping[str, Extra | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ErratumCount:
-    """One erratum, and the number of nodes that meet it.  ``policy``: AVOID or WARN."""
+    """One erratum, and the number of nodes that meet it.  ``policy``: AVOID or WARN.
+
+    ``ops``, ``macs``, ``bytes``: what avoiding it adds, or would add, to all these nodes; None: not known.
+    ``cpu``: the nodes that avoiding it sends back to the CPU.
+    """
 
     erratum: str
     policy: str
     nodes: int
     title: str
     seen: str
-    cost: str  # of avoiding it; e.g. costs one Concat
+    cost: str  # of avoiding it, as the record says; e.g. costs one Concat
+    ops: int | None = None
+    macs: int | None = None
+    bytes: int | None = None
+    cpu: int = 0
 
     @property
     def text(self) -> str:
-        nodes = f"{self.nodes} node{'s' * (self.nodes != 1)}"
         if self.policy == AVOID:
-            return f"avoided {self.erratum} in {nodes}: {self.title}; that {self.cost}"
-        return f"warning {self.erratum} in {nodes}: {self.title} ({self.seen}); avoiding it {self.cost}"
+            return f"avoided {self.erratum} in {_nodes(self.nodes)}: {self.title}; that {self._costs()}"
+        return f"warning {self.erratum} in {_nodes(self.nodes)}: {self.title} ({self.seen}); avoiding it {self._costs()}"
+
+    def _costs(self) -> str:
+        if self.ops is None or self.macs is None or self.bytes is None:
+            return self.cost
+        added = Extra(self.ops, self.macs, self.bytes)
+        if not self.cpu:
+            return f"costs {added.text}"
+        cpu = f"sends {_nodes(self.cpu)} back to the CPU"
+        return cpu if self.cpu == self.nodes else f"{cpu} and costs {added.text}"
 
 
-def counted(avoided: Iterable[str], warned: Iterable[str]) -> tuple[ErratumCount, ...]:
-    """``avoided`` and ``warned`` have an id for each node.  Errata that are avoided come first, then by id."""
-    return tuple(
-        ErratumCount(i, policy, n, RECORDS[i].title, seen_where(RECORDS[i]), costs(RECORDS[i]))
-        for policy, ids in ((AVOID, avoided), (WARN, warned))
-        for i, n in sorted(Counter(ids).items())
-    )
+def counted(met: Iterable[Met]) -> tuple[ErratumCount, ...]:
+    """One ``Met`` for each node.  Errata that are avoided come first, then by id."""
+    nodes: dict[tuple[str, str], list[Extra | str | None]] = {}
+    for each in met:
+        for policy, ids in ((AVOID, each.avoided), (WARN, each.warned)):
+            for erratum in ids:
+                nodes.setdefault((policy, erratum), []).append(each.extra.get(erratum, _UNKNOWN))
+    return tuple(_count(e, policy, nodes[policy, e]) for policy, e in sorted(nodes, key=_avoided_first))
+
+
+_UNKNOWN = "not known"
+
+
+def _avoided_first(key: tuple[str, str]) -> tuple[bool, str]:
+    return key[0] != AVOID, key[1]
+
+
+def _count(erratum: str, policy: str, extra: list[Extra | str | None]) -> ErratumCount:
+    record = RECORDS[erratum]
+    known = (record.id, policy, len(extra), record.title, seen_where(record), costs(record))
+    if _UNKNOWN in extra:
+        return ErratumCount(*known)
+    added = Extra()
+    for each in extra:
+        if isinstance(each, Extra):
+            added = added.plus(each)
+    return ErratumCount(*known, added.ops, added.macs, added.bytes, cpu=extra.count(None))
+
+
+def amount(value: float | None) -> str:
+    """With a decimal prefix, e.g. "12.3 M"; None: "?"."""
+    if value is None:
+        return "?"
+    for unit in ("", " k", " M", " G"):
+        if value < 1000:
+            return f"{value:.3g}{unit}" if unit else f"{value:g}"
+        value /= 1000
+    return f"{value:.3g} T"
+
+
+def _nodes(n: int) -> str:
+    return f"{n} node{'s' * (n != 1)}"

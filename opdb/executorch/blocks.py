@@ -25,8 +25,7 @@ STEPS = 16  # what the integers of blocks reach
 def sizes(module: Any) -> dict[str, tuple[int, ...]]:
     """Node -> the size of its weight's blocks along each dimension, of 1x1 convolutions.
 
-    Other weights keep a scale per channel: HTP 2.47 computes other numbers of the blocks of larger filters, and now and
-    then (3 of 18 programs, as with ExecuTorch's builders) of those of a linear layer.
+    Other weights keep a scale per channel (``errata``).
     """
     out = {}
     for node in module.graph.nodes:
@@ -38,9 +37,11 @@ def sizes(module: Any) -> dict[str, tuple[int, ...]]:
     return out
 
 
-def right(target: str, shape: Sequence[int]) -> bool:
-    """Whether HTP computes an ATen operator with a weight of ``shape`` in blocks; see ``sizes``."""
-    return target != "aten.linear.default" and math.prod(shape[2:]) == 1
+def errata(target: str, shape: Sequence[int]) -> tuple[str, ...]:
+    """The errata that HTP shows for an ATen operator with a weight of ``shape`` in blocks."""
+    if target == "aten.linear.default":
+        return ("HTP-0357",)
+    return ("HTP-0006",) if math.prod(shape[2:]) > 1 else ()
 
 
 def stepped(scales: torch.Tensor, axis: int, channels: int) -> tuple[torch.Tensor, torch.Tensor]:

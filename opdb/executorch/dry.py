@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ import torch
 from opdb.dtypes import BY_SHORT
 from opdb.executorch import layout
 from opdb.executorch.encodings import encoded
-from opdb.executorch.sink import Sink, add_param, castable, dtype_of
+from opdb.executorch.sink import Sink, add_param, dtype_of
 from opdb.executorch.view import FxNodeView
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp
@@ -18,8 +18,8 @@ from opdb.runtime.tensors import Rejection, TensorRef
 
 
 class DrySink(Sink):
-    def __init__(self, view: FxNodeView) -> None:
-        super().__init__(None, view, {})  # type: ignore[arg-type]  # nothing here asks the visitor
+    def __init__(self, view: FxNodeView, avoids: Callable[[str], bool]) -> None:
+        super().__init__(None, view, {}, avoids)  # type: ignore[arg-type]  # nothing here asks the visitor
         self.steps: list[LoweredOp] = []
 
     def steps_of(self, lowered: Lowered) -> list[LoweredOp]:
@@ -34,7 +34,7 @@ class DrySink(Sink):
             source = self.view.source(ref)
             self._stored(source.meta["val"])
             if source.meta["val"].dtype == torch.int64 and source.op == "placeholder":
-                castable(source.meta["val"])
+                self.castable(source.meta["val"])
         return self._transformed(None, ref, self._layout(ref))
 
     def _read_rest(self, read: Collection[str]) -> None:

@@ -21,9 +21,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from opdb.errata.policy import active
+from opdb.errata.report import Extra
 from opdb.executorch import env, layout
 from opdb.executorch.operators import edge_name, edge_operators
 from opdb.executorch.undo import Undo, all_of, replaced
+from opdb.lowering.extra import extras
 from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
 from opdb.targets.target import Target
 
@@ -47,8 +50,21 @@ class Decider:
             self._followed.target = target_of(compiler_specs, self._asked)
 
     def __call__(self, view: NodeView) -> Lowered | Rejected:
-        target = self._given
-        return self._lower(view, getattr(self._followed, "target", None) if target is None else target)
+        return self._lower(view, self._target())
+
+    def extra(self, view: NodeView, lowered: Lowered) -> Mapping[str, Extra | None]:
+        """What avoiding the errata costs that ``lowered`` avoids or may show (opdb.errata.report.Met)."""
+        if not (lowered.avoided or lowered.warned):
+            return {}
+        return extras(lowered, lambda target: self._lower(view, target), self._target())
+
+    def avoids(self, erratum: str) -> bool:
+        """Whether the program's target has an erratum that is to be avoided; so it is for what is no opdb target."""
+        target = self._target()
+        return not isinstance(target, Target) or active(erratum, target)
+
+    def _target(self) -> Any:
+        return getattr(self._followed, "target", None) if self._given is None else self._given
 
 
 def target_of(compiler_specs: Any, asked: Target) -> Target:
@@ -95,7 +111,7 @@ def follow_target(decide: Decider) -> Undo:
 def builders(
     names: Mapping[str, str],
     decide: Decider,
-    accept: Callable[[str, Lowered], None],
+    accept: Callable[[str, Lowered, Mapping[str, Extra | None]], None],
     reject: Callable[[str, tuple[Reason, ...]], None],
     compared: Callable[[Any], None] | None = None,
 ) -> tuple[Undo, Mapping[str, Any]]:

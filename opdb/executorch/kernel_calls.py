@@ -124,7 +124,6 @@ class _CallView:
     arguments: Mapping[str, Any]
     made: Sequence[torch.Tensor]
     name: str = "call"
-    elsewhere: bool = True  # the C kernels compute it
 
     def arg(self, name: str) -> Any:
         value = self.arguments[name]

@@ -144,7 +144,7 @@ def kept_whole(targets: Iterable[str], decide: Decider, built: Container[str]) -
     def ops_to_not_decompose(self: Any, program: Any) -> Any:
         ops, allows = stock(self, program)
         decide.follow(self.compiler_specs_snapshot)
-        whole = Whole(program, decide)
+        whole = Whole(program, decide, decide.avoids)
 
         def check(node: Any) -> bool:
             left = isinstance(node.target, EdgeOpOverload)  # asked again, of what no partition took

@@ -10,6 +10,7 @@ import operator
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,6 +42,7 @@ from opdb.coverage.check import (
     nearest_of,
     row_of,
 )
+from opdb.errata.policy import active, excludes
 from opdb.executorch import recorded
 from opdb.executorch.dry import DrySink
 from opdb.executorch.grouping import as_executorch
@@ -57,6 +59,7 @@ from opdb.executorch.outside import (
 from opdb.executorch.view import FxNodeView, constant_names
 from opdb.executorch.visitor import OpdbVisitor
 from opdb.lowering.candidates import mapped, unmapped_reason
+from opdb.lowering.extra import extras
 from opdb.lowering.select import lower, violations
 from opdb.op_config import OpConfig
 from opdb.runtime.lowering import Lowered, Reason, Rejected
@@ -194,14 +197,16 @@ class Predictor:
         try:
             outcome = lower(view, self.target)
             if isinstance(outcome, Lowered):
-                steps = DrySink(view).steps_of(outcome)
+                steps = DrySink(view, partial(active, target=self.target)).steps_of(outcome)
                 refused = [r for step in steps for r in self._refused(outcome.form, step.config())]
                 outcome = Rejected(tuple(refused)) if refused else outcome
         except Rejection as reason:
             outcome = Rejected((Reason(name, "layout", str(reason)),))
         except Exception as error:  # as OpdbVisitor has it: a fault in a builder is a node on the CPU
             outcome = Rejected((Reason(name, "internal", f"{type(error).__name__}: {error}"),))
-        return row_of(node, name, outcome, self._nearest(view) if isinstance(outcome, Rejected) else ())
+        if isinstance(outcome, Rejected):
+            return row_of(node, name, outcome, self._nearest(view))
+        return replace(row_of(node, name, outcome), extra=extras(outcome, partial(lower, view), self.target))
 
     def _nearest(self, view: FxNodeView) -> tuple[dict[str, Any], ...]:
         if not self._with_nearest:
@@ -234,7 +239,7 @@ class Predictor:
     def _refused(self, form: str, config: OpConfig) -> list[Reason]:
         data = any(t.data is not None for t in config.inputs)
         found = validate.check(config, self.target).violations if data else violations(config, self.target)
-        return [Reason(form, v.rule, v.message) for v in found if v.refuses]
+        return [Reason(form, v.rule, v.message) for v in found if v.refuses and excludes(v, self.target)]
 
     # -- what makes two nodes alike
 

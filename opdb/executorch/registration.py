@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opdb.errata.policy import known_errata
-from opdb.errata.report import Met
+from opdb.errata.report import Extra, Met
 from opdb.errors import OpdbError
 from opdb.executorch import env
 from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
@@ -191,12 +191,12 @@ def _wanted(targets: Iterable[str] | None, without: frozenset[str]) -> tuple[tup
     return tuple(t for t in known if t not in without and t not in missing), missing
 
 
-def _accept(node: str, lowered: Lowered) -> None:
+def _accept(node: str, lowered: Lowered, extra: Mapping[str, Extra | None]) -> None:
     _reasons.pop(node, None)
     _forms[node] = lowered.form
     _errata.pop(node, None)
     if lowered.avoided or lowered.warned:
-        _errata[node] = Met(lowered.avoided, lowered.warned)
+        _errata[node] = Met(lowered.avoided, lowered.warned, extra)
 
 
 def _reject(node: str, why: tuple[Reason, ...]) -> None:

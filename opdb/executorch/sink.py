@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +53,17 @@ UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
 class Sink:
     """Realises the ops of one node.  Tensors are shared through ExecuTorch's ``nodes_to_wrappers``."""
 
-    def __init__(self, visitor: OpdbVisitor, view: FxNodeView, wrappers: dict[str, dict[int, Any]]) -> None:
+    def __init__(
+        self,
+        visitor: OpdbVisitor,
+        view: FxNodeView,
+        wrappers: dict[str, dict[int, Any]],
+        avoids: Callable[[str], bool],
+    ) -> None:
         self.visitor = visitor
         self.view = view
         self.wrappers = wrappers
+        self.avoids = avoids  # whether an erratum, by its id, is to be avoided
         self.ops: list[Any] = []
         self.made = 0  # constants and intermediates that were named here
 
@@ -103,7 +110,7 @@ class Sink:
                 len(shape), shape, [], np.array([]), False,
             )  # fmt: skip
             if dtype == INT64:
-                castable(tensor)
+                self.castable(tensor)
             self._wrap(name, "Cast" if dtype == INT64 else "Reshape", [wrapper], (), [unread])
 
     def _op(self, name: str, op: LoweredOp) -> None:
@@ -160,16 +167,19 @@ class Sink:
         return is_graph_input(source, self.visitor.edge_program) or "quantize_per_tensor" in name
 
     def _apart(self, ref: TensorRef, into: Sequence[int]) -> list[LoweredOp]:
-        """A Transpose or Tile that changes nothing, where a Quantize and a Reshape from or to five dimensions meet.
-
-        HTP 2.47 joins these two and then finalizes no graph of them (probe: 1002 from q::*InputSlice); it drops a
-        Transpose of four dimensions before.
-        """
+        """A Transpose or Tile that changes nothing, where a Quantize and a Reshape from or to five dimensions meet (HTP-0353)."""
+        if not self.avoids("HTP-0353"):
+            return []
         shape = layout.stored(ref.base_shape, None if self.view.in_stored_order else self.view.order)
         if (len(shape) == 5) == (len(into) == 5):
             return []
         permute, tile = Transform("permute", tuple(range(len(shape)))), Transform("tile", (1,) * len(shape))
         return layout_ops(replace(ref, base_shape=shape, transforms=(permute if len(shape) == 5 else tile,)))
+
+    def castable(self, tensor: Any) -> None:
+        """Raises Rejection for a tensor of int64 that the caller gives or gets and no Cast reads or writes (HTP-0001)."""
+        if tensor.dim() > 4 and self.avoids("HTP-0001"):
+            raise Rejection("HTP-0001: HTP finalizes no Cast from or to INT_64 of more than four dimensions")
 
     def _stored_tensor(self, ref: TensorRef) -> Any:
         """The wrapper of a tensor that another node or the caller wrote; int64 arrives as int32."""
@@ -180,7 +190,7 @@ class Sink:
         wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
         if PyQnn.PyQnnTensorWrapper(wrapper).GetDataType() != INT64:
             return wrapper
-        castable(tensor)
+        self.castable(tensor)
         self.made += 1
         narrow = self._intermediate(ref, f"int32_{self.made}", tuple(tensor.shape) or (1,))
         self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [narrow])
@@ -223,7 +233,7 @@ class Sink:
         """Ops from what an op wrote to the result as it is stored."""
         steps = layout_ops(self._from_stored(ref), inverse=True)
         if self._widens(ref):
-            castable(self.view.values()[self.view.index(ref)])
+            self.castable(self.view.values()[self.view.index(ref)])
             wrapper = self._transformed(wrapper, ref, steps)
             self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [self._result(ref)])
             return
@@ -351,12 +361,6 @@ class Sink:
                 name, STATIC, dtype_of(ref.dtype), encoding, config, ref.rank, list(ref.shape), [], *data
             )
         return self.wrappers[name][0]
-
-
-def castable(tensor: Any) -> None:
-    """Raises Rejection for a tensor of int64 that the caller gives or gets and no Cast reads or writes (HTP-0001)."""
-    if tensor.dim() > 4:
-        raise Rejection("HTP finalizes no Cast from or to INT_64 of more than four dimensions")
 
 
 def dtype_of(short: str) -> Any:

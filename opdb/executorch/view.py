@@ -60,8 +60,6 @@ class FxNodeView:
     ``constants``: ``constant_names`` of the visitor's program, where many nodes are viewed.
     """
 
-    elsewhere = False
-
     def __init__(
         self, visitor: NodeVisitor, node: torch.fx.Node, target: str, constants: frozenset[str] | None = None
     ) -> None:

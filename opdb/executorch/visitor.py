@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from executorch.backends.qualcomm.builders.node_visitor import NodeVisitor
@@ -23,6 +23,7 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_SCALE_OFFSET,
 )
 
+from opdb.errata.report import Extra
 from opdb.errors import OpdbError
 from opdb.executorch import blocks
 from opdb.executorch.compared import Difference, compare
@@ -31,8 +32,18 @@ from opdb.executorch.view import FxNodeView, constant_names
 from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
 from opdb.runtime.tensors import Rejection
 
-#: The ops for a node, or why there are none.
-Lower = Callable[[NodeView], Lowered | Rejected]
+
+class Lower(Protocol):
+    """The ops for a node, or why there are none; and what the errata cost that they avoid or may show.
+
+    ``avoids``: whether an erratum, by its id, is to be avoided.
+    """
+
+    def __call__(self, view: NodeView) -> Lowered | Rejected: ...
+
+    def extra(self, view: NodeView, lowered: Lowered) -> Mapping[str, Extra | None]: ...
+
+    def avoids(self, erratum: str) -> bool: ...
 
 
 class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
@@ -47,7 +58,7 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
     lower: Lower
     names: dict[str, str]
     stock: dict[str, type[NodeVisitor]]
-    accept: Callable[[str, Lowered], None]
+    accept: Callable[[str, Lowered, Mapping[str, Extra | None]], None]
     reject: Callable[[str, tuple[Reason, ...]], None]
     compared: Callable[[Difference], None] | None
 
@@ -87,7 +98,8 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
         made, lowered = self._made(node, nodes_to_wrappers)
         if not isinstance(made, Rejected):
             assert lowered is not None
-            type(self).accept(node.name, lowered)
+            view = FxNodeView(self, node, self.names[node.target.__name__], self.constants)
+            type(self).accept(node.name, lowered, type(self).lower.extra(view, lowered))
             return made
         if self._building():
             words = "; ".join(r.message for r in made.reasons)
@@ -105,21 +117,20 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
             lowered = type(self).lower(view)
             if isinstance(lowered, Rejected):
                 return lowered, None
-            return Sink(self, view, nodes_to_wrappers).realise(lowered), lowered
+            return Sink(self, view, nodes_to_wrappers, type(self).lower.avoids).realise(lowered), lowered
         except Rejection as e:
             return Rejected((Reason(name, "layout", str(e)),)), None
         except Exception as e:
             return Rejected((Reason(name, "internal", f"{type(e).__name__}: {e}"),)), None
 
     def get_quant_encoding_conf(self, node: torch.fx.Node, target_node: torch.fx.Node) -> Any:
-        """ExecuTorch's; blocks that HTP computes other numbers with, and 4 bits that it has not, are one scale per channel
-        of 8 bits instead.
-        """
+        """ExecuTorch's; blocks and 4 bits with errata that are avoided become one scale per channel of 8 bits."""
         encoding, config = super().get_quant_encoding_conf(node, target_node)
         name = self.names.get(getattr(target_node.target, "__name__", ""), "")
-        if QCOM_BLOCK_SCALES in config and not blocks.right(name, node.meta["val"].shape):
+        avoids = type(self).lower.avoids
+        if QCOM_BLOCK_SCALES in config and any(map(avoids, blocks.errata(name, node.meta["val"].shape))):
             return blocks.by_channel(config, node.meta[QCOM_QUANT_ATTRS][QCOM_SCALE])
-        if blocks.narrow_volume(encoding, node.meta["val"]):
+        if blocks.narrow_volume(encoding, node.meta["val"]) and avoids("HTP-0010"):
             return blocks.in_8_bits(config, config[QCOM_SCALE_OFFSET])
         return encoding, config
 

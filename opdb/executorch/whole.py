@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from opdb.coverage.nodes import DTYPES, TorchNode
-from opdb.executorch.blocks import STEPS, channel_axis, right, stepped
+from opdb.executorch.blocks import STEPS, channel_axis, errata, stepped
 from opdb.op_config import Blocks, Quant
 from opdb.runtime.lowering import Lowered, NodeView, Rejected
 from opdb.runtime.tensors import Rejection, TensorRef, sized
@@ -37,9 +37,15 @@ class Unknown(Exception):
 class Whole:
     """The nodes of one program before it is decomposed."""
 
-    def __init__(self, exported: ExportedProgram, lower: Callable[[NodeView], Lowered | Rejected]) -> None:
+    def __init__(
+        self,
+        exported: ExportedProgram,
+        lower: Callable[[NodeView], Lowered | Rejected],
+        avoids: Callable[[str], bool],
+    ) -> None:
+        """``avoids``: whether an erratum, by its id, is to be avoided."""
         self._lower = lower
-        self._tensors = Tensors.of_program(exported)
+        self._tensors = Tensors.of_program(exported, avoids)
         self._answers: dict[torch.fx.Node, bool | None] = {}
 
     def accepts(self, node: torch.fx.Node) -> bool | None:
@@ -75,21 +81,29 @@ class Tensors:
     """What a TorchNode asks of a program, with encodings."""
 
     def __init__(
-        self, graph: torch.fx.Graph, constants: Mapping[str, str], data: Mapping[str, torch.Tensor]
+        self,
+        graph: torch.fx.Graph,
+        constants: Mapping[str, str],
+        data: Mapping[str, torch.Tensor],
+        avoids: Callable[[str], bool] = lambda erratum: True,
     ) -> None:
-        """``constants``: node -> name of what is known before running; ``data``: its value, by that name."""
+        """``constants``: node -> name of what is known before running; ``data``: its value, by that name.
+
+        ``avoids``: whether an erratum, by its id, is to be avoided.
+        """
+        self._avoids = avoids
         self.values: dict[Key, torch.Tensor] = {}
         self._nodes = {n.name: n for n in graph.nodes}
         self._constants, self._data = constants, data
 
     @classmethod
-    def of_program(cls, exported: ExportedProgram) -> Tensors:
+    def of_program(cls, exported: ExportedProgram, avoids: Callable[[str], bool]) -> Tensors:
         signature = exported.graph_signature
         changed = set(signature.buffers_to_mutate.values())
         kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
         known = [s for s in signature.input_specs if s.kind in kinds and s.target not in changed]
         constants = {s.arg.name: str(s.target) for s in known}
-        return cls(exported.graph, constants, exported.constants | exported.state_dict)
+        return cls(exported.graph, constants, exported.constants | exported.state_dict, avoids)
 
     @classmethod
     def of_graph(cls, graph: torch.fx.Graph) -> Tensors:
@@ -149,9 +163,8 @@ class Tensors:
         dtype, bits = _STORED[stored]
         if given.get("block_size") is not None:
             held, (reader, *_) = self._blocks(given, node.meta["val"].shape), node.users
-            if not right(
-                str(reader.target), node.meta["val"].shape
-            ):  # see OpdbVisitor.get_quant_encoding_conf
+            found = errata(str(reader.target), node.meta["val"].shape)
+            if any(map(self._avoids, found)):  # see OpdbVisitor.get_quant_encoding_conf
                 return "sq8", replace(held, encoding="AXIS_SCALE_OFFSET", blocks=None)
             return dtype, held
         scales = self._numbers(given.get("scale", given.get("scales")))

@@ -44,7 +44,7 @@ class InFloats:
     """``view`` as builders of floating point see it."""
 
     def __init__(self, view: NodeView) -> None:
-        self.target, self.name, self.elsewhere = view.target, view.name, view.elsewhere
+        self.target, self.name = view.target, view.name
         self._view = view
         self._read: dict[str, TensorRef] = {}
         self._written: dict[str, TensorRef] = {}

@@ -12,8 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from opdb import validate
-from opdb.errata import policy as errata_policy
-from opdb.errata.policy import IGNORE, WARN, active, policy, warning
+from opdb.errata.policy import IGNORE, WARN, active, excludes, policy, warning
 from opdb.errata.records import RECORDS
 from opdb.errata.workarounds import Nowhere, Surroundings
 from opdb.lowering.candidates import cheapest, forms, mapped, unmapped_reason
@@ -128,10 +127,8 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
 
 
 def refuses(v: Violation, target: Target) -> bool:
-    """Whether an op with this violation is not used: a rule refuses it, or it has an erratum that the policy avoids."""
-    if v.erratum:
-        return errata_policy.refuses(v.erratum, target)
-    return v.refuses or v.rule in UNCHECKED
+    """Whether no lowering has an op with this violation."""
+    return excludes(v, target) or v.rule in UNCHECKED
 
 
 def _broken(form: str, op: LoweredOp, target: Target, prefix: str) -> Iterator[Reason]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
+from opdb.errata.policy import excludes
 from opdb.nearest.changes import Change, changes, other_data
 from opdb.nearest.moves import Move, moves
 from opdb.nearest.rebuild import rebuilt
@@ -75,7 +76,7 @@ def nearest(config: OpConfig, target: Target | None = None, *, finalized: bool =
     if (found is None or _other_numbers(bare, found)) and any(".rank = " in v.got for v in broken):
         found = reshaped(module, bare, lambda c: not search.broken(c)) or found
     advice = ""
-    if found is None and (found := rebuilt(module, search.context, bare, finalized)) is not None:
+    if found is None and (found := rebuilt(module, target, bare, finalized)) is not None:
         advice = _advice(broken) * other_data(changes(bare, found, module.SIGNATURE))
     if found is None:
         return None
@@ -100,14 +101,14 @@ def _advice(broken: Sequence[Violation]) -> str:
 
 class _Search:
     def __init__(self, module: Any, target: Target, finalized: bool) -> None:
-        self.module, self.finalized = module, finalized
+        self.module, self.target, self.finalized = module, target, finalized
         self.context = target.context()
         self.tried = 0
 
     def broken(self, config: OpConfig) -> tuple[Violation, ...]:
         self.tried += 1
         found = self.module.validate(config, self.context)
-        return tuple(v for v in found if v.refuses and (self.finalized or not v.warning))
+        return tuple(v for v in found if excludes(v, self.target) and (self.finalized or not v.warning))
 
     def moves(self, config: OpConfig, broken: tuple[Violation, ...]) -> Iterator[Move]:
         return moves(self.module, self.context, config, broken)

@@ -11,11 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from opdb.errata.policy import excludes
 from opdb.nearest.changes import changes, other_data
 from opdb.nearest.rows import far
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig, centred
-from opdb.runtime.binding import Context, Param, Signature, Slot, slot_names
+from opdb.runtime.binding import Param, Signature, Slot, slot_names
 from opdb.runtime.checks import Undecidable
+from opdb.targets.target import Target
 
 #: How many type rows are tried with one sample.
 ROWS = 12
@@ -24,9 +26,9 @@ ABSENT = "NULL"
 Tensors = Mapping[str, TensorConfig]
 
 
-def rebuilt(module: Any, context: Context, config: OpConfig, finalized: bool) -> OpConfig | None:
+def rebuilt(module: Any, target: Target, config: OpConfig, finalized: bool) -> OpConfig | None:
     """The accepted config with the fewest changes that the samples lead to; None if the target takes no sample."""
-    builder = _Builder(module, context, config, finalized)
+    builder = _Builder(module, target, config, finalized)
     found = [made for sample in module.SAMPLES if (made := builder.from_sample(sample)) is not None]
     best = min(found, key=lambda made: _weight(config, made, module.SIGNATURE), default=None)
     return None if best is None else _as_given(best, config, module.SIGNATURE)
@@ -39,8 +41,9 @@ def _weight(old: OpConfig, new: OpConfig, signature: Signature) -> tuple[int, in
 
 
 class _Builder:
-    def __init__(self, module: Any, context: Context, config: OpConfig, finalized: bool) -> None:
-        self.module, self.context, self.config, self.finalized = module, context, config, finalized
+    def __init__(self, module: Any, target: Target, config: OpConfig, finalized: bool) -> None:
+        self.module, self.target, self.config, self.finalized = module, target, config, finalized
+        self.context = target.context()
         self.signature = module.SIGNATURE
         self.inputs = _by_name(config.inputs, self.signature.inputs)
         self.outputs = _by_name(config.outputs, self.signature.outputs)
@@ -167,7 +170,7 @@ class _Builder:
 
     def _accepts(self, config: OpConfig) -> bool:
         found = self.module.validate(config, self.context)
-        return not any(v.refuses and (self.finalized or not v.warning) for v in found)
+        return not any(excludes(v, self.target) and (self.finalized or not v.warning) for v in found)
 
     def _config(
         self, inputs: Tensors, params: Sequence[ParamConfig], outputs: Tensors | Sequence[TensorConfig]

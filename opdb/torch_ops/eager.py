@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from opdb.errata.policy import excludes
 from opdb.errors import OpdbError
 from opdb.graph import single
 from opdb.op_config import OpConfig
@@ -46,7 +47,7 @@ def execute(call: Call) -> list[torch.Tensor]:
 
 def _attempt(config: OpConfig, arrays: list[Any], target: Target) -> dict[str, Any] | str:
     """The results by name, or why there are none."""
-    if refused := [f"{v.rule}: {v.message}" for v in check(config, target).violations if v.refuses]:
+    if refused := [f"{v.rule}: {v.message}" for v in check(config, target).violations if excludes(v, target)]:
         return ", ".join(refused)
     graph = single(config, arrays)
     given = {t.name: arrays[int(t.name)] for t in graph.inputs}

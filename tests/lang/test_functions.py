@@ -227,7 +227,6 @@ def test_english() -> None:
             "is_whole(f)": "f must be a whole number | if f is a whole number | if f has a fraction",
             "columns(S, L, S)": "the rows whose columns are the arguments",
             "is_float(x)": "x must have a floating-point type | if x has a floating-point type | if x does not have a floating-point type",
-            "libraries(p)": "p must hold for QNN's libraries | if p does hold for QNN's libraries | if p does not hold for QNN's libraries",
             "is_real(x)": "x must be floating-point or quantized | if x is floating-point or quantized"
             " | if x is neither floating-point nor quantized",
             "lower_case(s)": "s in lower case",

@@ -55,7 +55,6 @@ class ConfigView:
 
     op: CompiledOp
     config: OpConfig
-    elsewhere: bool = False
 
     @property
     def target(self) -> str:

@@ -23,8 +23,6 @@ FLOATS = replace(X, dtype="f32", quant=None)
 class View:
     """A call of an operator whose result has the shape of ``like``."""
 
-    elsewhere = False
-
     def __init__(self, target: str, arguments: Mapping[str, Any], *results: TensorRef) -> None:
         self.target, self.name = target, "node"
         self._arguments = arguments

@@ -10,7 +10,8 @@ from importlib import resources
 from pathlib import Path
 
 from opdb.coverage.check import VERDICTS, Coverage, Row
-from opdb.coverage.report.plain import COUNTED, amount, summary, told
+from opdb.coverage.report.plain import COUNTED, summary, told
+from opdb.errata.report import amount
 
 COLUMNS = ("verdict", "node", "target", "ops or reasons", "FLOPs", "bytes", "module", "line")
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from opdb.coverage.check import VERDICTS, Coverage, Row
+from opdb.errata.report import amount
 
 #: In words of one report: why these FLOPs.
 COUNTED = (
@@ -51,17 +52,6 @@ def on_cpu(coverage: Coverage) -> str:
     if whole["unknown"]:
         parts.append(f"{whole['unknown']} nodes of unknown cost left out")
     return ", ".join(parts)
-
-
-def amount(value: float | None) -> str:
-    """With a decimal prefix; ex) 12.3 M."""
-    if value is None:
-        return "?"
-    for unit in ("", " k", " M", " G", " T"):
-        if value < 1000 or unit == " T":
-            return f"{value:.3g}{unit}" if unit else f"{value:g}"
-        value /= 1000
-    raise AssertionError
 
 
 def _share(part: int, whole: int) -> str:
