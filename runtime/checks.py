@@ -262,6 +262,8 @@ class Violation:
     @property
     def message(self) -> str:
         """Everything on one line: the effect or the reason, what must hold, and the values."""
+        if self.erratum:
+            return self._of_erratum(self.got)
         why = self._lead + (f"{self.why} Rule: " if self.why else "")
         got = f"; got {self.got}" if self.got else ""
         return f"{why}{self.sentence}{got}" + " (cannot be evaluated)" * self.undecidable
@@ -272,11 +274,18 @@ class Violation:
         values = ", ".join(map(_in_words, READINGS.split(self.got))) if self.got else ""
         if len(values) > SHOWN:
             values = values[: SHOWN - 3] + "..."
+        if self.erratum:
+            return self._of_erratum(values)
         parts = [self.why.rstrip(".")] * bool(self.why)
         if not self.why or len(self.sentence) <= SHOWN:
             parts.append(self.sentence)
         parts.insert(bool(self.why), values)
         return self._lead + "; ".join(p for p in parts if p) + " (cannot be evaluated)" * self.undecidable
+
+    def _of_erratum(self, values: str) -> str:
+        """The effect, the values that meet it, and the details of the record."""
+        effect = f"{self.sentence} ({values})" if values else self.sentence
+        return effect + (f". {self.why}" if self.why else "") + " (cannot be evaluated)" * self.undecidable
 
 
 #: The effect of breaking a rule of strength ``finalize``.

@@ -190,12 +190,20 @@ def _undone(step: Transform, before: tuple[int, ...], after: tuple[int, ...], t:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why one form does not fit.  ``rule``: ex) LayerNorm.H2, LayerNorm.M_aten.native_layer_norm.default."""
+    """Why one form does not fit.  ``rule``: e.g. LayerNorm.H2, LayerNorm.M_aten.native_layer_norm.default.
+
+    ``message`` says everything, ``brief`` what a person needs (``Violation.brief``).
+    """
 
     form: str
     rule: str
     message: str
     warning: bool = False
+    brief: str = ""  # "": the message
+
+    @property
+    def short(self) -> str:
+        return self.brief or self.message
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from opdb.cli.options import (
     Sdk,
     Soc,
     Strict,
+    Verbose,
     target_of,
 )
 from opdb.cli.output import print_json_line
@@ -84,7 +85,7 @@ def validate(
     against: Annotated[
         str | None, typer.Option("--against", help="'vendor': ask the real library too.")
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show each broken rule in full.")] = False,
+    verbose: Verbose = False,
     strict: Strict = False,
     lenient: Lenient = False,
     json: Json = False,
@@ -200,6 +201,7 @@ def check(
             "--save-node", metavar="NODE", help="Write a model of this node alone to -o FILE.py or FILE.pt2."
         ),
     ] = None,
+    verbose: Verbose = False,
     strict: Strict = False,
     lenient: Lenient = False,
     json: Json = False,
@@ -237,7 +239,7 @@ def check(
         from opdb.coverage.onnx import with_names
 
         coverage = with_names(coverage, model)
-    _report(coverage, form, model, output)
+    _report(coverage, form, model, output, verbose)
     left = not coverage.complete and not (lenient and coverage.refused_by_errata)
     if left or (strict and coverage.warnings):
         raise typer.Exit(1)
@@ -289,13 +291,13 @@ def _format(name: str) -> str:
     return name
 
 
-def _report(coverage: Coverage, format_: str, title: str, output: Path | None) -> None:
+def _report(coverage: Coverage, format_: str, title: str, output: Path | None, verbose: bool) -> None:
     """To standard output, or to a file as a whole; then the summary goes to standard error."""
     from opdb.coverage.report import lines
     from opdb.coverage.report.plain import summary
     from opdb.files import write_atomically
 
-    text = "".join(f"{line}\n" for line in lines(coverage, format_, title))
+    text = "".join(f"{line}\n" for line in lines(coverage, format_, title, verbose))
     if output is None:
         print(text, end="")
         return

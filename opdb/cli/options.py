@@ -54,6 +54,7 @@ IgnoreErratum = Annotated[
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Every warning makes the exit code 1.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show each broken rule in full.")]
 Lenient = Annotated[bool, typer.Option("--lenient", help="Errata of the library never change the exit code.")]
 
 Dask = Annotated[

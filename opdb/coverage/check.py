@@ -49,7 +49,7 @@ class Row:
     ops: tuple[str, ...] = ()
     reasons: tuple[
         Mapping[str, str], ...
-    ] = ()  # rule, message, form: why it, or each form before, was refused
+    ] = ()  # rule, message, brief, form: why it, or each form before, was refused
     warnings: tuple[Mapping[str, str], ...] = ()
     #: Of a rejected node: form, op, and the changes after which the target accepts the op.
     nearest: tuple[Mapping[str, Any], ...] = ()
@@ -181,8 +181,10 @@ def row_of(
 
     flops, moved = node_cost(node)
     reasons = outcome.notes if isinstance(outcome, Lowered) else outcome.reasons
-    told = [{"form": r.form, "rule": r.rule, "message": r.message} for r in reasons if not r.warning]
-    warned = [{"form": r.form, "rule": r.rule, "message": r.message} for r in reasons if r.warning]
+    said = [
+        (r.warning, {"form": r.form, "rule": r.rule, "message": r.message, "brief": r.short}) for r in reasons
+    ]
+    told, warned = ([row for warning, row in said if warning is kind] for kind in (False, True))
     supported = isinstance(outcome, Lowered)
     return Row(
         node.name,

@@ -134,17 +134,18 @@ def refuses(v: Violation, target: Target) -> bool:
 def _broken(form: str, op: LoweredOp, target: Target, prefix: str) -> Iterator[Reason]:
     for v in violations(op.config(), target):
         if not v.erratum:
-            yield Reason(form, v.rule, prefix + v.message, not refuses(v, target))
+            yield Reason(form, v.rule, prefix + v.message, not refuses(v, target), prefix + v.brief)
         elif (decision := policy(v.erratum, target)) != IGNORE:
-            yield _of_erratum(form, v.erratum, decision if refuses(v, target) else WARN, prefix + v.message)
+            said = prefix + v.message, prefix + v.brief
+            yield _of_erratum(form, v.erratum, decision if refuses(v, target) else WARN, *said)
 
 
-def _of_erratum(form: str, erratum: str, decision: str, refusal: str = "") -> Reason:
-    """``refusal``: what is said of an erratum that is avoided; by default its title."""
+def _of_erratum(form: str, erratum: str, decision: str, refusal: str = "", brief: str = "") -> Reason:
+    """``refusal``, ``brief``: what is said of an erratum that is avoided; by default its title."""
     record = RECORDS[erratum]
     if decision == WARN:
         return Reason(form, erratum, warning(record), warning=True)
-    return Reason(form, erratum, refusal or record.title)
+    return Reason(form, erratum, refusal or record.title, brief=brief)
 
 
 def hits(op: LoweredOp, target: Target) -> frozenset[str]:

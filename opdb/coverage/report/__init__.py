@@ -13,8 +13,8 @@ FORMATS = ("table", "json", "md", "html")
 __all__ = ["FORMATS", "lines", "markdown", "table"]
 
 
-def lines(coverage: Coverage, format_: str, title: str) -> Iterator[str]:
-    """The report line by line, without line ends.  ``format_``: one of FORMATS.  ``title``: the model, as named."""
+def lines(coverage: Coverage, format_: str, title: str, verbose: bool = False) -> Iterator[str]:
+    """The report line by line, without line ends.  ``format_``: one of FORMATS.  ``title``: the model, as named.  ``verbose``: see ``table``."""
     if format_ == "json":
         text = json.dumps(coverage.to_json(), indent=2, ensure_ascii=False, default=str)
         return iter(text.splitlines())
@@ -22,4 +22,4 @@ def lines(coverage: Coverage, format_: str, title: str) -> Iterator[str]:
         from opdb.coverage.report.html import page
 
         return iter([page(coverage, title)])
-    return markdown(coverage, title) if format_ == "md" else table(coverage)
+    return markdown(coverage, title) if format_ == "md" else table(coverage, verbose)

@@ -68,7 +68,7 @@ def _told(row: Row) -> str:
     said = [_text(t) for t in told(row)]
     more = [*(f"{w['rule']}: {w['message']}" for w in row.warnings)]
     if row.verdict == "supported":
-        more = [*(f"{q['rule']}: {q['message']}" for q in row.reasons), *more]
+        more = [*(f"{q['rule']}: {q['brief']}" for q in row.reasons), *more]
     notes = "".join(f"<li>{_text(m)}</li>" for m in more)
     extra = f"<details><summary>notes</summary><ul>{notes}</ul></details>" if notes else ""
     return (said[0] if len(said) == 1 else "<ul>" + "".join(f"<li>{s}</li>" for s in said) + "</ul>") + extra

@@ -15,8 +15,11 @@ COUNTED = (
 )
 
 
-def table(coverage: Coverage) -> Iterator[str]:
-    """One line for each node, and below a rejected one its reasons; the summary is last."""
+def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
+    """One line for each node, and below a rejected one its reasons; the summary is last.
+
+    ``verbose``: each broken rule in full.
+    """
     width = max((len(r.node) for r in coverage.rows), default=4)
     for r in coverage.rows:
         taken = f"{r.form}: {' -> '.join(r.ops)}" if len(r.ops) > 1 else ", ".join(r.ops)
@@ -24,7 +27,7 @@ def table(coverage: Coverage) -> Iterator[str]:
         if r.verdict == "supported":
             continue
         for reason in r.reasons:
-            yield f"{'':10}   {_reason(reason)}"
+            yield f"{'':10}   {_reason(reason, verbose)}"
         for near in r.nearest:
             yield f"{'':10}   nearest accepted {near['op']}: {near['text']}"
         if r.module or r.line:
@@ -87,8 +90,9 @@ def told(row: Row) -> list[str]:
     return [_reason(q) for q in row.reasons] + [f"nearest accepted {n['op']}: {n['text']}" for n in row.nearest]
 
 
-def _reason(reason: Mapping[str, str]) -> str:
-    return f"{reason['rule']}: {reason['message']}" if reason["rule"] else reason["message"]
+def _reason(reason: Mapping[str, str], verbose: bool = False) -> str:
+    text = reason["message" if verbose else "brief"]
+    return f"{reason['rule']}: {text}" if reason["rule"] else text
 
 
 def _md(text: str) -> str:
