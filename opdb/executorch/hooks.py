@@ -54,8 +54,6 @@ class Decider:
 
     def extra(self, view: NodeView, lowered: Lowered) -> Mapping[str, Extra | None]:
         """What avoiding the errata costs that ``lowered`` avoids or may show (opdb.errata.report.Met)."""
-        if not (lowered.avoided or lowered.warned):
-            return {}
         return extras(lowered, lambda target: self._lower(view, target), self._target())
 
     def avoids(self, erratum: str) -> bool:

@@ -21,6 +21,8 @@ def extras(lowered: Lowered, lower: Lower, target: Target) -> Mapping[str, Extra
     Those that are avoided are ignored one after the other, so that their costs add up to what all of them cost.  For one
     that is warned of: what avoiding it alone would add.  None: the node falls back to the CPU.
     """
+    if not (lowered.avoided or lowered.warned):
+        return {}
     own = total(lowered)
     costs: dict[str, Extra | None] = {}
     before = own
