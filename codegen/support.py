@@ -20,8 +20,7 @@ from opdb.lang.certain import Rule, forbidden, parsed, truth
 from opdb.lang.nodes import BOOL, TENSOR, TENSORS, Node, walk
 from opdb.lang.printer import to_text
 from opdb.op_config import ENCODINGS
-from opdb.query.rows import declared
-from opdb.sdk import sdk_number
+from opdb.sdk import declared, sdk_number
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow, expand_row
 from opdb.spec.mapping import CompiledMapping, CompiledStep

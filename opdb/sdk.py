@@ -13,3 +13,20 @@ def sdk_number(sdk: str) -> int:
     if match is None:
         raise OpdbError(f"'{sdk}' is not an SDK version; ex) 2.47")
     return int(match[1]) * 1000 + int(match[2])
+
+
+def version(text: str) -> tuple[int, ...]:
+    """An SDK version as numbers, to compare; what is not a number counts as 0."""
+    return tuple(int(p) if p.isdigit() else 0 for p in text.split("."))
+
+
+def declared(since: str | None, until: str | None, sdk: str) -> bool:
+    """Whether an SDK lies in the range that a document gives; an end that it does not give is open."""
+    if since is not None and version(sdk) < version(since):
+        return False
+    return until is None or version(sdk) <= version(until) or same_sdk(sdk, until)
+
+
+def same_sdk(a: str, b: str) -> bool:
+    """Whether two versions are one, or one is the beginning of the other.  ex) 2.47, 2.47.0"""
+    return a == b or a.startswith(f"{b}.") or b.startswith(f"{a}.")

@@ -176,7 +176,7 @@ def explain(
     from opdb import explain as explaining
 
     if explaining.is_erratum(rule):
-        catalog = store(db).load_catalog()
+        catalog = store(db).load_erratum(rule.upper())
         erratum = explaining.erratum_of(catalog, rule)
         if json:
             print_json(explaining.erratum_facts(catalog, erratum))

@@ -2,7 +2,7 @@
 
     rows = ask(Store(url), "support", Filters(op="LayerNorm", soc="SM8650"), where="validates <> 'yes'")
 
-Nothing here imports pydantic or the YAML library: a query reads SQL and starts fast.
+Nothing here imports SQLAlchemy, pydantic or the YAML library: a question reads SQL and starts fast.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from opdb.errors import OpdbError
 from opdb.query import definitions, measured
-from opdb.query.rows import Filters, Row, View, typed
+from opdb.query.rows import Filters, Row, View
 from opdb.query.where import Condition, condition
 from opdb.schema import STATUS_COLUMNS
 from opdb.schema.views import ABOUT
@@ -165,14 +165,14 @@ def stream(
 ) -> Iterator[Row]:
     """The same rows one by one: millions of measurements need no memory.  Raises as ``ask``, at once."""
     asked = _checked(question, filters or Filters())
-    columns = {c.name: typed(c) for c in ABOUT[asked.view].columns}
+    columns: dict[str, str | None] = {c.name: c.type for c in ABOUT[asked.view].columns}
     return _answers(store, asked, filters or Filters(), condition(where, columns) if where else None)
 
 
 def _answers(store: Store, asked: Question, filters: Filters, keep: Condition | None) -> Iterator[Row]:
     narrowed = {} if keep is None or keep.sql is None else {asked.view: keep.sql}
-    with store.reading() as connection:
-        for row in asked.answer(View(connection, filters, narrowed)):
+    with store.asking() as reader:
+        for row in asked.answer(View(reader, filters, narrowed)):
             if keep is None or keep.keeps(row):
                 yield {c: row[c] for c in asked.columns}
 
@@ -194,6 +194,6 @@ def _checked(question: str, filters: Filters) -> Question:
 
 def agreement_of(store: Store, runs: Collection[int]) -> list[Row]:
     """The rows of the question "agreement" for single probe runs, in their order."""
-    with store.reading() as connection:
-        found = measured.agreement_of_runs(View(connection, Filters()), runs)
+    with store.asking() as reader:
+        found = measured.agreement_of_runs(View(reader, Filters()), runs)
     return [{c: row[c] for c in QUESTIONS["agreement"].columns} for row in found]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sqlalchemy import column, or_
-
-from opdb.query.rows import Row, View, declared
+from opdb.query.rows import Row, View
+from opdb.query.sql import among, begins, compared, either
+from opdb.sdk import declared
 
 
 def ops(view: View) -> list[Row]:
-    rows = view.read("v_ops", column("op").in_(view.wanted_ops()), order=("op",))
+    rows = view.read("v_ops", among("op", view.wanted_ops()), order=("op",))
     return [r for r in rows if any(map(view.wants_backend, r["backends"].split(", ")))]
 
 
 def params(view: View) -> list[Row]:
-    conditions = [column("op").in_(view.wanted_ops())]
+    conditions = [among("op", view.wanted_ops())]
     if view.dtypes:
-        conditions.append(column("dtype").in_(view.dtypes))
+        conditions.append(among("dtype", view.dtypes))
     return view.read("v_params", *conditions, order=("op", "place"))
 
 
@@ -29,9 +29,9 @@ def types(view: View) -> list[Row]:
 
 def type_rows(view: View) -> list[Row]:
     """Every documented type row; ``cells`` is slot: dtypes, those between | are all allowed."""
-    conditions = [column("op").in_(view.wanted_ops())]
+    conditions = [among("op", view.wanted_ops())]
     if backends := view.filters.many("backend"):
-        conditions.append(column("backend").in_(backends))
+        conditions.append(among("backend", backends))
     rows = view.read("v_types", *conditions, order=("op", "place"))
     return [r for r in rows if view.has_dtype(r["cells"])]
 
@@ -40,10 +40,10 @@ def torch(view: View) -> list[Row]:
     """The candidates of every ATen target, in the order of its family: one op, or a chain of several."""
     wanted = set(view.filters.many("op"))
     asked = [
-        or_(column("torch_op") == n, column("torch_op").startswith(f"{n}.", autoescape=True))
+        either([compared("torch_op", "=", n), begins("torch_op", f"{n}.")])
         for n in view.filters.many("torch_op")
     ]
-    rows = view.read("v_torch", *([or_(*asked)] if asked else []))
+    rows = view.read("v_torch", *([either(asked)] if asked else []))
     kept = [r for r in rows if not wanted or wanted & set(r["ops"].split(", "))]
     return sorted(kept, key=lambda r: (r["torch_op"], r["place"], r["ops"]))
 
@@ -51,16 +51,16 @@ def torch(view: View) -> list[Row]:
 def unchecked(view: View) -> dict[tuple[str, str], dict[str, Row]]:
     """(op, rule's full id) -> the backends that do not check the rule, each with the row that says so."""
     found: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)
-    for r in view.read("v_unchecked", column("op").in_(view.wanted_ops()), order=("op", "place")):
+    for r in view.read("v_unchecked", among("op", view.wanted_ops()), order=("op", "place")):
         found[r["op"], r["rule"]][r["backend"]] = r
     return found
 
 
 def rules(view: View) -> list[Row]:
     """Every rule, written and derived; ``rule`` is its permanent id."""
-    conditions = [column("op").in_(view.wanted_ops())]
+    conditions = [among("op", view.wanted_ops())]
     if backends := view.filters.many("backend"):
-        conditions.append(column("backend").in_(backends))
+        conditions.append(among("backend", backends))
     return view.read("v_rules", *conditions, order=("op", "place"))
 
 
@@ -78,9 +78,9 @@ def errata(view: View) -> list[Row]:
     """The faults of vendor libraries that one of the asked chips and one of the asked SDKs have."""
     conditions = []
     if view.filters.many("op") or view.filters.many("torch_op"):
-        conditions.append(column("op").in_(view.wanted_ops()))
+        conditions.append(among("op", view.wanted_ops()))
     if backends := view.filters.many("backend"):
-        conditions.append(column("backend").in_(backends))
+        conditions.append(among("backend", backends))
     rows = view.read("v_errata", *conditions, order=("erratum",))
     if sdks := view.filters.many("sdk"):
         rows = [r for r in rows if any(declared(r["since"], r["until"], s) for s in sdks)]

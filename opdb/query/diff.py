@@ -19,16 +19,15 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from sqlalchemy import Connection, select
-
-from opdb import schema as t
 from opdb.errors import OpdbError
 from opdb.query.definitions import rules, type_rows, unchecked
-from opdb.query.rows import Filters, Row, View, declared, same_sdk
-from opdb.sdk import sdk_number
+from opdb.query.rows import Filters, Row, View
+from opdb.query.sql import among, compared
+from opdb.sdk import declared, same_sdk, sdk_number
 from opdb.spec.catalog import backends_of, socs_of
 from opdb.store import Store
 from opdb.store.load import backend_data, soc_data
+from opdb.store.reader import Reader
 
 #: The keys of each row, in order.
 COLUMNS = (
@@ -92,9 +91,9 @@ def diff(store: Store, a: Side, b: Side, op: str | None = None) -> list[Row]:
     for what in ("backend", "sdk", *(["soc"] if a.backend == b.backend else [])):
         if (getattr(a, what) is None) is not (getattr(b, what) is None):
             raise OpdbError(f"{a} and {b} cannot be compared: only one of them names its {what}")
-    with store.reading() as connection:
-        a, b = (_spelled(connection, s, op) for s in (a, b))
-        view = View(connection, Filters(op))
+    with store.asking() as reader:
+        a, b = (_spelled(reader, s, op) for s in (a, b))
+        view = View(reader, Filters(op))
         sides = [_Definitions(view, s) for s in (a, b)]
         found = [*_ops(*sides), *_types(*sides), *_rules(*sides)]
         return [
@@ -103,9 +102,9 @@ def diff(store: Store, a: Side, b: Side, op: str | None = None) -> list[Row]:
         ]
 
 
-def _spelled(connection: Connection, s: Side, op: str | None) -> Side:
+def _spelled(reader: Reader, s: Side, op: str | None) -> Side:
     """The same with the SoC's own name.  Raises OpdbError for what is not known."""
-    known = View(connection, Filters(op, s.backend, s.soc)).filters
+    known = View(reader, Filters(op, s.backend, s.soc)).filters
     return s if s.soc is None else replace(s, soc=known.many("soc")[0])
 
 
@@ -120,8 +119,12 @@ class _Definitions:
     def __init__(self, view: View, s: Side) -> None:
         self.side = s
         self.known = {"sdk": None if s.sdk is None else sdk_number(s.sdk)}
-        chip = None if s.soc is None else socs_of([soc_data(r) for r in view.all(select(t.soc))])[s.soc]
-        self.backends = backends_of({r.name: backend_data(r) for r in view.all(select(t.backend))})
+        chip = (
+            None
+            if s.soc is None
+            else socs_of([soc_data(r) for r in view.reader.rows("SELECT * FROM soc")])[s.soc]
+        )
+        self.backends = backends_of({b["name"]: backend_data(b) for b in view.backends.values()})
         for backend in self.backends.values():
             self.known |= backend.reads(chip) if chip else dict.fromkeys(backend.context or ())
         self.places: dict[tuple[str, str], Any] = {}  # (op, backend)
@@ -131,13 +134,12 @@ class _Definitions:
             for r in every
             if (s.sdk is None or declared(r["since"], r["until"], s.sdk)) and not self._lacks(r)
         ]
-        backends = view.parts(t.op_backend)
-        sources = {r.id: r.text for r in view.all(select(t.source))}
-        for op in view.ops.values():
-            for r in view.merged(op, backends, "backend_id"):
-                name = view.backends[r.backend_id].name
-                if s.backend in (None, name) and (s.sdk is None or declared(r.since, r.until, s.sdk)):
-                    self.places[op.name, name] = sources.get(r.source_id)
+        sources = {r["id"]: r["text"] for r in view.reader.rows("SELECT id, text FROM source")}
+        for op, rows in view.merged("op_backend", "backend_id").items():
+            for r in rows:
+                name = view.backends[r["backend_id"]]["name"]
+                if s.backend in (None, name) and (s.sdk is None or declared(r["since"], r["until"], s.sdk)):
+                    self.places[op, name] = sources.get(r["source_id"])
         for place in {(r["op"], r["backend"]) for r in every} - {(r["op"], r["backend"]) for r in self.rows}:
             self.places.pop(place, None)  # it has type rows, and none of them in this SDK
         every = rules(view)
@@ -378,43 +380,37 @@ def _verdicts(view: View, a: Side, b: Side) -> list[Row]:
 
 def _measured(view: View, s: Side) -> dict[_Asked, dict[str, tuple[str, str, str]]]:
     """For each config the last word on each status: (status, type row, case)."""
-    probe, case, result, executor = t.probe_result, t.conformance_case, t.result, t.executor
-    probes = select(
-        *(probe.c[c] for c in ("op", "type_row", "backend", "soc", "sdk", "config", *_STATUSES[:3]))
-    ).order_by(probe.c.id)
-    results = (
-        select(
-            *(case.c[c] for c in ("op", "type_row", "config", "name")),
-            *(result.c[c] for c in ("soc", *_STATUSES)),
-            executor.c.backend,
-            t.library.c.sdk,
-        )
-        .join(case, result.c.conformance_case_id == case.c.id)
-        .join(executor, result.c.executor_id == executor.c.id)
-        .join(t.library, executor.c.library_id == t.library.c.id)
-        .order_by(result.c.id)
-    )
     found: dict[_Asked, dict[str, tuple[str, str, str]]] = defaultdict(dict)
-    known = view.connection.execute(select(t.library.c.sdk).distinct()).scalars().all()
+    known = [r["sdk"] for r in view.reader.rows("SELECT DISTINCT sdk FROM library")]
     sdks = [k for k in known if s.sdk is not None and same_sdk(s.sdk, k)] + [s.sdk or ""]
-    for query, op, backend, soc, sdk in (
-        (probes, probe.c.op, probe.c.backend, probe.c.soc, probe.c.sdk),
-        (results, case.c.op, executor.c.backend, result.c.soc, t.library.c.sdk),
-    ):
-        wanted = [
-            column == value for column, value in ((backend, s.backend), (soc, s.soc)) if value is not None
-        ]
-        if ops := view.filters.many("op"):
-            wanted.append(op.in_(ops))
-        if s.sdk is not None:
-            wanted.append(sdk.in_(sdks))
-        for r in view.connection.execute(query.where(*wanted), execution_options={"yield_per": 5000}):
-            key = (r.op, "" if s.backend else r.backend, "" if s.soc else r.soc, _canonical(r.config))
+    wanted = [compared(c, "=", v) for c, v in (("backend", s.backend), ("soc", s.soc)) if v is not None]
+    if ops := view.filters.many("op"):
+        wanted.append(among("op", ops))
+    if s.sdk is not None:
+        wanted.append(among("sdk", sdks))
+    for query in (_PROBES, _RESULTS):
+        for r in view.matching(query, *wanted):
+            key = (
+                r["op"],
+                "" if s.backend else r["backend"],
+                "" if s.soc else r["soc"],
+                _canonical(r["config"]),
+            )
             for status in _STATUSES:
-                value = getattr(r, status, "unknown")
-                if value in ("yes", "no", "crashed", "hung"):
-                    found[key][status] = (value, r.type_row, getattr(r, "name", ""))
+                if r[status] in ("yes", "no", "crashed", "hung"):
+                    found[key][status] = (r[status], r["type_row"], r["name"])
     return found
+
+
+_PROBES = """
+SELECT id, op, type_row, backend, soc, sdk, config, validates, finalizes, executes, 'unknown' AS matches, '' AS name
+FROM probe_result"""
+_RESULTS = """
+SELECT r.id, k.op, k.type_row, e.backend, r.soc, l.sdk, k.config, r.validates, r.finalizes, r.executes, r.matches, k.name
+FROM result AS r
+JOIN conformance_case AS k ON k.id = r.conformance_case_id
+JOIN executor AS e ON e.id = r.executor_id
+JOIN library AS l ON l.id = e.library_id"""
 
 
 def _canonical(config: str) -> str:

@@ -18,8 +18,8 @@ from opdb.dtypes import BY_SHORT
 from opdb.lang.certain import Rule, forbidden, parsed
 from opdb.op_config import ENCODINGS
 from opdb.query.definitions import ops, rules, types, unchecked
-from opdb.query.rows import Filters, Row, View, declared
-from opdb.sdk import sdk_number
+from opdb.query.rows import Filters, Row, View
+from opdb.sdk import declared, sdk_number
 from opdb.store import Store
 
 _AXES = range(8)  # HTP takes tensors of rank 8 at most
@@ -63,15 +63,15 @@ class Ports:
     def __init__(self, store: Store, backend: str, arch: int, sdk: str, soc_model: int | None = None) -> None:
         self.values: dict[str, Any] = {"arch": arch, "sdk": sdk_number(sdk)}
         self.values |= {} if soc_model is None else {"soc_model": soc_model}
-        with store.reading() as connection:
-            view = View(connection, Filters(backend=backend, sdk=sdk))
+        with store.asking() as reader:
+            view = View(reader, Filters(backend=backend, sdk=sdk))
             self.slots = {r["op"]: r for r in ops(view)}
             self.rows: dict[str, list[Row]] = {}
             for row in types(view):
                 self.rows.setdefault(row["op"], []).append(row)
             self.rules: dict[str, list[Rule]] = {}
             self.encoded: dict[str, list[Rule]] = {}  # those of them that read encodings
-            whole = View(connection, Filters())
+            whole = View(reader, Filters())
             exempt = unchecked(whole)
             for r in rules(whole):
                 free = exempt.get((r["op"], r["rule"]), {}).get(backend)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
-from sqlalchemy import ColumnElement, column, select
-
-from opdb import schema as t
 from opdb.query.definitions import type_rows
-from opdb.query.rows import Row, View, declared, same_sdk, version
+from opdb.query.rows import Row, View
+from opdb.query.sql import Sql, among, compared, is_
+from opdb.schema import ASKED_BACKENDS, STATUS_COLUMNS
+from opdb.sdk import declared, same_sdk, version
 
 
-def _asked(view: View) -> list[ColumnElement[bool]]:
+def _asked(view: View) -> list[Sql]:
     """The filters as conditions on columns of the same names; ``op`` holds the ops of a torch op too."""
     f = view.filters
     wanted = {name: list(f.many(name)) for name in ("op", "backend", "soc") if f.many(name)}
@@ -22,21 +21,21 @@ def _asked(view: View) -> list[ColumnElement[bool]]:
         wanted["sdk"] = _sdks(view)
         wanted.setdefault("op", _ops(view))  # the indexes begin with the op
     view.inside = wanted
-    return [column(name).in_(values) for name, values in wanted.items()]
+    return [among(name, values) for name, values in wanted.items()]
 
 
 def _ops(view: View) -> list[str]:
     """Every op of the catalogue and of what was measured."""
-    columns: Sequence[Any] = (t.probe_run.c.op, t.conformance_case.c.op)
-    found = {str(v) for c in columns for v in view.connection.execute(select(c).distinct()).scalars()}
-    return sorted(found | set(view.ops))
+    found = view.reader.rows("SELECT op FROM probe_run UNION SELECT op FROM conformance_case")
+    return sorted({str(r["op"]) for r in found} | set(view.ops))
 
 
 def _sdks(view: View) -> list[str]:
     """The SDKs on record that are asked about, and what was asked for as it was written."""
-    columns: Sequence[Any] = (t.library.c.sdk, t.conformance_case.c.sdk, t.source.c.version, t.type_config.c.since,
-                              t.op_backend.c.since)  # fmt: skip
-    known = {str(v) for c in columns for v in view.connection.execute(select(c).distinct()).scalars() if v}
+    on_record = (("library", "sdk"), ("conformance_case", "sdk"), ("source", "version"), ("type_config", "since"),
+                 ("op_backend", "since"))  # fmt: skip
+    found = view.reader.rows(" UNION ".join(f"SELECT {c} AS sdk FROM {table}" for table, c in on_record))
+    known = {str(r["sdk"]) for r in found if r["sdk"]}
     return sorted({s for s in known if view.wants_sdk(s)} | set(view.filters.many("sdk")))
 
 
@@ -48,9 +47,9 @@ def evidence(view: View) -> Iterator[Row]:
     conditions = _asked(view)
     rows = {(r["op"], r["type_row"]) for r in type_rows(view)} if view.dtypes else None
     if view.filters.disagree:
-        conditions += [column("disagrees").is_(True), column("latest").is_(True)]
+        conditions += [is_("disagrees", "TRUE"), is_("latest", "TRUE")]
     for kind in ("probe",) if view.filters.disagree else ("probe", "conformance"):
-        for r in view.stream("v_evidence", column("kind") == kind, *conditions, order=("id",)):
+        for r in view.stream("v_evidence", compared("kind", "=", kind), *conditions, order=("id",)):
             if rows is None or (r["op"], r["type_row"]) in rows:
                 yield r
 
@@ -69,7 +68,7 @@ def census(view: View) -> list[Row]:
 
 def agreement_of_runs(view: View, runs: Collection[int]) -> list[Row]:
     """The same for single probe runs, in their order."""
-    found = {r["id"]: r for r in view.read("v_sweeps", column("id").in_(list(runs)))}
+    found = {r["id"]: r for r in view.read("v_sweeps", among("id", runs))}
     return [{**found[i], "percent": _percent(found[i])} for i in runs if i in found]
 
 
@@ -99,7 +98,7 @@ def _unmeasured(view: View) -> Iterator[Row]:
             there = measured.get(r["backend"]) or {r["source_version"] or r["since"] or ""}
             if any(same_sdk(sdk, s) for s in there):
                 continue
-            nothing = "unknown" if r["backend"] in t.ASKED_BACKENDS else "not-applicable"
+            nothing = "unknown" if r["backend"] in ASKED_BACKENDS else "not-applicable"
             chips: Sequence[str | None] = (
                 (socs or tuple(view.chips)) if view.per_soc(r["backend"]) else [None]
             )
@@ -107,25 +106,26 @@ def _unmeasured(view: View) -> Iterator[Row]:
                 inside = declared(r["since"], r["until"], sdk)
                 yield {
                     **{k: r[k] for k in ("op", "type_row", "cells", "backend")}, "soc": soc, "sdk": sdk,
-                    **dict.fromkeys(t.STATUS_COLUMNS, nothing), "declared": "yes" if inside else "no",
+                    **dict.fromkeys(STATUS_COLUMNS, nothing), "declared": "yes" if inside else "no",
                     "measurements": 0, "source": r["source"], "place": r["place"], "sdk_number": None,
                 }  # fmt: skip
 
 
 def _measured_sdks(view: View) -> dict[str, set[str]]:
     """The SDKs whose libraries are on record, by backend."""
-    case, executor = t.conformance_case, t.executor
-    bare = (
-        select(executor.c.backend, case.c.sdk)
-        .join(t.result, t.result.c.executor_id == executor.c.id)
-        .join(case, t.result.c.conformance_case_id == case.c.id)
-        .where(executor.c.library_id.is_(None), executor.c.backend != "")
-        .distinct()
-    )
     out: dict[str, set[str]] = {}
-    for r in [*view.all(select(t.library.c.backend, t.library.c.sdk)), *view.all(bare)]:
-        out.setdefault(r.backend, set()).add(r.sdk)
+    for r in view.reader.rows(_MEASURED_SDKS):
+        out.setdefault(r["backend"], set()).add(r["sdk"])
     return out
+
+
+_MEASURED_SDKS = """
+SELECT l.backend, l.sdk FROM library AS l
+UNION
+SELECT e.backend, k.sdk FROM result AS r
+JOIN conformance_case AS k ON k.id = r.conformance_case_id
+JOIN executor AS e ON e.id = r.executor_id
+WHERE e.library_id IS NULL AND e.backend <> ''"""
 
 
 def quirks(view: View) -> list[Row]:
@@ -143,7 +143,7 @@ def coverage(view: View) -> list[Row]:
     ``python`` and ``c``: results in which that validator reported the rule; ``positive``: accepted cases in
     which the rule was in force; ``negative``: cases made to break it; ``executed``: results of those.
     """
-    conditions: list[ColumnElement[bool]] = [column("op").in_(list(view.ops))]
+    conditions: list[Sql] = [among("op", view.ops)]
     if backends := view.filters.many("backend"):
-        conditions.append(column("backend").in_(backends))
+        conditions.append(among("backend", backends))
     return view.read("v_coverage", *conditions, order=("op", "place"))

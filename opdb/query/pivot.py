@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from opdb.query.rows import Row, version
+from opdb.query.rows import Row
 from opdb.schema import STATUS_COLUMNS
+from opdb.sdk import version
 
 #: The verdicts of a cell, in its order, and what each says.
 VERDICTS = {

@@ -7,23 +7,21 @@ Comparisons = <> != < <= > >=, ``in (...)``, ``like`` (% and _, capitals do not 
 absent value is neither true nor false.
 
 The text is parsed, never passed on.  What every database decides as Python does (a column that equals a value of
-its type, or is one of some, or absent) becomes an SQLAlchemy expression with bound values beside it, by which the
+its type, or is one of some, or absent) becomes a condition in SQL beside it, with bound values, by which the
 database leaves out rows before Python looks at the rest.
 """
 
 from __future__ import annotations
 
 import difflib
-import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, not_, or_
-from sqlalchemy.types import BigInteger, Boolean, Double, Text
-
 from opdb.errors import OpdbError
+from opdb.query import sql
+from opdb.query.sql import Sql
 
 Row = Mapping[str, Any]
 #: True, False, or None where an absent value leaves it open.
@@ -36,7 +34,7 @@ class Condition:
     """A test of rows; ``sql``, if any, is true of every row that passes.  ``exact``: of no other, nor open else."""
 
     test: Predicate
-    sql: ColumnElement[bool] | None = None
+    sql: Sql | None = None
     exact: bool = False
 
     def keeps(self, row: Row) -> bool:
@@ -46,7 +44,8 @@ class Condition:
 @dataclass(frozen=True)
 class _Operand:
     value: Value
-    column: ColumnElement[Any] | None = None  # of a column that SQL knows
+    column: str | None = None
+    type: str | None = None  # of a column that SQL knows: text, integer, number or boolean
     literal: Any = None
 
 
@@ -65,10 +64,6 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     ">": lambda a, b: bool(a > b),
     ">=": lambda a, b: bool(a >= b),
 }
-_SQL_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq, "<>": operator.ne, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
 _WORDS = ("and", "or", "not", "in", "like", "is", "null", "true", "false")
 
 
@@ -77,8 +72,11 @@ def parse_where(text: str, columns: Sequence[str]) -> Callable[[Row], bool]:
     return condition(text, dict.fromkeys(columns)).keeps
 
 
-def condition(text: str, columns: Mapping[str, ColumnElement[Any] | None]) -> Condition:
-    """A test of rows with these columns, and what SQL can say of it.  Raises OpdbError as ``parse_where``."""
+def condition(text: str, columns: Mapping[str, str | None]) -> Condition:
+    """A test of rows with these columns, and what SQL can say of it.  Raises OpdbError as ``parse_where``.
+
+    ``columns``: name -> type, as ``opdb.schema.views`` has it; None for one that SQL does not know.
+    """
     if len(text) > MAX_LENGTH:
         raise OpdbError(f"--where: longer than {MAX_LENGTH} characters")
     parser = _Parser(text, columns)
@@ -89,7 +87,7 @@ def condition(text: str, columns: Mapping[str, ColumnElement[Any] | None]) -> Co
 
 
 class _Parser:
-    def __init__(self, text: str, columns: Mapping[str, ColumnElement[Any] | None]) -> None:
+    def __init__(self, text: str, columns: Mapping[str, str | None]) -> None:
         self.text, self.columns = text, columns
         self.end = 0
         self.advance()
@@ -155,10 +153,9 @@ class _Parser:
         if self.take("is"):
             denied = self.take("not")
             self.need("null")
-            sql = (
-                None if left.column is None else left.column.is_not(None) if denied else left.column.is_(None)
-            )
-            return Condition(lambda row: (left.value(row) is None) is not denied, sql, sql is not None)
+            known = left.column is not None and left.type is not None
+            said = sql.is_(left.column or "", "NOT NULL" if denied else "NULL") if known else None
+            return Condition(lambda row: (left.value(row) is None) is not denied, said, known)
         denied = self.take("not")
         if self.take("in"):
             inner = _is_in(left, self.choices())
@@ -189,7 +186,7 @@ class _Parser:
                 hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(self.columns)}"
                 raise OpdbError(f"--where: column {self.start + 1}: no column '{token}'; {hint}")
             self.advance()
-            return _Operand(lambda row: row[token], self.columns[token])
+            return _Operand(lambda row: row[token], token, self.columns[token])
         if kind == "keyword" and token in ("true", "false", "null"):
             value: Any = {"true": True, "false": False, "null": None}[token]
         elif kind == "number":
@@ -204,54 +201,54 @@ class _Parser:
 
 def _either(parts: Sequence[Condition]) -> Condition:
     known = [p.sql for p in parts if p.sql is not None]
-    sql = or_(*known) if len(known) == len(parts) else None
-    return Condition(lambda row: _any([p.test(row) for p in parts]), sql, all(p.exact for p in parts))
+    said = sql.either(known) if len(known) == len(parts) else None
+    return Condition(lambda row: _any([p.test(row) for p in parts]), said, all(p.exact for p in parts))
 
 
 def _both(parts: Sequence[Condition]) -> Condition:
     known = [p.sql for p in parts if p.sql is not None]
-    sql = and_(*known) if known else None
+    said = sql.every(known) if known else None
     return Condition(
-        lambda row: _not(_any([_not(p.test(row)) for p in parts])), sql, all(p.exact for p in parts)
+        lambda row: _not(_any([_not(p.test(row)) for p in parts])), said, all(p.exact for p in parts)
     )
 
 
 def _denied(inner: Condition) -> Condition:
-    sql = not_(inner.sql) if inner.exact and inner.sql is not None else None
-    return Condition(lambda row: _not(inner.test(row)), sql, sql is not None)
+    said = sql.denied(inner.sql) if inner.exact and inner.sql is not None else None
+    return Condition(lambda row: _not(inner.test(row)), said, said is not None)
 
 
 def _compared(sign: str, left: _Operand, right: _Operand) -> Condition:
-    sql = None
+    said = None
     if left.column is not None and _same_type(left, right):
-        ordered = isinstance(left.column.type, (BigInteger, Double))  # text is sorted as the database likes
-        sql = _SQL_SIGNS[sign](left.column, right.literal) if ordered or sign in ("=", "<>", "!=") else None
-    return Condition(lambda row: _compare(sign, left.value(row), right.value(row)), sql, sql is not None)
+        ordered = left.type in ("integer", "number")  # text is sorted as the database likes
+        said = (
+            sql.compared(left.column, sign, right.literal) if ordered or sign in ("=", "<>", "!=") else None
+        )
+    return Condition(lambda row: _compare(sign, left.value(row), right.value(row)), said, said is not None)
 
 
 def _is_in(left: _Operand, choices: Sequence[_Operand]) -> Condition:
-    sql = None
+    said = None
     if left.column is not None and all(_same_type(left, c) for c in choices):
-        sql = left.column.in_([c.literal for c in choices])
+        said = sql.among(left.column, [c.literal for c in choices])
     return Condition(
         lambda row: _any([_compare("=", left.value(row), c.value(row)) for c in choices]),
-        sql,
-        sql is not None,
+        said,
+        said is not None,
     )
 
 
 def _same_type(left: _Operand, right: _Operand) -> bool:
     """Whether these are a column and a value that every database compares with it as Python does."""
     value = right.literal
-    if left.column is None or right.column is not None or value is None:
+    if left.type is None or right.column is not None or value is None:
         return False
-    kind = left.column.type
-    if isinstance(kind, Text):
+    if left.type == "text":
         return isinstance(value, str) and "\0" not in value and value.isprintable()
-    if isinstance(kind, Boolean):
+    if left.type == "boolean":
         return isinstance(value, bool)
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
-    return isinstance(kind, (BigInteger, Double)) and number
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
 
 
 def _not(value: bool | None) -> bool | None:

@@ -6,74 +6,72 @@ database knows.  Expressions are text in the rule language.  Values without a fi
 A part of a definition belongs to the file that says it: what an op inherits is stored once, with its base.
 History names ops, rules, rows and SoCs by their permanent names, and '' (never NULL, which no UNIQUE
 sees) says that a backend, SoC or SDK plays no part.  Times are ISO 8601 text in UTC.
-The package imports SQLAlchemy alone, so that a query starts fast.
+The package imports SQLAlchemy, and builds the tables, when a table is first asked for: a question reads SQL as text.
 """
 
 from __future__ import annotations
 
-from opdb.schema.columns import metadata
-from opdb.schema.definitions import (
-    BINDING_KINDS,
-    DEFINITIONS,
-    RULE_KINDS,
-    backend,
-    base,
-    decomposition,
-    decomposition_name,
-    decomposition_step,
-    decomposition_target,
-    decomposition_tensor,
-    definition,
-    erratum,
-    erratum_evidence,
-    erratum_let,
-    erratum_seen,
-    family,
-    kernel,
-    op,
-    op_backend,
-    op_enum,
-    op_let,
-    op_param,
-    op_rule,
-    op_tensor,
-    quant_rule,
-    retired,
-    sample,
-    sdk,
-    snapshot,
-    soc,
-    source,
-    spec_file,
-    step_binding,
-    tolerance,
-    torch_binding,
-    torch_mapping,
-    type_cell,
-    type_config,
-    type_row,
-    unchecked,
-)
-from opdb.schema.history import (
-    ASKED_BACKENDS,
-    HISTORY,
-    STATUS_COLUMNS,
-    STATUSES,
-    artifact,
-    artifact_input,
-    case_rule,
-    conformance_case,
-    executor,
-    implication,
-    library,
-    probe_result,
-    probe_run,
-    result,
-    run,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-#: The Alembic revision that makes these tables (tests/migrations checks it).
-REVISION = "0013"
+from opdb.schema.names import ASKED_BACKENDS, BINDING_KINDS, REVISION, RULE_KINDS, STATUS_COLUMNS, STATUSES
+
+if TYPE_CHECKING:
+    from opdb.schema.columns import metadata
+    from opdb.schema.definitions import (
+        DEFINITIONS,
+        backend,
+        base,
+        decomposition,
+        decomposition_name,
+        decomposition_step,
+        decomposition_target,
+        decomposition_tensor,
+        definition,
+        erratum,
+        erratum_evidence,
+        erratum_let,
+        erratum_seen,
+        family,
+        kernel,
+        op,
+        op_backend,
+        op_enum,
+        op_let,
+        op_param,
+        op_rule,
+        op_tensor,
+        quant_rule,
+        retired,
+        sample,
+        sdk,
+        snapshot,
+        soc,
+        source,
+        spec_file,
+        step_binding,
+        tolerance,
+        torch_binding,
+        torch_mapping,
+        type_cell,
+        type_config,
+        type_row,
+        unchecked,
+    )
+    from opdb.schema.history import (
+        HISTORY,
+        artifact,
+        artifact_input,
+        case_rule,
+        conformance_case,
+        executor,
+        implication,
+        library,
+        probe_result,
+        probe_run,
+        result,
+        run,
+    )
 
 __all__ = [
     "ASKED_BACKENDS",
@@ -134,3 +132,13 @@ __all__ = [
     "type_row",
     "unchecked",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        modules = [import_module(f"opdb.schema.{m}") for m in ("columns", "definitions", "history")]
+        found = next(getattr(m, name) for m in modules if hasattr(m, name))
+        globals()[name] = found
+        return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Float, Integer, UniqueConstraint
 
 from opdb.schema.columns import maybe, number, of, one_of, parts, position, shape, table, text, to
+from opdb.schema.names import BINDING_KINDS, RULE_KINDS
 
 # -- what the world has
 
@@ -104,7 +105,6 @@ op_param = parts(
 )
 op_enum = parts("op_enum", "op_param", Column("value", BigInteger, nullable=False))
 op_let = parts("op_let", "definition", text("expression"))
-RULE_KINDS = ("signature", "rank", "derived", "written", "types")  # in the order of checking
 op_rule = table(
     "op_rule",
     of("definition"),
@@ -151,7 +151,6 @@ torch_mapping = parts(
     number("rank"),  # the candidate's place in the family
     key="target",
 )
-BINDING_KINDS = ("inputs", "absent", "params", "outputs", "ignored")
 torch_binding = parts(
     "torch_binding",
     "torch_mapping",

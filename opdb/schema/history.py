@@ -7,12 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, UniqueConstraint
 
 from opdb.schema.columns import history, maybe, of, one_of, position, text, to
-
-#: What one of the five statuses of a result says.
-STATUSES = ("yes", "no", "unknown", "crashed", "hung", "not-applicable")
-#: The backends whose libraries answer on this machine's kind (x86-64 Linux).  Of the others documents declare only.
-ASKED_BACKENDS = ("CPU", "HTP")
-STATUS_COLUMNS = ("declared", "validates", "finalizes", "executes", "matches")
+from opdb.schema.names import STATUS_COLUMNS, STATUSES
 
 
 def _statuses(*columns: str) -> list[Any]:

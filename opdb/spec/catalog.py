@@ -13,16 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opdb.spec.compiled import CompiledErratum, CompiledOp, Need
 from opdb.spec.compiler import compile_op
-from opdb.spec.errata import Known, compile_erratum
-from opdb.spec.erratum import Erratum
-from opdb.spec.family import Candidate, FamilyDef, expand
 from opdb.spec.model import BaseDef, OpDef, TorchMapping, resolve
+
+if TYPE_CHECKING:  # a catalogue of one op has no use for the models of errata and families
+    from pydantic import BaseModel
+
+    from opdb.spec.errata import Known
+    from opdb.spec.erratum import Erratum
+    from opdb.spec.family import Candidate, FamilyDef
 
 T = TypeVar("T")
 
@@ -140,6 +142,8 @@ class Catalog:
             found: dict[str, list[CompiledErratum]] = {}
             for erratum in self.errata_of(name):
                 if erratum.conditional:
+                    from opdb.spec.errata import compile_erratum
+
                     made = compile_erratum(op, erratum, self.known)
                     found.setdefault(erratum.backend, []).append(made)
             errata = {backend: tuple(group) for backend, group in found.items()}
@@ -155,6 +159,8 @@ class Catalog:
     @cached_property
     def known(self) -> Known:
         """What records of errata may name."""
+        from opdb.spec.errata import Known
+
         return Known(self.context, {s.chip: s.soc_model for s in self.socs.values()})
 
     def errata_of(self, op: str) -> tuple[Erratum, ...]:
@@ -193,6 +199,8 @@ class Catalog:
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """Those of all families, without variants, in the order of families and of their files."""
+        from opdb.spec.family import expand
+
         return tuple(c for family in self.families.values() for c in expand(family)[0])
 
     @cached_property

@@ -4,18 +4,18 @@
     store.sync(settings.specs_folder())
     catalog = store.load_catalog()
 
-What needs the models (pydantic) or the YAML library is imported by the method that needs it, not by a query.
+What needs the models (pydantic), SQLAlchemy or the YAML library is imported by the method that needs it, not by a question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opdb import schema
-from opdb.store import dump, history, state
+from opdb.store import current, state
 from opdb.store.connect import Database
 from opdb.store.records import (
     ArtifactRecord,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from opdb.spec.catalog import Catalog
     from opdb.store.current import Snapshot, SyncReport
+    from opdb.store.reader import Reader
 
 __all__ = [
     "ArtifactRecord",
@@ -74,19 +75,21 @@ class Store:
         """Whether the tables and views are those of this opdb; False where only an upgrade could tell."""
         return self.database.is_current()
 
+    def asking(self) -> AbstractContextManager[Reader]:
+        """A consistent, read-only view for SQL as text: for questions."""
+        return self.database.asking()
+
     def reading(self) -> AbstractContextManager[Connection]:
-        """A consistent, read-only view for queries."""
+        """The same for SQLAlchemy's expressions."""
         return self.database.reading()
 
     # -- definitions
 
     def sync(self, specs_folder: Path, full: bool = False) -> SyncReport:
         """Brings SQL in line with the specs; ``full`` reads unchanged files too.  SpecError: no change."""
-        from opdb.store import current
-
         if not full and self.is_current():  # the usual case, which needs no models and locks nobody out
-            with self.database.reading() as connection:
-                report = current.compare(connection, current.digests(specs_folder))
+            with self.database.asking() as reader:
+                report = current.compare(reader, current.digests(specs_folder))
             if report.nothing_new and report.reader == current.reader():
                 return report
         from opdb.store.sync import sync
@@ -96,43 +99,54 @@ class Store:
 
     def snapshot(self) -> Snapshot:
         """What stands for the catalogue until something of it must be read.  Raises OpdbError before the first sync."""
-        from opdb.store.current import snapshot
-
-        with self.database.reading() as connection:
-            state.require_synced(connection, self.name)
-            return snapshot(connection, self.load_catalog)
+        with self._synced() as reader:
+            return current.snapshot(reader, self.load_catalog)
 
     def load_catalog(self) -> Catalog:
         """The catalogue as it is in SQL.  Raises OpdbError before the first sync."""
         from opdb.store.load import load_catalog
 
-        with self.database.reading() as connection:
-            state.require_synced(connection, self.name)
-            return load_catalog(connection)
+        with self._synced() as reader:
+            return load_catalog(reader)
 
     def load_op(self, name: str) -> Catalog:
-        """A catalogue with one op, and no families; the whole one if there is no such op.  Raises as before."""
+        """A catalogue with one op and its errata, and no families; the whole one if there is no such op.  Raises as before."""
         from opdb.store.load import load_catalog
 
-        with self.database.reading() as connection:
-            state.require_synced(connection, self.name)
-            found = load_catalog(connection, name)
-            return found if name in found.ops else load_catalog(connection)
+        with self._synced() as reader:
+            found = load_catalog(reader, op=name)
+            return found if name in found.ops else load_catalog(reader)
+
+    def load_erratum(self, ident: str) -> Catalog:
+        """A catalogue with one erratum and the op that it is about; the whole one if there is none.  Raises as before."""
+        from opdb.store.load import load_catalog
+
+        with self._synced() as reader:
+            found = load_catalog(reader, erratum=ident)
+            return found if ident in found.errata else load_catalog(reader)
+
+    @contextmanager
+    def _synced(self) -> Iterator[Reader]:
+        with self.database.asking() as reader:
+            state.require_synced(reader, self.name)
+            yield reader
 
     def catalog_hash(self) -> str | None:
         """The hash that ``load_catalog().hash`` would have; None before the first sync."""
-        with self.database.reading() as connection:
-            return state.catalog_hash(connection)
+        with self.database.asking() as reader:
+            return state.catalog_hash(reader)
 
     # -- generation
 
     def artifacts(self) -> dict[str, ArtifactRecord]:
         """The generated files that are on record, by path."""
-        with self.database.reading() as connection:
-            return history.artifacts(connection)
+        with self.database.asking() as reader:
+            return current.artifacts(reader)
 
     def record_artifacts(self, records: Iterable[ArtifactRecord], removed: Iterable[str] = ()) -> None:
         """Puts these records in place of those with the same paths; forgets ``removed``."""
+        from opdb.store import history
+
         with self.database.writing() as connection:
             history.record_artifacts(connection, records, removed)
 
@@ -140,25 +154,35 @@ class Store:
 
     def begin_run(self, record: RunRecord) -> int:
         """A new conformance run; its number for the calls below."""
+        from opdb.store import history
+
         with self.database.writing() as connection:
             return history.begin_run(connection, schema.run, record)
 
     def record_results(self, run: int, results: Iterable[ResultRecord]) -> None:
         """Adds results, with their cases and executors; the same case, executor and SoC again replaces."""
+        from opdb.store import history
+
         with self.database.writing() as connection:
             history.record_results(connection, run, results)
 
     def record_implications(self, implications: Iterable[tuple[str, str, str]]) -> None:
         """(rule, the rule that implies it, why), in place of what was known of the same ops."""
+        from opdb.store import history
+
         with self.database.writing() as connection:
             history.record_implications(connection, implications)
 
     def finish_run(self, run: int) -> None:
+        from opdb.store import history
+
         with self.database.writing() as connection:
             history.finish_run(connection, schema.run, run, state.now())
 
     def begin_probe_run(self, record: RunRecord, library: LibraryRecord) -> int:
         """A new probe run on one library."""
+        from opdb.store import history
+
         with self.database.writing() as connection:
             return history.begin_run(connection, schema.probe_run, record, library)
 
@@ -166,14 +190,20 @@ class Store:
         self, record: ProbeRunRecord, library: LibraryRecord
     ) -> tuple[int, frozenset[int]]:
         """The last sweep that asks the same, else a new one; and the positions that have an answer."""
+        from opdb.store import history
+
         with self.database.writing() as connection:
             return history.continue_probe_run(connection, record, library)
 
     def record_probes(self, run: int, probes: Iterable[ProbeRecord]) -> None:
+        from opdb.store import history
+
         with self.database.writing() as connection:
             history.record_probes(connection, run, probes)
 
     def finish_probe_run(self, run: int) -> None:
+        from opdb.store import history
+
         with self.database.writing() as connection:
             history.finish_run(connection, schema.probe_run, run, state.now())
 
@@ -181,10 +211,14 @@ class Store:
 
     def dump(self) -> Iterator[str]:
         """The history as JSON lines; the definitions come from the specs."""
+        from opdb.store import dump
+
         with self.database.reading() as connection:
             yield from dump.dump(connection)
 
     def restore(self, lines: Iterable[str], name: str = "dump") -> int:
         """Adds the rows of a dump that are not there yet; returns their number.  All or nothing."""
+        from opdb.store import dump
+
         with self.database.writing() as connection:
             return dump.restore(connection, lines, name)

@@ -7,24 +7,20 @@ end.  Writers wait for each other (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advis
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
-from sqlalchemy.exc import (
-    ArgumentError,
-    DataError,
-    DBAPIError,
-    IntegrityError,
-    NoSuchModuleError,
-    ProgrammingError,
-)
+from typing import TYPE_CHECKING, Any
 
 from opdb.errors import MissingExtra, OpdbError
 from opdb.schema import REVISION
 from opdb.schema.views import views_are_current
+from opdb.store.reader import Reader, SqliteReader, reader_of
+
+if TYPE_CHECKING:  # loaded for what writes, and for PostgreSQL
+    from sqlalchemy import URL, Connection, Engine
 
 #: Seconds that a transaction waits for another one, and a connection for a server.
 WAIT = 10
@@ -55,36 +51,47 @@ class Database:
     """A database by URL; nothing is opened before the first transaction."""
 
     def __init__(self, url: str) -> None:
-        self.url = parse_url(url)
-        self._engine: Engine | None = None
+        self._given = url
+        self._file = _plain_file(url)
+        if self._file is None and self.url.get_backend_name() == "sqlite":
+            self._file = self.url.database
+
+    @cached_property
+    def url(self) -> URL:
+        return parse_url(self._given)
 
     @property
     def name(self) -> str:
         """How messages name the database: the file, or the URL without its password."""
-        return self.url.database or "" if self.sqlite else self.url.render_as_string(hide_password=True)
+        return self._file if self._file is not None else self.url.render_as_string(hide_password=True)
 
     @property
     def sqlite(self) -> bool:
-        return self.url.get_backend_name() == "sqlite"
+        return self._file is not None
 
-    @property
+    @cached_property
     def engine(self) -> Engine:
-        if self._engine is None:
-            self._engine = _sqlite_engine(self.url) if self.sqlite else _postgres_engine(self.url)
-        return self._engine
+        return _sqlite_engine(self.url) if self.sqlite else _postgres_engine(self.url)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """One consistent, read-only view of the catalogue and its history."""
         with self.transaction(write=False) as connection:
-            self.require_tables(connection)
+            self.require_tables(reader_of(connection))
             yield connection
+
+    @contextmanager
+    def asking(self) -> Iterator[Reader]:
+        """The same for SQL as text; on SQLite without SQLAlchemy, which takes longer to load than most questions."""
+        with self._asking() as reader:
+            self.require_tables(reader)
+            yield reader
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One transaction: all of it, or nothing if an exception leaves the block."""
         with self.transaction(write=True) as connection:
-            self.require_tables(connection)
+            self.require_tables(reader_of(connection))
             yield connection
 
     @contextmanager
@@ -93,10 +100,10 @@ class Database:
 
         ``migrate``: tables may be rebuilt, which must not count as the deletion of their rows' parents.
         """
-        if self.sqlite and not write and not Path(self.name).exists():
-            raise OpdbError(
-                f"{self.name}: no database; create it with 'opdb init', or name another with --db or OPDB_URL"
-            )
+        from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+
+        if not write:
+            self._require_file()
         try:
             with self.engine.connect() as connection:
                 if not self.sqlite:
@@ -108,11 +115,38 @@ class Database:
         except (DataError, IntegrityError, ProgrammingError):
             raise  # opdb's own mistake, not the database's
         except DBAPIError as error:
+            raise self.failure(error.orig, error.connection_invalidated) from error
+
+    @contextmanager
+    def _asking(self) -> Iterator[Reader]:
+        """A read-only transaction on a database in any state."""
+        if not self.sqlite:
+            with self.transaction(write=False) as connection:
+                yield reader_of(connection)
+            return
+        self._require_file()
+        try:
+            connection = sqlite3.connect(self.name, timeout=WAIT, isolation_level=None)
+            try:
+                for statement in _BEGIN_READING:
+                    connection.execute(statement)
+                yield SqliteReader(connection)
+            finally:
+                connection.close()
+        except (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError):
+            raise
+        except sqlite3.DatabaseError as error:
             raise self.failure(error) from error
 
-    def require_tables(self, connection: Connection) -> None:
+    def _require_file(self) -> None:
+        if self.sqlite and not Path(self.name).exists():
+            raise OpdbError(
+                f"{self.name}: no database; create it with 'opdb init', or name another with --db or OPDB_URL"
+            )
+
+    def require_tables(self, reader: Reader) -> None:
         """OpdbError unless the tables have the revision that this code is made for."""
-        found = self.revision(connection)
+        found = _revision(reader)
         if found is None:
             raise OpdbError(f"{self.name}: the database has no opdb tables; create them with 'opdb init'")
         if found != REVISION:
@@ -130,27 +164,29 @@ class Database:
         """Whether the tables and the views are those of this code; False too where the database cannot tell."""
         if not self.sqlite or not Path(self.name).exists():
             return False
-        with self.transaction(write=False) as connection:
-            return self.revision(connection) == REVISION and views_are_current(connection)
+        with self._asking() as reader:
+            views = reader.rows("SELECT name, sql FROM sqlite_master WHERE type = 'view'")
+            return _revision(reader) == REVISION and views_are_current({r["name"]: r["sql"] for r in views})
 
-    def revision(self, connection: Connection) -> str | None:
-        """The Alembic revision of the tables; None where there are none."""
-        if not connection.dialect.has_table(connection, "alembic_version"):
-            return None
-        row = connection.exec_driver_sql("SELECT version_num FROM alembic_version").first()
-        return str(row[0]) if row else None
-
-    def failure(self, error: DBAPIError) -> OpdbError:
+    def failure(self, error: BaseException | None, disconnected: bool = False) -> OpdbError:
         """The driver's error as one line that names the database and the cure."""
-        text = " ".join(str(error.orig).split())
+        text = " ".join(str(error).split())
         for part, meaning in _CURES:
             if part in text.lower():
                 return OpdbError(f"{self.name}: {meaning}")
-        if (not self.sqlite and error.connection_invalidated) or "connection" in text.lower():
+        if (not self.sqlite and disconnected) or "connection" in text.lower():
             return OpdbError(
                 f"{self.name}: cannot connect: {_first(text)}; check the URL and that the server runs"
             )
         return OpdbError(f"{self.name}: {_first(text)}")
+
+
+def _revision(reader: Reader) -> str | None:
+    """The Alembic revision of the tables; None where there are none."""
+    if not reader.has_table("alembic_version"):
+        return None
+    found = reader.value("SELECT version_num FROM alembic_version")
+    return None if found is None else str(found)
 
 
 def _first(text: str) -> str:
@@ -158,10 +194,22 @@ def _first(text: str) -> str:
     return text.split(" Is the server running")[0].split(" HINT:")[0][:300].rstrip(". ")
 
 
+def _plain_file(text: str) -> str | None:
+    """The file of an SQLite database that is named as nearly everybody names it; None for other URLs."""
+    if "://" not in text:
+        return str(Path(text).expanduser().absolute())
+    scheme, _, path = text.partition(":///")
+    plain = scheme == "sqlite" and path and path != ":memory:" and "?" not in path
+    return str(Path(path).absolute()) if plain else None
+
+
 def parse_url(text: str) -> URL:
     """The database that a user named: a URL, or the path of an SQLite file."""
+    from sqlalchemy import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
     if "://" not in text:
-        return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
+        return URL.create("sqlite", database=_plain_file(text))
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
@@ -183,7 +231,13 @@ def parse_url(text: str) -> URL:
 _NOT_A_URL = "'{}' is not the URL of a database; ex) sqlite:////data/opdb.db or postgresql://user@host/opdb"
 
 
+#: What a reading transaction of SQLite begins with.
+_BEGIN_READING = ("BEGIN", "PRAGMA query_only = ON")
+
+
 def _sqlite_engine(url: URL) -> Engine:
+    from sqlalchemy import NullPool, create_engine, event
+
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": WAIT})
 
     @event.listens_for(engine, "connect")
@@ -199,14 +253,16 @@ def _sqlite_engine(url: URL) -> Engine:
             connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
         if write and connection.exec_driver_sql("PRAGMA journal_mode").scalar() != "wal":
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-        if not write:
-            connection.exec_driver_sql("PRAGMA query_only = ON")
+        for statement in ("BEGIN IMMEDIATE",) if write else _BEGIN_READING:
+            connection.exec_driver_sql(statement)
 
     return engine
 
 
 def _postgres_engine(url: URL) -> Engine:
+    from sqlalchemy import NullPool, create_engine, event
+    from sqlalchemy.exc import NoSuchModuleError
+
     try:
         options = f"-c lock_timeout={WAIT * 1000}"
         engine = create_engine(

@@ -1,4 +1,4 @@
-"""Whether SQL is in line with the specs, and what stands for the catalogue as long as nobody reads it."""
+"""Whether SQL is in line with the specs, what was generated, and what stands for a catalogue that nobody has read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, select
-
 import opdb
-from opdb import schema as t
 from opdb.errors import Problem, SpecError
 from opdb.spec.paths import spec_paths
+from opdb.store.reader import Reader
+from opdb.store.records import ArtifactRecord
 
 if TYPE_CHECKING:
     from opdb.spec.catalog import Catalog
@@ -64,18 +63,18 @@ def digests(folder: Path) -> dict[str, str]:
     return out
 
 
-def compare(connection: Connection, files: Mapping[str, str]) -> SyncReport:
+def compare(reader: Reader, files: Mapping[str, str]) -> SyncReport:
     """How the files differ from those of the last sync."""
-    stored = {r.path: r.sha256 for r in connection.execute(select(t.spec_file))}
-    state = connection.execute(select(t.snapshot)).first()
+    stored = {r["path"]: r["sha256"] for r in reader.rows("SELECT path, sha256 FROM spec_file")}
+    state = next(iter(reader.rows("SELECT hash, reader FROM snapshot")), None)
     both = sorted(files.keys() & stored.keys())
     return SyncReport(
         added=tuple(sorted(files.keys() - stored.keys())),
         changed=tuple(p for p in both if files[p] != stored[p]),
         removed=tuple(sorted(stored.keys() - files.keys())),
         unchanged=tuple(p for p in both if files[p] == stored[p]),
-        hash="" if state is None else str(state.hash),
-        reader="" if state is None else str(state.reader),
+        hash="" if state is None else str(state["hash"]),
+        reader="" if state is None else str(state["reader"]),
     )
 
 
@@ -99,9 +98,21 @@ class Snapshot:
         return self.load()
 
 
-def snapshot(connection: Connection, load: Callable[[], Catalog]) -> Snapshot:
+def snapshot(reader: Reader, load: Callable[[], Catalog]) -> Snapshot:
     """The catalogue that the last sync left."""
-    found = connection.execute(select(t.snapshot.c.hash)).scalar_one()
-    ops = connection.execute(select(t.op.c.name, t.op.c.hash).order_by(t.op.c.name))
-    backends = connection.execute(select(t.backend.c.name).order_by(t.backend.c.position))
-    return Snapshot(str(found), {r.name: r.hash for r in ops}, tuple(backends.scalars()), load)
+    found = str(reader.value("SELECT hash FROM snapshot"))
+    ops = {r["name"]: r["hash"] for r in reader.rows("SELECT name, hash FROM op")}
+    backends = tuple(r["name"] for r in reader.rows("SELECT name FROM backend ORDER BY position"))
+    return Snapshot(found, {name: ops[name] for name in sorted(ops)}, backends, load)
+
+
+def artifacts(reader: Reader) -> dict[str, ArtifactRecord]:
+    """The generated files that are on record, by path."""
+    inputs: dict[int, list[str]] = {}
+    for r in reader.rows("SELECT artifact_id, path FROM artifact_input ORDER BY position"):
+        inputs.setdefault(r["artifact_id"], []).append(r["path"])
+    found = [
+        ArtifactRecord(r["path"], r["target"], r["key"], r["sha256"], tuple(inputs.get(r["id"], ())))
+        for r in reader.rows("SELECT * FROM artifact")
+    ]
+    return {r.path: r for r in sorted(found, key=lambda r: r.path)}

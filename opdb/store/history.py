@@ -27,17 +27,6 @@ from opdb.store.records import (
 Natural = Mapping[str, Any]
 
 
-def artifacts(connection: Connection) -> dict[str, ArtifactRecord]:
-    """The generated files that are on record, by path."""
-    inputs: dict[int, list[str]] = {}
-    for r in connection.execute(select(t.artifact_input).order_by(t.artifact_input.c.position)):
-        inputs.setdefault(r.artifact_id, []).append(r.path)
-    return {
-        r.path: ArtifactRecord(r.path, r.target, r.key, r.sha256, tuple(inputs.get(r.id, ())))
-        for r in sorted(connection.execute(select(t.artifact)), key=lambda r: str(r.path))
-    }
-
-
 def record_artifacts(
     connection: Connection, records: Iterable[ArtifactRecord], removed: Iterable[str]
 ) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, select
-
-from opdb import schema as t
 from opdb.errors import OpdbError
+from opdb.store.reader import Reader
 
 
 def now() -> str:
@@ -15,12 +13,12 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def catalog_hash(connection: Connection) -> str | None:
+def catalog_hash(reader: Reader) -> str | None:
     """The hash of the catalogue that the last sync left; None before the first."""
-    found = connection.execute(select(t.snapshot.c.hash)).scalar()
+    found = reader.value("SELECT hash FROM snapshot")
     return None if found is None else str(found)
 
 
-def require_synced(connection: Connection, name: str) -> None:
-    if catalog_hash(connection) is None:
+def require_synced(reader: Reader, name: str) -> None:
+    if catalog_hash(reader) is None:
         raise OpdbError(f"{name}: no specs have been loaded; load them with 'opdb sync'")

@@ -20,6 +20,7 @@ from opdb.store import current, errata
 from opdb.store.check import read_catalog
 from opdb.store.current import SyncReport
 from opdb.store.load import load_catalog
+from opdb.store.reader import reader_of
 from opdb.store.state import now
 from opdb.store.write import Rows
 
@@ -27,11 +28,11 @@ from opdb.store.write import Rows
 def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport:
     """Brings the definitions in line with ``folder``.  Raises SpecError; then nothing was written."""
     files = current.digests(folder)
-    report = current.compare(connection, files)
+    report = current.compare(reader_of(connection), files)
     if report.reader == current.reader() and not full:
         if report.nothing_new:
             return report
-        before = load_catalog(connection)
+        before = load_catalog(reader_of(connection))
         catalog = read_catalog(folder, _known(before, report.unchanged))
     else:
         before = None

@@ -68,9 +68,19 @@ def test_the_table_of_modules_has_every_command() -> None:
         assert tuple(typer.main.get_command(app).commands) == names  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("args", [("--help",), ("query", "ops"), ("show", "Relu")])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--help",),
+        ("query", "ops"),
+        ("diff", "2.25", "2.47"),
+        ("show", "Relu"),
+        ("explain", "Relu.H1"),
+        ("explain", "HTP-0042"),
+    ],
+)
 def test_light_commands_load_nothing_heavy(loaded: Run, tmp_path: Path, args: tuple[str, ...]) -> None:
-    heavy = {"torch", "numpy", "executorch", "alembic"}
+    heavy = {"torch", "numpy", "executorch", "alembic", "sqlalchemy", "jinja2", "rich"}
     code = f"""
 import sys
 from importlib import import_module, metadata

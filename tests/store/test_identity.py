@@ -20,6 +20,7 @@ from opdb.spec.family import FamilyDef
 from opdb.spec.model import STRENGTHS, BaseDef, OpDef
 from opdb.store import Store, read_catalog
 from opdb.store.load import load_catalog
+from opdb.store.reader import reader_of
 from opdb.store.write import Rows
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
@@ -214,7 +215,7 @@ def test_generated_definitions_come_back(
         rows.add_op(catalog.own["Any"], catalog.op_hash("Any"), catalog.candidates)
         rows.add_family(catalog.families["parts"], catalog.candidates)
         rows.flush()
-        found = load_catalog(connection)
+        found = load_catalog(reader_of(connection))
     assert found == catalog and found.hash == catalog.hash
     for before, after in (
         (catalog.own["Any"], found.own["Any"]),

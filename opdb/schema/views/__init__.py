@@ -7,21 +7,25 @@ of this version (``migrations/env.py``).  Names begin with ``v_``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
-
-from sqlalchemy import Connection, TextClause, bindparam, inspect, text
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from opdb.schema.views import definitions, measured
 from opdb.schema.views.columns import ABOUT, ViewAbout, ViewColumn
 from opdb.schema.views.sql import VALUES, Dialect
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
 __all__ = [
     "ABOUT",
     "NARROWED",
+    "VALUES",
     "ViewAbout",
     "ViewColumn",
     "create_views",
     "drop_views",
+    "escaped",
     "select_of",
     "views_are_current",
 ]
@@ -51,22 +55,23 @@ _SELECTS: dict[str, Callable[[Dialect], str]] = {
 NARROWED = ("v_support", "v_agreement", "v_census", "v_quirks")
 
 
-def select_of(view: str, postgres: bool = False, narrowed: Collection[str] = ()) -> TextClause:
-    """The SELECT of a view; ``narrowed`` are columns that must have one of the values bound under their names.
+def select_of(view: str, postgres: bool = False, narrowed: Collection[str] = ()) -> str:
+    """The SELECT of a view; ``narrowed`` are columns that must have one of the values given under their names.
 
     Only ``NARROWED`` views heed that: their rows are counted from many, and a condition outside comes too late.
     """
-    made = _text(_SELECTS[view](Dialect(postgres, tuple(narrowed))).strip())
-    return made.bindparams(*(bindparam(name, expanding=True) for name in narrowed))
+    return _SELECTS[view](Dialect(postgres, tuple(narrowed))).strip()
 
 
-def _text(sql: str) -> TextClause:
-    """SQL in which a colon is a colon."""
-    return text(re.sub(r":(?=\w)", r"\\:", sql).replace(VALUES, ":"))
+def escaped(sql: str) -> str:
+    """SQL as SQLAlchemy's ``text`` takes it: a colon is a colon, and values are named by one."""
+    return re.sub(r":(?=\w)", r"\\:", sql).replace(VALUES, ":")
 
 
 def drop_views(connection: Connection) -> None:
     """Drops every view whose name begins with v_; the last one made is dropped first."""
+    from sqlalchemy import inspect, text
+
     found = {v for v in inspect(connection).get_view_names() if v.startswith("v_")}
     known = [v for v in reversed(_SELECTS) if v in found]
     for name in [*sorted(found - _SELECTS.keys()), *known]:
@@ -75,14 +80,15 @@ def drop_views(connection: Connection) -> None:
 
 def create_views(connection: Connection) -> None:
     """Makes the views; the tables must be those of this version."""
+    from sqlalchemy import text
+
     for statement in _statements(connection.dialect.name == "postgresql").values():
-        connection.execute(_text(statement))
+        connection.execute(text(escaped(statement)))
 
 
-def views_are_current(connection: Connection) -> bool:
-    """Whether an SQLite database has the views as ``create_views`` makes them, and no other."""
-    found = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'view'")
-    return {str(r.name): str(r.sql) for r in found} == _statements(postgres=False)
+def views_are_current(found: Mapping[str, str]) -> bool:
+    """Whether these views of an SQLite database, name -> SQL, are those that ``create_views`` makes."""
+    return found == _statements(postgres=False)
 
 
 def _statements(postgres: bool) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opdb.schema.history import STATUSES
+from opdb.schema.names import STATUSES
 
 _STATUS = f"({', '.join(STATUSES)})"
 _COMMON = f"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opdb.schema.definitions import BINDING_KINDS, RULE_KINDS
+from opdb.schema.names import BINDING_KINDS, RULE_KINDS
 from opdb.schema.views.sql import PART, Dialect, merged
 
 #: "rule": the rules of each op; those of a backend that the op itself speaks of come from the op alone.

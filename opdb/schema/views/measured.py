@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from opdb.schema.history import ASKED_BACKENDS, STATUS_COLUMNS
+from opdb.schema.names import ASKED_BACKENDS, STATUS_COLUMNS
 from opdb.schema.views.sql import Dialect
 
 #: From the worst: one crash among many successes is what a user must know.
