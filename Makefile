@@ -91,7 +91,7 @@ format: setup
 generated: setup
 	@echo "generated: opdb generate --check"
 	@mkdir -p build && $(BIN)/opdb init >build/init.txt || { cat build/init.txt; exit 1; }
-	@$(BIN)/opdb generate --check
+	@$(BIN)/opdb generate --check --force
 
 unit: setup .venv/others
 	@echo "tests: pytest, 2 processes"

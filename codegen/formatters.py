@@ -6,9 +6,11 @@ drift in files that nobody changed.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -41,6 +43,12 @@ def format_all(artifacts: Sequence[Artifact]) -> list[str]:
             for i, file in files.items():
                 texts[i] = file.read_text(encoding="utf-8")
     return texts
+
+
+@cache
+def settings() -> str:
+    """What the formatters do besides what the text says: their versions and rules."""
+    return json.dumps([VERSIONS, LINE_LENGTH, STYLE.read_text(encoding="utf-8")])
 
 
 def check_versions() -> None:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import resources
 from pathlib import Path
 
 from opdb.codegen import formatters
@@ -42,7 +43,7 @@ class Manifest:
     def text(self, specs: tuple[str, ...]) -> str:
         """The JSON; the list of all ``specs`` is written as one pattern."""
         files = {
-            name: {"unit": e.unit, "sha256": e.sha256, "inputs": _fold(e.inputs, specs)}
+            name: {"unit": e.unit, "sha256": e.sha256, "inputs": fold(e.inputs, specs)}
             for name, e in sorted(self.files.items())
         }
         parts = [
@@ -63,7 +64,7 @@ def read(root: Path, specs: tuple[str, ...]) -> Manifest:
     try:
         raw = json.loads((root / NAME).read_text(encoding="utf-8"))
         files = {
-            str(name): Entry(str(e["unit"]), str(e["sha256"]), _expand(e["inputs"], specs))
+            str(name): Entry(str(e["unit"]), str(e["sha256"]), expand(e["inputs"], specs))
             for name, e in raw["files"].items()
         }
         for name in files:
@@ -80,18 +81,24 @@ def read(root: Path, specs: tuple[str, ...]) -> Manifest:
         raise OpdbError(f"{NAME} cannot be read: {error.strerror}") from None
 
 
-def _fold(inputs: tuple[str, ...], specs: tuple[str, ...]) -> list[str]:
+def fold(inputs: tuple[str, ...], specs: tuple[str, ...]) -> list[str]:
+    """The list of all ``specs`` in inputs as one pattern; ``expand`` is the way back."""
     if len(specs) < 2 or not set(specs) <= set(inputs):
         return list(inputs)
     return [ALL_OPS, *(i for i in inputs if i not in specs)]
 
 
-def _expand(inputs: Iterable[str], specs: tuple[str, ...]) -> tuple[str, ...]:
+def expand(inputs: Iterable[str], specs: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(path for i in inputs for path in (specs if i == ALL_OPS else (i,)))
 
 
 def entry(unit: str, artifact: Artifact, text: str) -> Entry:
     return Entry(unit, hashlib.sha256(text.encode()).hexdigest(), artifact.inputs)
+
+
+#: Of opdb, besides this package: all that is loaded when something is rendered (tests/codegen/test_rendered.py).
+PACKAGES = ("lang", "reference", "runtime", "spec")
+MODULES = ("dtypes", "errors", "files", "op_config", "quant_rules", "sdk")
 
 
 @cache
@@ -101,8 +108,8 @@ def generator() -> str:
 
     here, root = Path(__file__).parent, Path(opdb.__file__ or "").parent
     files = [*here.glob("*.py"), *here.glob("*.yaml"), *(here / "templates").glob("*.j2")]
-    files += [*(root / "lang").glob("*.py"), *(root / "spec").glob("*.py")]
-    files += [root / "dtypes.py", root / "quant_rules.py"]
+    files += [file for name in PACKAGES for file in Path(str(resources.files(f"opdb.{name}"))).glob("*.py")]
+    files += [root / f"{name}.py" for name in MODULES]
     total = hashlib.sha256(json.dumps(formatters.VERSIONS, sort_keys=True).encode())
     for file in sorted(files, key=lambda f: (f.parent.name, f.name)):
         total.update(f"{file.parent.name}/{file.name}\0".encode())

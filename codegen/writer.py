@@ -2,7 +2,8 @@
 
 A *unit* is a target for one op, or a target for the whole catalogue.  ``generate`` renders the units whose
 inputs changed, or whose files are not what the manifest says, all into memory; only then it writes what
-differs.  ``check`` trusts nothing: it renders everything and compares bytes.
+differs.  ``check`` does not trust the manifest: it compares every file with what rendering gives, or gave on this
+machine from the same inputs (``rendered``, if it is told where that is kept).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from opdb.codegen import commit, formatters, manifest
+from opdb.codegen import commit, formatters, manifest, rendered
 from opdb.codegen.artifact import (
     Artifact,
     Definitions,
@@ -26,7 +27,8 @@ from opdb.codegen.artifact import (
     with_header,
 )
 from opdb.codegen.commit import Pending
-from opdb.codegen.manifest import Manifest
+from opdb.codegen.manifest import Entry, Manifest
+from opdb.codegen.rendered import Made
 from opdb.errors import OpdbError
 
 FOLDER = "generated"
@@ -114,17 +116,18 @@ def generate(
     ops: Iterable[str] = (),
     force: bool = False,
     record: Callable[[Sequence[Record]], None] | None = None,
+    memory: Path | None = None,
 ) -> Outcome:
     """Writes what differs below ``root``, removes what is no longer generated.
 
     ``only`` limits the targets; ``ops`` limits what is rendered for one op (what reads the whole catalogue
-    is rendered too).  Order: files, ``record``, manifest.  Raises OpdbError (HandEdited without ``force``);
-    then nothing was written.
+    is rendered too).  Order: files, ``record``, manifest.  ``memory`` is the file of ``opdb.codegen.rendered``.
+    Raises OpdbError (HandEdited without ``force``); then nothing was written.
     """
     with commit.lock(root):
         pending = commit.recover(root)
         old = manifest.read(root, all_specs(catalog))
-        plan = _plan(catalog, root, targets, old, tuple(only), tuple(ops), cached=True)
+        plan = _plan(catalog, root, targets, old, tuple(only), tuple(ops), memory, trust=True)
         plan = replace(plan, stale=(*plan.stale, *_orphans(plan, pending)))
         differences = _compare(root, plan)
         edited = [d for d in differences if d.on_disk is not None and not _is_ours(d, old, pending)]
@@ -143,7 +146,7 @@ def diff(
 ) -> list[Difference]:
     """What ``generate`` would change; writes nothing."""
     old = manifest.read(root, all_specs(catalog))
-    return _compare(root, _plan(catalog, root, targets, old, tuple(only), tuple(ops), cached=True))
+    return _compare(root, _plan(catalog, root, targets, old, tuple(only), tuple(ops), None, trust=True))
 
 
 def check(
@@ -153,14 +156,18 @@ def check(
     *,
     only: Iterable[str] = (),
     ops: Iterable[str] = (),
+    memory: Path | None = None,
 ) -> list[Difference]:
-    """Everything that differs from what generation gives now, caches ignored; empty when all is current."""
+    """Everything that differs from what generation gives now; empty when all is current.
+
+    The manifest is not trusted.  Without ``memory``, or where it has nothing of a unit, the unit is rendered.
+    """
     only, ops = tuple(only), tuple(ops)
     old = manifest.read(root, all_specs(catalog))
-    plan = _plan(catalog, root, targets, old, only, ops, cached=False)
+    plan = _plan(catalog, root, targets, old, only, ops, memory, trust=False)
     differences = _compare(root, plan)
     if not only and not ops:
-        known = {*plan.texts, *plan.stale}
+        known = {*plan.manifest.files, *plan.stale}
         for path in _files(root):
             if path not in known and path != manifest.NAME:
                 differences.append(Difference(path, "unexpected", _read(root, path, None), None))
@@ -213,44 +220,106 @@ def _plan(
     old: Manifest,
     only: tuple[str, ...],
     ops: tuple[str, ...],
-    cached: bool,
+    memory: Path | None,
+    trust: bool,
 ) -> _Plan:
+    """What to write; ``trust``: a unit is left out if the manifest says that nothing of it changed."""
     units = _units(catalog, targets)
     chosen = _chosen(units, catalog, only, ops)
     by_unit: dict[str, list[str]] = {}
     for name, entry in old.files.items():
         by_unit.setdefault(entry.unit, []).append(name)
-    same_code = old.generator == manifest.generator()
-    todo = [u for u in chosen if not (cached and same_code and _fresh(root, u, old, by_unit.get(u.name, [])))]
-    artifacts, owners = _render(catalog, todo)
-    formatted = formatters.format_all([artifacts[n] for n in artifacts])
-    finished = [replace(a, text=t) for a, t in zip(artifacts.values(), formatted, strict=True)]
-    texts = {a.name: with_header(a) for a in finished}
+    if trust:
+        same_code = old.generator == manifest.generator()
+        todo = [u for u in chosen if not (same_code and _fresh(root, u, old, by_unit.get(u.name, [])))]
+        kept: dict[str, Entry] = {}
+    else:
+        todo, kept = _remembered(catalog, root, chosen, memory)
+    made = _make(catalog, root, todo, [u.name for u in units], memory) if todo else _Made({}, {}, {})
 
     # A limited run leaves what it was not asked for, also what no unit makes any more.
     limited = bool(only or ops)
-    finished_units = {u.name for u in todo} | (set() if limited else set(by_unit) - {u.name for u in units})
-    gone = tuple(n for n, e in old.files.items() if e.unit in finished_units and n not in texts)
-    kept = {n: e for n, e in old.files.items() if e.unit not in finished_units}
-    for name in texts:
+    finished = {u.name for u in (todo if trust else chosen)}
+    finished |= set() if limited else set(by_unit) - {u.name for u in units}
+    gone = tuple(
+        n for n, e in old.files.items() if e.unit in finished and n not in made.texts and n not in kept
+    )
+    kept |= {n: e for n, e in old.files.items() if e.unit not in finished}
+    for name in made.texts:
         if name in kept:
-            raise OpdbError(f"two targets generate {name}: {kept[name].unit} and {owners[name]}")
-    files = kept | {a.name: manifest.entry(owners[a.name], a, texts[a.name]) for a in finished}
+            raise OpdbError(f"two targets generate {name}: {kept[name].unit} and {made.owners[name]}")
+    files = kept | {n: manifest.entry(made.owners[n], a, made.texts[n]) for n, a in made.artifacts.items()}
     keys = (dict(old.units) if limited else {}) | {u.name: u.key for u in chosen}
     code = old.generator if limited else manifest.generator()
-    return _Plan(texts, artifacts, gone, Manifest(code, keys, files))
+    return _Plan(made.texts, made.artifacts, gone, Manifest(code, keys, files))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Rendered and formatted artifacts, their texts and units, by name."""
+
+    artifacts: dict[str, Artifact]
+    texts: dict[str, str]
+    owners: dict[str, str]
+
+
+def _remembered(
+    catalog: Definitions, root: Path, chosen: Sequence[_Unit], memory: Path | None
+) -> tuple[list[_Unit], dict[str, Entry]]:
+    """The units that must be rendered; and the artifacts of the others, which lie on disk as rendering made them."""
+    known = rendered.read(memory, all_specs(catalog))
+    todo, kept = [], {}
+    for unit in chosen:
+        made = known.of(unit.name, unit.key)
+        if made is None or not all(_lies(root, name, m.sha256) for name, m in made.items()):
+            todo.append(unit)
+        else:
+            kept |= {name: Entry(unit.name, m.sha256, m.inputs) for name, m in made.items()}
+    return todo, kept
+
+
+def _make(
+    catalog: Definitions, root: Path, todo: Sequence[_Unit], units: Sequence[str], memory: Path | None
+) -> _Made:
+    """Renders units, formats what is not known to lie on disk as formatted, and remembers both."""
+    specs = all_specs(catalog)
+    known = rendered.read(memory, specs)
+    artifacts, owners = _render(catalog, todo)
+    listed = list(artifacts.values())
+    done = rendered.formatted(listed, known.by_name(), lambda a: _on_disk(root, a))
+    fresh = [a for a, text in zip(listed, done, strict=True) if text is None]
+    new = {
+        a.name: with_header(replace(a, text=text))
+        for a, text in zip(fresh, formatters.format_all(fresh), strict=True)
+    }
+    texts = {a.name: new[a.name] if text is None else text for a, text in zip(listed, done, strict=True)}
+    for unit in todo:
+        mine = [a for a in listed if owners[a.name] == unit.name]
+        known.add(
+            unit.name,
+            unit.key,
+            {a.name: Made(a.language, rendered.raw_digest(a), digest(texts[a.name]), a.inputs) for a in mine},
+        )
+    rendered.write(memory, known, units, specs)
+    return _Made(artifacts, texts, owners)
+
+
+def _on_disk(root: Path, artifact: Artifact) -> str | None:
+    return _read(root, artifact.path, artifact.region)
+
+
+def _lies(root: Path, name: str, sha256: str) -> bool:
+    """Whether an artifact lies on disk with this checksum."""
+    path, _, region = name.partition("#")
+    text = _read(root, path, region or None)
+    return text is not None and digest(text) == sha256
 
 
 def _fresh(root: Path, unit: _Unit, old: Manifest, names: list[str]) -> bool:
     """Whether the unit's inputs are those of the manifest, and so are its files."""
     if old.units.get(unit.name) != unit.key:
         return False
-    for name in names:
-        path, _, region = name.partition("#")
-        text = _read(root, path, region or None)
-        if text is None or digest(text) != old.files[name].sha256:
-            return False
-    return True
+    return all(_lies(root, name, old.files[name].sha256) for name in names)
 
 
 def _render(catalog: Definitions, units: Sequence[_Unit]) -> tuple[dict[str, Artifact], dict[str, str]]:

@@ -83,13 +83,13 @@ def _make_and_prove(
 ) -> bool:
     """Whether all that was asked is as the spec and PyTorch say."""
     from opdb import authoring
-    from opdb.cli.generation import recorder
+    from opdb.cli.generation import MEMORY, recorder
     from opdb.codegen import writer
     from opdb.codegen.targets import TARGETS
     from opdb.lint import lint
 
     opened, catalog = synced(db, specs)
-    outcome = writer.generate(catalog, root, TARGETS, record=recorder(opened))
+    outcome = writer.generate(catalog, root, TARGETS, record=recorder(opened), memory=root / MEMORY)
     print(f"generated {len(outcome.written)} files, {outcome.unchanged} unchanged")
     for path in outcome.written:
         print(f"  {path}")

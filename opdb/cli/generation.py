@@ -20,6 +20,10 @@ def add_to(app: typer.Typer) -> None:
     app.command()(generate)
 
 
+#: Below the root of the checkout: what rendering gave here, from which inputs (opdb.codegen.rendered).
+MEMORY = "build/rendered.json"
+
+
 def repository() -> Path:
     """The root of the checkout that opdb runs from.  Raises OpdbError for an installed opdb."""
     from opdb.errors import OpdbError
@@ -54,7 +58,12 @@ def generate(
     ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Write nothing; show what would change.")] = False,
     op: Ops = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited by hand.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Overwrite files that were edited by hand; with --check: render everything anew."
+        ),
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the outputs.")] = False,
     db: Db = None,
     specs: Specs = None,
@@ -73,7 +82,11 @@ def generate(
     ops = [known_op(name, catalog.ops) for name in op or ()]
     only = targets or ()
     if check or diff:
-        differences = (writer.check if check else writer.diff)(catalog, root, TARGETS, only=only, ops=ops)
+        if check:
+            known = None if force else root / MEMORY
+            differences = writer.check(catalog, root, TARGETS, only=only, ops=ops, memory=known)
+        else:
+            differences = writer.diff(catalog, root, TARGETS, only=only, ops=ops)
         if json:
             print_json([{"path": d.name, "kind": d.kind, "diff": d.diff} for d in differences])
         else:
@@ -89,7 +102,7 @@ def generate(
         return
 
     outcome = writer.generate(
-        catalog, root, TARGETS, only=only, ops=ops, force=force, record=recorder(opened)
+        catalog, root, TARGETS, only=only, ops=ops, force=force, record=recorder(opened), memory=root / MEMORY
     )
     recorder(opened)(outcome.records)
     if json:

@@ -1,0 +1,125 @@
+"""What rendering gave on this machine: it saves rendering the same again, and formatting the same again.
+
+The file is no part of the project (``build/``, which git ignores): on a fresh clone, and in CI, ``check`` renders
+everything.  A unit's entry holds as long as its inputs, the code that renders and the libraries under it are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from opdb.codegen import formatters, manifest
+from opdb.codegen.artifact import Artifact, digest, with_header
+from opdb.errors import OpdbError
+from opdb.files import write_atomically
+
+#: The libraries whose version may change a byte; those of the formatters are checked where they run.
+LIBRARIES = ("jinja2", "pydantic", "ruamel.yaml")
+
+
+@dataclass(frozen=True)
+class Made:
+    """One artifact: the checksum of its text before it was formatted, and of the file or region."""
+
+    language: str
+    raw: str
+    sha256: str
+    inputs: tuple[str, ...]
+
+
+@dataclass
+class Rendered:
+    """By unit: the key of its inputs, and its artifacts by name."""
+
+    units: dict[str, tuple[str, dict[str, Made]]] = field(default_factory=dict)
+
+    def of(self, unit: str, key: str) -> Mapping[str, Made] | None:
+        """The artifacts of a unit with these inputs; None if that is not known."""
+        found = self.units.get(unit)
+        return found[1] if found is not None and found[0] == _key(key) else None
+
+    def add(self, unit: str, key: str, made: Mapping[str, Made]) -> None:
+        self.units[unit] = (_key(key), dict(made))
+
+    def by_name(self) -> dict[str, Made]:
+        return {name: made for _, artifacts in self.units.values() for name, made in artifacts.items()}
+
+
+def _key(unit: str) -> str:
+    return digest(f"{unit}\0{_tools()}")[:32]
+
+
+@cache
+def _tools() -> str:
+    versions = [f"{name} {metadata.version(name)}" for name in LIBRARIES]
+    return "\0".join([manifest.generator(), platform.python_version(), *versions])
+
+
+def read(path: Path | None, specs: tuple[str, ...]) -> Rendered:
+    """What is on record; nothing where there is no such file, or no such file any more."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
+        units = {
+            str(unit): (str(e["key"]), {str(n): _made(m, specs) for n, m in e["made"].items()})
+            for unit, e in raw.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Rendered()
+    return Rendered(units)
+
+
+def _made(entry: Sequence[Any], specs: tuple[str, ...]) -> Made:
+    language, raw, sha256, inputs = entry
+    return Made(str(language), str(raw), str(sha256), manifest.expand(inputs, specs))
+
+
+def write(path: Path | None, rendered: Rendered, units: Iterable[str], specs: tuple[str, ...]) -> None:
+    """Puts the entries of ``units``, all that there are, on record; a folder that cannot be written changes nothing."""
+    if path is None:
+        return
+    entries = {
+        unit: {
+            "key": key,
+            "made": {
+                n: [m.language, m.raw, m.sha256, manifest.fold(m.inputs, specs)] for n, m in made.items()
+            },
+        }
+        for unit, (key, made) in rendered.units.items()
+        if unit in set(units)
+    }
+    try:
+        write_atomically(path, json.dumps(entries))
+    except OpdbError:
+        return
+
+
+def formatted(
+    artifacts: Sequence[Artifact], known: Mapping[str, Made], text_of: Callable[[Artifact], str | None]
+) -> list[str | None]:
+    """Of each artifact the finished text, header and all, if it lies on disk as formatting made it; else None.
+
+    ``known``: what the last rendering made, by name; ``text_of`` reads an artifact's place on disk.
+    """
+    found: list[str | None] = []
+    for artifact in artifacts:
+        made = known.get(artifact.name)
+        same = made is not None and (made.language, made.raw, made.inputs) == (
+            artifact.language,
+            raw_digest(artifact),
+            artifact.inputs,
+        )
+        text = text_of(artifact) if same else None
+        found.append(text if made is not None and text is not None and digest(text) == made.sha256 else None)
+    return found
+
+
+def raw_digest(artifact: Artifact) -> str:
+    """The checksum of a text and of what formats it."""
+    return digest("\0".join((artifact.language, formatters.settings(), with_header(artifact))))
