@@ -65,9 +65,14 @@ class Definitions(Protocol):
     def ops(self) -> Mapping[str, Any]: ...
 
     @property
+    def families(self) -> Iterable[str]: ...
+
+    @property
     def backends(self) -> Iterable[str]: ...
 
     def op_hash(self, name: str) -> str: ...
+
+    def family_hash(self, name: str) -> str: ...
 
     def whole(self) -> Catalog: ...
 
@@ -84,21 +89,30 @@ def later(module: str, function: str) -> Callable[..., Iterable[Artifact]]:
 
 @dataclass(frozen=True)
 class Target:
-    """One kind of output: rendered once for each op, or once for the catalogue."""
+    """One kind of output: rendered once for each op, for each family, for the catalogue, or without any of them."""
 
     name: str
     description: str
     per_op: Callable[[Catalog, str], Iterable[Artifact]] | None = None
+    per_family: Callable[[Catalog, str], Iterable[Artifact]] | None = (
+        None  # reads it and the ops of its candidates
+    )
     whole: Callable[[Catalog], Iterable[Artifact]] | None = None
+    alone: Callable[[], Iterable[Artifact]] | None = None  # reads ``reads``
     reads: tuple[Path, ...] = ()  # files besides the catalogue; ex) specs/abi/qnn.yaml
 
-    def render(self, catalog: Catalog, op: str | None) -> tuple[Artifact, ...]:
-        """The artifacts of one op (``per_op``), or of the catalogue (``op`` is None)."""
-        if self.per_op is not None and op is not None:
-            return tuple(self.per_op(catalog, op))
-        if self.whole is not None and op is None:
+    def render(self, catalog: Catalog, part: str | None) -> tuple[Artifact, ...]:
+        """The artifacts of one op or family (``part``), or of the catalogue (None)."""
+        one = self.per_op or self.per_family
+        if one is not None and part is not None:
+            return tuple(one(catalog, part))
+        if self.whole is not None and part is None:
             return tuple(self.whole(catalog))
-        raise ValueError(f"the target {self.name!r} is not rendered {'for one op' if op else 'as a whole'}")
+        if self.alone is not None and part is None:
+            return tuple(self.alone())
+        raise ValueError(
+            f"the target {self.name!r} is not rendered {'for one part' if part else 'as a whole'}"
+        )
 
 
 def spec_path(op: str) -> str:

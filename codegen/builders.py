@@ -88,14 +88,19 @@ def of_op(catalog: Catalog, name: str, schemas: Schemas = torch_schema) -> list[
 
 
 def of_family(catalog: Catalog, name: str, schemas: Schemas = torch_schema) -> list[Compiled]:
-    """The candidates of a family, each for each of its targets, in the order of the family."""
+    """The candidates of a family, each for each of its targets, in the order of the family.  Worked out once."""
+    if schemas is torch_schema:
+        return catalog.once(("candidates of", name), lambda: _of_family(catalog, name, schemas))
+    return _of_family(catalog, name, schemas)
+
+
+def _of_family(catalog: Catalog, name: str, schemas: Schemas) -> list[Compiled]:
     found = []
     with _refused(family_path(name)):
         for c in (c for c in catalog.candidates if c.family == name):
             for target in c.torch:
-                function = f"{module(c.name)}__{function_name(target)}"
                 form = _compiled(catalog, c, target, schemas)
-                found.append(Compiled(c.name, form, f"families.{name}", function, c.avoids))
+                found.append(Compiled(c.name, form, *_place(c, target), c.avoids))
     return found
 
 
@@ -145,29 +150,38 @@ def python(catalog: Catalog, name: str) -> Iterable[Artifact]:
         )
 
 
+def python_family(catalog: Catalog, name: str) -> Iterable[Artifact]:
+    """The module of one family."""
+    made = of_family(catalog, name)
+    open_ = [p for c in made for p in unaccounted(c.form, c.form.schema, shared=True)]
+    if open_:
+        raise SpecError([Problem(family_path(name), 0, 0, f"{p.message} (opdb lint)") for p in open_])
+    path = (family_path(name), *map(spec_path, dict.fromkeys(op for c in made for op in c.ops)))
+    view = module_view(name, catalog.families[name].summary, [(c.function, c.form) for c in made])
+    yield Artifact(f"{FOLDER}/families/{name}.py", render("builders.py.j2", **view), path, "python")
+
+
 def python_registry(catalog: Catalog) -> Iterable[Artifact]:
-    """The registry, and the modules of the families."""
+    """Where the builders of each target are: read off the definitions, nothing is compiled."""
     targets: dict[str, list[tuple[str, tuple[str, ...], str, str, tuple[str, ...]]]] = {}
     for name in sorted_ops(catalog):
         for target in catalog.ops[name].torch:
             targets.setdefault(target, []).append((name, (name,), module(name), function_name(target), ()))
-    inputs = all_specs(catalog)
-    for name, family in catalog.families.items():
-        made = of_family(catalog, name)
-        open_ = [p for c in made for p in unaccounted(c.form, c.form.schema, shared=True)]
-        if open_:
-            raise SpecError([Problem(family_path(name), 0, 0, f"{p.message} (opdb lint)") for p in open_])
-        path = (family_path(name), *map(spec_path, dict.fromkeys(op for c in made for op in c.ops)))
-        view = module_view(name, family.summary, [(c.function, c.form) for c in made])
-        yield Artifact(f"{FOLDER}/families/{name}.py", render("builders.py.j2", **view), path, "python")
-        for c in made:
-            targets.setdefault(c.form.target, []).append((c.name, c.ops, c.module, c.function, c.avoids))
-        inputs += path[:1]
+    for c in catalog.candidates:
+        for target in c.torch:
+            where = (c.name, c.ops, *_place(c, target), c.avoids)
+            targets.setdefault(target, []).append(where)
+    inputs = (*all_specs(catalog), *map(family_path, catalog.families))
     if catalog.families:
         text = render("builders_families.py.j2")
         yield Artifact(f"{FOLDER}/families/__init__.py", text, inputs, "python")
     text = render("builders_init.py.j2", targets={t: targets[t] for t in sorted(targets)})
     yield Artifact(f"{FOLDER}/__init__.py", text, inputs, "python")
+
+
+def _place(c: Candidate, target: str) -> tuple[str, str]:
+    """The module and the function of a candidate's builder for one target."""
+    return f"families.{c.family}", f"{module(c.name)}__{function_name(target)}"
 
 
 def function_name(target: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opdb.errors import OpdbError
@@ -89,6 +90,20 @@ def environment() -> Environment:
     )
     env.filters |= {f.__name__: f for f in (c_string, c_comment, python_string, docstring, markdown, code)}
     return env
+
+
+def remember_templates(folder: Path, generator: str) -> None:
+    """Compiled templates are kept in ``folder``, those of this ``generator`` alone; jinja2 compares their sources."""
+    from jinja2 import FileSystemBytecodeCache
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in folder.glob("*.cache"):
+            if not file.name.startswith(generator[:16]):
+                file.unlink()
+    except OSError:
+        return
+    environment().bytecode_cache = FileSystemBytecodeCache(str(folder), f"{generator[:16]}-%s.cache")
 
 
 def render(template: str, **view: Any) -> str:

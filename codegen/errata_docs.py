@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
+from opdb.codegen import pieces
 from opdb.codegen.artifact import Artifact, specs_of
 from opdb.codegen.emit_english import sentence
 from opdb.codegen.environment import render
@@ -104,16 +106,25 @@ def reproduced(r: Reproduction) -> list[str]:
 
 def pages(catalog: Catalog) -> Iterable[Artifact]:
     """docs/errata/<ID>.md for each record."""
+    said: dict[str, str] = {}
+    for op in dict.fromkeys(e.op for e in catalog.errata.values() if e.op is not None):
+        said |= pieces.of_op("docs-errata", op, partial(_occur, catalog, op))
     for e in catalog.errata.values():
         inputs = (errata_path(e), *(specs_of(catalog, e.op) if e.op is not None else ()))
-        yield Artifact(page_path(e.erratum), render("erratum.md.j2", **_view(catalog, e)), inputs, "markdown")
+        text = render("erratum.md.j2", **_view(e, said.get(e.erratum) or occurs(catalog, e)))
+        yield Artifact(page_path(e.erratum), text, inputs, "markdown")
 
 
-def _view(catalog: Catalog, e: Erratum) -> dict[str, Any]:
+def _occur(catalog: Catalog, op: str) -> dict[str, str]:
+    """When each erratum of an op occurs."""
+    return {e.erratum: occurs(catalog, e) for e in catalog.errata_of(op)}
+
+
+def _view(e: Erratum, occurring: str) -> dict[str, Any]:
     return {
         "e": e,
         "effect": EFFECT_WORDS[e.effect],
-        "occurs": occurs(catalog, e),
+        "occurs": occurring,
         "written": [
             *((f"let {name}", text) for name, text in e.let.items()),
             *((name, text) for name, text in (("when", e.when), ("unless", e.unless)) if text is not None),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
+from opdb.codegen import pieces
 from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.environment import render
 from opdb.quant_rules import QuantRules
@@ -14,9 +16,15 @@ from opdb.spec.catalog import Catalog
 
 def python(catalog: Catalog) -> Iterable[Artifact]:
     """One table for all ops."""
-    rules = [(name, _rules(catalog.compiled(name).quant)) for name in sorted_ops(catalog)]
+    rules = [
+        (name, pieces.of_op("quant", name, partial(_of_op, catalog, name))) for name in sorted_ops(catalog)
+    ]
     text = render("quant.py.j2", rules=rules)
     yield Artifact("generated/python/constants/quant.py", text, all_specs(catalog), "python")
+
+
+def _of_op(catalog: Catalog, name: str) -> str:
+    return _rules(catalog.compiled(name).quant)
 
 
 def _rules(rules: QuantRules) -> str:

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from opdb.codegen import formatters, manifest
+from opdb.codegen import formatters, manifest, pieces
 from opdb.codegen.artifact import Artifact, digest, with_header
 from opdb.errors import OpdbError
 from opdb.files import write_atomically
@@ -39,6 +39,7 @@ class Rendered:
     """By unit: the key of its inputs, and its artifacts by name."""
 
     units: dict[str, tuple[str, dict[str, Made]]] = field(default_factory=dict)
+    pieces: dict[str, tuple[str, Any]] = field(default_factory=dict)  # those of opdb.codegen.pieces
 
     def of(self, unit: str, key: str) -> Mapping[str, Made] | None:
         """The artifacts of a unit with these inputs; None if that is not known."""
@@ -53,11 +54,12 @@ class Rendered:
 
 
 def _key(unit: str) -> str:
-    return digest(f"{unit}\0{_tools()}")[:32]
+    return digest(f"{unit}\0{tools()}")[:32]
 
 
 @cache
-def _tools() -> str:
+def tools() -> str:
+    """Names the code that renders, and the libraries under it."""
     versions = [f"{name} {metadata.version(name)}" for name in LIBRARIES]
     return "\0".join([manifest.generator(), platform.python_version(), *versions])
 
@@ -65,14 +67,16 @@ def _tools() -> str:
 def read(path: Path | None, specs: tuple[str, ...]) -> Rendered:
     """What is on record; nothing where there is no such file, or no such file any more."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
+        raw = (
+            json.loads(path.read_text(encoding="utf-8")) if path is not None else {"units": {}, "pieces": {}}
+        )
         units = {
             str(unit): (str(e["key"]), {str(n): _made(m, specs) for n, m in e["made"].items()})
-            for unit, e in raw.items()
+            for unit, e in raw["units"].items()
         }
+        return Rendered(units, pieces.read(raw["pieces"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Rendered()
-    return Rendered(units)
 
 
 def _made(entry: Sequence[Any], specs: tuple[str, ...]) -> Made:
@@ -95,7 +99,7 @@ def write(path: Path | None, rendered: Rendered, units: Iterable[str], specs: tu
         if unit in set(units)
     }
     try:
-        write_atomically(path, json.dumps(entries))
+        write_atomically(path, json.dumps({"units": entries, "pieces": rendered.pieces}))
     except OpdbError:
         return
 

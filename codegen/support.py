@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from opdb.codegen.builders import Form, candidates
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.lang.analyse import free_names
-from opdb.lang.certain import Rule, forbidden, parsed, truth
+from opdb.lang.certain import Rule, forbidden, parsed
 from opdb.lang.nodes import BOOL, TENSOR, TENSORS, Node, walk
 from opdb.lang.printer import to_text
 from opdb.op_config import ENCODINGS
@@ -106,7 +106,7 @@ class _Read:
     def holds(self, known: Mapping[str, Any]) -> bool:
         """Whether the rule holds whatever else is known of the op config."""
         when, require = self.parts
-        return (when is not None and truth(when, known, {}) is False) or truth(require, known, {}) is True
+        return (when is not None and when(known) is False) or require(known) is True
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Support:
     @cached_property
     def forms(self) -> dict[str, list[Form]]:
         """The forms of every PyTorch operator, in the order of its family."""
-        return _forms(self.catalog)
+        return self.catalog.once("forms", lambda: _forms(self.catalog))  # the same for every place
 
     def parts(self, form: Form) -> list[Part]:
         """The ops of a form, each with the parameters that the form fixes, in the types that its guard allows."""
@@ -217,15 +217,13 @@ class Support:
                 arguments = {
                     slot: names for slot, n in step.inputs.items() if len(names := free_names(n)) == 1
                 }
-                kept = (c for c in part.combinations if truth(when, _dtypes(c, arguments), {}) is not False)
+                kept = (c for c in part.combinations if when(_dtypes(c, arguments)) is not False)
                 part = replace(part, combinations=tuple(kept))
             found.append(_settled(part, step, settled))
         return found
 
 
-@lru_cache(maxsize=1)
 def _forms(catalog: Catalog) -> dict[str, list[Form]]:
-    """For every place the same."""
     return {target: [c.form for c in made] for target, made in candidates(catalog).items()}
 
 
@@ -270,6 +268,6 @@ def _with_lets(op: CompiledOp, known: Mapping[str, Any]) -> dict[str, Any]:
     """``known``, and the named conditions of the op that follow from it."""
     out = dict(known)
     for name, node in op.lets:
-        if node.type == BOOL and (told := truth(parsed(to_text(node)), out, {})) is not None:
+        if node.type == BOOL and (told := parsed(to_text(node))(out)) is not None:
             out[name] = told
     return out

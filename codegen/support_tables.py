@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from math import prod
+from typing import Any
 
+from opdb.codegen import pieces
 from opdb.codegen.artifact import Artifact, all_specs, family_path, sorted_ops
-from opdb.codegen.builders import Form
+from opdb.codegen.builders import Form, of_family, of_op
 from opdb.codegen.environment import render
 from opdb.codegen.support import Combination, Part, Place, Support
 from opdb.dtypes import BY_SHORT
@@ -44,14 +47,59 @@ def tables(catalog: Catalog) -> Iterable[Artifact]:
         *map(family_path, catalog.families),
     )
     places = [Support(catalog, place) for place in PLACES if place.backend in catalog.backends]
+    also = repr([(str(s.place), s.known) for s in places])
+    ops = {n: pieces.of_op("support", n, partial(_of_op, places, n), also) for n in sorted_ops(catalog)}
+    families = [
+        pieces.of_family("support", n, partial(_of_family, places, n), also) for n in catalog.families
+    ]
+    forms = [*(found["forms"] for found in ops.values()), *families]
     for found in places[:1]:
-        yield Artifact(f"{FOLDER}/executorch/op-support.csv", op_support(found), inputs, "csv")
+        text = _csv({target: cells for home in forms for target, cells in home["cells"].items()})
+        yield Artifact(f"{FOLDER}/executorch/op-support.csv", text, inputs, "csv")
         text = render("op_support.rst.j2", place=found.place)
         yield Artifact(f"{FOLDER}/executorch/op-support.rst", text, inputs, "rst")
-    text = render("qnn_ops.md.j2", **_qnn_ops(catalog, places))
+    text = render("qnn_ops.md.j2", **_qnn_ops(places, ops, forms))
     yield Artifact(f"{FOLDER}/executorch/qnn-ops.md", text, inputs, "markdown")
-    text = render("operator_kernels.md.j2", places=[(s.place, _kernels(s)) for s in places])
+    kernels = [[row for found in ops.values() if (row := found["kernels"][i])] for i in range(len(places))]
+    pairs = [(s.place, rows) for s, rows in zip(places, kernels, strict=True)]
+    text = render("operator_kernels.md.j2", places=pairs)
     yield Artifact(f"{FOLDER}/OperatorKernels.md", text, inputs, "markdown")
+
+
+def _of_op(places: Sequence[Support], name: str) -> dict[str, Any]:
+    """What the tables need of one op: its own types and kernel in each place, and of the mappings of its spec."""
+    found: dict[str, Any] = {"kinds": [], "kernels": []}
+    for support in places:
+        part = support.part(support.catalog.compiled(name))
+        found["kinds"].append(_kinds(part) if part.combinations else None)
+        found["kernels"].append(_kernel(name, part) if part.combinations else None)
+    made = of_op(places[0].catalog, name) if places else []
+    return found | {"forms": _of_forms(places, [c.form for c in made])}
+
+
+def _of_family(places: Sequence[Support], name: str) -> dict[str, Any]:
+    """What the tables need of one family."""
+    made = of_family(places[0].catalog, name) if places else []
+    return _of_forms(places, [c.form for c in made])
+
+
+def _of_forms(places: Sequence[Support], made: Sequence[Form]) -> dict[str, Any]:
+    """By target the cells of op-support.csv; in each place the ops that a form is built of; the chains."""
+    by_target: dict[str, list[Form]] = {}
+    for form in made:
+        by_target.setdefault(form.target, []).append(form)
+    return {
+        "cells": {target: _cells(places[0], forms) for target, forms in by_target.items()},
+        "built": [
+            sorted({p.op.name for form in made if computes(parts := support.parts(form)) for p in parts})
+            for support in places
+        ],
+        "chains": [
+            (f.target, f.name, ", ".join(dict.fromkeys(s.op.name for s in f.steps)))
+            for f in made
+            if not isinstance(f, CompiledMapping)
+        ],
+    }
 
 
 # -- ExecuTorch's op-support.csv
@@ -59,11 +107,14 @@ def tables(catalog: Catalog) -> Iterable[Artifact]:
 
 def op_support(support: Support) -> str:
     """The CSV of ExecuTorch's documentation template: a line for each PyTorch operator that the specs map."""
+    return _csv({target: _cells(support, forms) for target, forms in support.forms.items()})
+
+
+def _csv(cells: Mapping[str, Sequence[str]]) -> str:
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(COLUMNS)
-    for target, forms in support.forms.items():
-        lines.writerow((target, *_cells(support, forms)))
+    lines.writerows((target, *cells[target]) for target in sorted(cells))
     return out.getvalue()
 
 
@@ -162,33 +213,24 @@ def _rule(rule: CompiledRule) -> str:
 # -- the list of ops in ExecuTorch's backends/qualcomm/builders/README.md
 
 
-def _qnn_ops(catalog: Catalog, places: Sequence[Support]) -> dict[str, object]:
+def _qnn_ops(
+    places: Sequence[Support], ops: Mapping[str, Any], forms: Sequence[Mapping[str, Any]]
+) -> dict[str, object]:
     columns = []
-    for support in places:
-        own = {name: support.part(catalog.compiled(name)) for name in sorted_ops(catalog)}
-        there = {name: part for name, part in own.items() if part.combinations}
-        built = {
-            p.op.name
-            for forms in support.forms.values()
-            for form in forms
-            if computes(parts := support.parts(form))
-            for p in parts
+    for i, support in enumerate(places):
+        built = {op for home in forms for op in home["built"][i]}
+        kinds = {name: found["kinds"][i] for name, found in ops.items()}
+        there = sum(kind is not None for kind in kinds.values())
+        cells = {
+            name: ("&check;" if name in built else "&cross;", kind or "") for name, kind in kinds.items()
         }
-        cells = {name: ("&check;" if name in built else "&cross;", _kinds(there.get(name))) for name in own}
-        columns.append((support.place, len(built), len(there), cells))
-    decompositions = [
-        (target, form.name, ", ".join(dict.fromkeys(s.op.name for s in form.steps)))
-        for target, forms in (places[0].forms if places else {}).items()
-        for form in forms
-        if not isinstance(form, CompiledMapping)
-    ]
-    return {"ops": sorted_ops(catalog), "columns": columns, "decompositions": decompositions}
+        columns.append((support.place, len(built), there, cells))
+    chains = sorted((chain for home in forms for chain in home["chains"]), key=lambda chain: str(chain[0]))
+    return {"ops": list(ops), "columns": columns, "decompositions": chains}
 
 
-def _kinds(part: Part | None) -> str:
+def _kinds(part: Part) -> str:
     """The types that an op may compute in, declared ones first."""
-    if part is None:
-        return ""
     found = computes([part])
     declared = [d for d, run in _in_order(found) if run is None]
     runs: dict[str, list[str]] = {}
@@ -203,18 +245,11 @@ def _kinds(part: Part | None) -> str:
 # -- ONNX Runtime's OperatorKernels.md
 
 
-def _kernels(support: Support) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
-    """(op, parameters, lines of version, types, source) of every op that has types in the place."""
-    rows = []
-    for name in sorted_ops(support.catalog):
-        part = support.part(support.catalog.compiled(name))
-        if part.combinations:
-            variables = _variables(part)
-            slots = [
-                f"*{'out' if s.output else 'in'}* {s.name}:**{variables[s.name]}**" for s in part.op.slots
-            ]
-            rows.append((name, "<br> ".join(slots), _lines(part, variables)))
-    return rows
+def _kernel(name: str, part: Part) -> tuple[str, str, list[tuple[str, str, str]]]:
+    """(op, parameters, lines of version, types, source) of an op that has types in the place."""
+    variables = _variables(part)
+    slots = [f"*{'out' if s.output else 'in'}* {s.name}:**{variables[s.name]}**" for s in part.op.slots]
+    return name, "<br> ".join(slots), _lines(part, variables)
 
 
 def _variables(part: Part) -> dict[str, str]:

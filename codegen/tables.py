@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
+from functools import partial
 
+from opdb.codegen import pieces
 from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.environment import render
 from opdb.spec.catalog import Catalog
@@ -20,15 +22,21 @@ def support(catalog: Catalog) -> Iterable[Artifact]:
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(COLUMNS)
     for name in sorted_ops(catalog):
-        op = catalog.compiled(name)
-        for backend, definition in op.definition.backends.items():
-            for row in op.type_rows[backend]:
-                _, configuration, number = row.id.split(".")
-                types = " ".join(f"{slot}={'|'.join(cell)}" for slot, cell in row.cells.items())
-                lines.writerow((name, backend, configuration, number, types, definition.source or ""))
+        lines.writerows(pieces.of_op("tables", name, partial(_lines, catalog, name)))
     yield Artifact("generated/tables/support.csv", out.getvalue(), inputs, "csv")
     text = render("support.md.j2", **_view(catalog))
     yield Artifact("generated/tables/support.md", text, inputs, "markdown")
+
+
+def _lines(catalog: Catalog, name: str) -> list[tuple[str, ...]]:
+    """Those of one op."""
+    op, found = catalog.compiled(name), []
+    for backend, definition in op.definition.backends.items():
+        for row in op.type_rows[backend]:
+            _, configuration, number = row.id.split(".")
+            types = " ".join(f"{slot}={'|'.join(cell)}" for slot, cell in row.cells.items())
+            found.append((name, backend, configuration, number, types, definition.source or ""))
+    return found
 
 
 def readme(catalog: Catalog) -> Iterable[Artifact]:
@@ -48,9 +56,14 @@ def readme(catalog: Catalog) -> Iterable[Artifact]:
         "ops": len(ops),
         "targets": len({target for op in ops for target in catalog.mappings(op.op)}),
         "kernels": sum(op.kernel is not None for op in ops),
-        "rules": sum(len(catalog.compiled(op.op).rule_ids()) for op in ops),
+        "rules": sum(pieces.of_op("readme", op.op, partial(_rules, catalog, op.op)) for op in ops),
     }
     yield Artifact("README.md", render("readme_ops.md.j2", **view), all_specs(catalog), "markdown", "ops")
+
+
+def _rules(catalog: Catalog, name: str) -> int:
+    """How many rules an op has."""
+    return len(catalog.compiled(name).rule_ids())
 
 
 def _view(catalog: Catalog) -> dict[str, object]:

@@ -28,14 +28,14 @@ PACKAGES = {
 HEADERS = ("qnn", "htp", "system", "op_package")
 
 
-def python_packages(catalog: Catalog) -> Iterable[Artifact]:
+def python_packages() -> Iterable[Artifact]:
     """The __init__.py of folders."""
     for folder, text in PACKAGES.items():
         path = f"generated/python/{folder}__init__.py"
         yield Artifact(path, render("package.py.j2", text=text), ("codegen/targets.py",), "python")
 
 
-def qnn_abi(catalog: Catalog) -> Iterable[Artifact]:
+def qnn_abi() -> Iterable[Artifact]:
     """QNN's own declarations, what depends on a library's version, error names."""
     from opdb.codegen import abi
 
@@ -69,7 +69,7 @@ def _parsed(text: str, path: str) -> Mapping[str, Any]:
 
 
 TARGETS: tuple[Target, ...] = (
-    Target("packages", "the __init__.py of generated Python", whole=python_packages),
+    Target("packages", "the __init__.py of generated Python", alone=python_packages),
     Target(
         "constants",
         "ops, parameters, enums, backends: Python",
@@ -85,7 +85,7 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "abi",
         "QNN's interface: C headers, layouts by version, error names",
-        whole=qnn_abi,
+        alone=qnn_abi,
         reads=tuple(ABI / f"{name}.yaml" for name in (*HEADERS, "errors")),
     ),
     Target("socs", "chips: Python", whole=socs),
@@ -110,10 +110,13 @@ TARGETS: tuple[Target, ...] = (
         reads=(FACTS / "aten-2.13.0.json",),
     ),
     Target(
-        "builders-registry",
-        "families of candidates, and builders by torch target: Python",
-        whole=later("builders", "python_registry"),
+        "builders-families",
+        "families of candidates: Python",
+        per_family=later("builders", "python_family"),
         reads=(FACTS / "aten-2.13.0.json",),
+    ),
+    Target(
+        "builders-registry", "builders by torch target: Python", whole=later("builders", "python_registry")
     ),
     Target(
         "torch-ops", "schemas of the torch operators of QNN's ops: Python", whole=later("torch_ops", "python")

@@ -8,7 +8,9 @@ a rule asks for, is None.  Shapes that inputs and parameters do not settle are a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
+from opdb.codegen import pieces
 from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import render
@@ -20,11 +22,18 @@ from opdb.spec.compiled import CompiledOp, Param, Slot
 
 def python(catalog: Catalog) -> Iterable[Artifact]:
     """One table for all ops."""
-    compiled = [catalog.compiled(name) for name in sorted_ops(catalog)]
-    schemas = {op.name: text for op in compiled if (text := schema(op)) is not None}
-    scalars = {op.name: found for op in compiled if op.name in schemas and (found := _scalars(op))}
+    found = {
+        name: pieces.of_op("torch-ops", name, partial(_of_op, catalog, name)) for name in sorted_ops(catalog)
+    }
+    schemas = {name: text for name, (text, _) in found.items() if text is not None}
+    scalars = {name: tuple(listed) for name, (_, listed) in found.items() if name in schemas and listed}
     text = render("torch_ops.py.j2", schemas=schemas, scalars=scalars)
     yield Artifact("generated/python/torch_ops.py", text, all_specs(catalog), "python")
+
+
+def _of_op(catalog: Catalog, name: str) -> tuple[str | None, tuple[str, ...]]:
+    op = catalog.compiled(name)
+    return schema(op), _scalars(op)
 
 
 def schema(op: CompiledOp) -> str | None:

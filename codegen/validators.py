@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 
-from opdb.codegen import rules_c, rules_python
+from opdb.codegen import pieces, rules_c, rules_python
 from opdb.codegen.artifact import Artifact, sorted_ops, spec_path
 from opdb.codegen.environment import render
 from opdb.codegen.rules import module, snake
@@ -34,9 +35,11 @@ def c_registry(catalog: Catalog) -> Iterable[Artifact]:
     """The headers that every generated C file includes, and the table of ops."""
     names = sorted(sorted_ops(catalog))  # bsearch with strcmp
     inputs = tuple(spec_path(name) for name in sorted_ops(catalog))
-    compiled = [catalog.compiled(n) for n in names]
-    kernels = dict.fromkeys(rules_c.kernel_declaration(op) for op in compiled if op.definition.kernel)
-    enums = [e for op in compiled for e in rules_c.kernel_enums(op)]
+    found = [
+        pieces.of_op("validators-c-registry", name, partial(_kernel_of, catalog, name)) for name in names
+    ]
+    kernels = dict.fromkeys(declaration for declaration, _ in found if declaration)
+    enums = [e for _, listed in found for e in listed]
     backends = rules_python.backend_names(catalog)
     for path, template in (
         ("include/opdb/kernels.h", "kernels.h.j2"),
@@ -49,3 +52,9 @@ def c_registry(catalog: Catalog) -> Iterable[Artifact]:
             inputs,
             "c",
         )
+
+
+def _kernel_of(catalog: Catalog, name: str) -> tuple[str | None, list[tuple[str, Mapping[str, int]]]]:
+    """The declaration of an op's kernel, and what it calls the values of enums."""
+    op = catalog.compiled(name)
+    return rules_c.kernel_declaration(op) if op.definition.kernel else None, rules_c.kernel_enums(op)

@@ -1,6 +1,6 @@
 """Catalogue and targets -> files under generated/: plan, render, write; or compare.  The only writer of them.
 
-A *unit* is a target for one op, or a target for the whole catalogue.  ``generate`` renders the units whose
+A *unit* is a target for one op or family, or a target for the whole catalogue.  ``generate`` renders the units whose
 inputs changed, or whose files are not what the manifest says, all into memory; only then it writes what
 differs.  ``check`` does not trust the manifest: it compares every file with what rendering gives, or gave on this
 machine from the same inputs (``rendered``, if it is told where that is kept).
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from opdb.codegen import commit, formatters, manifest, rendered
+from opdb.codegen import commit, environment, formatters, manifest, pieces, rendered
 from opdb.codegen.artifact import (
     Artifact,
     Definitions,
@@ -91,12 +91,12 @@ class Outcome:
 @dataclass(frozen=True)
 class _Unit:
     target: Target
-    op: str | None
+    part: str | None  # an op or a family
     key: str
 
     @property
     def name(self) -> str:
-        return f"{self.target.name}/{self.op}" if self.op else self.target.name
+        return f"{self.target.name}/{self.part}" if self.part else self.target.name
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,12 @@ def _units(catalog: Definitions, targets: Sequence[Target]) -> list[_Unit]:
         if target.per_op is not None:
             for op in sorted_ops(catalog):
                 units.append(_Unit(target, op, _key(target.name, op, catalog.op_hash(op), side, *files)))
+        if target.per_family is not None:
+            for name in catalog.families:
+                key = _key(target.name, name, catalog.family_hash(name), side, *files)
+                units.append(_Unit(target, name, key))
+        if target.alone is not None:
+            units.append(_Unit(target, None, _key(target.name, *files)))
         if target.whole is not None:
             units.append(_Unit(target, None, _key(target.name, catalog.hash, *files)))
     return units
@@ -210,7 +216,7 @@ def _chosen(
                 hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
                 raise OpdbError(f"no {what} '{name}'; {hint}")
     wanted = [u for u in units if not only or u.target.name in only]
-    return [u for u in wanted if not ops or u.op is None or u.op in ops]
+    return [u for u in wanted if not ops or u.target.per_op is None or u.part in ops]
 
 
 def _plan(
@@ -268,7 +274,8 @@ def _remembered(
 ) -> tuple[list[_Unit], dict[str, Entry]]:
     """The units that must be rendered; and the artifacts of the others, which lie on disk as rendering made them."""
     known = rendered.read(memory, all_specs(catalog))
-    todo, kept = [], {}
+    todo: list[_Unit] = []
+    kept: dict[str, Entry] = {}
     for unit in chosen:
         made = known.of(unit.name, unit.key)
         if made is None or not all(_lies(root, name, m.sha256) for name, m in made.items()):
@@ -284,7 +291,12 @@ def _make(
     """Renders units, formats what is not known to lie on disk as formatted, and remembers both."""
     specs = all_specs(catalog)
     known = rendered.read(memory, specs)
-    artifacts, owners = _render(catalog, todo)
+    if memory is None:
+        artifacts, owners = _render(catalog, todo)
+    else:
+        environment.remember_templates(memory.parent / "templates", manifest.generator())
+        with pieces.remembered(pieces.Pieces(catalog, rendered.tools(), known.pieces)):
+            artifacts, owners = _render(catalog, todo)
     listed = list(artifacts.values())
     done = rendered.formatted(listed, known.by_name(), lambda a: _on_disk(root, a))
     fresh = [a for a, text in zip(listed, done, strict=True) if text is None]
@@ -327,7 +339,7 @@ def _render(catalog: Definitions, units: Sequence[_Unit]) -> tuple[dict[str, Art
     owners: dict[str, str] = {}
     for unit in units:
         try:
-            made = unit.target.render(catalog.whole(), unit.op)
+            made = unit.target.render(catalog.whole(), unit.part)
         except OpdbError as error:
             raise OpdbError(f"{unit.name}: {error}") from error
         for artifact in made:

@@ -44,7 +44,8 @@ def recorder(opened: Store) -> Callable[[Sequence[Record]], None]:
         new = {r.path: ArtifactRecord(r.path, r.target, r.key, r.sha256, r.inputs) for r in records}
         old = opened.artifacts()
         if new != old:
-            opened.record_artifacts(new.values(), removed=old.keys() - new.keys())
+            other = [r for path, r in new.items() if old.get(path) != r]
+            opened.record_artifacts(other, removed=old.keys() - new.keys())
 
     return record
 
@@ -78,7 +79,7 @@ def generate(
         return
     root = repository()
     opened, report = brought_up_to_date(db, specs)
-    catalog = report.catalog or opened.snapshot()
+    catalog = opened.snapshot(report.catalog)
     ops = [known_op(name, catalog.ops) for name in op or ()]
     only = targets or ()
     if check or diff:

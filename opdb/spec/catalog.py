@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from opdb.spec.compiled import CompiledErratum, CompiledOp, Need
 from opdb.spec.compiler import compile_op
+from opdb.spec.hashes import family_hash, to_json
 from opdb.spec.model import BaseDef, OpDef, TorchMapping, resolve
 
 if TYPE_CHECKING:  # a catalogue of one op has no use for the models of errata and families
@@ -102,6 +103,7 @@ class Catalog:
     _op_hashes: dict[str, str] = field(init=False, repr=False, default_factory=dict)
     _own_data: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
     _own: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)
+    _others: dict[Any, Any] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("own", "bases", "families", "errata"):
@@ -175,6 +177,13 @@ class Catalog:
                 groups.setdefault(erratum.op, []).append(erratum)
         return {op: tuple(found) for op, found in groups.items()}
 
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """What somebody else works out of this catalogue, once; ``key`` names it."""
+        if key not in self._others:
+            self._others[key] = make()
+        found: T = self._others[key]
+        return found
+
     def whole(self) -> Catalog:
         """Itself: ``opdb.store.state.Snapshot`` stands for a catalogue that nobody has read yet."""
         return self
@@ -189,6 +198,12 @@ class Catalog:
             errata = [_data(e) for e in self.errata_of(name)]
             self._op_hashes[name] = _sha256([name, data, mapped, used, errata])
         return self._op_hashes[name]
+
+    def family_hash(self, name: str) -> str:
+        """sha256 over everything that the meaning of one family depends on."""
+        used = {op for c in self.candidates if c.family == name for op in c.ops if op in self.ops}
+        value = to_json(self.families[name].model_dump(mode="json"))
+        return family_hash(value, [(op, self.op_hash(op)) for op in used])
 
     def _data_of(self, name: str) -> Any:
         """The fields of an op as its file says it."""

@@ -114,6 +114,12 @@ class Candidate:
     steps: tuple[int, ...] = ()  # of a chain: the places of its steps in the entry
     variant: str | None = None
 
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The ops that it becomes, each once, in the order of its steps."""
+        steps = self.definition.ops if isinstance(self.definition, Decomposition) else ()
+        return (self.op,) if self.op is not None else tuple(dict.fromkeys(s.op for s in steps))
+
     def fault(self, fault: Fault) -> Fault:
         """A fault of the mapping or the chain, at its place in the file of the family."""
         at = fault.at[2:] if self.op is not None else fault.at

@@ -97,10 +97,13 @@ class Store:
         with self.database.writing() as connection:
             return sync(connection, specs_folder, full)
 
-    def snapshot(self) -> Snapshot:
-        """What stands for the catalogue until something of it must be read.  Raises OpdbError before the first sync."""
+    def snapshot(self, read: Catalog | None = None) -> Snapshot:
+        """What stands for the catalogue until something of it must be read.  Raises OpdbError before the first sync.
+
+        ``read``: the catalogue, if somebody has read it already.
+        """
         with self._synced() as reader:
-            return current.snapshot(reader, self.load_catalog)
+            return current.snapshot(reader, self.load_catalog if read is None else lambda: read)
 
     def load_catalog(self) -> Catalog:
         """The catalogue as it is in SQL.  Raises OpdbError before the first sync."""

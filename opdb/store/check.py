@@ -7,7 +7,7 @@ is what needs two files: bases, backends, SoCs, retired names, the ops of candid
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +20,7 @@ from opdb.spec.errata import compile_erratum, scope_faults
 from opdb.spec.family import expand
 from opdb.spec.files import SpecSet, gather, reread
 from opdb.spec.model import Body, Decomposition, Rule
-from opdb.spec.paths import spec_name
+from opdb.spec.paths import SIDE_FILES, spec_name
 
 Place = tuple[str | int, ...]
 
@@ -30,11 +30,13 @@ def read_catalog(
     known: Mapping[str, Any] = MappingProxyType({}),
     drafts: bool = False,
     missing: str | None = None,
+    touched: Set[str] | None = None,
 ) -> Catalog:
     """The catalogue in a folder of specs, every op compiled.  Raises SpecError with all faults of all files.
 
     ``known``, ``drafts``: as in ``opdb.spec.files.gather``.  ``missing``: an op that candidates and errata may name
-    although it has no spec yet.
+    although it has no spec yet.  ``touched``: the files that are new, other or gone since all of them were judged; what
+    does not depend on them is not judged again.
     """
     specs, problems = gather(folder, known, drafts)
     check = _Check(folder, specs)
@@ -45,16 +47,33 @@ def read_catalog(
     own = {name: op for name, op in specs.own.items() if name in specs.ops}
     catalog = Catalog(own, specs.bases, specs.families, backends, socs, retired, specs.errata)
     readable = not any(p.path == "backends.yaml" for p in check.problems)
-    for name in catalog.own:
+    ops, families, errata = _to_judge(catalog, folder, touched)
+    for name in ops:
         check.op(catalog, name, readable)
-    for name in catalog.families:
+    for name in families:
         check.family(catalog, name, broken)
     check.one_place(catalog)
-    for ident in catalog.errata:
+    for ident in errata:
         check.erratum(catalog, ident, broken)
     if check.problems:
         raise SpecError(sorted(set(check.problems)))
     return catalog
+
+
+def _to_judge(
+    catalog: Catalog, folder: Path, touched: Set[str] | None
+) -> tuple[list[str], list[str], list[str]]:
+    """The ops, families and errata that files which were touched may have made wrong."""
+    everywhere = {f"{name}.yaml" for name in SIDE_FILES}
+    if touched is None or touched & everywhere or any(not (folder / path).exists() for path in touched):
+        return [*catalog.own], [*catalog.families], [*catalog.errata]
+
+    def of(kind: str, name: str | None) -> bool:
+        return name is not None and spec_name(kind, name) in touched
+
+    ops = [name for name, op in catalog.own.items() if of("ops", name) or of("bases", op.extends)]
+    errata = [i for i, e in catalog.errata.items() if of("errata", i) or e.op in ops]
+    return ops, [name for name in catalog.families if of("torch", name)], errata
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

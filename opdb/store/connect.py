@@ -126,13 +126,13 @@ class Database:
             return
         self._require_file()
         try:
-            connection = sqlite3.connect(self.name, timeout=WAIT, isolation_level=None)
+            opened = sqlite3.connect(self.name, timeout=WAIT, isolation_level=None)
             try:
                 for statement in _BEGIN_READING:
-                    connection.execute(statement)
-                yield SqliteReader(connection)
+                    opened.execute(statement)
+                yield SqliteReader(opened)
             finally:
-                connection.close()
+                opened.close()
         except (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError):
             raise
         except sqlite3.DatabaseError as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import opdb
 from opdb.errors import Problem, SpecError
+from opdb.spec.hashes import family_hash
 from opdb.spec.paths import spec_paths
 from opdb.store.reader import Reader
 from opdb.store.records import ArtifactRecord
@@ -84,11 +85,15 @@ class Snapshot:
 
     hash: str
     ops: Mapping[str, str]  # name -> hash
+    families: Mapping[str, str]
     backends: tuple[str, ...]  # in order
     load: Callable[[], Catalog]
 
     def op_hash(self, name: str) -> str:
         return self.ops[name]
+
+    def family_hash(self, name: str) -> str:
+        return self.families[name]
 
     def whole(self) -> Catalog:
         return self._catalog
@@ -103,7 +108,24 @@ def snapshot(reader: Reader, load: Callable[[], Catalog]) -> Snapshot:
     found = str(reader.value("SELECT hash FROM snapshot"))
     ops = {r["name"]: r["hash"] for r in reader.rows("SELECT name, hash FROM op")}
     backends = tuple(r["name"] for r in reader.rows("SELECT name FROM backend ORDER BY position"))
-    return Snapshot(found, {name: ops[name] for name in sorted(ops)}, backends, load)
+    return Snapshot(found, {n: ops[n] for n in sorted(ops)}, _families(reader, ops), backends, load)
+
+
+_OPS_OF_FAMILIES = """
+SELECT d.family, s.op FROM decomposition AS d JOIN decomposition_step AS s ON s.decomposition_id = d.id
+UNION
+SELECT m.family, o.name FROM torch_mapping AS m JOIN op AS o ON o.definition_id = m.definition_id
+WHERE m.family IS NOT NULL"""
+
+
+def _families(reader: Reader, ops: Mapping[str, str]) -> dict[str, str]:
+    """name -> hash, as ``Catalog.family_hash`` gives it."""
+    used: dict[str, list[tuple[str, str]]] = {}
+    for r in reader.rows(_OPS_OF_FAMILIES):
+        if r["op"] in ops:
+            used.setdefault(r["family"], []).append((r["op"], ops[r["op"]]))
+    values = {r["name"]: r["value"] for r in reader.rows("SELECT name, value FROM family")}
+    return {name: family_hash(values[name], used.get(name, ())) for name in sorted(values)}
 
 
 def artifacts(reader: Reader) -> dict[str, ArtifactRecord]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from opdb import schema as t
 from opdb.spec.erratum import Erratum
-from opdb.store.write import Rows, to_json
+from opdb.spec.hashes import to_json
+from opdb.store.write import Rows
 
 
 def add(rows: Rows, e: Erratum) -> None:

@@ -33,17 +33,19 @@ def record_artifacts(
     """Puts these records in place of those with the same paths; forgets ``removed``."""
     records = list(records)
     gone = {*removed, *(r.path for r in records)}
-    for path in sorted(gone):
-        connection.execute(delete(t.artifact).where(t.artifact.c.path == path))
-    for record in records:
-        row = {"path": record.path, "target": record.target, "key": record.key, "sha256": record.sha256}
-        ident = _insert(connection, t.artifact, row)
-        inputs = [
-            {"artifact_id": ident, "position": i, "path": p}
-            for i, p in enumerate(dict.fromkeys(record.inputs))
-        ]
-        if inputs:
-            connection.execute(insert(t.artifact_input), inputs)
+    connection.execute(delete(t.artifact).where(t.artifact.c.path.in_(gone)))
+    if not records:
+        return
+    rows = [{"path": r.path, "target": r.target, "key": r.key, "sha256": r.sha256} for r in records]
+    made = insert(t.artifact).returning(t.artifact.c.id, sort_by_parameter_order=True)
+    idents = connection.execute(made, rows).scalars()
+    inputs = [
+        {"artifact_id": ident, "position": i, "path": path}
+        for ident, record in zip(idents, records, strict=True)
+        for i, path in enumerate(dict.fromkeys(record.inputs))
+    ]
+    if inputs:
+        connection.execute(insert(t.artifact_input), inputs)
 
 
 def _insert(connection: Connection, table: Table, row: Natural) -> int:

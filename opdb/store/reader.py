@@ -69,7 +69,7 @@ class AlchemyReader(Reader):
         return cast("Iterator[Row]", iter(found.mappings()))
 
     def has_table(self, name: str) -> bool:
-        return self.connection.dialect.has_table(self.connection, name)
+        return bool(self.connection.dialect.has_table(self.connection, name))
 
 
 def reader_of(connection: Connection) -> Reader:

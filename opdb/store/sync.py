@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, union, update
+from sqlalchemy import Connection, delete, insert, select, union
 
 from opdb import schema as t
 from opdb.spec.catalog import Catalog
@@ -29,16 +29,16 @@ def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport
     """Brings the definitions in line with ``folder``.  Raises SpecError; then nothing was written."""
     files = current.digests(folder)
     report = current.compare(reader_of(connection), files)
+    touched = {*report.added, *report.changed, *report.removed}
     if report.reader == current.reader() and not full:
         if report.nothing_new:
             return report
         before = load_catalog(reader_of(connection))
-        catalog = read_catalog(folder, _known(before, report.unchanged))
+        catalog = read_catalog(folder, _known(before, report.unchanged), touched=touched)
     else:
         before = None
         catalog = read_catalog(folder)
-    _write(connection, catalog, before, {*report.added, *report.changed, *report.removed})
-    _write_op_hashes(connection, catalog)
+    _write(connection, catalog, before, touched)
     _write_files(connection, files, catalog)
     return replace(report, hash=catalog.hash, catalog=catalog)
 
@@ -94,13 +94,6 @@ def _write(connection: Connection, catalog: Catalog, before: Catalog | None, tou
     for name in sorted(stale_errata & catalog.errata.keys()):
         errata.add(rows, catalog.errata[name])
     rows.flush()
-
-
-def _write_op_hashes(connection: Connection, catalog: Catalog) -> None:
-    """Those of ops whose own files did not change too: they cover backends and errata."""
-    for name, digest in connection.execute(select(t.op.c.name, t.op.c.hash)).all():
-        if digest != catalog.op_hash(name):
-            connection.execute(update(t.op).where(t.op.c.name == name).values(hash=catalog.op_hash(name)))
 
 
 def _stem(path: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from opdb.lang.printer import to_text
 from opdb.spec.catalog import Backend, Soc
 from opdb.spec.compiled import CompiledOp, CompiledRule
 from opdb.spec.family import Candidate, FamilyDef
+from opdb.spec.hashes import to_json
 from opdb.spec.model import (
     BaseDef,
     Body,
@@ -32,10 +32,6 @@ def _libraries(entry: Any) -> str:
     if isinstance(entry, Mapping):
         return " ".join(f"{end} {version}" for end, version in entry.items())
     return str(entry or "")
-
-
-def to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
 
 class Rows:

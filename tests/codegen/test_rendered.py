@@ -99,13 +99,13 @@ def test_a_changed_template_is_found(
     generate(mini, tree, targets, memory=memory)
     template["text"] = "B\n"
     monkeypatch.setattr(manifest, "generator", lambda: "another")
-    rendered._tools.cache_clear()
+    rendered.tools.cache_clear()
     try:
         assert names(mini, tree, targets, memory) == [manifest.NAME, page]
         assert generate(mini, tree, targets, memory=memory).written == (page,)
         assert names(mini, tree, targets, memory) == []
     finally:
-        rendered._tools.cache_clear()
+        rendered.tools.cache_clear()
 
 
 def test_what_is_formatted_already_is_not_formatted_again(
@@ -127,7 +127,8 @@ def test_what_is_formatted_already_is_not_formatted_again(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"docs/Relu": {}}', '{"docs/Relu": {"key": 1, "made": {"a": 1}}}']
+    "text",
+    ["", "{", "[]", '{"units": {}}', '{"units": {"docs/Relu": {"key": 1, "made": {"a": 1}}}, "pieces": {}}'],
 )
 def test_a_damaged_memory_is_no_memory(text: str, mini: Catalog, tree: Path, memory: Path) -> None:
     generate(mini, tree, TARGETS, memory=memory)
@@ -155,8 +156,9 @@ from opdb.store.check import read_catalog
 catalog = read_catalog(Path("tests/data/mini"))
 before = {m for m in sys.modules if m.startswith("opdb.store") or m.startswith("opdb.schema")}
 for target in TARGETS:
-    for op in catalog.ops if target.per_op is not None else [None]:
-        target.render(catalog, op)
+    parts = catalog.ops if target.per_op else catalog.families if target.per_family else [None]
+    for part in parts:
+        target.render(catalog, part)
 print(*sorted(m for m in sys.modules if m.startswith("opdb") and m not in before))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -81,7 +81,9 @@ def stands_for(catalog: Catalog, read: list[str]) -> Snapshot:
         read.append(catalog.hash)
         return catalog
 
-    return Snapshot(catalog.hash, {n: catalog.op_hash(n) for n in catalog.ops}, tuple(catalog.backends), load)
+    ops = {n: catalog.op_hash(n) for n in catalog.ops}
+    families = {n: catalog.family_hash(n) for n in catalog.families}
+    return Snapshot(catalog.hash, ops, families, tuple(catalog.backends), load)
 
 
 def test_a_catalogue_is_read_only_when_something_must_be_rendered(mini: Catalog, tree: Path) -> None:

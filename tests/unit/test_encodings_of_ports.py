@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from opdb import migrate
 from opdb.errors import OpdbError
-from opdb.lang.certain import truth
+from opdb.lang.certain import parsed
 from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.query.encodings import Encodings, Port, Ports, Variant
 from opdb.store import Store
@@ -161,5 +160,5 @@ def test_the_validators_agree(store: Store, soc: str) -> None:
     ("a[0].dtype == f32", {"a.dtype": "f32"}, True),
     ("arch >= 73 and len(axes) > 1", {"arch": 68}, False),
 ])  # fmt: skip
-def testtruth(text: str, known: dict[str, Any], value: bool | None) -> None:
-    assert truth(ast.parse(text, mode="eval").body, known, {}) is value
+def test_truth(text: str, known: dict[str, Any], value: bool | None) -> None:
+    assert parsed(text)(known) is value
