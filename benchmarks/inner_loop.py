@@ -1,11 +1,14 @@
 """CPU seconds of what is typed all day, and as ratios to the import of what opdb stands on.
 
-    python benchmarks/inner_loop.py              # the least of 5 rounds; generation of a changed spec and --check of 2
+    python benchmarks/inner_loop.py              # medians of 5 rounds
     python benchmarks/inner_loop.py --rounds 9
 
-Every command is a process of its own; user and system time of it and its children count, so that other work on the
-machine counts little.  The ratio is to ``python -c "import sqlalchemy, jinja2, pydantic"`` in the same run.  A changed
-spec is a new summary of Relu; the spec and all that is generated are put back.
+Every command is a process of its own, with bytecode on disk as users have it; user and system time of it and its
+children count, so that other work on the machine counts little.  All commands take turns, so that a busy moment meets all
+of them, and the unit of the ratios, ``python -c "import sqlalchemy, jinja2, pydantic"``, is one of them.
+
+A changed spec is a new summary of Relu; the spec and all that is generated are put back.  ``--check`` is measured with
+what the last rendering left in build/ and, by --force, without it, as on a fresh clone.
 """
 
 from __future__ import annotations
@@ -13,30 +16,42 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SPEC = ROOT / "specs" / "ops" / "Relu.yaml"
 PYTHON, OPDB = sys.executable, str(Path(sys.executable).parent / "opdb")
-UNIT = (PYTHON, "-c", "import sqlalchemy, jinja2, pydantic")
-SHORT = {
-    "opdb generate, nothing to do": (OPDB, "generate"),
-    "opdb query ops --json": (OPDB, "query", "ops", "--json"),
-    "opdb query rules --op Conv2d": (OPDB, "query", "rules", "--op", "Conv2d"),
-    "opdb query socs": (OPDB, "query", "socs"),
-    "opdb show LayerNorm": (OPDB, "show", "LayerNorm"),
-    "opdb explain LayerNorm.C1": (OPDB, "explain", "LayerNorm.C1"),
-    "opdb --help": (OPDB, "--help"),
+UNIT = 'python -c "import sqlalchemy, jinja2, pydantic"'
+CHANGED = "opdb generate, one changed spec"
+#: What is measured in every round, with the seconds that are wanted of it.
+COMMANDS: dict[str, tuple[tuple[str, ...], float | None]] = {
+    UNIT: ((PYTHON, "-c", "import sqlalchemy, jinja2, pydantic"), None),
+    "opdb --help": ((OPDB, "--help"), None),
+    "opdb query ops --json": ((OPDB, "query", "ops", "--json"), 0.5),
+    "opdb query errata": ((OPDB, "query", "errata"), 0.5),
+    "opdb query socs": ((OPDB, "query", "socs"), 0.5),
+    "opdb query support --op Relu": ((OPDB, "query", "support", "--op", "Relu"), 0.5),
+    "opdb show LayerNorm": ((OPDB, "show", "LayerNorm"), 0.5),
+    "opdb explain LayerNorm.C1": ((OPDB, "explain", "LayerNorm.C1"), 0.5),
+    "opdb explain HTP-0042": ((OPDB, "explain", "HTP-0042"), 0.5),
+    "opdb generate, nothing to do": ((OPDB, "generate"), 0.6),
+    "opdb generate --check": ((OPDB, "generate", "--check"), 3.0),
 }
-LONG_ROUNDS = 2
+#: What takes seconds, measured in LONG_ROUNDS rounds.
+LONG: dict[str, tuple[tuple[str, ...], float | None]] = {
+    CHANGED: ((OPDB, "generate"), 1.5),
+    "opdb generate --check --force": ((OPDB, "generate", "--check", "--force"), None),
+}
+LONG_ROUNDS = 3
 
 
-def seconds(command: tuple[str, ...], env: dict[str, str]) -> float:
+def seconds(command: Sequence[str], env: Mapping[str, str]) -> float:
     """The CPU time of a process and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, env=env, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
@@ -56,22 +71,28 @@ def changed_summary(text: str) -> Iterator[None]:
         SPEC.write_text(before, encoding="utf-8")
 
 
-def measure(rounds: int, env: dict[str, str]) -> dict[str, float]:
-    """The least time of each command; in turns, so that a busy moment of the machine meets all of them."""
-    least = {" ".join(("python", *UNIT[1:])): seconds(UNIT, env)}
-    unit = next(iter(least))
-    for _ in range(rounds):
-        for name, command in {unit: UNIT, **SHORT}.items():
-            least[name] = min(seconds(command, env), least.get(name, float("inf")))
-    for i in range(LONG_ROUNDS):
-        with changed_summary(f"Another summary, number {i}."):
-            took = seconds((OPDB, "generate"), env)
-        seconds((OPDB, "generate"), env)
-        name = "opdb generate, one changed spec"
-        least[name] = min(took, least.get(name, float("inf")))
-        took = seconds((OPDB, "generate", "--check"), env)
-        least["opdb generate --check"] = min(took, least.get("opdb generate --check", float("inf")))
-    return least
+def measure(rounds: int, env: Mapping[str, str]) -> dict[str, list[float]]:
+    """The times of each command, in turns."""
+    times: dict[str, list[float]] = {name: [] for name in (*COMMANDS, *LONG)}
+    for i in range(max(rounds, LONG_ROUNDS)):
+        for name, (command, _) in COMMANDS.items():
+            times[name].append(seconds(command, env))
+        if i < LONG_ROUNDS:
+            with changed_summary(f"Another summary, number {i}."):
+                times[CHANGED].append(seconds(LONG[CHANGED][0], env))
+            seconds((OPDB, "generate"), env)  # puts back what was generated
+            name = "opdb generate --check --force"
+            times[name].append(seconds(LONG[name][0], env))
+    return times
+
+
+def report(times: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """A table: seconds and ratios, and what is wanted."""
+    unit = statistics.median(times[UNIT])
+    yield f"{'CPU seconds, medians':50} {'seconds':>8} {'ratio':>6} {'wanted':>7}"
+    for name, (_, wanted) in (COMMANDS | LONG).items():
+        took = statistics.median(times[name])
+        yield f"{name:50} {took:8.2f} {took / unit:6.2f} {'' if wanted is None else f'{wanted:.1f}':>7}".rstrip()
 
 
 def main() -> None:
@@ -81,12 +102,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | {"OPDB_URL": f"sqlite:///{folder}/opdb.db"}
+        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        env["OPDB_URL"] = f"sqlite:///{folder}/opdb.db"
         seconds((OPDB, "generate"), env)  # creates the database; refuses if something was edited by hand
-        least = measure(rounds, env)
-    unit = next(iter(least.values()))
-    for name, took in least.items():
-        print(f"{name:60} {took:6.2f} s  {took / unit:6.2f}")
+        seconds((OPDB, "generate", "--check"), env)  # fills build/
+        for command, _ in COMMANDS.values():
+            seconds(command, env)  # leaves bytecode
+        print("\n".join(report(measure(rounds, env))))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def generated(
         whole if whole.path.endswith(KERNELS) else own
         for whole, own in zip(validators.c_registry(catalog), validators.c_registry(part), strict=True)
     ]
-    for artifact in (*constants.c(part), *targets.qnn_abi(part), *registry):
+    for artifact in (*constants.c(part), *targets.qnn_abi(), *registry):
         if artifact.path.rpartition("/")[2] in shared:
             made[artifact.path.removeprefix("generated/c/")] = artifact
     for name in names:

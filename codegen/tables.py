@@ -30,7 +30,8 @@ def support(catalog: Catalog) -> Iterable[Artifact]:
 
 def _lines(catalog: Catalog, name: str) -> list[tuple[str, ...]]:
     """Those of one op."""
-    op, found = catalog.compiled(name), []
+    op = catalog.compiled(name)
+    found: list[tuple[str, ...]] = []
     for backend, definition in op.definition.backends.items():
         for row in op.type_rows[backend]:
             _, configuration, number = row.id.split(".")

@@ -50,7 +50,8 @@ class SqliteReader(Reader):
         return cast("Iterator[Row]", cursor.execute(*_listed(sql, values)))
 
     def has_table(self, name: str) -> bool:
-        return self.value("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = @name", name=name) == 1
+        found = self.value("SELECT name FROM sqlite_master WHERE type = 'table' AND name = @name", name=name)
+        return found is not None
 
 
 class AlchemyReader(Reader):
