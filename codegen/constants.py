@@ -48,7 +48,11 @@ def op_macro(op: str) -> str:
 
 
 def op_views(catalog: Catalog) -> list[OpView]:
-    """Every op of the documents and of the catalogue, by name; the catalogue's word counts."""
+    """Every op of the documents and of the catalogue, by name; the catalogue's word counts.  Worked out once."""
+    return catalog.once("op views", lambda: _op_views(catalog))
+
+
+def _op_views(catalog: Catalog) -> list[OpView]:
     params: dict[str, dict[str, Mapping[str, int]]] = {}
     for name in reference.documented_ops():
         params[name] = {p.name: p.enum for p in reference.documented_op(name).params}

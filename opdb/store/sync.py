@@ -102,6 +102,8 @@ def _stem(path: str) -> str:
 
 def _direct(catalog: Catalog, families: set[str]) -> set[str]:
     """The ops of the candidates of one op; their rows belong to the op."""
+    if not families:  # the usual case, in which nothing is expanded
+        return set()
     return {
         c.op for c in catalog.candidates if c.family in families and c.op is not None and c.op in catalog.own
     }
