@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from itertools import product
+from itertools import chain, product
 
 from opdb.runtime.tensors import Rejection, TensorRef, dtype_of
 
@@ -188,6 +188,12 @@ def padded_places(size: int, before: int, after: int, mode: str) -> TensorRef:
     if mode != "reflect":
         raise Rejection(f"there is no padding '{mode}' that repeats places")
     return _places(size - 1 - abs(size - 1 - abs(p)) for p in places)
+
+
+def slice_places(sizes: Sequence[int], count: int, start: int, step: int) -> TensorRef:
+    """[*sizes, count, rank]: the index of each of ``count`` slices behind dimensions of ``sizes``, as ScatterNd reads it."""
+    indices = product(*map(range, sizes), range(start, start + count * step, step))
+    return _made((*sizes, count, len(sizes) + 1), lambda: chain.from_iterable(indices), "i32")
 
 
 def linear_weights(size: int, out: int, factor: float, corners: bool, like: TensorRef | str) -> TensorRef:

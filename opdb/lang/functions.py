@@ -133,6 +133,8 @@ FUNCTIONS: dict[str, Function] = {
                  "the nearest places among {0} of {1} values", (), torch=True),
         Function("padded_places", (_INT, _INT, _INT, (STR,)), TENSOR, "padded_places", "",
                  "the places of {0} values with {1} more before and {2} after", (), torch=True),
+        Function("slice_places", (_LIST, _INT, _INT, _INT), TENSOR, "slice_places", "",
+                 "the places of {1} slices from {2} on in steps of {3} behind dimensions of the sizes {0}", (), torch=True),
         Function("linear_weights", (_INT, _INT, _FLOAT, (BOOL,), _LIKE), TENSOR, "linear_weights", "",
                  "the weights of {0} values in {1} between them", (), torch=True, optional=1),
         Function("cubic_weights", (_INT, _INT, _FLOAT, (BOOL,), _LIKE), TENSOR, "cubic_weights", "",

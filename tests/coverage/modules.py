@@ -27,7 +27,7 @@ class Case:
     """``shapes``: of the inputs; a tensor is taken as it is.  ``backends``: those that take the whole.
 
     ``off``: how far results may be off on a backend's library, relative to 1 and the value, where that is
-    more than BOUNDS has.
+    more than BOUNDS has.  ``apart``: how far the mathematics of the ops may be from PyTorch's, without rounding.
     """
 
     id: str
@@ -35,6 +35,7 @@ class Case:
     shapes: tuple[Any, ...]
     backends: tuple[str, ...] = ("CPU", "HTP")
     off: Mapping[str, float] = field(default_factory=dict)
+    apart: float = 1e-5
 
     def inputs(self) -> tuple[Tensor, ...]:
         generator = torch.Generator().manual_seed(len(self.id))

@@ -84,6 +84,14 @@ def resized(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) 
     return nchw(lambda t, p: resize_bilinear(t, p, size))(x, p)
 
 
+def resized_cubic(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) -> Tensor:
+    """Resize by CUBIC (2) with HALF_PIXEL (0) or ALIGN_CORNERS (2)."""
+    assert p["interpolation_mode"] == 2 and p["transformation_mode"] in (0, 2)
+    size, corners = graph.tensors[outputs[0]].shape[1:3], p["transformation_mode"] == 2
+    made = functional.interpolate(x[0].movedim(-1, 1), size, mode="bicubic", align_corners=corners)
+    return made.movedim(1, -1)
+
+
 def nearest(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) -> Tensor:
     assert not p.get("align_corners", False) and not p.get("half_pixel_centers", False)
     size = graph.tensors[outputs[0]].shape[1:3]
@@ -158,6 +166,7 @@ MOVEMENT: Mapping[str, Callable[..., Any]] = {
     "PoolMax2d": nchw(
         lambda t, p: functional.max_pool2d(padded(t, p, -torch.inf), p["filter_size"], p["stride"])
     ),
+    "Resize": resized_cubic,
     "ResizeBilinear": resized,
     "ResizeNearestNeighbor": nearest,
     "GridSample": grid_sample,

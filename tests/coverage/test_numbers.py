@@ -33,7 +33,8 @@ def outputs_of(case: Case, backend: str) -> None:
     results = run(graph, inputs)
     assert len(results) == len(expected)
     for result, truth in zip(results, expected, strict=True):
-        torch.testing.assert_close(result.reshape(truth.shape).to(truth.dtype), truth, rtol=1e-5, atol=1e-5)
+        got = result.reshape(truth.shape).to(truth.dtype)
+        torch.testing.assert_close(got, truth, rtol=case.apart, atol=case.apart)
 
 
 @pytest.mark.parametrize("backend", PLACES)

@@ -213,6 +213,7 @@ def test_english() -> None:
             "adaptive_window(n, m)": "the widest of m windows that share n",
             "nearest_places(n, m, f, p)": "the nearest places among n of m values",
             "padded_places(n, m, n, s)": "the places of n values with m more before and n after",
+            "slice_places(S, n, m, n)": "the places of n slices from m on in steps of n behind dimensions of the sizes S",
             "window_factors(S, L, S, L, S, p, x)": "by what the means of windows of L among S are multiplied, zeros beyond the"
             " edges included",
             "block_diagonal(x, n)": "x without its n groups",

@@ -20,6 +20,7 @@ from opdb.runtime.constants import (
     padded_places,
     power,
     root,
+    slice_places,
     window_factors,
     window_means,
     window_places,
@@ -127,6 +128,16 @@ def test_padded_places(mode: str, before: int, after: int) -> None:
     count = torch.arange(6, dtype=torch.float32).reshape(1, 1, 6)
     truth = functional.pad(count, (before, after), mode=mode).flatten().int().tolist()
     assert places(padded_places(6, before, after, mode)) == truth
+
+
+def test_slice_places() -> None:
+    made = slice_places([2, 3], 2, 1, 4)
+    written = torch.zeros(2, 3, 9, 4)
+    written[tuple(torch.tensor(made.data).reshape(made.shape).movedim(-1, 0))] = 1.0
+    truth = torch.zeros(2, 3, 9, 4)
+    truth[:, :, 1:9:4] = 1.0
+    assert made.shape == (2, 3, 2, 3)
+    assert torch.equal(written, truth)
 
 
 def test_what_cannot_be_made() -> None:
