@@ -114,6 +114,8 @@ class Sink:
             self._wrap(name, "Cast" if dtype == INT64 else "Reshape", [wrapper], (), [unread])
 
     def _op(self, name: str, op: LoweredOp) -> None:
+        if op.op == "Reshape" and self._cast_alone(name, op.inputs[0], op.outputs[0]):
+            return
         inputs = list(op.inputs)
         while inputs and inputs[-1] is None:
             inputs.pop()
@@ -183,18 +185,37 @@ class Sink:
 
     def _stored_tensor(self, ref: TensorRef) -> Any:
         """The wrapper of a tensor that another node or the caller wrote; int64 arrives as int32."""
+        wrapper, shape = self._given(ref)
+        if not _is_wide(wrapper):
+            return wrapper
+        self.made += 1
+        narrow = self._intermediate(ref, f"int32_{self.made}", shape or (1,))
+        self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [narrow])
+        return narrow
+
+    def _given(self, ref: TensorRef) -> tuple[Any, tuple[int, ...]]:
+        """The wrapper of a tensor that another node or the caller wrote, and the tensor's shape."""
         source = self.view.source(ref)
         tensor = self.view.stored(source.meta["val"])
         if tensor.dtype == torch.int64 and not is_graph_input(source, self.visitor.edge_program):
             tensor = tensor.to(torch.int32)
         wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
-        if PyQnn.PyQnnTensorWrapper(wrapper).GetDataType() != INT64:
-            return wrapper
-        self.castable(tensor)
-        self.made += 1
-        narrow = self._intermediate(ref, f"int32_{self.made}", tuple(tensor.shape) or (1,))
-        self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [narrow])
-        return narrow
+        if _is_wide(wrapper):
+            self.castable(tensor)
+        return wrapper, tuple(tensor.shape)
+
+    def _cast_alone(self, name: str, given: TensorRef | None, result: TensorRef) -> bool:
+        """Whether a Cast was made in the place of a Reshape that changes nothing but int64 to int32, or back."""
+        if given is None or given.static or None in (given.key, result.key):
+            return False
+        if given.shape != result.shape or any(self._from_stored(r).transforms for r in (given, result)):
+            return False
+        wrapper, _ = self._given(given)
+        if _is_wide(wrapper) == self._widens(result):
+            return False
+        self.castable(self.view.values()[self.view.index(result)])
+        self._wrap(name, "Cast", [wrapper], (), [self._result(result)])
+        return True
 
     def output(self, ref: TensorRef) -> tuple[Any, TensorRef | None]:
         """The wrapper that an op writes, and ``ref`` if ops must follow to store it as the result."""
@@ -361,6 +382,10 @@ class Sink:
                 name, STATIC, dtype_of(ref.dtype), encoding, config, ref.rank, list(ref.shape), [], *data
             )
         return self.wrappers[name][0]
+
+
+def _is_wide(wrapper: Any) -> bool:
+    return bool(PyQnn.PyQnnTensorWrapper(wrapper).GetDataType() == INT64)
 
 
 def dtype_of(short: str) -> Any:
