@@ -1,11 +1,11 @@
-"""What the programs of ExecuTorch's shared operator suite become: ops for each program and target.
+"""What the programs of ExecuTorch's shared operator suite become: ops for each program, target and policy of errata.
 
-    python benchmarks/candidates_table.py -o now.json [--only REGEX] [--errata avoid|warn|ignore] [--execution device|emulator]
-    python benchmarks/candidates_table.py --compare before.json now.json
+    python benchmarks/candidates_table.py -o now.json [--only REGEX] [--policy NAME ...]
+    python benchmarks/candidates_table.py --page docs/results/candidates.md before.json now.json
 
-The first exports every module that the suite (``executorch/backends/test/suite/operators``) lowers, lowers its nodes for
-each target of TARGETS and writes the ops with their forms.  Nothing is compiled or run.  The second prints, for each test, the
-ops before and after where they differ, and the totals.  A test has one program for each module that it lowers.
+The first exports every module that the suite (``executorch/backends/test/suite/operators``) lowers in floats, lowers its
+nodes for each target of TARGETS and writes the ops with their forms.  Nothing is compiled or run.  The second compares two
+such files.  A test has one program for each module that it lowers, which is a subtest of the suite.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ import re
 import sys
 import unittest
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import candidates_page
 import pytest
 import torch
 
@@ -36,16 +38,24 @@ from opdb.runtime.lowering import Lowered
 from opdb.targets.target import Target
 
 TARGETS = {"HTP": ("HTP", "SM8650"), "HTP v68": ("HTP", "SM8350"), "CPU": ("CPU", None), "GPU": ("GPU", None)}
+#: "before": of a checkout without errata, whose Target does not know the words.
+POLICIES: dict[str, dict[str, str]] = {
+    "before": {},
+    "device": {"execution": "device"},
+    "emulator": {"execution": "emulator"},
+    "ignore": {"errata": "ignore"},
+}
 SDK = "2.47"
 SUITE = "executorch.backends.test.suite.operators"
-#: program -> target -> the forms with their ops, node by node; None for a node that is rejected.
-Table = dict[str, dict[str, list[tuple[str, list[str]] | None]]]
+#: program -> target -> policy -> its nodes, each with its ATen target, its ops (None: rejected) and the errata avoided.
+Node = dict[str, Any]
+Table = dict[str, dict[str, dict[str, list[Node]]]]
 
 
 class Recorder:
     """In place of the suite's runner: keeps the modules that a test would lower."""
 
-    _flow = None  # of the suite's older tests
+    _flow = SimpleNamespace(quantize=False)  # what tests ask of the suite's flow
 
     def __init__(self) -> None:
         self.programs: list[tuple[Any, tuple[Any, ...]]] = []
@@ -85,7 +95,7 @@ def _parameters(test: Any) -> Iterator[dict[str, Any]]:
         }
 
 
-def measure(only: str, **policy: Any) -> Table:
+def measure(only: str, policies: Sequence[str]) -> Table:
     found: Table = {}
     for name, model, inputs in programs(only):
         try:
@@ -96,63 +106,40 @@ def measure(only: str, **policy: Any) -> Table:
             print(f"{name}: {error}", file=sys.stderr)
             continue
         found[name] = {
-            label: [_lowered(view, Target(backend, soc, SDK, **policy)) for view in program.nodes]
-            for label, (backend, soc) in TARGETS.items()
+            label: {
+                p: [_node(v, Target(*where, SDK, **POLICIES[p])) for v in program.nodes] for p in policies
+            }
+            for label, where in TARGETS.items()
         }
     return found
 
 
-def _lowered(view: Any, target: Target) -> tuple[str, list[str]] | None:
+def _node(view: Any, target: Target) -> Node:
     made = lower(view, target)
-    return (made.form, [op.op for op in made.ops]) if isinstance(made, Lowered) else None
-
-
-def compare(before: Table, after: Table) -> Iterator[str]:
-    """Markdown: totals by target, then the tests whose ops differ."""
-    both = sorted(before.keys() & after.keys())
-    yield f"{len(both)} programs."
-    yield ""
-    yield "| target | ops before | ops after | nodes rejected before | after |"
-    yield "|---|---|---|---|---|"
-    for label in TARGETS:
-        old, new = ([n for p in both for n in table[p][label]] for table in (before, after))
-        yield f"| {label} | {_ops(old)} | {_ops(new)} | {old.count(None)} | {new.count(None)} |"
-    yield ""
-    yield "| test | target | programs | before | after |"
-    yield "|---|---|---|---|---|"
-    changed: dict[tuple[str, str, str, str], int] = {}
-    for p in both:
-        for label in TARGETS:
-            old_ops, new_ops = (_spelled(table[p][label]) for table in (before, after))
-            if old_ops != new_ops:
-                key = (p.partition("#")[0].partition("[")[0], label, old_ops, new_ops)
-                changed[key] = changed.get(key, 0) + 1
-    for (test, label, old_ops, new_ops), count in sorted(changed.items()):
-        yield f"| {test} | {label} | {count} | {old_ops} | {new_ops} |"
-
-
-def _ops(nodes: list[Any]) -> int:
-    return sum(len(n[1]) for n in nodes if n is not None)
-
-
-def _spelled(nodes: list[Any]) -> str:
-    return "; ".join("rejected" if n is None else ", ".join(n[1]) for n in nodes)
+    if not isinstance(made, Lowered):
+        return {"target": view.target, "ops": None, "avoided": []}
+    return {
+        "target": view.target,
+        "ops": [op.op for op in made.ops],
+        "avoided": list(getattr(made, "avoided", ())),  # a checkout without errata says nothing
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--only", default="", help="regular expression of test names")
-    parser.add_argument("--errata", choices=("avoid", "warn", "ignore"))
-    parser.add_argument("--execution", choices=("device", "emulator"))
-    parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"))
+    parser.add_argument(
+        "--policy", action="append", choices=tuple(POLICIES), help="all but before by default"
+    )
+    parser.add_argument("--page", type=Path, help="the page to write; needs two files")
+    parser.add_argument("compared", nargs="*", type=Path, metavar="FILE", help="before.json now.json")
     asked = parser.parse_args()
-    if asked.compare:
-        before, after = (json.loads(p.read_text()) for p in asked.compare)
-        print("\n".join(compare(before, after)))
+    if asked.page:
+        before, now = (json.loads(p.read_text()) for p in asked.compared)
+        asked.page.write_text(candidates_page.page(before, now))
         return
-    policy = {k: v for k in ("errata", "execution") if (v := getattr(asked, k)) is not None}
-    table = measure(asked.only, **policy)
+    table = measure(asked.only, asked.policy or [p for p in POLICIES if p != "before"])
     text = json.dumps(table, indent=0)
     if asked.output is None:
         print(text)

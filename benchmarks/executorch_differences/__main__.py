@@ -1,8 +1,10 @@
 """Compares ExecuTorch's builders with opdb's on the same graphs, and proves each difference by numbers.
 
-    python benchmarks/executorch_differences [--all] [--only REGEX] [-o DIR] [--page FILE]
+    python benchmarks/executorch_differences [--all] [--only REGEX] [-o DIR] [--page FILE] [--keep FILE]
+    python benchmarks/executorch_differences --judge -o DIR [--page FILE] [--keep FILE]
 
-Results are added to .jsonl files in DIR case by case; a run that was stopped goes on where it was.
+The second runs nothing and judges what DIR has.  Results are added to .jsonl files in DIR case by case; a run that was
+stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from pathlib import Path
 
 BENCHMARKS = Path(__file__).parents[1]
 sys.path.insert(0, str(BENCHMARKS))
-from executorch_differences import rows  # noqa: E402
-from executorch_differences.run import compare, in_child  # noqa: E402
+from executorch_differences import kept_rows, rows  # noqa: E402
+from executorch_differences.run import compare, in_child, read  # noqa: E402
 
 
 def main() -> int:
@@ -29,15 +31,23 @@ def main() -> int:
     parser.add_argument(
         "--page", type=Path, help="write the list as Markdown; ex) docs/executorch-differences.md"
     )
+    parser.add_argument(
+        "--keep", type=Path, help="an earlier page: what differs as it did there is not run again"
+    )
+    parser.add_argument("--judge", action="store_true", help="run nothing")
     asked = parser.parse_args()
+    kept = kept_rows.of_page(asked.keep.read_text()) if asked.keep else {}
     asked.output.mkdir(parents=True, exist_ok=True)
     if asked.again:
         for old in asked.output.glob("*.jsonl"):
             old.unlink()
     both = in_child("worker:both")
-    names = in_child("cases:names", () if asked.all else both)
-    records, proofs = compare([n for n in names if re.search(asked.only, n)], asked.output)
-    found = rows.judged(records, proofs)
+    if asked.judge:
+        records, proofs = ([*read(asked.output / f"{kind}.jsonl").values()] for kind in ("records", "proofs"))
+    else:
+        names = in_child("cases:names", () if asked.all else both)
+        records, proofs = compare([n for n in names if re.search(asked.only, n)], asked.output, kept)
+    found = kept_rows.added(rows.judged(records, proofs, kept), records, kept)
     (asked.output / "rows.json").write_text(json.dumps(found, indent=1))
     told = rows.summary(found, records, both)
     if asked.page:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 EQUAL, OURS, THEIRS, NEITHER = "equal in effect", "ours right", "theirs right", "both wrong"
@@ -16,12 +17,15 @@ LAYOUT = {"Transpose", "Reshape"}
 #: Names of nodes and numbers in messages.
 NAMES = re.compile(r"\b(aten_\w+|(args|given)_\d+|b__?\w+|p_\w+|_lifted\w*|\d[\d.e-]*)\b")
 
+Row = dict[str, Any]
+
 INTRO = """# Differences from ExecuTorch's builders
 
 Written by `python benchmarks/executorch_differences --page docs/executorch-differences.md`. For each operator of the edge
 graph that ExecuTorch 1.4.1 and opdb both have a builder for, both build the same node of the same graph (ExecuTorch's own
 flow, SM8650, QNN 2.47), and what they hand to QNN is compared: op types, parameters with type and values, tensors with
-shape, type, data type, encoding and data. `fp16` are float programs, `8a8w` those of ExecuTorch's quantizer.
+shape, type, data type, encoding and data. `fp16` are float programs, `8a8w` those of ExecuTorch's quantizer. Opdb's builders are
+those for the emulator (`execution="emulator"`); *on a device* has what they make by default, where that is other ops.
 
 A row is a difference of one node. The numbers are from programs that differ in the builders alone, run on QNN's emulation:
 the largest error over the largest value of what PyTorch computes, of the float or of the quantized module. Right is an
@@ -32,13 +36,28 @@ operators of a program differ and only one side is right, each operator is excha
   validator (the node runs on the CPU); *theirs right*: the other way round
 - *equal in effect*: both are right; *both wrong*: neither is (here: whole numbers that are cut from fractions)
 - `~`: one or more of Transpose, Reshape; `×n`: n ops in a row; `declines (...)`: the rules that refuse
+- *why more ops*: of rows in which ours are more, the errata that are avoided ([errata.md](errata.md)), or the rule or the reason for
+  which a shorter candidate was passed over
 """
 #: (flow, operator, what differs) of rows in which theirs is right, with the reason; the sweep allows no others.
-REASONS = {
+REASONS: dict[tuple[str, str, str], str] = {
     ("fp16", "aten._to_copy.default", "Cast ×2 → Cast, ElementWiseAdd, Cast"): (
         "theirs rounds where PyTorch cuts (0.6 becomes 1, -2.75 becomes -3); here HTP's floor of 3.5 is 3.0001, and what "
         "comes of it is cut as 0.9998 by ours and rounded to 1 by theirs"
     ),
+}
+
+
+#: (operator, op) -> why an op more is needed that no erratum and no rule asks for; see ``why``.
+NEEDED = {
+    (
+        "aten.index.Tensor",
+        "ElementWiseMod",
+    ): "PyTorch counts negative indices from the end; Gather takes none",
+    (
+        "aten.index_put.default",
+        "ElementWiseMod",
+    ): "PyTorch counts negative indices from the end; ScatterNd takes none",
 }
 
 
@@ -88,8 +107,12 @@ def side(made: Mapping[str, Any]) -> str:
     return ", ".join(op if n == 1 or op == "~" else f"{op} ×{n}" for op, n in runs) or "nothing"
 
 
-def judged(records: Sequence[Mapping[str, Any]], proofs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each difference, with the judgement of the case that decides."""
+def judged(
+    records: Sequence[Mapping[str, Any]],
+    proofs: Sequence[Mapping[str, Any]],
+    kept: Mapping[Key, Row] = MappingProxyType({}),
+) -> list[Row]:
+    """A row for each difference, with the judgement of the case that decides; ``kept``: rows of those that were not run."""
     numbers = {(p["case"], p["precision"]): p for p in proofs}
     found: dict[Key, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = defaultdict(list)
     for record in records:
@@ -100,7 +123,7 @@ def judged(records: Sequence[Mapping[str, Any]], proofs: Sequence[Mapping[str, A
                 found[k].append((record, d))
             seen.add(k)
     return [
-        _row(k, uses, numbers)
+        _row(k, uses, numbers, kept.get(k))
         for k, uses in sorted(found.items(), key=lambda x: (x[0].edge, x[0].precision, x[0].lines))
     ]
 
@@ -112,7 +135,7 @@ def settled(records: Sequence[Mapping[str, Any]], proofs: Sequence[Mapping[str, 
     return {Key(r["precision"], r["target"], tuple(r["differs"])) for r in rows if r["judgement"] != NEITHER}
 
 
-def _row(k: Key, uses: Any, numbers: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]:
+def _row(k: Key, uses: Any, numbers: Mapping[tuple[str, str], Mapping[str, Any]], kept: Row | None) -> Row:
     tried = []
     for record, d in uses:
         proof = numbers.get((record["case"], record["precision"]))
@@ -120,6 +143,9 @@ def _row(k: Key, uses: Any, numbers: Mapping[tuple[str, str], Mapping[str, Any]]
             theirs, ours = outcomes(d, proof)
             shared = len({key(k.precision, x) for x in record["differences"] if x["edge"] == k.edge})
             tried.append((judge(theirs["status"], ours["status"]), record["case"], theirs, ours, d, shared))
+    if not tried and kept is not None:
+        record, d = uses[0]
+        return {**kept, "case": record["case"], "cases": len(uses), "device": _on_device(d), "why": why(d)}
     order = [THEIRS, OURS, EQUAL, NEITHER]
     fewest = min(t[5] for t in tried)  # an operator that differs in several ways in one program says less
     tried = [t for t in tried if t[5] == fewest]
@@ -127,8 +153,32 @@ def _row(k: Key, uses: Any, numbers: Mapping[tuple[str, str], Mapping[str, Any]]
     return {
         "target": k.edge, "precision": k.precision, "differs": list(k.lines), "judgement": judgement,
         "theirs": theirs, "ours": ours, "case": case, "cases": len(uses), "run": len(tried),
+        "device": _on_device(d), "why": why(d),
         "example": [f"{' '.join(filter(None, line[:2]))}: {line[2]} | {line[3]}" for line in d["lines"]],
     }  # fmt: skip
+
+
+def _on_device(d: Mapping[str, Any]) -> str:
+    """The ops for a device; "" where they are those for the emulator."""
+    device = side(d.get("device", d["ours"]))
+    return "" if device == side(d["ours"]) else device
+
+
+def why(d: Mapping[str, Any]) -> str:
+    """Why opdb makes more ops of a node, for the emulator or for a device; "" where it does not, "?" where nothing says so."""
+    theirs, ours, device = (
+        (d[s] for s in ("theirs", "ours", "device")) if "device" in d else [d["theirs"]] * 3
+    )
+    if any(made["refusal"] for made in (theirs, ours, device)):
+        return ""
+    if max(len(ours["ops"]), len(device["ops"])) <= len(theirs["ops"]):
+        return ""
+    if d.get("avoided"):
+        return ", ".join(d["avoided"])
+    needed = [reason for (edge, op), reason in NEEDED.items() if edge == d["edge"] and op in ours["ops"]]
+    passed = [rule if ".M_" not in rule else f"{form}: {message.partition('; got ')[0]}"
+              for form, rule, message in d.get("passed", ())]  # fmt: skip
+    return "; ".join(dict.fromkeys((*needed, *passed[:2]))) or "?"
 
 
 def judge(theirs: str, ours: str) -> str:
@@ -183,6 +233,12 @@ def summary(
         compared = [r for r in mine if targets_of(r)]
         shown = ", ".join(f"{n} {j}" for j, n in counts(rows, precision).items())
         lines.append(f"{precision}: {len(compared)} programs; {shown}")
+    unexplained = [
+        f"{r['target']} ({r['case']})" for r in rows if r["judgement"] == EQUAL and r["why"] == "?"
+    ]
+    lines.append(
+        f"equal in effect with more ops, without an erratum or a rule: {', '.join(unexplained) or 'none'}"
+    )
     return "\n".join(lines)
 
 
@@ -194,8 +250,8 @@ def page(rows: Sequence[Mapping[str, Any]], told: str) -> str:
         parts += [f"## {judgement.capitalize()}: {len(mine)}", ""]
         if mine:
             parts += [
-                "| operator | flow | theirs → ours | theirs | ours | cases |",
-                "|---|---|---|---|---|---|",
+                "| operator | flow | theirs → ours | on a device | theirs | ours | cases | why more ops |",
+                "|---|---|---|---|---|---|---|---|",
             ]
             parts += [_cells(r) for r in mine] + [""]
             found = [(r, REASONS.get((r["precision"], r["target"], "; ".join(r["differs"])))) for r in mine]
@@ -206,10 +262,22 @@ def page(rows: Sequence[Mapping[str, Any]], told: str) -> str:
 def _cells(row: Mapping[str, Any]) -> str:
     operator = row["target"].removesuffix(".default")
     differs = "; ".join(row["differs"]).replace("|", "\\|")
-    return f"| {operator} | {row['precision']} | {differs} | {_number(row['theirs'])} | {_number(row['ours'])} | {row['cases']} |"
+    numbers = " | ".join(_number(row[side]) for side in ("theirs", "ours"))
+    cells = (
+        operator,
+        row["precision"],
+        differs,
+        row["device"],
+        numbers,
+        row["cases"],
+        row["why"].replace("|", "\\|"),
+    )
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _number(outcome: Mapping[str, Any]) -> str:
+    if "shown" in outcome:
+        return str(outcome["shown"])
     if outcome["status"] in ("right", "wrong"):
         return f"{'' if outcome['status'] == 'right' else 'wrong, '}{outcome['error']:.0e}"
     return str(outcome["status"])

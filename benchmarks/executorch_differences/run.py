@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from executorch_differences import rows
@@ -23,9 +24,12 @@ Line = dict[str, Any]
 
 
 def compare(
-    names: Sequence[str], output: Path, precisions: Sequence[str] = ("fp16", "8a8w")
+    names: Sequence[str],
+    output: Path,
+    kept: Mapping[rows.Key, rows.Row] = MappingProxyType({}),
+    precisions: Sequence[str] = ("fp16", "8a8w"),
 ) -> tuple[list[Line], list[Line]]:
-    """The lines of both files in ``output``: what differs in each case, and the numbers."""
+    """The lines of both files in ``output``: what differs in each case, and the numbers of what is not in ``kept``."""
     records: list[Line] = []
     proofs: list[Line] = []
     for precision in precisions:
@@ -33,7 +37,7 @@ def compare(
         made = lines("record", [(n, precision) for n in names if n in chosen], output / "records.jsonl")
         found: list[Line] = []
         for _ in range(PROOFS):
-            found += lines("prove", to_prove(made, found), output / "proofs.jsonl")
+            found += lines("prove", to_prove(made, found, kept.keys()), output / "proofs.jsonl")
         proofs += found
         records += made
     return records, proofs
@@ -83,10 +87,12 @@ def quantized(records: Sequence[Line]) -> set[str]:
     return chosen
 
 
-def to_prove(records: Sequence[Line], proofs: Sequence[Line]) -> list[tuple[str, str, tuple[str, ...]]]:
+def to_prove(
+    records: Sequence[Line], proofs: Sequence[Line], kept: Collection[rows.Key] = ()
+) -> list[tuple[str, str, tuple[str, ...]]]:
     """A case for each difference that no case has settled yet, those with the fewest differences first."""
     done = {(p["case"], p["precision"]) for p in proofs}
-    settled = rows.settled(records, proofs)
+    settled = rows.settled(records, proofs) | set(kept)
     jobs = []
     for r in sorted(records, key=lambda r: len(r.get("differences", ()))):
         keys = {rows.key(r["precision"], d) for d in r.get("differences", ())}

@@ -6,10 +6,11 @@ that kills the process is known.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,14 @@ from executorch_differences.cases import Case, Plain, cases
 import opdb.executorch
 from opdb.executorch import compared, flow
 from opdb.executorch.edge import edge_program
+from opdb.executorch.view import FxNodeView
+from opdb.lowering import select
+from opdb.runtime.lowering import Lowered, NodeView, Rejected
 from opdb.targets.target import Target
 
 SOC = "SM8650"
 TARGET = Target("HTP", SOC, "2.47", execution="emulator")
+DEVICE = Target("HTP", SOC, "2.47", execution="device")
 RECIPE = "8a8w"
 STEPS = 3  # of the output's scale, by which a quantized program may be off
 
@@ -70,30 +75,53 @@ def _each(jobs: Iterable[tuple[Any, ...]], results: str, work: Callable[..., dic
 
 
 def _recorded(case: Case, precision: str) -> dict[str, Any]:
+    noted: dict[str, Lowered] = {}
     try:
         module, inputs = _module(case, precision)
-        opdb.executorch.register(keep_stock=True, target=TARGET)
-        try:
-            with torch.no_grad():
-                program = edge_program(module, inputs, flow.chipset(SOC), data=True)
+        with _beside_stock(TARGET, noted), torch.no_grad():
+            program = edge_program(module, inputs, flow.chipset(SOC), data=True)
+            noted.clear()  # of operators that are asked about while they are whole
             found = compared.of_program(program)
-        finally:
-            opdb.executorch.unregister()
+        with _beside_stock(DEVICE, {}):
+            device = {d.node: d.own for d in compared.of_program(program)}
     except Exception as e:  # PyTorch, the quantizer and the passes raise anything
         return {"left": _words(e)}
     return {
         "equal": sorted({d.edge for d in found if not d.lines}),
-        "differences": [_plain(d) for d in found if d.lines],
+        "differences": [_plain(d, device[d.node], noted.get(d.node)) for d in found if d.lines],
     }
 
 
-def _plain(d: compared.Difference) -> dict[str, Any]:
+@contextlib.contextmanager
+def _beside_stock(target: Target, noted: dict[str, Lowered]) -> Iterator[None]:
+    """opdb's builders for ``target``, beside ExecuTorch's; ``noted`` gets the last lowering of each node."""
+
+    def lower(view: NodeView, target: Target) -> Lowered | Rejected:
+        made = select.lower(view, target)
+        if isinstance(made, Lowered) and isinstance(view, FxNodeView):
+            noted[view.name] = made
+        return made
+
+    opdb.executorch.register(keep_stock=True, target=target, lower=lower)
+    try:
+        yield
+    finally:
+        opdb.executorch.unregister()
+
+
+def _plain(d: compared.Difference, device: compared.Side, made: Lowered | None) -> dict[str, Any]:
+    """``device``: what opdb makes of the node for a device; ``avoided``: the errata that shaped ``made``;
+    ``passed``: the candidates that were passed over, with the rules that did not hold.
+    """
     sides = {
         side: {"ops": [op.kind for op in made.ops], "refusal": made.refusal, "raised": made.raised}
-        for side, made in (("theirs", d.stock), ("ours", d.own))
+        for side, made in (("theirs", d.stock), ("ours", d.own), ("device", device))
     }
     lines = [[line.place, line.what, line.stock, line.own] for line in d.lines]
-    return {"node": d.node, "edge": d.edge, "target": d.target, **sides, "lines": lines}
+    avoided = [] if made is None else list(made.avoided)
+    passed = [] if made is None else [[r.form, r.rule, r.message] for r in made.notes if not r.warning]
+    why = {"avoided": avoided, "passed": passed}
+    return {"node": d.node, "edge": d.edge, "target": d.target, **sides, **why, "lines": lines}
 
 
 def _module(case: Case, precision: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 HERE = Path(__file__).parent
 BENCHMARKS = HERE.parents[1] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
-from executorch_differences import rows, run  # noqa: E402
+from executorch_differences import kept_rows, rows, run  # noqa: E402
 
 RIGHT: dict[str, Any] = {"right": True, "error": 1e-4, "failure": "", "left": []}
 WRONG: dict[str, Any] = {**RIGHT, "right": False, "error": 0.5}
@@ -111,6 +111,34 @@ def test_an_operator_that_was_exchanged_alone_is_judged_by_that() -> None:
     assert (theirs["status"], ours["status"]) == ("right", "right")
 
 
+@pytest.mark.parametrize(
+    ("ours", "more", "why"),
+    [
+        (["Relu"], {"passed": [["Elu", "Elu.H1", "no"]]}, ""),
+        (["Relu", "Exp"], {}, "?"),
+        (["Relu", "Exp"], {"avoided": ["HTP-0300"], "passed": [["Elu", "Elu.H1", "no"]]}, "HTP-0300"),
+        (["Relu", "Exp"], {"passed": [["Elu", "Elu.H1", "no"]]}, "Elu.H1"),
+        (["Relu", "Exp"], {"passed": [["Elu", "Elu.M_aten.elu.default", "no; got a = 1"]]}, "Elu: no"),
+    ],
+)
+def test_more_ops_have_an_erratum_or_a_rule(ours: list[str], more: dict[str, Any], why: str) -> None:
+    sides = {side: {"ops": ours, "refusal": "", "raised": False} for side in ("ours", "device")}
+    assert rows.why({"edge": "aten.elu.default", **difference(), **sides, **more}) == why
+
+
+def test_rows_of_a_page_are_kept_with_their_numbers() -> None:
+    record = {
+        "case": "elu", "precision": "fp16", "equal": [],
+        "differences": [{**difference(), "edge": "aten.elu.default", "lines": [["", "ops", "Elu", "Relu"]]}],
+    }  # fmt: skip
+    proof = {"case": "elu", "precision": "fp16", "runs": {"theirs": WRONG, "ours": RIGHT}}
+    page = rows.page(rows.judged([record], [proof]), "told")
+    kept = kept_rows.of_page(page)
+    assert run.to_prove([record], [], kept) == []
+    assert rows.page(kept_rows.added(rows.judged([record], [], kept), [record], kept), "told") == page
+    assert rows.page(kept_rows.added([], [], kept), "told") == page
+
+
 # -- real programs
 
 
@@ -154,3 +182,4 @@ def test_no_builder_of_executorch_is_right_where_ours_is_not(tmp_path: Path) -> 
         (r["precision"], r["target"], "; ".join(r["differs"])) for r in found if r["judgement"] == rows.THEIRS
     }
     assert theirs == rows.REASONS.keys()
+    assert [r["case"] for r in found if r["judgement"] == rows.EQUAL and r["why"] == "?"] == []
