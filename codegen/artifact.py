@@ -119,6 +119,11 @@ def spec_path(op: str) -> str:
     return f"specs/ops/{op}.yaml"
 
 
+def backend_paths(catalog: Catalog) -> tuple[str, ...]:
+    """The inputs of an artifact that reads the backends."""
+    return tuple(f"specs/backends/{name}.yaml" for name in catalog.backends) or ("specs/backends/*.yaml",)
+
+
 def family_path(name: str) -> str:
     return f"specs/torch/{name}.yaml"
 

@@ -12,10 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opdb import reference
-from opdb.codegen.artifact import Artifact, all_specs
+from opdb.codegen.artifact import Artifact, all_specs, backend_paths
 from opdb.codegen.environment import render
 from opdb.dtypes import DTYPES
+from opdb.sdk import sdk_number
+from opdb.spec.backend import Backend, preferred
 from opdb.spec.catalog import Catalog
+from opdb.spec.sdks import sdks_of
 
 #: QNN's own op package.
 PACKAGE = "qti.aisw"
@@ -79,7 +82,7 @@ def _camel(name: str) -> str:
 
 
 def python(catalog: Catalog) -> Iterable[Artifact]:
-    """constants/ops.py and constants/backends.py."""
+    """constants/ops.py, constants/backends.py and constants/sdks.py."""
     ops = op_views(catalog)
     known = {op.name for op in ops}
     aliases = [(alias, name) for alias, name in sorted(ALIASES.items()) if name in known]
@@ -87,8 +90,17 @@ def python(catalog: Catalog) -> Iterable[Artifact]:
     yield Artifact(
         "generated/python/constants/ops.py", render("ops.py.j2", **view), all_specs(catalog), "python"
     )
-    text = render("backends.py.j2", backends=list(catalog.backends.values()), context=_context(catalog))
-    yield Artifact("generated/python/constants/backends.py", text, ("specs/backends.yaml",), "python")
+    backends = list(catalog.backends.values())
+    view = {"backends": [(b.name, _fields(b)) for b in backends], "preferred": preferred(backends)}
+    text = render("backends.py.j2", **view, context=_context(catalog))
+    yield Artifact("generated/python/constants/backends.py", text, backend_paths(catalog), "python")
+    sdks = dict.fromkeys(".".join(v.split(".")[:2]) for v in sdks_of(catalog))
+    measured = [b.measured.sdk for b in backends if b.measured]
+    default = max(measured, key=sdk_number, default=next(reversed(sdks), ""))
+    text = render("sdks.py.j2", sdks=list(sdks), default=default)
+    yield Artifact(
+        "generated/python/constants/sdks.py", text, (*all_specs(catalog), *backend_paths(catalog)), "python"
+    )
 
 
 def c(catalog: Catalog) -> Iterable[Artifact]:
@@ -99,7 +111,7 @@ def c(catalog: Catalog) -> Iterable[Artifact]:
         (
             "backends",
             {"backends": list(catalog.backends.values()), "context": _context(catalog)},
-            ("specs/backends.yaml",),
+            backend_paths(catalog),
         ),
         ("op_names", {"ops": ops, "packages": _packages(ops)}, _sources(catalog)),
     ):
@@ -107,9 +119,34 @@ def c(catalog: Catalog) -> Iterable[Artifact]:
         yield Artifact(f"generated/c/include/opdb/{name}.h", text, inputs, "c")
 
 
+def _fields(b: Backend) -> dict[str, object]:
+    """The fields of a generated record that differ from their defaults."""
+    library, measured, packages = b.library, b.measured, b.op_packages
+    fields: dict[str, object] = {
+        "name": b.name,
+        "about": b.about,
+        "letter": b.letter,
+        "id": b.id,
+        "supplement": b.supplement,
+        "context": b.context,
+        "chip_fields": b.chip_fields,
+        "chips": tuple(b.chips),
+        "floats": None if b.floats == "f32" else b.floats,
+        "programs": tuple(b.programs),
+        "library": library and library.file,
+        "x86": library and library.x86,
+        "refusal": library and library.refusal,
+        "sdk": measured and measured.sdk,
+        "soc": measured and measured.soc,
+        "op_packages": packages and packages.by,
+        "op_packages_made": packages and packages.made,
+    }
+    return {name: value for name, value in fields.items() if value not in (None, {}, ())}
+
+
 def _context(catalog: Catalog) -> dict[str, str]:
     """What rules of any backend may read of a chip, with the types."""
-    return {name: t for b in catalog.backends.values() for name, t in (b.context or {}).items()}
+    return {name: t for b in catalog.backends.values() for name, t in b.context.items()}
 
 
 def _sources(catalog: Catalog) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opdb.codegen import torch_ops
-from opdb.codegen.artifact import Artifact, all_specs, family_path, sorted_ops, specs_of
+from opdb.codegen.artifact import Artifact, all_specs, backend_paths, family_path, sorted_ops, specs_of
 from opdb.codegen.environment import render
 from opdb.codegen.errata import errata_path
 from opdb.codegen.rules import TYPES_SENTENCE, needs, rule_nodes, rule_view
@@ -95,10 +95,15 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
 
 
 def index(catalog: Catalog) -> Iterable[Artifact]:
-    """docs/index.md."""
+    """docs/index.md and docs/backends.md."""
     ops = [catalog.ops[name] for name in sorted_ops(catalog)]
     text = render("index.md.j2", ops=ops)
     yield Artifact("generated/docs/index.md", text, all_specs(catalog), "markdown")
+    counts = [(b, sum(name in op.backends for op in ops)) for name, b in catalog.backends.items()]
+    inputs = (*all_specs(catalog), *backend_paths(catalog))
+    yield Artifact(
+        "generated/docs/backends.md", render("backends.md.j2", backends=counts), inputs, "markdown"
+    )
 
 
 def _short(value: object) -> str:

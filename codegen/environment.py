@@ -43,6 +43,17 @@ def python_string(text: str) -> str:
     return '"' + "".join(c if 32 <= ord(c) < 127 else _escape(c) for c in escaped) + '"'
 
 
+def python_value(value: object) -> str:
+    """A Python literal of a text, a number, a tuple or a mapping."""
+    if isinstance(value, str):
+        return python_string(value)
+    if isinstance(value, dict):
+        return "{" + "".join(f"{python_value(k)}: {python_value(v)}, " for k, v in value.items()) + "}"
+    if isinstance(value, tuple):
+        return "(" + "".join(f"{python_value(v)}, " for v in value) + ")"
+    return repr(value)
+
+
 def docstring(text: str) -> str:
     """``text`` inside a docstring: one line, and nothing that ends it or is an escape."""
     line = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
@@ -88,7 +99,8 @@ def environment() -> Environment:
         autoescape=False,
         auto_reload=False,
     )
-    env.filters |= {f.__name__: f for f in (c_string, c_comment, python_string, docstring, markdown, code)}
+    filters = (c_string, c_comment, python_string, python_value, docstring, markdown, code)
+    env.filters |= {f.__name__: f for f in filters}
     return env
 
 

@@ -48,7 +48,7 @@ def folder(
     own = {name: catalog.own[name].model_copy(update={"package": package}) for name in names}
     errata = {e.erratum: e for name in names for e in catalog.errata_of(name)}
     part = Catalog(own, catalog.bases, {}, catalog.backends, catalog.socs, catalog.retired, errata)
-    problems = [p for name in names for p in faults(part.compiled(name))]
+    problems = [p for name in names for p in faults(part, part.compiled(name))]
     if problems:
         raise SpecError(problems)
     made = {f"src/{package}.c": table(part, package, names)}

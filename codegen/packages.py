@@ -44,26 +44,28 @@ def of_catalog(catalog: Catalog) -> dict[str, list[str]]:
 def c(catalog: Catalog) -> Iterable[Artifact]:
     """generated/c/packages/<Package>.c.  Raises SpecError for ops that cannot be in a CPU package."""
     for package, ops in of_catalog(catalog).items():
-        problems = [p for name in ops for p in faults(catalog.compiled(name))]
+        problems = [p for name in ops for p in faults(catalog, catalog.compiled(name))]
         if problems:
             raise SpecError(problems)
         if any(catalog.ops[name].kernel for name in ops):
             yield table(catalog, package, ops)
 
 
-def faults(op: CompiledOp) -> list[Problem]:
-    """Why an op cannot be in a package of the CPU backend."""
+def faults(catalog: Catalog, op: CompiledOp) -> list[Problem]:
+    """Why an op cannot be in a package of a backend whose packages opdb makes."""
     path, found = spec_path(op.name), []
     package = op.definition.package
     if package != PACKAGE and not re.fullmatch(r"[A-Za-z]\w*", package):
         found.append(
             f"package: {package!r} must be a name in C (letters, digits, _): it is part of the name of a function"
         )
-    for row in op.type_rows.get("CPU", ()):
+    made = [b.name for b in catalog.backends.values() if b.op_packages and b.op_packages.by == "opdb"]
+    for row in (row for backend in made for row in op.type_rows.get(backend, ())):
+        backend = row.id.partition(".")[0]
         for slot, cell in row.cells.items():
             if bad := [d for d in cell if d not in SHOWN]:
                 found.append(
-                    f"backends.CPU.dtypes: {row.id}: {slot}: QNN's CPU backend shows op packages no tensors of "
+                    f"backends.{backend}.dtypes: {row.id}: {slot}: QNN's {backend} backend shows op packages no tensors of "
                     f"{', '.join(bad)}; it shows {', '.join(SHOWN)}"
                 )
     for p in op.params:

@@ -10,7 +10,8 @@ from opdb.codegen import emit_english
 from opdb.lang.analyse import atoms, free_names
 from opdb.lang.nodes import Node, children, walk
 from opdb.sdk import sdk_number
-from opdb.spec.compiled import CompiledOp, CompiledRule, Need, TypeRow
+from opdb.spec.backend import Need
+from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow
 from opdb.spec.model import Unchecked
 
 TYPES_SENTENCE = (

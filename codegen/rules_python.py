@@ -34,7 +34,7 @@ WORDS = ("context.", 'context.backend == "{}"', "and", "or")
 
 
 def backend_names(catalog: Catalog) -> list[str]:
-    """Every backend, in the order of specs/backends.yaml."""
+    """Every backend, in order."""
     return list(catalog.backends)
 
 

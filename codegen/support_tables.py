@@ -21,13 +21,11 @@ from opdb.codegen.environment import render
 from opdb.codegen.support import Combination, Part, Place, Support
 from opdb.dtypes import BY_SHORT
 from opdb.lang.printer import to_text
+from opdb.spec.backend import preferred
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledRule
 from opdb.spec.mapping import CompiledMapping
 
-#: The places of the generated tables; `opdb executorch table` prints others.
-HTP = Place("HTP", "SM8650", "2.47")
-PLACES = (HTP, Place("CPU", None, "2.47"))
 #: The columns of ExecuTorch's docs/source/backends/template/op-support.csv.
 COLUMNS = ("Operator", "Compute DType", "Quantization", "Constraints")
 #: QNN's kinds of types as ExecuTorch's tables call them; the number of bits follows.
@@ -40,13 +38,19 @@ FOLDER = "generated/tables"
 Box = dict[str, tuple[str, ...]]  # slot -> data types; every combination of them
 
 
+def measured_places(catalog: Catalog) -> list[Place]:
+    """The places of the generated tables, the preferred backend's first; `opdb executorch table` prints others."""
+    found = [(name, catalog.backends[name].measured) for name in preferred(catalog.backends.values())]
+    return [Place(name, m.soc, m.sdk) for name, m in found if m is not None]
+
+
 def tables(catalog: Catalog) -> Iterable[Artifact]:
     """executorch/op-support.csv with its page, executorch/qnn-ops.md, and OperatorKernels.md."""
     inputs = (
         *all_specs(catalog),
         *map(family_path, catalog.families),
     )
-    places = [Support(catalog, place) for place in PLACES if place.backend in catalog.backends]
+    places = [Support(catalog, place) for place in measured_places(catalog)]
     also = repr([(str(s.place), s.known) for s in places])
     ops = {n: pieces.of_op("support", n, partial(_of_op, places, n), also) for n in sorted_ops(catalog)}
     families = [

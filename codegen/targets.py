@@ -124,7 +124,7 @@ TARGETS: tuple[Target, ...] = (
     Target("docs", "one page for each op", per_op=later("docs", "pages")),
     Target("docs-errata", "one page for each erratum", whole=later("errata_docs", "pages")),
     Target("docs-errata-index", "the index of errata", whole=later("errata_docs", "index")),
-    Target("docs-index", "the index of pages", whole=later("docs", "index")),
+    Target("docs-index", "the index of pages, and the page of backends", whole=later("docs", "index")),
     Target("tables", "declared support: Markdown, CSV", whole=later("tables", "support")),
     Target(
         "support",

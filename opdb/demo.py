@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opdb.errors import MissingExtra, OpdbError
+from opdb.generated.constants.backends import ASKED, BACKENDS
 from opdb.graph import QnnGraph
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.targets.target import Target
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-SOC = "SM8650"
+#: What ExecuTorch's flow and the emulation are shown with.
+PTE = next(b for b in BACKENDS.values() if "pte" in b.programs)
+SOC = str(PTE.soc)
 SEED = 0
 #: Bounds of the relative error: the largest difference from PyTorch float32 over the largest result.
 #: HTP computes float32 graphs in fp16 (10 bits of mantissa: 2**-11 for each rounding, summed over 768 products).
@@ -86,11 +89,13 @@ def run_everywhere(
     from opdb.probe.client import VendorWorker
     from opdb.runtime.kernels import run_graph
 
-    graph = lowered_graph(program, Target("CPU", execution="emulator"))
+    exact = next(b for b in ASKED if not b.half)
+    graph = lowered_graph(program, Target(exact.name, exact.soc, execution="emulator"))
     say(f"QNN graph: {' -> '.join(op.op for op in graph.ops)}, {len(graph.tensors)} tensors")
     feed = {t.name: i.numpy() for t, i in zip(graph.inputs, inputs, strict=True)}
     found = [compare("C kernels", *_only(run_graph(graph, feed)), reference, FLOAT32_BOUND)]
-    for backend, soc, bound in (("CPU", None, FLOAT32_BOUND), ("HTP", SOC, FLOAT16_BOUND)):
+    for asked in ASKED:
+        backend, soc, bound = asked.name, asked.soc, FLOAT16_BOUND if asked.half else FLOAT32_BOUND
         graph = lowered_graph(program, Target(backend, soc, execution="emulator"))
         with VendorWorker(backend, soc) as worker:
             result = worker.run(graph, feed)
@@ -122,7 +127,7 @@ def run_in_executorch(
     from opdb.generated.builders import TARGETS
 
     environment = env.prepare()
-    plugin = Plugin("opdb.lowering.select:lower", Target("HTP", SOC, execution="emulator"), tuple(TARGETS))
+    plugin = Plugin("opdb.lowering.select:lower", Target(PTE.name, SOC, execution="emulator"), tuple(TARGETS))
     compiled = compile_program(program, SOC, environment=environment, plugin=plugin)
     (output,) = run_program(compiled.pte, [i.numpy() for i in inputs], environment=environment)
     return compare(name, output, reference, FLOAT16_BOUND), compiled

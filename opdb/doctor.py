@@ -10,6 +10,7 @@ from typing import Any
 
 from opdb import __version__
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import ASKED
 from opdb.qnn_report import library_rows
 
 #: Optional distributions: name, extra, what is not possible without it.
@@ -20,7 +21,7 @@ PARTS = (
     (
         "onnxruntime-qnn",
         "qnn",
-        "no real QNN libraries: no qnn-cpu and qnn-htp executors, no '--against vendor'",
+        f"no real QNN libraries: no {' and '.join(f'qnn-{b.name.lower()}' for b in ASKED)} executors, no '--against vendor'",
     ),
     ("lxml", "imports", "no 'opdb import xml' and 'opdb import docs'"),
     ("distributed", "dask", "no '--dask': conformance runs and probes on this machine only"),

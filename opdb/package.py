@@ -16,17 +16,12 @@ from pathlib import Path
 
 from opdb.codegen import c_sources, package_folder, packages
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import BACKENDS, PACKAGED
 from opdb.source_folder import write_folder
 from opdb.spec.catalog import Catalog
 
 MANIFEST = "opdb-package.json"
 BUILD_SECONDS = 300
-#: Backends whose packages only Qualcomm's own tools can build.
-FOREIGN = {
-    "HTP": "C++ against classes of the QNN SDK, for the Hexagon SDK's compiler (QNN_SDK_ROOT, HEXAGON_SDK_ROOT)",
-    "DSP": "C for the Hexagon SDK's compiler (HEXAGON_SDK_ROOT)",
-    "GPU": "OpenCL kernels for an Adreno GPU, against headers of the QNN SDK (QNN_SDK_ROOT)",
-}
 
 
 @dataclass(frozen=True)
@@ -51,14 +46,15 @@ class PackageFolder:
 
 def check_backend(backend: str) -> None:
     """Raises OpdbError for a backend whose op packages opdb cannot make."""
-    if backend == "CPU":
+    record = BACKENDS.get(backend)
+    if record is not None and record.op_packages == "opdb":
         return
-    if backend in FOREIGN:
+    if record is not None and record.op_packages is not None:
         raise OpdbError(
-            f"an op package for {backend} is {FOREIGN[backend]}; opdb can neither build nor run that here and makes "
-            "packages for --backend CPU only"
+            f"an op package for {backend} is {record.op_packages_made}; opdb can neither build nor run that here and "
+            f"makes packages for --backend {PACKAGED} only"
         )
-    raise OpdbError(f"{backend!r} has no op packages that opdb makes; only CPU has")
+    raise OpdbError(f"{backend!r} has no op packages that opdb makes; only {PACKAGED} has")
 
 
 def write(

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import ASKED, BACKENDS
 from opdb.runtime.qnn.identity import Identity
-from opdb.runtime.qnn.libraries import FILES, GPU_REFUSAL, VARIABLE, Libraries, discover
+from opdb.runtime.qnn.libraries import FILES, VARIABLE, Libraries, discover
 
 #: Properties worth a word; QNN_PROPERTY_ is left out.
 WORDS = {
@@ -31,7 +32,7 @@ WORDS = {
 }
 #: Where QNN's libraries come from, for who has none.
 CURE = f"pip install 'opdb[qnn]', or: opdb libraries install 2.7.0, or name an SDK: QNN_SDK_ROOT, {VARIABLE}"
-GPU_CURE = "none on this machine: ask it on a phone; reports say not-applicable"
+ELSEWHERE = "none on this machine: ask it on a phone; reports say not-applicable"
 SYSTEM = "reads context binaries"
 
 
@@ -51,7 +52,7 @@ def library_rows() -> list[dict[str, Any]]:
         out.append(_row("QNN libraries", found))
         out += [row for (owner, _), row in zip(work, rows, strict=True) if owner is each]
     if not sets:
-        cost = "no QNN libraries: nothing can be asked of QNN CPU and HTP, no '--against vendor'"
+        cost = f"no QNN libraries: nothing can be asked of QNN {' and '.join(b.name for b in ASKED)}, no '--against vendor'"
         out.append(_row("QNN libraries", None, cost, CURE))
     for problem in problems:
         text, _, cure = problem.partition("; ")
@@ -83,8 +84,8 @@ def _library(libraries: Libraries, name: str) -> dict[str, Any]:
     row["library"] = document(libraries, name, identity)
     if identity.refusal:
         row |= {"ok": False, "cost": f"it does not start here: {identity.refusal}", "cure": CURE}
-        if name == "GPU":
-            row |= {"cost": f"{row['cost']}; {GPU_REFUSAL}", "cure": GPU_CURE}
+        if refusal := getattr(BACKENDS.get(name), "refusal", ""):
+            row |= {"cost": f"{row['cost']}; {refusal}", "cure": ELSEWHERE}
     return row
 
 

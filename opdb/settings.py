@@ -22,7 +22,7 @@ def database_url(option: str | None = None) -> str:
 
 
 def specs_folder(option: str | Path | None = None) -> Path:
-    """The folder with ops/, bases/, backends.yaml...  Raises OpdbError if it is not there."""
+    """The folder with ops/, bases/, backends/...  Raises OpdbError if it is not there."""
     named = option or os.environ.get("OPDB_SPECS")
     folder = Path(named).expanduser() if named else _default_specs()
     if not (folder / "ops").is_dir():

@@ -80,7 +80,7 @@ def judge(validator: Any, config: OpConfig, target: Target) -> Verdict:
     """Judges one op config by a validator, which need not be a generated file.  Raises as ``check`` does."""
     violations: tuple[Violation, ...] = validator.validate(config, target.context())
     if target.backend is not None and target.backend not in validator.DOCUMENTED:
-        why = f"the specs hold no document of {config.op} on {target.backend}"
+        why = f"only the op definition was judged: the specs hold no rules of {config.op} on {target.backend}"
         violations += (Violation(f"{config.op}.TYPES_{target.backend}", why, undecidable=True),)
     broken = [v for v in violations if not v.warning]
     verdict = "accept" if not broken else "unknown" if all(v.undecidable for v in broken) else "reject"

@@ -10,7 +10,7 @@ import pytest
 from opdb.lang.nodes import INTS, TENSOR, TENSORS
 from opdb.lang.printer import to_text
 from opdb.reference import aten_schema
-from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.compiled import CompileError, Fault
 from opdb.spec.compiler import compile_op
 from opdb.spec.files import read_folder
@@ -55,9 +55,7 @@ def faults_of(changes: dict[str, object], target: str = TARGET) -> list[Fault]:
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
     s = read_folder(Path(__file__).parent.parent / "specs")
-    return Catalog(
-        s.own, s.bases, s.families, backends_of(s.backends), socs_of(s.socs), retired_of(s.retired)
-    )
+    return Catalog(s.own, s.bases, s.families, s.backends, socs_of(s.socs), retired_of(s.retired))
 
 
 def test_types_of_the_schema() -> None:

@@ -12,6 +12,7 @@ from opdb.cli.options import Errata, Execution, IgnoreErratum, Json, Sdk, Soc, t
 from opdb.cli.output import print_json
 from opdb.cli.pte import compile_to_pte, is_pte
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import BACKENDS, DEFAULT
 
 if TYPE_CHECKING:
     from opdb.cli.progress import Stages
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from opdb.runtime.qnn.graph import GraphOptions
     from opdb.targets.target import Target
 
-BACKENDS = ("CPU", "HTP")
+#: The backends that a context can be compiled for.
+CONTEXTS = tuple(b.name for b in BACKENDS.values() if "context" in b.programs)
 #: Warnings of the library that are printed.
 LINES = 3
 
@@ -42,7 +44,9 @@ def compile_model(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="The context file, or the .pte, to write."),
     ] = None,
-    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="CPU or HTP.")] = "HTP",
+    backend: Annotated[
+        str, typer.Option("--backend", metavar="NAME", help=f"{' or '.join(CONTEXTS)}.")
+    ] = DEFAULT,
     soc: Soc = None,
     sdk: Sdk = None,
     execution: Execution = None,
@@ -102,8 +106,8 @@ def compile_model(
         raise OpdbError(f"{output}: this is a folder; name a file")
     target = target_of(backend, soc, sdk, execution, errata, ignore_erratum)
     target.context()  # an unknown backend or SoC is said before the model is loaded
-    if target.backend not in BACKENDS:
-        raise OpdbError(f"--backend {backend}: graphs are compiled for {' and '.join(BACKENDS)}")
+    if target.backend not in CONTEXTS:
+        raise OpdbError(f"--backend {backend}: graphs are compiled for {' and '.join(CONTEXTS)}")
     soc_model_of(str(target.backend), target.soc, None)
     if dtype not in ("f32", "f16"):
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
@@ -206,10 +210,11 @@ def _options(
     graphs: list[QnnGraph], target: Target, precision: str | None, optimization: int | None
 ) -> GraphOptions:
     from opdb.runtime.qnn.graph import GraphOptions
+    from opdb.targets.target import half
 
     floats = any(t.dtype == "f32" for g in graphs for t in g.tensors.values())
     if precision is None:
-        precision = "fp16" if target.backend == "HTP" and floats else "default"
+        precision = "fp16" if half(target.backend) and floats else "default"
     options = GraphOptions(precision=None if precision == "default" else precision, optimization=optimization)
     options.check(str(target.backend))
     return options
@@ -269,10 +274,9 @@ def _report(
             print_failure(o, str(target))
     if saver is not None and outcomes[0].stage == "done":
         print(f"{saver}: saver_output.c and params.bin")
-        if target.backend == "HTP":
-            print(
-                "  without HTP's own configurations (SoC, precision, optimization): the Saver leaves them out"
-            )
+        if BACKENDS[str(target.backend)].per_soc:
+            what = "own configurations (SoC, precision, optimization)"
+            print(f"  without {target.backend}'s {what}: the Saver leaves them out")
     if compiled is not None and compiled.size:
         print(f"{compiled.path}: {compiled.size} bytes for {target}, QNN {compiled.build_id}")
         for g in graphs:

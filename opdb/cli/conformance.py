@@ -16,6 +16,7 @@ from opdb import __version__
 from opdb.cli.options import Dask, Db, Json, Ops, Specs, check_workers, known_op, store, synced
 from opdb.cli.output import print_json
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import PACKAGED
 
 if TYPE_CHECKING:
     from opdb.conformance.run import Progress, RunSummary
@@ -176,7 +177,7 @@ def torch_calls(
         if json:
             continue
         parts = ", ".join(f"{counts[o]} {text}" for o, text in OUTCOMES.items() if counts[o])
-        print(f"  {t}: {len(results)} calls on qnn-cpu{': ' if parts else ''}{parts}")
+        print(f"  {t}: {len(results)} calls on qnn-{PACKAGED.lower()}{': ' if parts else ''}{parts}")
         for r in results:
             if verbose or r.outcome in ("differs", "crashed", "hung"):
                 print(f"    {r.outcome:8} {r.arguments}{': ' * bool(r.text)}{r.text}")

@@ -40,9 +40,11 @@ def demo(
     module, inputs = d.guide_model()
     with torch.no_grad():
         reference = module(*inputs).numpy()
-    _title(f"1. opdb check: LayerNorm([768], eps=1e-6), Linear(768, 100) on (200, 768) for HTP {d.SOC}")
+    _title(
+        f"1. opdb check: LayerNorm([768], eps=1e-6), Linear(768, 100) on (200, 768) for {d.PTE.name} {d.SOC}"
+    )
     program = export(module, inputs, "the guide's model")
-    print_coverage(check_program(program, Target("HTP", d.SOC, execution="emulator")))
+    print_coverage(check_program(program, Target(d.PTE.name, d.SOC, execution="emulator")))
 
     _title("2. the same graph on C kernels and on Qualcomm's libraries, against PyTorch float32")
     found = d.run_everywhere(program, inputs, reference, print)
@@ -67,8 +69,8 @@ def demo(
 
     _title("4. a rejected op config, and what the library itself says")
     config = d.rejected_config()
-    with VendorWorker("HTP", d.SOC) as worker:
-        target = Target("HTP", d.SOC, execution="emulator")
+    with VendorWorker(d.PTE.name, d.SOC) as worker:
+        target = Target(d.PTE.name, d.SOC, execution="emulator")
         _print_verdict("demo", check(config, target), nearest(config, target), worker.validate(config))
 
     opened, catalog = synced(db, specs)

@@ -11,6 +11,7 @@ import typer
 from opdb.cli.options import Db, Json, Specs, synced
 from opdb.cli.output import print_json
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
     from opdb.executorch.kernels import Kernels
@@ -74,7 +75,7 @@ def table(
     format_: Annotated[
         TableFormat, typer.Option("--format", help="csv: op-support.csv of ExecuTorch's documentation.")
     ] = TableFormat.table,
-    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="For csv.")] = "HTP",
+    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="For csv.")] = DEFAULT,
     soc: Annotated[str | None, typer.Option("--soc", metavar="NAME", help="For csv, ex) SM8650.")] = None,
     sdk: Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="For csv, ex) 2.47.")] = None,
     db: Db = None,
@@ -100,9 +101,10 @@ def table(
 def _op_support(backend: str, soc: str | None, sdk: str | None, db: str | None, specs: Path | None) -> str:
     from opdb.codegen.support import Place, Support
     from opdb.codegen.support_tables import op_support
-    from opdb.targets.target import NEWEST_SDK, Target
+    from opdb.generated.constants.sdks import DEFAULT_SDK
+    from opdb.targets.target import Target
 
-    place = Target(backend, soc, sdk or NEWEST_SDK).spelled()
+    place = Target(backend, soc, sdk or DEFAULT_SDK).spelled()
     place.context()
     _, catalog = synced(db, specs)
     return op_support(Support(catalog, Place(str(place.backend), place.soc, str(place.sdk))))

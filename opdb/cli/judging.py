@@ -24,6 +24,7 @@ from opdb.cli.options import (
 )
 from opdb.cli.output import print_json_line
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import ASKED, DEFAULT
 
 if TYPE_CHECKING:
     from opdb.coverage.check import Coverage
@@ -105,7 +106,7 @@ def validate(
     if against not in (None, "vendor"):
         raise OpdbError(f"--against {against}: only 'vendor' is known")
     if against and backend is None:
-        raise OpdbError("--against vendor needs --backend CPU, or --backend HTP and --soc")
+        raise OpdbError(f"--against vendor needs {', or '.join(_askable())}")
     rejected = False
     worker = _vendor(target.backend, target.soc) if against else None
     try:
@@ -134,6 +135,11 @@ def validate(
             worker.close()
     if rejected:
         raise typer.Exit(1)
+
+
+def _askable() -> list[str]:
+    """The options that name a library to ask."""
+    return [f"--backend {b.name}{' and --soc' if b.per_soc else ''}" for b in ASKED]
 
 
 def _vendor(backend: str | None, soc: str | None) -> Any:
@@ -176,7 +182,7 @@ def check(
             help="A .pt2 or .onnx file, or module:callable (FILE.py:callable) that returns (module, inputs)."
         ),
     ],
-    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="QNN backend.")] = "HTP",
+    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="QNN backend.")] = DEFAULT,
     soc: Soc = None,
     sdk: Sdk = None,
     execution: Execution = None,

@@ -9,6 +9,7 @@ import typer
 
 from opdb.cli.options import Db, Json, Specs, known_op, synced
 from opdb.cli.output import print_json
+from opdb.generated.constants.backends import PACKAGED
 
 package_app = typer.Typer(
     help="Op packages: libraries of ops that a vendor does not have.",
@@ -29,7 +30,7 @@ def qnn(
     ] = None,
     backend: Annotated[
         str, typer.Option("--backend", metavar="NAME", help="The QNN backend that loads it.")
-    ] = "CPU",
+    ] = PACKAGED,
     package: Annotated[
         str | None, typer.Option("--package", metavar="NAME", help="Its name, if not that of the specs.")
     ] = None,

@@ -12,12 +12,15 @@ from opdb.cli.output import print_json
 from opdb.cli.progress import Stages
 from opdb.errors import OpdbError
 from opdb.files import write_atomically
+from opdb.generated.constants.backends import BACKENDS
 
 if TYPE_CHECKING:
     from opdb.executorch.flow import CompiledProgram
     from opdb.graph import GraphTensor
     from opdb.targets.target import Target
 
+#: The backends that such programs are compiled for.
+PTE = tuple(b.name for b in BACKENDS.values() if "pte" in b.programs)
 MAGIC = slice(4, 8)  # of the flatbuffer: ET and the schema's number
 
 
@@ -33,8 +36,10 @@ def compile_to_pte(
     from opdb.executorch import env
     from opdb.executorch.flow import RECIPES, Plugin, compile_program
 
-    if target.backend != "HTP":
-        raise OpdbError(f"{output}: an ExecuTorch program is compiled for HTP, not {target.backend}")
+    if target.backend not in PTE:
+        raise OpdbError(
+            f"{output}: an ExecuTorch program is compiled for {' and '.join(PTE)}, not {target.backend}"
+        )
     if recipe is not None and recipe not in RECIPES:
         raise OpdbError(f"--quantize {recipe}: one of {', '.join(RECIPES)}")
     with Stages(quiet=json) as stages:
@@ -54,18 +59,20 @@ def compile_to_pte(
         )
         write_atomically(output, compiled.pte)
     if json:
-        print_json(_compiled_json(output, compiled, recipe))
+        print_json(_compiled_json(output, target, compiled, recipe))
     else:
-        _print_compiled(output, compiled, recipe)
+        _print_compiled(output, target, compiled, recipe)
     if compiled.not_delegated:
         raise typer.Exit(1)
 
 
-def _compiled_json(output: Path, compiled: CompiledProgram, recipe: str | None) -> dict[str, Any]:
+def _compiled_json(
+    output: Path, target: Target, compiled: CompiledProgram, recipe: str | None
+) -> dict[str, Any]:
     return {
         "output": str(output),
         "size": len(compiled.pte),
-        "backend": "HTP",
+        "backend": target.backend,
         "soc": compiled.soc,
         "quantize": recipe,
         "delegated": {n: compiled.forms.get(n, "") for n in compiled.delegated},
@@ -76,10 +83,10 @@ def _compiled_json(output: Path, compiled: CompiledProgram, recipe: str | None) 
     }
 
 
-def _print_compiled(output: Path, compiled: CompiledProgram, recipe: str | None) -> None:
+def _print_compiled(output: Path, target: Target, compiled: CompiledProgram, recipe: str | None) -> None:
     total = len(compiled.delegated) + len(compiled.not_delegated)
     how = f"quantized {recipe}" if recipe else "fp16"
-    print(f"{output}: {len(compiled.pte)} bytes for HTP {compiled.soc}, {how}")
+    print(f"{output}: {len(compiled.pte)} bytes for {target.backend} {compiled.soc}, {how}")
     print(f"  {len(compiled.delegated)} of {total} nodes on QNN")
     for node in compiled.not_delegated:
         print(f"  {node}: on the CPU")

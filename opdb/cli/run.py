@@ -86,7 +86,7 @@ def run_file(
     from opdb.probe.results import ExecuteResult
     from opdb.runtime.qnn import context_file
     from opdb.runtime.qnn.profile import check_level
-    from opdb.targets.target import Target, execution_here
+    from opdb.targets.target import Target, emulates_here
 
     if repeat < 1:
         raise OpdbError(f"--repeat {repeat}: a graph runs once or more")
@@ -105,7 +105,7 @@ def run_file(
     check_level(profile, header.backend)
     if trace is not None and profile == "off":
         raise OpdbError("--trace writes what was profiled; give --profile basic, detailed or linting too")
-    place = execution or (execution_here() if header.backend == "HTP" else "device")
+    place = execution or ("emulator" if emulates_here(header.backend) else "device")
     target = Target(
         header.backend, execution=place, errata=errata, ignored=known_errata(ignore_erratum or ())
     )
@@ -251,7 +251,7 @@ def _print(
 ) -> None:
     from opdb.cli.compile import quant_text
     from opdb.dtypes import BY_SHORT
-    from opdb.targets.target import execution_here
+    from opdb.targets.target import emulates_here
 
     print(f"graph {name} on {header.backend} {header.soc or ''}".rstrip() + f", QNN {header.build_id}")
     for t in (o.config for o in outputs):
@@ -260,7 +260,7 @@ def _print(
         odd = f"  {f['not_finite']} not finite" if f["not_finite"] else ""
         print(f"  {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}{quant_text(t)}  {numbers}{odd}")
     times = "  ".join(f"{k} {v * 1e3:.3f} ms" for k, v in _times(result.seconds).items())
-    emulated = header.backend == "HTP" and execution_here() == "emulator"
+    emulated = emulates_here(header.backend)
     print(
         f"load {load_seconds * 1e3:.1f} ms; {len(result.seconds)} run{'s' * (len(result.seconds) != 1)}: {times}"
     )

@@ -19,6 +19,7 @@ from opdb.codegen.constants import PACKAGE
 from opdb.codegen.packages import of_catalog
 from opdb.conformance.data import PLACES
 from opdb.errors import MissingExtra, OpdbError
+from opdb.generated.constants.backends import PACKAGED
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import STR, Node, walk
 from opdb.reference import AtenArgument, AtenSchema
@@ -93,7 +94,7 @@ class Calls:
         produced = results_read(list(mapping.outputs.values()))
         module = _module(called, arguments, produced)
         program = Program(export(module, tuple(tensors), target))
-        coverage = check_nodes(program, Target("CPU", execution="emulator"))
+        coverage = check_nodes(program, Target(PACKAGED, execution="emulator"))
         for row in coverage.rows:
             if row.verdict != "supported":
                 return Call(target, said, "refused", "; ".join(r["message"] for r in row.reasons))
@@ -125,7 +126,7 @@ class Calls:
                 op_package.build(op_package.write(self.catalog, of_catalog(self.catalog)[p], root / p))
                 for p in own
             ]
-            self._workers[key] = VendorWorker("CPU", op_packages=built)
+            self._workers[key] = VendorWorker(PACKAGED, op_packages=built)
         return self._workers[key]
 
 

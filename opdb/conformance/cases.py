@@ -17,17 +17,17 @@ from opdb.conformance.expressions import in_force
 from opdb.conformance.search import Base, Broken, Search
 from opdb.dtypes import BY_SHORT
 from opdb.errata.records import RECORDS
-from opdb.generated.constants.backends import CHIP_FIELDS
+from opdb.generated.constants.backends import BACKENDS
+from opdb.generated.constants.sdks import DEFAULT_SDK
 from opdb.lang.analyse import free_names
 from opdb.lang.nodes import walk
 from opdb.op_config import OpConfig, from_json, to_json
 from opdb.samples import kernel_types, sample_config, slot_of
-from opdb.schema import ASKED_BACKENDS
 from opdb.sdk import sdk_number
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, TypeRow, some_of_row
 from opdb.store.records import CaseRecord
-from opdb.targets.target import NEWEST_SDK, Target
+from opdb.targets.target import Target
 from opdb.validate import check, judge, validator
 
 #: Rows of types of up to so many combinations are cases in all of them where a library runs the cases, and where
@@ -131,7 +131,7 @@ def _target(backend: str, soc: str) -> Target:
 
 def past(compiled: CompiledOp) -> frozenset[str]:
     """The full ids of the rules of backends that have no type row in the newest SDK: cases ask about that one."""
-    newest = sdk_number(NEWEST_SDK)
+    newest = sdk_number(DEFAULT_SDK)
     out: set[str] = set()
     for backend, rows in compiled.type_rows.items():
         ranges = [sdk_range(row) for row in rows]
@@ -210,7 +210,7 @@ class _Cases:
     def _documented(self, backend: str, soc: str) -> Iterator[Case]:
         """Each sample in each type row, in the first combination that is accepted; then the other combinations."""
         for row in self.compiled.type_rows[backend]:
-            most = WHOLE_ROW if backend in ASKED_BACKENDS else FEW
+            most = WHOLE_ROW if self.catalog.backends[backend].asked else FEW
             combos = sorted(some_of_row(row, most), key=self._plainness)
             used = set()
             for sample in self.samples:
@@ -363,7 +363,7 @@ def _chips(catalog: Catalog, compiled: CompiledOp) -> tuple[str, ...]:
     by_number = {m: s.chip for s in reversed(known) if (m := s.soc_model) is not None and m in numbers}
     versions = [by_arch[a] for a in sorted(a for a in by_arch if a is not None)]
     needed = {
-        CHIP_FIELDS.get(backend, {}).get(row.needs.has, row.needs.has)
+        BACKENDS[backend].chip_fields[row.needs.has]
         for backend, rows in compiled.type_rows.items()
         for row in rows
         if row.needs is not None

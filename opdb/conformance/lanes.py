@@ -15,6 +15,7 @@ from opdb.errors import MissingExtra
 from opdb.op_config import OpConfig
 from opdb.spec.catalog import Catalog
 from opdb.store.records import ExecutorRecord, ResultRecord
+from opdb.targets.target import half
 
 Oracle = Callable[[OpConfig, Sequence[Array | None]], "list[Array] | str"]
 
@@ -49,11 +50,11 @@ class Judge:
         self.catalog, self.seed, self.oracle = catalog, seed, oracle
 
     def inputs(self, case: Case) -> list[Array | None]:
-        """The data of a case; HTP's floats are values of float16."""
+        """The data of a case; floats are values of float16 where the backend computes in it."""
         if not case.runs:
             return [None] * len(case.config.inputs)
         ident = case.id if self.seed == 0 else f"{case.id}#{self.seed}"
-        return data.inputs(ident, case.config, half=case.backend == "HTP")
+        return data.inputs(ident, case.config, half=half(case.backend))
 
     def ask(self, lane: Lane, case: Case) -> ResultRecord:
         """The result of one case on one executor."""

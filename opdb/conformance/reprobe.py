@@ -15,7 +15,7 @@ from opdb.runtime.qnn.libraries import Libraries
 from opdb.sdk import sdk_number
 from opdb.spec.catalog import Catalog
 from opdb.spec.erratum import Erratum
-from opdb.targets.target import Target
+from opdb.targets.target import Target, half
 
 #: Sets of random data that are tried, since data can decide whether a fault shows.
 TRIES = 3
@@ -77,7 +77,7 @@ def observe(
 
 def _observed(catalog: Catalog, erratum: Erratum, worker: VendorWorker, qnn: str, soc: str) -> Observation:
     target = Target(erratum.backend, soc or None, qnn)
-    half = erratum.backend == "HTP"
+    halved = half(erratum.backend)
     symptom, detail = "unknown", "no config of the op shows it alone"
     configs = reproduction(catalog, erratum, target)
     given = erratum.reproduction.inputs if erratum.reproduction is not None else {}
@@ -85,8 +85,8 @@ def _observed(catalog: Catalog, erratum: Erratum, worker: VendorWorker, qnn: str
     for number in range(TRIES if random and configs else min(1, len(configs))):
         ident = erratum.erratum if number == 0 else f"{erratum.erratum}#{number}"
         try:
-            made = trial(catalog, erratum, configs, ident, half)
-            symptom, detail = _symptom(catalog, worker, made, half)
+            made = trial(catalog, erratum, configs, ident, halved)
+            symptom, detail = _symptom(catalog, worker, made, halved)
         except (OpdbError, NoOracle, ValueError) as error:
             symptom, detail = "unknown", str(error)
         if symptom != "right":
@@ -94,9 +94,9 @@ def _observed(catalog: Catalog, erratum: Erratum, worker: VendorWorker, qnn: str
     return Observation(erratum.erratum, qnn, soc, symptom, detail)
 
 
-def _symptom(catalog: Catalog, worker: VendorWorker, made: Trial, half: bool) -> tuple[str, str]:
+def _symptom(catalog: Catalog, worker: VendorWorker, made: Trial, halved: bool) -> tuple[str, str]:
     floats = any(t.dtype == "f32" for t in made.graph.tensors.values())
-    said = worker.run(made.graph, made.inputs, "fp16" if half and floats else None)
+    said = worker.run(made.graph, made.inputs, "fp16" if halved and floats else None)
     if said.verdict != "yes":
         if said.verdict in ("crashed", "hung"):
             return "crash", f"{said.stage}: {said.verdict} {said.code_name}".rstrip()
@@ -105,7 +105,7 @@ def _symptom(catalog: Catalog, worker: VendorWorker, made: Trial, half: bool) ->
     if made.unknown:
         return "unknown", made.unknown
     got = [said.outputs[t.name] for t in made.graph.outputs]
-    compared = compare(made.last, made.expected, got, bounds(catalog, made.last), half)
+    compared = compare(made.last, made.expected, got, bounds(catalog, made.last), halved)
     return ("right", "") if compared.matches else ("wrong-result", compared.detail)
 
 

@@ -11,6 +11,7 @@ from opdb.conformance.cases import Case, CaseSet, cases
 from opdb.conformance.executors import open_executors
 from opdb.conformance.lanes import Judge, Lane
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import ASKED
 from opdb.pool import Pool
 from opdb.pool.facts import code_facts, package_facts
 from opdb.runtime.qnn.libraries import installed
@@ -40,11 +41,9 @@ class Question:
     def facts(self) -> dict[str, str]:
         """See opdb.pool.Work: opdb, the specs, the packages, QNN's libraries."""
         specs = {"the catalogue": read_catalog(specs_folder()).hash}
-        libraries = {f"QNN's {b} library": _library(b) for b in ("CPU", "HTP") if self._asks(b)}
+        asked = [b.name for b in ASKED if f"qnn-{b.name.lower()}" in self.executors]
+        libraries = {f"QNN's {b} library": _library(b) for b in asked}
         return code_facts() | specs | package_facts(*PACKAGES) | libraries
-
-    def _asks(self, backend: str) -> bool:
-        return f"qnn-{backend.lower()}" in self.executors
 
 
 def _library(backend: str) -> str:

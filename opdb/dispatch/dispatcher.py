@@ -18,6 +18,7 @@ from opdb.dispatch.source import Array, Key
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.op_config import ConfigError
+from opdb.targets.target import half
 
 if TYPE_CHECKING:
     from opdb.graph import QnnGraph
@@ -262,8 +263,8 @@ class Dispatcher:
 def _options(graph: QnnGraph, backend: str) -> GraphOptions:
     from opdb.runtime.qnn.graph import GraphOptions
 
-    half = backend == "HTP" and any(t.dtype == "f32" for t in graph.tensors.values())
-    return GraphOptions(precision="fp16" if half else None)
+    floats = half(backend) and any(t.dtype == "f32" for t in graph.tensors.values())
+    return GraphOptions(precision="fp16" if floats else None)
 
 
 def _array(value: Any) -> Array:

@@ -19,16 +19,21 @@ from typing import Any
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.executorch import env
+from opdb.generated.constants.backends import BACKENDS, DEFAULT
+from opdb.generated.constants.sdks import DEFAULT_SDK
 from opdb.generated.constants.socs import SOCS
 from opdb.query.encodings import Encodings, Port, Ports, Variant
 from opdb.settings import database_url
 from opdb.store import Store
-from opdb.targets.target import NEWEST_SDK
-
-#: The names that ExecuTorch looks up, as Qualcomm's module has them.
-HTP, LPAI = "HTP", "LPAI"
 
 _undo: list[Callable[[], None]] = []
+
+
+def __getattr__(name: str) -> str:
+    """The names of backends, which ExecuTorch looks up, as Qualcomm's module has them; ex) HTP."""
+    if name in BACKENDS:
+        return name
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def install() -> None:
@@ -41,8 +46,8 @@ def install() -> None:
     if _undo:
         raise OpdbError("opdb's backend_opinfo is installed already; call uninstall() first")
     BackendOpInfo(
-        HTP, next(iter(SOCS.values())).soc_model
-    )  # a missing catalogue is said here: ExecuTorch would not
+        DEFAULT, next(iter(SOCS.values())).soc_model
+    )  # a missing catalogue: ExecuTorch would not say it
     import sys
 
     from executorch.backends.qualcomm.quantizer import backend_opinfo_adapter as adapter
@@ -72,13 +77,12 @@ class BackendOpInfo:
     """
 
     def __init__(
-        self, backend: str, soc_model: int, *, store: Store | None = None, sdk: str = NEWEST_SDK
+        self, backend: str, soc_model: int, *, store: Store | None = None, sdk: str = DEFAULT_SDK
     ) -> None:
-        socs = [s for s in SOCS.values() if s.soc_model == int(soc_model)]
-        if not socs:
+        chip = next((chip for chip, s in SOCS.items() if s.soc_model == int(soc_model)), None)
+        if chip is None:
             raise OpdbError(f"no SoC has the number {int(soc_model)}; 'opdb query socs' lists the known ones")
-        arch = socs[0].htp_arch or 0
-        self._ports = Ports(store or Store(database_url(None)), backend, arch, sdk, int(soc_model))
+        self._ports = Ports(store or Store(database_url(None)), backend, chip, sdk)
 
     def get_all_supported_ops(self) -> list[str]:
         return self._ports.supported()

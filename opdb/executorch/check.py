@@ -10,6 +10,7 @@ from typing import Any
 from opdb.coverage.check import Coverage
 from opdb.errors import OpdbError
 from opdb.executorch import env, process
+from opdb.generated.constants.backends import BACKENDS
 from opdb.targets.target import Target
 
 
@@ -23,8 +24,11 @@ def check_model(spec: str, target: Target, *, timeout: float = 3600.0) -> Covera
     ExecuTorch's flow fails before it partitions.
     """
     target = target.spelled()
-    if target.backend != "HTP":
-        raise OpdbError(f"ExecuTorch's flow is followed for HTP only, not for {target.backend}")
+    followed = [b.name for b in BACKENDS.values() if "pte" in b.programs]
+    if target.backend not in followed:
+        raise OpdbError(
+            f"ExecuTorch's flow is followed for {' and '.join(followed)} only, not for {target.backend}"
+        )
     environment = env.prepare()
     coverage: Coverage = process.call(
         "opdb.executorch.check:_check", spec, target, environment=environment, timeout=timeout

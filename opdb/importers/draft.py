@@ -17,6 +17,7 @@ from typing import Any
 from opdb import reference
 from opdb.dtypes import DTYPES
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import BACKENDS, PACKAGED
 from opdb.importers import aten, constraints, samples, slots, supplements, trial
 from opdb.importers.naming import Names, names_of, snake
 from opdb.importers.settle import CONTEXT, settle
@@ -29,9 +30,8 @@ from opdb.spec.compiler import compile_op
 from opdb.spec.mapping import compile_mapping, unaccounted
 from opdb.spec.model import STRENGTHS, OpDef
 
-#: The backends that a draft describes, and the letter of their rules; as in specs/backends.yaml, which a draft
-#: does not read.
-BACKENDS = {"CPU": "P", "HTP": "H", "GPU": "G", "DSP": "D", "HTA": "A", "LPAI": "L"}
+#: The backends that a draft describes, those first whose libraries were asked, and the letter of their rules.
+LETTERS = {b.name: b.letter for b in sorted(BACKENDS.values(), key=lambda b: not b.asked)}
 #: What a kernel that moves elements takes.
 WHOLE_BYTES = tuple(d.short for d in DTYPES if d.numpy is not None)
 #: How far a result may be from PyTorch's, by the class of the op's arithmetic.
@@ -114,7 +114,7 @@ def _documented(op: reference.DocumentedOp, words: list[str]) -> dict[str, Any]:
         "constraints": _numbered("C", rules),
     }
     data["backends"] = {}
-    for name in BACKENDS:
+    for name in LETTERS:
         if name in op.backends:
             data["backends"][name], rest = backend_section(op, name, names, {**ins, **outs})
             words += rest
@@ -130,7 +130,7 @@ def backend_section(
     """
     found = supplements.of_backend(op, op.backends[backend], names, dict(shapes))
     rows = {c: [{s: list(cell) for s, cell in row.items()} for row in g] for c, g in found.rows.items()}
-    rules = _numbered(BACKENDS[backend], found.rules)
+    rules = _numbered(LETTERS[backend], found.rules)
     entry = {"source": found.source, "constraints": rules, "dtypes": rows}
     if found.origins:
         entry["configurations"] = found.origins
@@ -149,7 +149,7 @@ def _alike(op_name: str, like: OpDef, package: str | None, words: list[str]) -> 
             data["kernel"] = {k: v for k, v in data["kernel"].items() if k in ("function", "dtypes")}
         data |= {"package": package, "source": source}
         rows = _rows_of_kernel(like)
-        data["backends"] = {"CPU": {"source": source, "constraints": {}, "dtypes": rows}} if rows else {}
+        data["backends"] = {PACKAGED: {"source": source, "constraints": {}, "dtypes": rows}} if rows else {}
         words.append(
             f"everything is that of {like.op}, its kernel {like.kernel and like.kernel.function} included"
         )
@@ -159,8 +159,8 @@ def _alike(op_name: str, like: OpDef, package: str | None, words: list[str]) -> 
 
 
 def _rows_of_kernel(like: OpDef) -> dict[str, Any]:
-    """The type rows that CPU has of ``like`` and its kernel takes, by the type of the first input."""
-    first, part = next(iter(like.inputs), None), like.backends.get("CPU")
+    """The type rows that the backend of op packages has of ``like`` and its kernel takes, by the type of the first input."""
+    first, part = next(iter(like.inputs), None), like.backends.get(PACKAGED)
     if like.kernel is None or first is None or part is None:
         return {}
     out: dict[str, list[dict[str, list[str]]]] = {}
@@ -184,7 +184,7 @@ def _settle(data: dict[str, Any], words: list[str]) -> CompiledOp:
     for name, backend in data.get("backends", {}).items():
         _leave_out_stated(backend["constraints"], name, compiled)
         _spell(
-            backend["constraints"], {r.id: r for r in compiled.backend_rules[name]}, BACKENDS.get(name, "X")
+            backend["constraints"], {r.id: r for r in compiled.backend_rules[name]}, LETTERS.get(name, "X")
         )
     return compile_op(OpDef.model_validate(data), CONTEXT)
 

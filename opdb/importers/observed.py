@@ -4,36 +4,35 @@ from __future__ import annotations
 
 from opdb.importers.naming import Names
 from opdb.importers.rows import Row, compact
-from opdb.reference import OBSERVED_SDK, DocumentedOp, observed_rows, observed_source
-
-#: What follows the name of a document's configuration where a later library differs; ex) FP16_2_47.
-LATER = "_" + OBSERVED_SDK.replace(".", "_")
+from opdb.reference import DocumentedOp, observed_rows, observed_sdk, observed_source
 
 
 def merge(
-    op: DocumentedOp, names: Names, documented: dict[str, list[Row]]
+    op: DocumentedOp, backend: str, names: Names, documented: dict[str, list[Row]]
 ) -> tuple[dict[str, list[Row]], dict[str, dict[str, str]]]:
-    """The rows by configuration with those that HTP printed besides, and where these come from.
+    """The rows by configuration with those that the backend's library printed besides, and where these come from.
 
     Nothing changes for an op whose table the library does not print, or whose slots it prints differently.
     """
-    printed = _printed(op, names)
+    printed = _printed(op, backend, names)
     if not printed:
         return documented, {}
     rows, origins = dict(documented), {}
+    sdk = observed_sdk(backend)
+    later = "_" + sdk.replace(".", "_")  # where a later library differs; ex) FP16_2_47
     for config, group in printed.items():
         new = [row for row in group if not any(_covers(d, row) for g in documented.values() for d in g)]
         if new:
-            rows[config + LATER] = compact(new)
-            origins[config + LATER] = {"since": OBSERVED_SDK, "source": observed_source("HTP")}
+            rows[config + later] = compact(new)
+            origins[config + later] = {"since": sdk, "source": observed_source(backend)}
     return rows, origins
 
 
-def _printed(op: DocumentedOp, names: Names) -> dict[str, list[Row]]:
+def _printed(op: DocumentedOp, backend: str, names: Names) -> dict[str, list[Row]]:
     slots = {t.slot: t for t in (*op.inputs, *op.outputs)}
     short = {_first(slot): slot for slot in slots}
     out: dict[str, list[Row]] = {}
-    for config, group in observed_rows(op.name).items():
+    for config, group in observed_rows(backend, op.name).items():
         for cells in group:
             row = {names.of(short[s]): (d,) for s, d in cells.items() if s in short}
             if len(row) != len(slots):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import BACKENDS
 from opdb.spec.compiled import CompiledOp, CompileError, Fault
 from opdb.spec.compiler import compile_op
 from opdb.spec.model import STRENGTHS, OpDef
 
 #: What the rules of a backend may read besides the op.
-CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32", "has_fp16": "bool8", "has_bf16": "bool8"}}
+CONTEXT = {b.name: b.context for b in BACKENDS.values()}
 
 
 def settle(data: dict[str, Any], words: list[str]) -> CompiledOp:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
+from opdb.generated.constants.backends import BACKENDS
 from opdb.importers import observed, phrases
 from opdb.importers.naming import Names
 from opdb.importers.rows import Row, compact
@@ -63,7 +64,7 @@ def of_backend(
     rows, missing, words = _rows(op, backend, names)
     source = backend.source
     if missing and not any(s.slot in cells for _, cells in backend.rows for s in (*op.inputs, *op.outputs)):
-        uniform = observed_dtypes(op.name) if backend.name == "CPU" else ()
+        uniform = observed_dtypes(backend.name, op.name)
         if uniform:
             every: list[Row] = [{names.of(s.slot): (d,) for s in (*op.inputs, *op.outputs)} for d in uniform]
             rows, missing, source = {"observed": every}, [], observed_source(backend.name)
@@ -72,8 +73,8 @@ def of_backend(
     words += [*reader.words, *(f"types of {m}" for m in missing)]
     compacted = {config: compact(group) for config, group in rows.items()} if not missing else {}
     origins: dict[str, dict[str, str]] = {}
-    if backend.name == "HTP" and not missing:
-        compacted, origins = observed.merge(op, names, compacted)
+    if not missing:
+        compacted, origins = observed.merge(op, backend.name, names, compacted)
     return Supplement(source, compacted, origins, list(dict.fromkeys(reader.rules)), words)
 
 
@@ -96,7 +97,7 @@ def _rows(
             first = first or (next(iter(row.values()), ()) if group is op.outputs else ())
             for t in group:
                 cell = given[t.slot]
-                if not cell and first and t.slot not in cells and backend.name not in ("CPU", "HTP"):
+                if not cell and first and t.slot not in cells and not _asked(backend):
                     cell = first
                     if not _never(backend, t.slot):
                         as_ = ", ".join(first)
@@ -109,6 +110,12 @@ def _rows(
         out.setdefault(config, []).append(row)
         words |= dict.fromkeys(_beside_tensors(op, cells))
     return out, list(missing), list(words)
+
+
+def _asked(backend: DocumentedBackend) -> bool:
+    """Whether a library tells what a table leaves out."""
+    record = BACKENDS.get(backend.name)
+    return record is not None and record.asked
 
 
 def _never(backend: DocumentedBackend, slot: str) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
+from opdb.errors import OpdbError
+from opdb.generated.constants.backends import ASKED
 from opdb.probe.client import VendorWorker
 from opdb.probe.results import Chip
 from opdb.runtime.qnn.errors import QnnError
@@ -24,11 +26,23 @@ def chips(libraries: Libraries, numbers: Iterable[int] = NUMBERS) -> Iterator[Ch
     Raises OpdbError where the library does not open at all, or is lost while it tells.
     """
     for number in numbers:
-        with VendorWorker("HTP", soc_model=number, libraries=libraries.folder, log_level="debug") as worker:
+        with VendorWorker(
+            _by_number(), soc_model=number, libraries=libraries.folder, log_level="debug"
+        ) as worker:
             try:
                 yield worker.chip()
             except QnnError:  # QnnDevice_create refuses the number
                 continue
+
+
+def _by_number() -> str:
+    """The backend whose library opens a chip by its number."""
+    found = next((b.name for b in ASKED if "soc_model" in b.context), None)
+    if found is None:
+        raise OpdbError(
+            "no backend whose library opens chips by number: specs/backends has none with soc_model"
+        )
+    return found
 
 
 def rows(libraries: Libraries, numbers: Iterable[int] = NUMBERS) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import DEFAULT
 from opdb.graph import QnnGraph
 from opdb.op_config import OpConfig
 from opdb.probe.results import Chip, CompileResult, ExecuteResult, LibraryInfo, LoadResult, RunResult
@@ -410,7 +411,7 @@ class _Child:
 def record(
     graphs: Sequence[QnnGraph],
     folder: Path | str,
-    backend: str = "HTP",
+    backend: str = DEFAULT,
     soc: str | None = None,
     *,
     options: GraphOptions | None = None,

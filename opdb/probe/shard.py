@@ -25,10 +25,8 @@ from opdb.probe.verdicts import Validator
 from opdb.runtime.qnn.errors import VendorVerdict
 from opdb.runtime.qnn.libraries import Libraries, find
 from opdb.store.records import ProbeRecord
-from opdb.targets.target import Target
+from opdb.targets.target import Target, half
 
-#: Ops that write outside their buffers: whether that crashes depends on what ran before, so each runs in a fresh child.
-OUTSIDE = {"CPU": ("Shape",)}
 STATUSES = {"accept": "yes", "reject": "no", "crashed": "crashed", "hung": "hung", "invalid": "unknown"}
 
 
@@ -43,6 +41,9 @@ class Settings:
     execute: int  # every so many configs, one that is good and accepted is finalized and executed; 0: none
     timeout: float  # seconds for each request
     memory: int  # bytes that a library may allocate
+    flaky: frozenset[tuple[str, str]] = (
+        frozenset()
+    )  # (backend, op): what ran before decides whether it crashes
 
     def open(self) -> Shard:
         return Shard(self)
@@ -103,7 +104,7 @@ class Shard:
 
     def _run(self, target: Target, made: Made) -> RunResult | str:
         """How a graph of the op alone fares."""
-        if made.config.op not in OUTSIDE.get(target.backend or "", ()):
+        if (target.backend or "", made.config.op) not in self.settings.flaky:
             return _run(self._worker(target), made.config, made.index)
         worker = self._worker(target, "run")
         try:
@@ -169,9 +170,9 @@ def _run(worker: VendorWorker, config: OpConfig, index: int) -> RunResult | str:
     graph = single(config, inputs)
     given = {t.name: inputs[int(t.name)] for t in graph.inputs}
     floats = config.inputs and any(t.dtype == "f32" for t in graph.tensors.values())
-    half = "fp16" if worker.info().backend == "HTP" and floats else None
+    precision = "fp16" if half(worker.info().backend) and floats else None
     try:
-        return worker.run(graph, given, half)
+        return worker.run(graph, given, precision)
     except OpdbError as error:  # what cannot be passed on
         return str(error)
 

@@ -18,6 +18,7 @@ from sqlalchemy import select
 from opdb import __version__, schema
 from opdb.codegen.constants import PACKAGE
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import ASKED, BACKENDS
 from opdb.pool import Pool, open_pool
 from opdb.probe.client import VendorWorker
 from opdb.probe.generate import GENERATOR
@@ -33,8 +34,8 @@ from opdb.targets.target import Target, soc_name
 
 #: Configs per chunk, which is one request to a process and one transaction.
 CHUNK = 100
-BACKENDS = ("CPU", "HTP")
-SOCS = ("SM8650",)
+#: The chips that are asked about where none is named.
+SOCS = tuple(b.soc for b in ASKED if b.soc is not None)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def sweep(
 ) -> Summary:
     """Asks ``libraries`` about ``count`` configs of each op (None: all) that the specs document for a backend.
 
-    ``backends`` None: CPU and HTP, as far as the libraries are there.  ``execute``: of every so many configs one
+    ``backends`` None: all that can be asked, as far as the libraries are there.  ``execute``: of every so many configs one
     that is good and accepted is finalized and executed, 0: none.  ``jobs`` None: one process per core; ``dask``: the
     address of a scheduler whose workers do it instead.  ``stop`` is asked before each chunk whether to leave the rest.
     Raises OpdbError for an unknown op, SoC or backend, for a library that is asked for and does not open, and as
@@ -128,7 +129,8 @@ def sweep(
                 runs.append(_Run(op, target, ident, [i for i in range(count) if i not in there]))
     summary.runs = [r.ident for r in runs]
     asked = tuple(dict.fromkeys(r.target.backend or "" for r in runs))
-    settings = Settings(validators, libraries, asked, seed, execute, limits.timeout, limits.memory)
+    flaky = frozenset((e.backend, e.op) for e in catalog.errata.values() if e.flaky and e.op is not None)
+    settings = Settings(validators, libraries, asked, seed, execute, limits.timeout, limits.memory, flaky)
     with open_pool(settings, jobs or os.cpu_count() or 1, dask) as pool:
         _ask_all(store, pool, runs, limits, summary, progress, stop)
     for run in runs:
@@ -186,7 +188,7 @@ def _targets(
     summary: Summary,
 ) -> Iterator[tuple[Target, LibraryInfo]]:
     chips = tuple(dict.fromkeys(soc_name(s) for s in socs))
-    for backend in dict.fromkeys(backends or BACKENDS):
+    for backend in dict.fromkeys(backends or [b.name for b in ASKED]):
         if backend not in catalog.backends:
             raise OpdbError(f"unknown backend '{backend}'; known: {', '.join(catalog.backends)}")
         try:
@@ -217,7 +219,13 @@ def _record(
 
 def _library(info: LibraryInfo) -> LibraryRecord:
     return LibraryRecord(
-        info.package, info.version, info.build_id, info.sha256, info.backend, info.sdk, info.backend == "HTP"
+        info.package,
+        info.version,
+        info.build_id,
+        info.sha256,
+        info.backend,
+        info.sdk,
+        BACKENDS[info.backend].emulated,
     )
 
 

@@ -65,7 +65,7 @@ QUESTIONS: dict[str, Question] = {
         _question(
             "types",
             "the documented type rows",
-            "op backend config type_row cells since until source",
+            "op backend config type_row cells since until needs source",
             definitions.types,
             "op backend sdk dtype torch_op",
         ),
@@ -84,7 +84,11 @@ QUESTIONS: dict[str, Question] = {
             "op backend",
         ),
         _question(
-            "backends", "the QNN backends", "backend id letter context", definitions.backends, "backend"
+            "backends",
+            "the QNN backends, and which libraries can be asked here",
+            "backend about id letter library asked chips ops context",
+            definitions.backends,
+            "backend",
         ),
         _question(
             "socs",

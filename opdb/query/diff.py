@@ -24,9 +24,9 @@ from opdb.query.definitions import rules, type_rows, unchecked
 from opdb.query.rows import Filters, Row, View
 from opdb.query.sql import among, compared
 from opdb.sdk import declared, same_sdk, sdk_number
-from opdb.spec.catalog import backends_of, socs_of
+from opdb.spec.catalog import socs_of
 from opdb.store import Store
-from opdb.store.load import backend_data, soc_data
+from opdb.store.load import backend_of, soc_data
 from opdb.store.reader import Reader
 
 #: The keys of each row, in order.
@@ -104,7 +104,7 @@ def diff(store: Store, a: Side, b: Side, op: str | None = None) -> list[Row]:
 
 def _spelled(reader: Reader, s: Side, op: str | None) -> Side:
     """The same with the SoC's own name.  Raises OpdbError for what is not known."""
-    known = View(reader, Filters(op, s.backend, s.soc)).filters
+    known = View(reader, Filters(op, s.backend, s.soc, s.sdk)).filters
     return s if s.soc is None else replace(s, soc=known.many("soc")[0])
 
 
@@ -124,9 +124,9 @@ class _Definitions:
             if s.soc is None
             else socs_of([soc_data(r) for r in view.reader.rows("SELECT * FROM soc")])[s.soc]
         )
-        self.backends = backends_of({b["name"]: backend_data(b) for b in view.backends.values()})
+        self.backends = {b["name"]: backend_of(b) for b in view.backends.values()}
         for backend in self.backends.values():
-            self.known |= backend.reads(chip) if chip else dict.fromkeys(backend.context or ())
+            self.known |= backend.reads(chip) if chip else dict.fromkeys(backend.context)
         self.places: dict[tuple[str, str], Any] = {}  # (op, backend)
         every = [r for r in type_rows(view) if s.backend in (None, r["backend"])]
         self.rows = [

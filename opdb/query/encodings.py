@@ -1,6 +1,6 @@
 """Which data types and encodings the ports of an op may have together on one target, read off its type rows and rules.
 
-    Ports(Store(url), "HTP", 75, "2.47").variants("Conv2d")    # one per combination of data types
+    Ports(Store(url), "HTP", "SM8650", "2.47").variants("Conv2d")    # one per combination of data types
 
 A rule is looked at with the data types of one combination, the encoding of one port, and the SoC and SDK: all else is
 unknown.  Only what it forbids for certain counts, so a variant asks for no more than the rules do.
@@ -15,12 +15,15 @@ from itertools import product
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
+from opdb.generated.constants.backends import BACKENDS
+from opdb.generated.constants.socs import SOCS
 from opdb.lang.certain import Rule, forbidden, parsed
 from opdb.op_config import ENCODINGS
 from opdb.query.definitions import ops, rules, types, unchecked
 from opdb.query.rows import Filters, Row, View
 from opdb.sdk import declared, sdk_number
 from opdb.store import Store
+from opdb.targets.target import soc_name
 
 _AXES = range(8)  # HTP takes tensors of rank 8 at most
 _ALONG = ("AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET", "BLOCKWISE_EXPANSION", "VECTOR")
@@ -60,15 +63,18 @@ class Variant:
 class Ports:
     """The variants of every op on one target; the definitions are read once."""
 
-    def __init__(self, store: Store, backend: str, arch: int, sdk: str, soc_model: int | None = None) -> None:
-        self.values: dict[str, Any] = {"arch": arch, "sdk": sdk_number(sdk)}
-        self.values |= {} if soc_model is None else {"soc_model": soc_model}
+    def __init__(self, store: Store, backend: str, soc: str, sdk: str) -> None:
+        chip = SOCS[soc_name(soc)]
+        read = BACKENDS[backend].chip_fields if backend in BACKENDS else {}
+        self.values: dict[str, Any] = {"sdk": sdk_number(sdk)}
+        self.values |= {name: getattr(chip, of) or 0 for name, of in read.items()}
         with store.asking() as reader:
             view = View(reader, Filters(backend=backend, sdk=sdk))
             self.slots = {r["op"]: r for r in ops(view)}
             self.rows: dict[str, list[Row]] = {}
             for row in types(view):
-                self.rows.setdefault(row["op"], []).append(row)
+                if row["needs"] is None or getattr(chip, row["needs"]):
+                    self.rows.setdefault(row["op"], []).append(row)
             self.rules: dict[str, list[Rule]] = {}
             self.encoded: dict[str, list[Rule]] = {}  # those of them that read encodings
             whole = View(reader, Filters())

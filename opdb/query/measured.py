@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from opdb.query.definitions import type_rows
 from opdb.query.rows import Row, View
 from opdb.query.sql import Sql, among, compared, is_
-from opdb.schema import ASKED_BACKENDS, STATUS_COLUMNS
+from opdb.schema import STATUS_COLUMNS
 from opdb.sdk import declared, same_sdk, version
 
 
@@ -92,18 +92,19 @@ def support(view: View) -> Iterator[Row]:
 def _unmeasured(view: View) -> Iterator[Row]:
     """The documented rows for an SDK that is asked about and that the view has not."""
     measured = _measured_sdks(view)
+    asked = {b["name"] for b in view.backends.values() if b["asked"]}
     socs = view.filters.many("soc")
     for sdk in view.filters.many("sdk"):
         for r in type_rows(view):
             there = measured.get(r["backend"]) or {r["source_version"] or r["since"] or ""}
             if any(same_sdk(sdk, s) for s in there):
                 continue
-            nothing = "unknown" if r["backend"] in ASKED_BACKENDS else "not-applicable"
+            nothing = "unknown" if r["backend"] in asked else "not-applicable"
             chips: Sequence[str | None] = (
                 (socs or tuple(view.chips)) if view.per_soc(r["backend"]) else [None]
             )
             for soc in chips if not socs or chips != [None] else ():
-                inside = declared(r["since"], r["until"], sdk)
+                inside = declared(r["since"], r["until"], sdk) and view.has(soc, r["needs"])
                 yield {
                     **{k: r[k] for k in ("op", "type_row", "cells", "backend")}, "soc": soc, "sdk": sdk,
                     **dict.fromkeys(STATUS_COLUMNS, nothing), "declared": "yes" if inside else "no",

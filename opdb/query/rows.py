@@ -11,11 +11,13 @@ from typing import Any
 from opdb.dtypes import BY_SHORT, lookup
 from opdb.errors import OpdbError
 from opdb.query.sql import Sql, every
+from opdb.schema.names import FEATURES
 from opdb.schema.views import ABOUT, NARROWED, VALUES, select_of
 from opdb.sdk import same_sdk
 from opdb.store.reader import Reader
 from opdb.store.reader import Row as Record
 from opdb.targets.chips import resolve
+from opdb.targets.sdks import known_sdk
 
 Row = dict[str, Any]
 
@@ -58,8 +60,9 @@ class View:
         self.reader = reader
         self.narrowed = narrowed or {}
         self.backends = {r["id"]: r for r in reader.rows("SELECT * FROM backend ORDER BY position")}
-        chips = reader.rows("SELECT chip, names FROM soc ORDER BY position")
+        chips = [*reader.rows("SELECT * FROM soc ORDER BY position")]
         self.chips = {str(r["chip"]): str(r["names"] or "").split(", ") for r in chips}
+        self.features = {str(r["chip"]): {name: r[name] for name in FEATURES} for r in chips}
         socs = [resolve(name, self.chips) for name in filters.many("soc")]
         self.filters = replace(filters, soc=socs or None)
         ops = {str(r["name"]): _op(r) for r in reader.rows(_OPS)}
@@ -74,9 +77,17 @@ class View:
         f = self.filters
         _require("op", f.many("op"), self.ops)
         _require("backend", f.many("backend"), [b["name"] for b in self.backends.values()])
+        for sdk in f.many("sdk"):
+            known_sdk(sdk, self._sdks())
         found = {name: lookup(name) for name in f.many("dtype")}
         _require("data type", [name for name, dtype in found.items() if dtype is None], BY_SHORT)
         return [dtype.short for dtype in found.values() if dtype is not None]
+
+    def _sdks(self) -> tuple[str, ...]:
+        """The SDKs that the specs speak of, and those whose libraries were measured."""
+        columns = ("version AS sdk FROM sdk", "sdk FROM library", "sdk FROM conformance_case")
+        found = {str(r["sdk"]) for c in columns for r in self.reader.rows(f"SELECT DISTINCT {c}") if r["sdk"]}
+        return tuple(sorted(found))
 
     def stream(self, name: str, *conditions: Sql, order: Sequence[str] = ()) -> Iterator[Row]:
         """The rows of an SQL view, as they come; text in the order of its characters."""
@@ -130,6 +141,10 @@ class View:
         return any(
             b["name"] == backend and b["context"] and '"arch"' in b["context"] for b in self.backends.values()
         )
+
+    def has(self, soc: str | None, feature: str | None) -> bool:
+        """Whether a chip has what a type row needs (v_types.needs); True for a row that needs nothing."""
+        return feature is None or bool(self.features.get(soc or "", {}).get(feature))
 
     def wants_sdk(self, version: str) -> bool:
         asked = self.filters.many("sdk")

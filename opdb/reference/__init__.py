@@ -134,24 +134,30 @@ def documented(name: str, raw: Facts, source: str, backends: Mapping[str, Docume
     )
 
 
-#: The SDK whose libraries were observed.
-OBSERVED_SDK = "2.47"
+def observed_dtypes(backend: str, op: str) -> tuple[str, ...]:
+    """The types that a library accepted in all slots at once (QNN CPU); () where it was not asked."""
+    found = _observed(backend, op)
+    return tuple(found) if isinstance(found, list) else ()
 
 
-def observed_dtypes(op: str) -> tuple[str, ...]:
-    """The types that QNN CPU accepted in all slots at once; () where it was not asked."""
-    return tuple(_data("observed.json")["CPU"].get(op, ()))
-
-
-def observed_rows(op: str) -> Mapping[str, Sequence[Mapping[str, str]]]:
-    """The rows of types that QNN HTP printed for an op, by configuration: slot -> type; {} where it printed none."""
-    rows: Mapping[str, Sequence[Mapping[str, str]]] = _data("observed.json")["HTP"].get(op, {})
-    return rows
+def observed_rows(backend: str, op: str) -> Mapping[str, Sequence[Mapping[str, str]]]:
+    """The rows of types that a library printed for an op, by configuration: slot -> type; {} where it printed none."""
+    found = _observed(backend, op)
+    return found if isinstance(found, dict) else {}
 
 
 def observed_source(backend: str) -> str:
     """The run behind what was observed of a backend; ex) probe CPU 2.47.0."""
     return str(_data("observed.json")["provenance"][backend])
+
+
+def observed_sdk(backend: str) -> str:
+    """The SDK of the library that was observed; ex) 2.47."""
+    return ".".join(observed_source(backend).split()[-1].split(".")[:2])
+
+
+def _observed(backend: str, op: str) -> Any:
+    return _data("observed.json").get(backend, {}).get(op)
 
 
 @cache

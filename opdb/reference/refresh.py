@@ -22,12 +22,14 @@ from typing import Any
 
 from opdb.dtypes import BY_QNN
 from opdb.errors import MissingExtra, OpdbError
+from opdb.generated.constants.backends import BACKENDS
+from opdb.sdk import sdk_number
 
 DATA = Path(__file__).with_name("data")
 #: The document of each backend's supplement, in the SDK's documentation.
-SUPPLEMENTS = {
-    b: f"{b.capitalize()}OpDefSupplement.html" for b in ("CPU", "HTP", "GPU", "DSP", "HTA", "LPAI")
-}
+SUPPLEMENTS = {b.name: b.supplement for b in BACKENDS.values() if b.supplement is not None}
+#: Of gathered facts, the keys of what libraries were seen to do; ex) cpu_uniform_dtypes_2.47.0, htp_dtype_tables.
+UNIFORM, TABLES = re.compile(r"([a-z]+)_uniform_dtypes_(.+)"), re.compile(r"([a-z]+)_dtype_tables")
 #: Facts that are the same for every op, that follow from others, or that only say "not stated".
 DROPPED = {"macro", "index", "in_2.13_header", "since_opset", "class", "source"}
 #: Types of ATen arguments that a mapping can read; a target with another type is left out.
@@ -61,15 +63,28 @@ def write_qnn(folder: Path) -> None:
     _write(f"backends-{sdk}.json", {"provenance": {"sdk": sdk, "documents": documents}, **table})
     known = {op["name"]: _newer(op) for op in newer["ops"] if op.get("inputs") and op.get("outputs")}
     _write("qnn-newer.json", {"provenance": {"sdk": "2.48.40", "document": "QnnOpDef.h"}, "ops": known})
-    uniform = {
-        n: [BY_QNN[t].short for t in types] for n, types in observed["cpu_uniform_dtypes_2.47.0"].items()
-    }
-    tables = {
-        n: {c: [{s: BY_QNN[t].short for s, t in row.items()} for row in rows] for c, rows in configs.items()}
-        for n, configs in observed["htp_dtype_tables"]["2.47.0"].items()
-    }
-    provenance = {"CPU": "probe CPU 2.47.0", "HTP": "probe HTP 2.47.0"}
-    _write("observed.json", {"provenance": provenance, "CPU": uniform, "HTP": tables})
+    _write("observed.json", _observed(observed))
+
+
+def _observed(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """By backend: the types that a library takes in all slots at once, or its rows by configuration."""
+    provenance: dict[str, str] = {}
+    out: dict[str, Any] = {"provenance": provenance}
+    for key, found in facts.items():
+        if match := UNIFORM.fullmatch(key):
+            backend, version = match[1].upper(), match[2]
+            out[backend] = {n: [BY_QNN[t].short for t in types] for n, types in found.items()}
+        elif match := TABLES.fullmatch(key):
+            backend, version = (
+                match[1].upper(),
+                min(found, key=sdk_number),
+            )  # a later one has files of its own
+            out[backend] = {n: {c: [{s: BY_QNN[t].short for s, t in row.items()} for row in rows]
+                                for c, rows in configs.items()} for n, configs in found[version].items()}  # fmt: skip
+        else:
+            continue
+        provenance[backend] = f"probe {backend} {version}"
+    return out
 
 
 def _op(op: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,14 +116,16 @@ def _backend(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _newer(op: Mapping[str, Any]) -> dict[str, Any]:
     """An op known from a header, with the table of types that the newest library printed."""
-    measured = ("htp_dtype_tables", "cpu_uniform_dtypes_2.47.0", "reported_by", "first_header", "first_opset")
+    about = ("reported_by", "first_header", "first_opset")
+    measured = [k for k in op if k in about or UNIFORM.fullmatch(k) or TABLES.fullmatch(k)]
     out = _op({k: v for k, v in op.items() if k not in measured})
     out["since"] = op.get("first_header") or "2.48.40"
-    tables = op.get("htp_dtype_tables") or {}
-    if tables:
-        version = max(tables)
-        rows = [[config, _lean(row)] for config, group in tables[version].items() for row in group]
-        out["backends"] = {"HTP": {"source": f"probe HTP {version}", "rows": rows}}
+    for key in measured:
+        match, tables = TABLES.fullmatch(key), op[key]
+        if match and tables:
+            backend, version = match[1].upper(), max(tables, key=sdk_number)
+            rows = [[config, _lean(row)] for config, group in tables[version].items() for row in group]
+            out.setdefault("backends", {})[backend] = {"source": f"probe {backend} {version}", "rows": rows}
     return out
 
 

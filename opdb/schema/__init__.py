@@ -14,13 +14,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from opdb.schema.names import ASKED_BACKENDS, BINDING_KINDS, REVISION, RULE_KINDS, STATUS_COLUMNS, STATUSES
+from opdb.schema.names import BINDING_KINDS, FEATURES, REVISION, RULE_KINDS, STATUS_COLUMNS, STATUSES
 
 if TYPE_CHECKING:
     from opdb.schema.columns import metadata
     from opdb.schema.definitions import (
         DEFINITIONS,
         backend,
+        backend_need,
         base,
         decomposition,
         decomposition_name,
@@ -74,9 +75,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ASKED_BACKENDS",
     "BINDING_KINDS",
     "DEFINITIONS",
+    "FEATURES",
     "HISTORY",
     "REVISION",
     "RULE_KINDS",
@@ -85,6 +86,7 @@ __all__ = [
     "artifact",
     "artifact_input",
     "backend",
+    "backend_need",
     "base",
     "case_rule",
     "conformance_case",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Float, Integer, UniqueConstraint
 
 from opdb.schema.columns import maybe, number, of, one_of, parts, position, shape, table, text, to
-from opdb.schema.names import BINDING_KINDS, RULE_KINDS
+from opdb.schema.names import BINDING_KINDS, FEATURES, RULE_KINDS
 
 # -- what the world has
 
@@ -19,9 +19,19 @@ backend = table(
     Column("number", Integer, nullable=True),  # QNN's backend id
     text("letter"),  # of its rules; ex) H
     maybe("context"),  # JSON: what its rules may read; ex) {"arch": "u32"}
-    text("more", "{}"),  # JSON: the other fields of backends.yaml
+    text("more", "{}"),  # JSON: the other fields of its file
+    maybe("about"),  # what it computes on
+    maybe("library"),  # its file, where opdb drives it
+    maybe("chips"),  # the only ones that it runs on, between commas
+    Column("asked", Integer, nullable=False, server_default="0"),  # 1: the library answers on x86-64 Linux
     UniqueConstraint("name"),
     UniqueConstraint("letter"),
+)
+backend_need = parts(  # of type rows, by the first word of their configuration
+    "backend_need",
+    "backend",
+    text("feature"),
+    key="word",  # a column of soc; ex) fp16
 )
 soc = table(
     "soc",
@@ -30,7 +40,7 @@ soc = table(
     Column("soc_model", Integer, nullable=True),
     Column("htp_arch", Integer, nullable=True),
     text("more", "{}"),  # JSON: the other fields of socs.yaml
-    *(Column(name, Integer, nullable=False, server_default="0") for name in ("fp16", "bf16")),  # 1: it has
+    *(Column(name, Integer, nullable=False, server_default="0") for name in FEATURES),  # 1: it has
     maybe("soc_ids"),  # numbers between blanks
     maybe("names"),  # between commas
     maybe("libraries"),  # the versions that open it, ex) since 2.48; null: all that were asked
@@ -291,6 +301,7 @@ DEFINITIONS = (
     *(
         source,
         backend,
+        backend_need,
         soc,
         sdk,
         retired,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 #: The Alembic revision that makes these tables (tests/migrations checks it).
-REVISION = "0013"
+REVISION = "0014"
 #: What one of the five statuses of a result says.
 STATUSES = ("yes", "no", "unknown", "crashed", "hung", "not-applicable")
-#: The backends whose libraries answer on this machine's kind (x86-64 Linux).  Of the others documents declare only.
-ASKED_BACKENDS = ("CPU", "HTP")
 STATUS_COLUMNS = ("declared", "validates", "finalizes", "executes", "matches")
 RULE_KINDS = ("signature", "rank", "derived", "written", "types")  # in the order of checking
+FEATURES = ("fp16", "bf16")  # what rows of data types may need of a chip: columns of soc
 BINDING_KINDS = ("inputs", "absent", "params", "outputs", "ignored")

@@ -1,7 +1,7 @@
 """The catalogue as one immutable value: what came out of SQL, or is about to go in.
 
-Everything that generates or judges works on a ``Catalog``.  Ops are in the order of their names, backends and
-SoCs in the order of their files.  Two catalogues are equal when their hashes are: the hash covers every
+Everything that generates or judges works on a ``Catalog``.  Ops are in the order of their names, backends in that of
+their numbers, SoCs in that of their file.  Two catalogues are equal when their hashes are: the hash covers every
 field of every definition, in order, and nothing else (no dates, no paths, no row numbers).
 """
 
@@ -15,7 +15,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from opdb.spec.compiled import CompiledErratum, CompiledOp, Need
+from opdb.spec.backend import Backend, Need, in_order
+from opdb.spec.compiled import CompiledErratum, CompiledOp
 from opdb.spec.compiler import compile_op
 from opdb.spec.hashes import family_hash, to_json
 from opdb.spec.model import BaseDef, OpDef, TorchMapping, resolve
@@ -28,48 +29,6 @@ if TYPE_CHECKING:  # a catalogue of one op has no use for the models of errata a
     from opdb.spec.family import Candidate, FamilyDef
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Backend:
-    """One QNN backend (specs/backends.yaml)."""
-
-    name: str  # ex) HTP
-    letter: str  # of its rules' ids; ex) H
-    id: int | None = None  # QNN's backend id; ex) 6
-    context: Mapping[str, str] | None = None  # what its rules may read besides; ex) {"arch": "u32"}
-    fields: Mapping[str, str] = field(default_factory=dict)  # of a chip, where the name is another
-    needs: Mapping[str, Need] = field(default_factory=dict)  # by the first word of a configuration; ex) FP16
-    more: Mapping[str, Any] = field(default_factory=dict)  # the other fields of the file
-
-    @property
-    def per_soc(self) -> bool:
-        """Whether a verdict depends on the SoC."""
-        return bool(self.context and "arch" in self.context)
-
-    def reads(self, soc: Soc | None) -> dict[str, int | bool]:
-        """The values of ``context`` for a chip; 0 and False where it has none."""
-        data = {} if soc is None else soc.data()
-        out: dict[str, int | bool] = {}
-        for name, type_ in (self.context or {}).items():
-            value = data.get(self.fields.get(name, name)) or 0
-            out[name] = bool(value) if type_ == "bool8" else int(value)
-        return out
-
-    def need(self, configuration: str) -> Need | None:
-        """What the rows of a configuration need of a chip; ex) FP16_2_47, as FP16 does."""
-        return self.needs.get(configuration.partition("_")[0])
-
-    def data(self) -> dict[str, Any]:
-        """The entry as the file has it."""
-        known = {
-            "id": self.id,
-            "letter": self.letter,
-            "context": None if self.context is None else dict(self.context),
-            "fields": dict(self.fields) or None,
-            "needs": {name: {"has": n.has, "why": n.why} for name, n in self.needs.items()} or None,
-        }
-        return {k: v for k, v in known.items() if v is not None} | dict(self.more)
 
 
 @dataclass(frozen=True)
@@ -108,7 +67,8 @@ class Catalog:
     def __post_init__(self) -> None:
         for name in ("own", "bases", "families", "errata"):
             object.__setattr__(self, name, _ordered(getattr(self, name)))
-        for name in ("backends", "socs", "retired"):
+        object.__setattr__(self, "backends", MappingProxyType(in_order(self.backends.values())))
+        for name in ("socs", "retired"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         object.__setattr__(
             self, "ops", MappingProxyType({n: resolve(o, self.bases) for n, o in self.own.items()})
@@ -130,7 +90,7 @@ class Catalog:
     @property
     def context(self) -> dict[str, Mapping[str, str]]:
         """What the rules of each backend may read besides the op: the second argument of ``compile_op``."""
-        return {name: b.context or {} for name, b in self.backends.items()}
+        return {name: b.context for name, b in self.backends.items()}
 
     @property
     def needs(self) -> dict[str, Mapping[str, Need]]:
@@ -192,7 +152,7 @@ class Catalog:
         """sha256 over everything that the meaning of one op depends on."""
         if name not in self._op_hashes:
             op = self.ops[name]
-            used = {b: self.backends[b].data() for b in op.backends if b in self.backends}
+            used = {b: _data(self.backends[b]) for b in op.backends if b in self.backends}
             data = self._data_of(name) if op is self.own[name] else _data(op)
             mapped = [[target, _data(mapping)] for target, mapping in self.mappings(name).items()]
             errata = [_data(e) for e in self.errata_of(name)]
@@ -241,7 +201,7 @@ class Catalog:
                 "bases": {n: _data(b) for n, b in self.bases.items()},
                 "errata": {n: _data(e) for n, e in self.errata.items()},
                 "families": {n: _data(f) for n, f in self.families.items()},
-                "backends": [[n, b.data()] for n, b in self.backends.items()],
+                "backends": [_data(b) for b in self.backends.values()],
                 "socs": [s.data() for s in self.socs.values()],
                 "retired": {k: list(v) for k, v in sorted(self.retired.items())},
             }
@@ -252,22 +212,6 @@ class Catalog:
 
     def __hash__(self) -> int:
         return hash(self.hash)
-
-
-def backends_of(data: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Backend]:
-    """The backends in the data of backends.yaml."""
-    return {
-        name: Backend(
-            name,
-            e["letter"],
-            e.get("id"),
-            e.get("context"),
-            e.get("fields") or {},
-            {word: Need(n["has"], n["why"]) for word, n in (e.get("needs") or {}).items()},
-            _rest(e, "letter", "id", "context", "fields", "needs"),
-        )
-        for name, e in (data or {}).items()
-    }
 
 
 def socs_of(data: Sequence[Mapping[str, Any]] | None) -> dict[str, Soc]:

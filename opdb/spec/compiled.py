@@ -17,6 +17,7 @@ from opdb.lang.element import Element
 from opdb.lang.nodes import Node, Scope
 from opdb.quant_rules import QuantRules
 from opdb.runtime.checks import RuleStrength
+from opdb.spec.backend import Need
 from opdb.spec.erratum import Erratum
 from opdb.spec.model import OpDef, ParamDef, TensorDef, Unchecked
 
@@ -116,14 +117,6 @@ class Inference:
     shape: Node
     count: Node | None = None
     index: str | None = None
-
-
-@dataclass(frozen=True)
-class Need:
-    """What rows of data types need of a chip, and what is said where the chip does not have it."""
-
-    has: str  # a name of the backend's context; ex) fp16
-    why: str
 
 
 @dataclass(frozen=True)

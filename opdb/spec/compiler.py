@@ -12,13 +12,13 @@ from opdb.errors import OpdbError
 from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
 from opdb.quant_rules import QuantRules
 from opdb.sdk import sdk_number
+from opdb.spec.backend import Need
 from opdb.spec.compiled import (
     BOUND,
     UNKNOWN,
     CompiledOp,
     CompiledRule,
     CompileError,
-    Need,
     Param,
     Slot,
     TypeRow,

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from opdb.spec.model import Expression, Identifier, Model, Source
+from opdb.spec.model import Expression, Identifier, Model, Source, Version
 
 ID = r"^[A-Z][A-Z0-9]*-[0-9]{4}$"
 NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
 DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-
-
-def _version(value: Any) -> Any:
-    """YAML reads 2.47 as a number, and 2.50 as 2.5: only a text is a version."""
-    if isinstance(value, float):
-        raise ValueError(f"a version needs quotes; e.g. '{value}'")
-    return value
-
-
-Version = Annotated[str, BeforeValidator(_version)]
 
 
 class Scope(Model):

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from opdb.errors import Problem, SpecError
+from opdb.spec.backend import BACKEND, LETTER, Backend
 from opdb.spec.document import At, Document, dump_data, parse_document
 from opdb.spec.erratum import DATE, ID, NAME, Erratum
 from opdb.spec.family import FamilyDef
@@ -45,8 +46,8 @@ class SpecSet:
     bases: dict[str, BaseDef]
     families: dict[str, FamilyDef]
     errata: dict[str, Erratum]
+    backends: dict[str, Backend]
     documents: dict[str, Document]  # by path
-    backends: Any
     socs: Any
     retired: Any
 
@@ -82,6 +83,8 @@ FORMS = {
     KERNEL: "is not a kernel: the name of its function begins with opdb_",
     ID: "is not the id of an erratum: the backend in capitals, a hyphen and four digits; e.g. HTP-0042",
     NAME: "is not the name of a workaround: small letters, digits and hyphens; e.g. other-candidate, reject",
+    BACKEND: "is not the name of a backend: capitals and digits, no digit first; e.g. HTP",
+    LETTER: "is not one capital letter, with which the ids of the backend's rules begin; e.g. H",
     DATE: "is not a date; e.g. '2026-11-20'",
 }
 #: pydantic's kind of error -> what was expected.
@@ -161,7 +164,7 @@ def gather(
     """
     if not folder.is_dir():
         raise SpecError(
-            [Problem(str(folder), 0, 0, "no such folder; give the folder that holds ops/ and backends.yaml")]
+            [Problem(str(folder), 0, 0, "no such folder; give the folder that holds ops/ and backends/")]
         )
     problems: list[Problem] = []
     documents: dict[str, Document] = {}
@@ -205,6 +208,10 @@ def gather(
     own = each("ops", OpDef, "op")
     families = each("torch", FamilyDef, "family")
     errata = each("errata", Erratum, "erratum")
+    backends = each("backends", Backend, "backend")
+    if (folder / "backends.yaml").exists():
+        cure = "each backend has a file of its own, e.g. backends/HTP.yaml; move its fields there"
+        problems.append(Problem("backends.yaml", 1, 1, cure))
     ops = {}
     for name, op in own.items():
         if op.extends is not None and op.extends not in bases:
@@ -219,7 +226,7 @@ def gather(
     side = {n: known[f"{n}.yaml"] if f"{n}.yaml" in known else documents[f"{n}.yaml"].data if f"{n}.yaml" in documents else None
             for n in SIDE_FILES}  # fmt: skip
     return SpecSet(
-        ops, own, bases, families, errata, documents, side["backends"], side["socs"], side["retired"]
+        ops, own, bases, families, errata, backends, documents, side["socs"], side["retired"]
     ), problems
 
 
@@ -232,6 +239,6 @@ def dump(model: BaseModel) -> str:
     """The canonical YAML of a model: short spellings, fields in the order of the file format."""
     data = model.model_dump(mode="json")
     if not isinstance(model, Erratum):  # the op is not what an erratum is named by
-        first = ("op", "base", "family", "package", "extends")
+        first = ("op", "base", "family", "backend", "package", "extends")
         data = {k: data[k] for k in first if k in data} | {k: v for k, v in data.items() if k not in first}
     return dump_data(data)

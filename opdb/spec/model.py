@@ -124,6 +124,16 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) else value
 
 
+def _version(value: Any) -> Any:
+    """YAML reads 2.47 as a number, and 2.50 as 2.5: only a text is a version."""
+    if isinstance(value, float):
+        raise ValueError(f"a version needs quotes; e.g. '{value}'")
+    return value
+
+
+Version = Annotated[str, BeforeValidator(_version)]
+
+
 def listed(value: Any) -> Any:
     return [value] if isinstance(value, (str, int)) else value
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 #: What under specs/ defines the catalogue: folders of one model per file, and files of their own form.
-KINDS = ("bases", "errata", "ops", "torch")
+KINDS = ("backends", "bases", "errata", "ops", "torch")
 INSIDE = {"errata": "*/*.yaml"}  # where the files of a kind are in its folder, if not all side by side
-SIDE_FILES = ("backends", "retired", "socs")
+SIDE_FILES = ("retired", "socs")
 
 
 def spec_paths(folder: Path) -> list[Path]:

@@ -13,7 +13,8 @@ from opdb.dtypes import BY_SHORT
 from opdb.lang.functions import FUNCTIONS
 from opdb.lang.nodes import BOOL, DTYPE, INT, INTS, TENSOR, TENSORS, Loop, Name, Node, Scope
 from opdb.lang.parse import ExpressionError, parse
-from opdb.spec.compiled import Bind, CompiledRule, Fault, Inference, Need, Slot
+from opdb.spec.backend import Need
+from opdb.spec.compiled import Bind, CompiledRule, Fault, Inference, Slot
 from opdb.spec.model import RESERVED, OpDef, TensorDef
 
 DIMS = (0, 2**31 - 1)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from opdb.errors import Problem, SpecError
-from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.compiled import CompiledOp, CompileError, Fault
 from opdb.spec.document import Document
 from opdb.spec.errata import compile_erratum, scope_faults
@@ -41,12 +41,15 @@ def read_catalog(
     specs, problems = gather(folder, known, drafts)
     check = _Check(folder, specs)
     check.problems += problems
-    backends, socs, retired = check.backends(), check.socs(), check.retired()
+    socs, retired = check.socs(), check.retired()
     # An op that could not be read is not unknown.
     broken = {Path(p.path).stem for p in problems} | ({missing} if missing else set())
     own = {name: op for name, op in specs.own.items() if name in specs.ops}
-    catalog = Catalog(own, specs.bases, specs.families, backends, socs, retired, specs.errata)
-    readable = not any(p.path == "backends.yaml" for p in check.problems)
+    catalog = Catalog(own, specs.bases, specs.families, specs.backends, socs, retired, specs.errata)
+    readable = not any(p.path.startswith("backends") for p in check.problems)
+    letters = {"C": "the op's own rules"}
+    for name in catalog.backends:
+        check.backend(catalog, name, letters)
     ops, families, errata = _to_judge(catalog, folder, touched)
     for name in ops:
         check.op(catalog, name, readable)
@@ -65,7 +68,11 @@ def _to_judge(
 ) -> tuple[list[str], list[str], list[str]]:
     """The ops, families and errata that files which were touched may have made wrong."""
     everywhere = {f"{name}.yaml" for name in SIDE_FILES}
-    if touched is None or touched & everywhere or any(not (folder / path).exists() for path in touched):
+    if (
+        touched is None
+        or touched & everywhere
+        or any(path.startswith("backends/") or not (folder / path).exists() for path in touched)
+    ):
         return [*catalog.own], [*catalog.families], [*catalog.errata]
 
     def of(kind: str, name: str | None) -> bool:
@@ -102,24 +109,6 @@ class _Check:
 
     # -- files of their own form
 
-    def backends(self) -> dict[str, Any]:
-        data, name = self.specs.backends, "backends.yaml"
-        if data is None:
-            return {}
-        if not isinstance(data, dict):
-            self.problem(name, (), "expected a mapping; ex) HTP: {id: 6, letter: H}")
-            return {}
-        good: dict[str, Any] = {}
-        letters: dict[str, str] = {"C": "the op's own rules"}
-        for backend, entry in data.items():
-            fault = _backend_fault(entry, letters)
-            if fault:
-                self.problem(name, (backend,), fault)
-            else:
-                letters[entry["letter"]] = backend
-                good[backend] = entry
-        return dict(backends_of(good))
-
     def socs(self) -> dict[str, Any]:
         data, name = self.specs.socs, "socs.yaml"
         if data is None:
@@ -154,6 +143,34 @@ class _Check:
         return {
             str(e.get("name", "")) if isinstance(e, dict) else str(e) for e in catalog.retired.get(kind, ())
         }
+
+    # -- backends
+
+    def backend(self, catalog: Catalog, name: str, letters: dict[str, str]) -> None:
+        """Its letter and number are its own, its chips are known, and what it reads has one type."""
+        backend, file = catalog.backends[name], spec_name("backends", name)
+        first = letters.setdefault(backend.letter, name)
+        if first != name:
+            self.problem(
+                file, ("letter",), f"the letter '{backend.letter}' is that of {first}; choose another"
+            )
+        others = [b for b in catalog.backends.values() if b.name < name]
+        for other in others:
+            if backend.id is not None and other.id == backend.id:
+                self.problem(
+                    file,
+                    ("id",),
+                    f"the number {backend.id} is that of {other.name}; leave it out if none is known",
+                )
+            for word, type_ in backend.context.items():
+                if other.context.get(word, type_) != type_:
+                    message = f"'{word}' is a {other.context[word]} of {other.name}; give it another name or that type"
+                    self.problem(file, ("context", word), message)
+        measured = backend.measured.soc if backend.measured else None
+        named: list[tuple[Place, str]] = [(("chips", i), chip) for i, chip in enumerate(backend.chips)]
+        for at, chip in named + ([(("measured", "soc"), measured)] if measured else []):
+            if chip not in catalog.socs:
+                self.problem(file, at, f"no chip '{chip}' in socs.yaml{_hint(chip, catalog.socs)}")
 
     # -- ops
 
@@ -191,7 +208,7 @@ class _Check:
         for backend, prefix, rules in _rule_groups(op, catalog):
             at: Place = ("constraints",) if backend is None else ("backends", backend, "constraints")
             if backend is not None and backend not in catalog.backends:
-                fault = f"no backend '{backend}' in backends.yaml{_hint(backend, catalog.backends)}"
+                fault = f"no backend '{backend}' in backends/{_hint(backend, catalog.backends)}"
                 self.fault(file, op.extends, Fault((*at[:2], "__key__"), fault))
                 continue
             for ident in rules:
@@ -267,7 +284,7 @@ class _Check:
         erratum, file = catalog.errata[ident], spec_name("errata", ident)
         backend, name = erratum.backend, erratum.op
         if backend not in catalog.backends:
-            message = f"no backend '{backend}' in backends.yaml{_hint(backend, catalog.backends)}"
+            message = f"no backend '{backend}' in backends/{_hint(backend, catalog.backends)}"
             self.problem(file, ("erratum",), message)
             return
         if name in broken:
@@ -301,36 +318,6 @@ def _rule_groups(op: Body, catalog: Catalog) -> list[tuple[str | None, str, Mapp
         letter = catalog.backends[name].letter if name in catalog.backends else ""
         groups.append((name, letter, backend.constraints))
     return groups
-
-
-def _backend_fault(entry: Any, letters: Mapping[str, str]) -> str | None:
-    if not isinstance(entry, dict):
-        return "expected a mapping; ex) {id: 6, letter: H}"
-    letter, context, ident = entry.get("letter"), entry.get("context"), entry.get("id")
-    if not isinstance(letter, str) or not (len(letter) == 1 and letter.isascii() and letter.isupper()):
-        return "'letter' must be one capital letter, with which the backend's rule ids begin; ex) H"
-    if letter in letters:
-        return f"the letter '{letter}' is that of {letters[letter]}"
-    if ident is not None and type(ident) is not int:
-        return "'id' must be QNN's number of the backend; ex) 6"
-    if context is not None and not (
-        isinstance(context, dict) and all(isinstance(v, str) for v in context.values())
-    ):
-        return "'context' must map names to data types; ex) {arch: u32}"
-    return _needs_fault(entry.get("needs"), context or {})
-
-
-def _needs_fault(needs: Any, context: Mapping[str, str]) -> str | None:
-    if needs is None:
-        return None
-    if not isinstance(needs, dict):
-        return "'needs' must map first words of configurations to what a chip must have; ex) {FP16: {has: fp16, why: ...}}"
-    for word, need in needs.items():
-        if not (isinstance(need, dict) and set(need) == {"has", "why"}):
-            return f"'needs' of {word} must have 'has' and 'why'; ex) {{has: fp16, why: this chip has no floating point}}"
-        if context.get(need["has"]) != "bool8":
-            return f"'needs' of {word}: '{need['has']}' is no bool8 of 'context'"
-    return None
 
 
 def _soc_fault(entry: Any, seen: Mapping[str, Any]) -> str | None:

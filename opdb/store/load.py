@@ -7,7 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from opdb.schema.views import VALUES
-from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.backend import Backend
+from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.model import BaseDef, OpDef
 from opdb.store.reader import Reader
 from opdb.store.reader import Row as Record
@@ -46,12 +47,12 @@ def load_catalog(reader: Reader, op: str | None = None, erratum: str | None = No
     for r in ops:
         data = {"op": r["name"], "package": r["package"], "extends": base_names.get(r["base_id"])}
         own[r["name"]] = OpDef.model_validate(data | rows.body(r["definition_id"]))
-    backends = {r["name"]: backend_data(r) for r in _ordered(rows.all("backend"))}
+    backends = {r["name"]: backend_of(r) for r in _ordered(rows.all("backend"))}
     socs = [soc_data(r) for r in _ordered(rows.all("soc"))]
     retired: dict[str, list[Any]] = {"ops": [], "rules": []}
     for r in _ordered(rows.all("retired")):
         retired[r["kind"]].append(json.loads(r["entry"]))
-    return Catalog(own, bases, _families(rows) if whole else {}, backends_of(backends), socs_of(socs),
+    return Catalog(own, bases, _families(rows) if whole else {}, backends, socs_of(socs),
                    retired_of(retired), _errata(rows, found_errata))  # fmt: skip
 
 
@@ -70,11 +71,12 @@ def _errata(rows: _Rows, found: list[Record]) -> dict[str, Erratum]:
     return {r["name"]: Erratum.model_validate(data(r, rows.of, rows.sources)) for r in found}
 
 
-def backend_data(r: Record) -> Data:
-    """A row of ``backend`` as the file has it."""
-    return _compact(id=r["number"], letter=r["letter"], context=_json(r["context"])) | dict(
-        json.loads(r["more"])
+def backend_of(r: Record) -> Backend:
+    """The backend in a row of ``backend``."""
+    columns = _compact(
+        backend=r["name"], id=r["number"], letter=r["letter"], context=_json(r["context"]), about=r["about"]
     )
+    return Backend.model_validate(columns | dict(json.loads(r["more"])))
 
 
 def soc_data(r: Record) -> Data:

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, delete, insert, select, union
 from opdb import schema as t
 from opdb.spec.catalog import Catalog
 from opdb.spec.paths import KINDS, spec_name
+from opdb.spec.sdks import sdks_of
 from opdb.store import current, errata
 from opdb.store.check import read_catalog
 from opdb.store.current import SyncReport
@@ -44,12 +45,12 @@ def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport
 
 
 def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
+    groups = (before.backends, before.bases, before.errata, before.own, before.families)
     models: dict[str, Any] = {
         spec_name(kind, name): model
-        for kind, group in zip(KINDS, (before.bases, before.errata, before.own, before.families), strict=True)
+        for kind, group in zip(KINDS, groups, strict=True)
         for name, model in group.items()
     }
-    models["backends.yaml"] = {name: b.data() for name, b in before.backends.items()}
     models["socs.yaml"] = [s.data() for s in before.socs.values()]
     models["retired.yaml"] = {kind: list(entries) for kind, entries in before.retired.items()}
     return {path: models[path] for path in unchanged}
@@ -57,10 +58,10 @@ def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
 
 def _write(connection: Connection, catalog: Catalog, before: Catalog | None, touched: set[str]) -> None:
     """Replaces what changed; everything where the backends did, because every definition names them."""
-    if before is None or "backends.yaml" in touched:
+    if before is None or any(p.startswith("backends/") for p in touched):
         for table in reversed(t.DEFINITIONS):
             connection.execute(delete(table))
-        before, touched = None, {"backends.yaml", "retired.yaml", "socs.yaml"}
+        before, touched = None, {"retired.yaml", "socs.yaml"}
         stale_ops, stale_bases = set(catalog.own), set(catalog.bases)
         stale_families, stale_errata = set(catalog.families), set(catalog.errata)
     else:
@@ -76,7 +77,7 @@ def _write(connection: Connection, catalog: Catalog, before: Catalog | None, tou
         }
         _erase(connection, stale_ops, stale_bases, stale_families, stale_errata)
     rows = Rows(connection)
-    if "backends.yaml" in touched:
+    if before is None:
         rows.add_backends(catalog.backends.values())
     if "socs.yaml" in touched:
         connection.execute(delete(t.soc))
@@ -128,15 +129,7 @@ def _write_files(connection: Connection, files: dict[str, str], catalog: Catalog
     used = union(*(select(table.c.source_id).where(table.c.source_id.is_not(None))
                    for table in (*naming, t.erratum_seen, t.erratum_evidence)))  # fmt: skip
     connection.execute(delete(t.source).where(t.source.c.id.not_in(select(used.subquery()))))
-    # Evidence from devices cites other documents than those of an SDK.
-    others = select(t.erratum_evidence.c.source_id).where(t.erratum_evidence.c.source_id.is_not(None))
-    versions = select(t.source.c.version).where(t.source.c.version.is_not(None), t.source.c.id.not_in(others))
-    limits = (
-        select(c).where(c.is_not(None))
-        for table in (t.op_backend, t.type_config, t.erratum)
-        for c in (table.c.since, table.c.until)
-    )
-    sdks = sorted(connection.execute(union(versions, *limits)).scalars())
+    sdks = sdks_of(catalog)
     stamp = now()
     for table in (t.sdk, t.snapshot):
         connection.execute(delete(table))

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, Table, func, insert, select
 
 from opdb import schema as t
 from opdb.lang.printer import to_text
-from opdb.spec.catalog import Backend, Soc
+from opdb.spec.backend import Backend
+from opdb.spec.catalog import Soc
 from opdb.spec.compiled import CompiledOp, CompiledRule
 from opdb.spec.family import Candidate, FamilyDef
 from opdb.spec.hashes import to_json
@@ -32,6 +33,10 @@ def _libraries(entry: Any) -> str:
     if isinstance(entry, Mapping):
         return " ".join(f"{end} {version}" for end, version in entry.items())
     return str(entry or "")
+
+
+#: Fields of a backend that have a column; the others are in ``more``.
+IN_COLUMNS = ("backend", "id", "letter", "context", "about")
 
 
 class Rows:
@@ -83,11 +88,23 @@ class Rows:
                 name=backend.name,
                 number=backend.id,
                 letter=backend.letter,
-                context=None if backend.context is None else to_json(dict(backend.context)),
+                context=to_json(backend.context) if backend.context else None,
+                about=backend.about,
+                library=backend.library.file if backend.library else None,
+                asked=int(backend.asked),
+                chips=", ".join(backend.chips) or None,
                 more=to_json(
-                    {k: v for k, v in backend.data().items() if k not in ("id", "letter", "context")}
+                    {k: v for k, v in backend.model_dump(mode="json").items() if k not in IN_COLUMNS}
                 ),
             )
+            for place, (word, need) in enumerate(backend.needs.items()):
+                self.add(
+                    t.backend_need,
+                    backend_id=self.backends[backend.name],
+                    position=place,
+                    word=word,
+                    feature=backend.feature(need),
+                )
 
     def add_socs(self, socs: Iterable[Soc]) -> None:
         for position, soc in enumerate(socs):

@@ -10,14 +10,12 @@ from functools import lru_cache
 from typing import Any
 
 from opdb.errors import OpdbError
-from opdb.generated import validators
-from opdb.generated.constants.backends import CHIP_FIELDS, Context
+from opdb.generated.constants.backends import BACKENDS, Context
+from opdb.generated.constants.sdks import DEFAULT_SDK
 from opdb.generated.constants.socs import SOCS
-from opdb.sdk import sdk_number
 from opdb.targets.chips import resolve
+from opdb.targets.sdks import known_sdk
 
-#: The newest SDK that the specs know, by its libraries; a target without SDK is judged for it.
-NEWEST_SDK = "2.47"
 EXECUTIONS = ("device", "emulator")
 POLICIES = ("avoid", "warn", "ignore")
 
@@ -50,14 +48,18 @@ class Target:
 
     def _read(self) -> Context:
         backend = None if self.backend is None else backend_name(self.backend)
-        fields = CHIP_FIELDS.get(backend or "", {})
+        record = None if backend is None else BACKENDS[backend]
+        fields = {} if record is None else record.chip_fields
         if self.soc is None and fields:
             raise OpdbError(
                 f"{backend}: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"
             )
-        chip = None if self.soc is None else SOCS[soc_name(self.soc)]
+        soc = None if self.soc is None else soc_name(self.soc)
+        if record is not None and soc is not None and record.chips and soc not in record.chips:
+            raise OpdbError(f"{backend} runs on {', '.join(record.chips)}, not on {soc}")
+        chip = None if soc is None else SOCS[soc]
         read: dict[str, Any] = {name: getattr(chip, of) or 0 for name, of in fields.items()}
-        return Context(backend, sdk_number(self.sdk or NEWEST_SDK), **read)
+        return Context(backend, known_sdk(self.sdk or DEFAULT_SDK), **read)
 
     def spelled(self) -> Target:
         """The same in the own spelling of backend and SoC; ex) htp -> HTP."""
@@ -71,8 +73,20 @@ class Target:
 
 
 def execution_here() -> str:
-    """What a backend's library does on this machine: Qualcomm's for x86 emulate the chip."""
+    """Where graphs run on this machine: Qualcomm's libraries for x86-64 emulate the chip."""
     return "emulator" if platform.machine() in ("x86_64", "AMD64") else "device"
+
+
+def emulates_here(backend: str) -> bool:
+    """Whether the backend's library emulates a chip on this machine."""
+    record = BACKENDS.get(backend)
+    return record is not None and record.emulated and execution_here() == "emulator"
+
+
+def half(backend: str | None) -> bool:
+    """Whether a backend computes float32 in float16."""
+    record = BACKENDS.get(backend or "")
+    return record is not None and record.half
 
 
 @lru_cache(256)
@@ -82,11 +96,9 @@ def _context(target: Target) -> Context:
 
 def backend_name(name: str) -> str:
     """The backend's own spelling.  Raises OpdbError with the known ones."""
-    if name.upper() in validators.BACKENDS:
+    if name.upper() in BACKENDS:
         return name.upper()
-    raise OpdbError(
-        f"unknown backend '{name}'{hint(name.upper(), validators.BACKENDS)}; known: {', '.join(validators.BACKENDS)}"
-    )
+    raise OpdbError(f"unknown backend '{name}'{hint(name.upper(), BACKENDS)}; known: {', '.join(BACKENDS)}")
 
 
 def soc_name(name: str) -> str:

@@ -10,6 +10,7 @@ import torch
 from opdb import validate
 from opdb.errors import OpdbError
 from opdb.generated import validators
+from opdb.generated.constants.backends import PREFERRED
 from opdb.op_config import OpConfig
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.direct import LIBRARY, direct, signature
@@ -22,8 +23,6 @@ TORCH = {
     "f64": torch.float64, "i64": torch.int64,
 }  # fmt: skip
 SHORT = {dtype: short for short, dtype in TORCH.items()} | {torch.int64: "i32"}  # QNN computes with int32
-#: Whose type rows say what a result is, the first first.
-ORDER = ("HTP", "CPU", "GPU", "DSP", "LPAI", "HTA")
 
 
 class Call:
@@ -102,7 +101,7 @@ class Call:
 
 def _fitting_row(op: str, held: Sequence[set[str]]) -> Sequence[frozenset[str]] | None:
     module = validators.module(op)
-    for backend in ORDER:
+    for backend in PREFERRED:  # whose type rows say what a result is
         for row in getattr(module, f"ROWS_{backend}", ()):
             if all(found <= cell for found, cell in zip(held, row.cells, strict=False)):
                 return list(row.cells)

@@ -1,6 +1,7 @@
 """Calls on tensors: a graph of one op, run by QNN's own libraries in a child process, where a crash is an error.
 
-QNN CPU goes first.  What it does not take runs in the HTP library's emulation of a chip, in float16.
+Libraries that compute by themselves (QNN CPU) go first.  What they do not take runs in the emulation of a chip (HTP),
+in float16.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ import torch
 
 from opdb.errata.policy import excludes
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import ASKED
 from opdb.graph import single
 from opdb.op_config import OpConfig
 from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target, execution_here
+from opdb.targets.target import Target, execution_here, half
 from opdb.torch_ops.call import Call
 from opdb.validate import check
 
 #: Where a call is tried: a target, and whether every tensor after the first is a constant there.
 PLACES = tuple(
-    (Target(backend, soc, execution=execution_here()), fixed)
-    for backend, soc in (("CPU", None), ("HTP", "SM8650"))
+    (Target(backend.name, backend.soc, execution=execution_here()), fixed)
+    for backend in sorted(ASKED, key=lambda b: b.emulated)
     for fixed in (False, True)
 )
 
@@ -51,8 +53,8 @@ def _attempt(config: OpConfig, arrays: list[Any], target: Target) -> dict[str, A
         return ", ".join(refused)
     graph = single(config, arrays)
     given = {t.name: arrays[int(t.name)] for t in graph.inputs}
-    half = target.backend == "HTP" and any(t.dtype == "f32" for t in graph.tensors.values())
-    said = _worker(target).run(graph, given, "fp16" if half else None)
+    floats = half(target.backend) and any(t.dtype == "f32" for t in graph.tensors.values())
+    said = _worker(target).run(graph, given, "fp16" if floats else None)
     return dict(said.outputs) if said.verdict == "yes" else f"{said.stage}: {said.verdict} ({said.code_name})"
 
 

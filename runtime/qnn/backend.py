@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import BACKENDS
 from opdb.graph import QnnGraph
 from opdb.op_config import OpConfig
 from opdb.runtime.qnn import libraries as qnn_libraries
@@ -41,9 +42,8 @@ class Backend(Resource):
         self.api_version = session.core_api
         self.backend_api_version = session.backend_api
         out = ffi.new("Qnn_BackendHandle_t *")
-        stage = "create its backend"
-        if name == "GPU":
-            stage = f"create its backend ({qnn_libraries.GPU_REFUSAL})"
+        refusal = getattr(BACKENDS.get(name), "refusal", "")
+        stage = f"create its backend ({refusal})" if refusal else "create its backend"
         session.call(stage, "backendCreate", session.handle.pointer, NULL, out)
         self._backend = Handle(out[0], session.api.backendFree, session.handle)
         super().__init__(session.what, session.handle, None)

@@ -16,26 +16,20 @@ from pathlib import Path
 
 from opdb.errors import MissingExtra, OpdbError
 from opdb.files import data_folder
+from opdb.generated.constants.backends import BACKENDS as _RECORDS
 from opdb.runtime.qnn import identity
 
 PACKAGE = "onnxruntime-qnn"
 WITH_CPU = "2.3.0"  # the last version of the wheel with the CPU library
 #: The libraries that opdb drives, on Linux.
 FILES = {
-    "CPU": "libQnnCpu.so",
-    "HTP": "libQnnHtp.so",
+    **{b.name: b.library for b in _RECORDS.values() if b.library is not None},
     "SAVER": "libQnnSaver.so",
     "IR": "libQnnIr.so",
-    "GPU": "libQnnGpu.so",
     "SYSTEM": "libQnnSystem.so",
 }
 #: Those of them that are backends; libQnnSystem.so reads context binaries.
 BACKENDS = tuple(name for name in FILES if name != "SYSTEM")
-#: Why ``QnnBackend_create`` of the GPU answers 4000 on x86-64.  With the tuning mode that its log asks for it
-#: answers 4012, "Could not connect to 127.0.0.1:22598", "Invalid connection to TargetServer" (2.47, 2.51).
-GPU_REFUSAL = (
-    "on x86-64 the GPU library starts in tuning mode only, which needs a connection to a target server"
-)
 #: Folders to search besides the installed wheel, separated as in PATH.
 VARIABLE = "OPDB_QNN_LIBRARIES"
 HOST = "x86_64-linux-clang"  # an SDK's name of the folder for this kind of machine

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opdb.codegen.artifact import Artifact, Language, Target
-from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.files import read_folder
 
 HERE = Path(__file__).parent
@@ -18,9 +18,7 @@ ROOT = HERE.parent.parent
 
 def catalog_of(folder: Path) -> Catalog:
     s = read_folder(folder)
-    return Catalog(
-        s.own, s.bases, s.families, backends_of(s.backends), socs_of(s.socs), retired_of(s.retired), s.errata
-    )
+    return Catalog(s.own, s.bases, s.families, s.backends, socs_of(s.socs), retired_of(s.retired), s.errata)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import hashlib, sys
 from pathlib import Path
-from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.codegen.targets import TARGETS
 from opdb.codegen.writer import check, generate
 from opdb.spec.files import read_folder
@@ -22,7 +22,7 @@ root = Path(sys.argv[2])
 root.mkdir()
 (root / "README.md").write_text("<!-- ops -->\\n<!-- /ops -->\\n")
 s = read_folder(Path(sys.argv[1]))
-side = backends_of(s.backends), socs_of(s.socs), retired_of(s.retired), s.errata
+side = s.backends, socs_of(s.socs), retired_of(s.retired), s.errata
 catalog = Catalog(s.own, s.bases, s.families, *side)
 generate(catalog, root, TARGETS)
 assert check(catalog, root, TARGETS) == []

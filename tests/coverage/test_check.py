@@ -165,7 +165,7 @@ def test_a_backend_without_documents_is_never_called_supported() -> None:
     row = only(torch.isinf, r(3).half(), target=Target("HTA"))
     assert row.verdict == "rejected"
     assert {q["message"] for q in row.reasons} == {
-        "the specs hold no document of IsInf on HTA (cannot be evaluated)"
+        "only the op definition was judged: the specs hold no rules of IsInf on HTA (cannot be evaluated)"
     }
 
 

@@ -80,7 +80,7 @@ def changed(old: str, new: str) -> str:
     (SOUND, "cpu/HTP-0007",
      "errata/cpu/HTP-0007.yaml:1:10: the file must be named errata/htp/HTP-0007.yaml"),
     (changed("HTP-0007", "NPU-0007"), "npu/NPU-0007",
-     "errata/npu/NPU-0007.yaml:1:10: no backend 'NPU' in backends.yaml"),
+     "errata/npu/NPU-0007.yaml:1:10: no backend 'NPU' in backends/"),
     (changed("HTP-0007", "HTP-7"), "htp/HTP-7",
      "errata/htp/HTP-7.yaml:1:10: 'HTP-7' is not the id of an erratum: the backend in capitals, a hyphen and four"
      " digits; e.g. HTP-0042"),

@@ -11,7 +11,7 @@ import opdb.specs
 from opdb import reference
 from opdb.errors import OpdbError
 from opdb.importers import phrases
-from opdb.importers.draft import BACKENDS, CONTEXT, draft
+from opdb.importers.draft import CONTEXT, draft
 from opdb.importers.naming import names_of, snake
 from opdb.importers.symbolic import Condition, translate
 from opdb.spec import files as spec
@@ -67,12 +67,6 @@ def _documented_rules(rules: dict[str, Any]) -> dict[str, Any]:
         for ident, rule in rules.items()
         if not (isinstance(rule, dict) and str(rule.get("source")).startswith("probe"))
     }
-
-
-def test_backends_are_those_of_the_specs() -> None:
-    known: Any = spec.read_folder(FOLDER).backends
-    assert {n: b["letter"] for n, b in known.items()} == BACKENDS
-    assert {n: b["context"] for n, b in known.items() if "context" in b} == CONTEXT
 
 
 @pytest.mark.parametrize(

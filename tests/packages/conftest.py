@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -115,8 +116,9 @@ def mix_specs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "ops").mkdir()
     (folder / "ops" / "Mix.yaml").write_text(MIX)
     (folder / "mix.c").write_text(MIX_C)
-    own = Path(opdb.specs.__file__).parent / "backends.yaml"
-    (folder / "backends.yaml").write_text(own.read_text())
+    own = Path(opdb.specs.__file__).parent
+    shutil.copytree(own / "backends", folder / "backends")
+    shutil.copy(own / "socs.yaml", folder)
     return folder
 
 

@@ -22,7 +22,10 @@ def with_op(folder: Path, text: str) -> Catalog:
     (folder / "ops").mkdir(parents=True, exist_ok=True)
     name = text.split("op: ")[1].split("\n")[0]
     (folder / "ops" / f"{name}.yaml").write_text(text)
-    (folder / "backends.yaml").write_text("CPU: {letter: P, id: 3}\nHTP: {letter: H, id: 6}\n")
+    (folder / "backends").mkdir(exist_ok=True)
+    cpu = "backend: CPU\nabout: the CPU\nletter: P\nop_packages: {by: opdb, made: C}\n"
+    (folder / "backends" / "CPU.yaml").write_text(cpu)
+    (folder / "backends" / "HTP.yaml").write_text("backend: HTP\nabout: the HTP\nletter: H\n")
     return read_catalog(folder)
 
 

@@ -15,7 +15,8 @@ from opdb import migrate
 from opdb.dtypes import BY_SHORT
 from opdb.schema import DEFINITIONS
 from opdb.spec import files as spec
-from opdb.spec.catalog import Catalog, backends_of, retired_of, socs_of
+from opdb.spec.backend import Backend
+from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.family import FamilyDef
 from opdb.spec.model import STRENGTHS, BaseDef, OpDef
 from opdb.store import Store, read_catalog
@@ -36,6 +37,7 @@ def test_every_file_comes_back_as_it_is_written(store: Store, folder: Path) -> N
     models: dict[str, Any] = {f"ops/{n}.yaml": m for n, m in catalog.own.items()}
     models |= {f"bases/{n}.yaml": m for n, m in catalog.bases.items()}
     models |= {f"torch/{n}.yaml": m for n, m in catalog.families.items()}
+    models |= {f"backends/{n}.yaml": b for n, b in catalog.backends.items()}
     models |= {spec.spec_name("errata", n): m for n, m in catalog.errata.items()}
     for name, model in models.items():
         document = spec.parse_document((folder / name).read_text(), name)
@@ -43,13 +45,21 @@ def test_every_file_comes_back_as_it_is_written(store: Store, folder: Path) -> N
         assert dumped == spec.dump(spec.load(type(model), document)), name
         assert spec.parse_document(dumped, name).data == document.data, name
     side = {
-        "backends.yaml": {n: b.data() for n, b in catalog.backends.items()},
         "socs.yaml": [s.data() for s in catalog.socs.values()],
         "retired.yaml": {k: list(v) for k, v in catalog.retired.items()},
     }
     for name, data in side.items():
         assert data == spec.parse_document((folder / name).read_text(), name).data, name
     assert {*models, *side} == set(report.added)
+
+
+BACKENDS: list[dict[str, Any]] = [
+    {"backend": "HTP", "about": "the HTP", "id": 6, "letter": "H", "context": {"arch": "u32", "fp16": "bool8"},
+     "fields": {"arch": "htp_arch"}, "needs": {"FP16": {"has": "fp16", "why": "none"}}, "floats": "f16",
+     "library": {"file": "libQnnHtp.so", "x86": "emulates"}, "measured": {"sdk": "2.47", "soc": "SM8650"}},
+    {"backend": "CPU", "about": "the CPU", "letter": "P", "op_packages": {"by": "opdb", "made": "C"}},
+    {"backend": "NPU", "about": "a card", "letter": "N", "chips": ["A"], "programs": ["context"], "preference": 3},
+]  # fmt: skip
 
 
 # -- generated definitions: any text stands for an expression, SQL does not judge it
@@ -198,9 +208,7 @@ def test_generated_definitions_come_back(
         {"Any": OpDef.model_validate(op)},
         {"family": BaseDef.model_validate(base)},
         {"parts": FamilyDef.model_validate(parts)},
-        backends_of(
-            {"HTP": {"id": 6, "letter": "H", "context": {"arch": "u32"}, "x": [1]}, "CPU": {"letter": "P"}}
-        ),
+        {b["backend"]: Backend.model_validate(b) for b in BACKENDS},
         socs_of([{"chip": "SM8650", "htp_arch": 75}, {"chip": "A", "more": {"b": None}}]),
         retired_of({"rules": ["Any.C9", {"name": "Any.C8"}]}),
     )

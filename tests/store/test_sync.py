@@ -75,9 +75,9 @@ def test_added_changed_and_removed_files(store: Store, specs: Path) -> None:
     ("path", "old", "new"),
     [
         ("bases/elementwise_unary.yaml", "C1: x.rank >= 1", "C1: x.rank >= 2"),
-        ("backends.yaml", "LPAI: {id: 12, letter: L}", "LPAI: {id: 12, letter: Z}"),
+        ("backends/LPAI.yaml", "letter: L", "letter: Z"),
         (
-            "backends.yaml",
+            "backends/HTP.yaml",
             "context: {arch: u32, soc_model: u32}",
             "context: {arch: u32, soc_model: u32, vtcm: u32}",
         ),
@@ -192,13 +192,16 @@ def test_a_fault_that_a_changed_base_brings_to_an_unchanged_op(store: Store, spe
 @pytest.mark.parametrize(
     ("path", "old", "new", "message"),
     [
-        ("ops/Relu.yaml", "  HTP:", "  HTPP:", "ops/Relu.yaml:17:3: no backend 'HTPP' in backends.yaml; did you mean 'HTP'?"),
+        ("ops/Relu.yaml", "  HTP:", "  HTPP:", "ops/Relu.yaml:17:3: no backend 'HTPP' in backends/; did you mean 'HTP'?"),
         ("ops/Relu.yaml", "  C3:", "  C9:", "ops/Relu.yaml:6:3: the id Relu.C9 is retired (retired.yaml); give the rule a new one"),
         ("ops/Concat.yaml", "H1:", "H7:", "the id Concat.H7 is retired"),
         ("retired.yaml", "OldRelu", "Relu", "ops/Relu.yaml:1:5: the name 'Relu' is retired"),
         ("retired.yaml", "ops: [OldRelu]", "op: [OldRelu]", "retired.yaml:1:5: expected 'rules' or 'ops'"),
-        ("backends.yaml", "letter: P", "letter: H", "the letter 'H' is that of CPU"),
-        ("backends.yaml", "letter: P", "letter: CPU", "backends.yaml:2:6: 'letter' must be one capital letter"),
+        ("backends/CPU.yaml", "letter: P", "letter: H", "backends/HTP.yaml:3:9: the letter 'H' is that of CPU; choose another"),
+        ("backends/CPU.yaml", "id: 3", "id: 6", "backends/HTP.yaml:4:5: the number 6 is that of CPU; leave it out if none is known"),
+        ("backends/CPU.yaml", "id: 3", "context: {arch: i32}", "'arch' is a i32 of CPU"),
+        ("backends/CPU.yaml", "id: 3", "chips: [SM8651]", "backends/CPU.yaml:4:9: no chip 'SM8651' in socs.yaml; did you mean 'SM8650'?"),
+        ("backends/CPU.yaml", "letter: P", "letter: CPU", "backends/CPU.yaml:3:9: 'CPU' is not one capital letter"),
         ("socs.yaml", "SM8650", "SM8550", "socs.yaml:2:3: the chip 'SM8550' is given twice"),
         ("socs.yaml", "htp_arch: 75", "htp_arch: v75", "socs.yaml:2:3: 'htp_arch' must be a number"),
         ("torch/add_relu.yaml", "op: Relu", "op: Rellu", "no op 'Rellu' in ops/; did you mean 'Relu'?"),

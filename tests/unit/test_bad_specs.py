@@ -105,7 +105,7 @@ def test_files_that_are_no_yaml_of_ours(tmp_path: Path, content: bytes, message:
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     missing = tmp_path / "specs"
     (problem,) = problems_of(missing)
-    assert str(problem) == f"{missing}: no such folder; give the folder that holds ops/ and backends.yaml"
+    assert str(problem) == f"{missing}: no such folder; give the folder that holds ops/ and backends/"
 
 
 def test_a_fault_of_a_base_is_in_the_file_of_the_base(tmp_path: Path) -> None:
@@ -115,7 +115,8 @@ def test_a_fault_of_a_base_is_in_the_file_of_the_base(tmp_path: Path) -> None:
         "base: family\ninputs:\n  x: [S...]\nconstraints:\n  C1: x.rnk > 0\n"
         "backends:\n  HTP:\n    unchecked:\n      C2: probe\n"
     )
-    (tmp_path / "backends.yaml").write_text("HTP: {letter: H}\n")
+    (tmp_path / "backends").mkdir()
+    (tmp_path / "backends/HTP.yaml").write_text("backend: HTP\nabout: the HTP\nletter: H\n")
     (tmp_path / "ops/Own.yaml").write_text("op: Own\nextends: family\noutputs:\n  y: [T...]\n")
     assert [str(p) for p in problems_of(tmp_path)] == [
         "bases/family.yaml:5:7: tensor has no attribute 'rnk'; did you mean 'rank'?: x.rnk > 0",

@@ -12,7 +12,9 @@ from opdb import migrate
 from opdb.errors import OpdbError
 from opdb.lang.certain import parsed
 from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.query import ask
 from opdb.query.encodings import Encodings, Port, Ports, Variant
+from opdb.query.rows import Filters
 from opdb.store import Store
 from opdb.targets.target import Target
 from opdb.validate import check
@@ -25,6 +27,13 @@ CONCAT = """
       H5: {when: y.dtype == sq8, expect: y.symmetric}
       H6: {when: "y.dtype == sq16 and sdk >= 2047", require: y.symmetric or y.rank > 2}
       H9: {when: y.dtype == u32, require: y.rank > 9 and sdk < 2000}
+"""
+#: So that there is an SDK without Concat.
+OLD = "  DSP: {source: DspOpDefSupplement.html@2.1.0#Relu, dtypes: {All: [{x: uq8, y: uq8}]}}\n"
+NEEDS = """\
+context: {arch: u32, soc_model: u32, has_fp16: bool8}
+fields: {arch: htp_arch, has_fp16: fp16}
+needs: {FP16: {has: has_fp16, why: this chip has no floating point}}
 """
 
 
@@ -42,6 +51,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     add = folder / "specs" / "ops" / "LayerNorm.yaml"
     rule = "      H6: {when: x.dtype == f16, require: not present(beta)}\n"
     add.write_text(add.read_text().replace("      H5: axes", f"{rule}      H5: axes"))
+    relu = folder / "specs" / "ops" / "Relu.yaml"
+    relu.write_text(relu.read_text().replace("backends:\n", f"backends:\n{OLD}", 1))
     url = str(folder / "opdb.db")
     migrate.upgrade(url)
     store = Store(url)
@@ -49,8 +60,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store
 
 
-def ports(store: Store, arch: int = 75) -> Ports:
-    return Ports(store, "HTP", arch, "2.47")
+def ports(store: Store, soc: str = "SM8650") -> Ports:
+    return Ports(store, "HTP", soc, "2.47")
 
 
 def of_types(variants: list[Variant], **dtypes: str) -> dict[str, Port]:
@@ -62,10 +73,10 @@ def of_types(variants: list[Variant], **dtypes: str) -> dict[str, Port]:
 
 def test_what_is_supported(store: Store) -> None:
     assert ports(store).supported() == ["Concat", "ElementWiseAdd", "LayerNorm", "Relu"]
-    assert Ports(store, "HTP", 75, "2.1").supported() == ["ElementWiseAdd", "LayerNorm", "Relu"]
+    assert Ports(store, "HTP", "SM8650", "2.1").supported() == ["ElementWiseAdd", "LayerNorm", "Relu"]
     assert ports(store).variants("Conv2d") == []
     with pytest.raises(OpdbError, match="no backend 'HPT' in the catalogue; did you mean 'HTP'"):
-        Ports(store, "HPT", 0, "2.47")
+        Ports(store, "HPT", "SM8650", "2.47")
 
 
 def test_symmetric_where_a_rule_says_so(store: Store) -> None:
@@ -81,7 +92,9 @@ def test_symmetric_where_a_rule_says_so(store: Store) -> None:
 
 def test_the_chip_decides(store: Store) -> None:
     """A rule about an optional tensor with such a type: the combination is not there at all."""
-    old = {p.dtype for v in ports(store, 69).variants("LayerNorm") for p in v.inputs if p.slot == "gamma"}
+    old = {
+        p.dtype for v in ports(store, "SM8450").variants("LayerNorm") for p in v.inputs if p.slot == "gamma"
+    }
     assert old == {"f16", "f32", "uq8"}
 
 
@@ -114,7 +127,7 @@ def test_only_what_is_forbidden_for_certain(store: Store) -> None:
 def test_the_validators_agree(store: Store, soc: str) -> None:
     """Every variant of LayerNorm is accepted as it asks to be, and not otherwise."""
     target = Target("HTP", soc, "2.47")
-    variants = Ports(store, "HTP", target.context().arch, "2.47").variants("LayerNorm")
+    variants = ports(store, soc).variants("LayerNorm")
     shapes = {"x": (2, 4), "gamma": (4,), "beta": (4,), "y": (2, 4)}
 
     def config(variant: Variant, crooked: str = "") -> OpConfig:
@@ -162,3 +175,26 @@ def test_the_validators_agree(store: Store, soc: str) -> None:
 ])  # fmt: skip
 def test_truth(text: str, known: dict[str, Any], value: bool | None) -> None:
     assert parsed(text)(known) is value
+
+
+def test_rows_need_what_the_chip_has(tmp_path: Path) -> None:
+    """Rows of FP16 on chips with and without floating point; `opdb query support` declares them for the former alone."""
+    shutil.copytree(MINI, tmp_path / "specs")
+    htp = tmp_path / "specs" / "backends" / "HTP.yaml"
+    kept = [line for line in htp.read_text().splitlines(True) if not line.startswith(("context", "fields"))]
+    htp.write_text("".join(kept) + NEEDS)
+    migrate.upgrade(url := f"sqlite:///{tmp_path / 'opdb.db'}")
+    store = Store(url)
+    store.sync(tmp_path / "specs")
+    able, unable = ports(store, "SM8650"), ports(store, "SM7550")
+    assert {"f16", "f32"} <= {v.inputs[0].dtype for v in able.variants("Relu")}
+    assert {v.inputs[0].dtype for v in unable.variants("Relu")} == {"uq8", "sq8", "uq16", "sq16"}
+    for sdk in (None, "2.25"):
+        rows = ask(store, "support", Filters(op="Relu", backend="HTP", sdk=sdk))
+        declared = {(r["soc"], r["type_row"]) for r in rows if r["declared"] == "yes"}
+        assert {soc for soc, row in declared if ".FP16." in row} == {"SM8650"}
+        assert {soc for soc, row in declared if ".INT8." in row} == {"SM8550", "SM8650", "SM8750"}
+    needs = {
+        r["needs"] for r in ask(store, "types", Filters(op="Relu", backend="HTP")) if r["config"] == "FP16"
+    }
+    assert needs == {"fp16"}

@@ -194,7 +194,8 @@ def test_types_by_dtype_and_sdk(store: Store) -> None:
     assert rows[0]["cells"] == "x: uq8, gamma: uq8, beta: uq8|sq32, y: uq8"
     assert ask(store, "types", Filters(op="Concat", backend="HTP", sdk="2.40"))
     assert not ask(store, "types", Filters(op="Concat", backend="HTP", sdk="2.47"))
-    assert not ask(store, "types", Filters(op="Concat", backend="HTP", sdk="2.9"))
+    with pytest.raises(OpdbError, match=r"unknown SDK '2.9': .*; known: 2.13, 2.25, 2.40, 2.47"):
+        ask(store, "types", Filters(op="Concat", backend="HTP", sdk="2.9"))
 
 
 def test_torch(store: Store) -> None:
@@ -244,7 +245,7 @@ def test_support_is_five_statuses_for_each_soc_and_sdk(store: Store) -> None:
 def test_support_of_another_sdk_is_unknown(store: Store) -> None:
     """Documented from 2.13 to 2.40; 2.47 stands for the 2.47.0 that was measured."""
     unknown = " unknown" * 4
-    assert statuses(store, op="Concat", soc="SM8650", sdk="2.30")[0] == "HTP.FP16.1 SM8650 2.30 yes" + unknown
+    assert statuses(store, op="Concat", soc="SM8650", sdk="2.25")[0] == "HTP.FP16.1 SM8650 2.25 yes" + unknown
     assert (
         statuses(store, op="Concat", soc="SM8650", sdk="2.47")[0] == "HTP.FP16.1 SM8650 2.47.0 no" + unknown
     )
@@ -425,7 +426,7 @@ def test_any_text_can_be_asked_for(value: str) -> None:
 # -- views
 
 SOME: dict[str, Any] = {
-    "op": ("Relu", "LayerNorm"), "backend": "HTP", "soc": "SM8650", "sdk": ["2.47", "2.30"], "dtype": "uq8",
+    "op": ("Relu", "LayerNorm"), "backend": "HTP", "soc": "SM8650", "sdk": ["2.47", "2.25"], "dtype": "uq8",
     "torch_op": "aten._add_relu", "disagree": True,
 }  # fmt: skip
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import ASKED
 
 if TYPE_CHECKING:
     from opdb.conformance.executors.base import Executor
@@ -35,28 +37,23 @@ def _onnx(soc: str) -> Executor:
     return OnnxExecutor()
 
 
-def _qnn_cpu(soc: str) -> Executor:
+def _qnn(name: str, backend: str, soc: str) -> Executor:
     from opdb.conformance.executors.vendor import VendorExecutor
 
-    return VendorExecutor("qnn-cpu", "CPU")
+    return VendorExecutor(name, backend, soc)
 
 
-def _qnn_htp(soc: str) -> Executor:
-    from opdb.conformance.executors.vendor import VendorExecutor
-
-    return VendorExecutor("qnn-htp", "HTP", soc)
-
-
+#: The libraries of QNN that answer here; ex) qnn-htp.
+LIBRARIES = {f"qnn-{b.name.lower()}": b for b in ASKED}
 #: name -> a function of the SoC.  Each raises MissingExtra, naming itself, when its extra is not installed.
 EXECUTORS: dict[str, Callable[[str], Executor]] = {
     "python": _python,
     "c": _c,
     "torch": _torch,
     "onnx.reference": _onnx,
-    "qnn-cpu": _qnn_cpu,
-    "qnn-htp": _qnn_htp,
+    **{name: partial(_qnn, name, b.name) for name, b in LIBRARIES.items()},
 }
-PER_SOC = ("qnn-htp",)
+PER_SOC = tuple(name for name, b in LIBRARIES.items() if b.per_soc)
 
 
 def require_known(name: str) -> None:

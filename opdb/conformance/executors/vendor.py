@@ -12,13 +12,14 @@ from opdb.codegen.packages import of_catalog
 from opdb.conformance.cases import Case
 from opdb.conformance.executors.base import Answer, Array, Stage
 from opdb.errors import MissingExtra, OpdbError
+from opdb.generated.constants.backends import BACKENDS
 from opdb.graph import single
 from opdb.op_config import OpConfig
 from opdb.probe.client import VendorWorker
 from opdb.settings import specs_folder
 from opdb.store import read_catalog
 from opdb.store.records import ExecutorRecord, LibraryRecord
-from opdb.targets.target import Target
+from opdb.targets.target import Target, half
 from opdb.validate import check
 
 STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "execute": "execute"}
@@ -33,7 +34,7 @@ class VendorExecutor:
 
     def __init__(self, name: str, backend: str, soc: str = "") -> None:
         self.name, self.backend, self.soc = name, backend, soc
-        self.half = backend == "HTP"
+        self.half = half(backend)
         self._op = ""
         self._packaged: dict[str, VendorWorker] = {}  # by op package; QNN's own has ``_worker``
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -48,7 +49,13 @@ class VendorExecutor:
         info = self._worker.info()
         sdk = ".".join(info.build_id.removeprefix("v").split(".")[:2])
         library = LibraryRecord(
-            info.package, info.version, info.build_id, info.sha256, self.backend, sdk, self.backend == "HTP"
+            info.package,
+            info.version,
+            info.build_id,
+            info.sha256,
+            self.backend,
+            sdk,
+            BACKENDS[self.backend].emulated,
         )
         return ExecutorRecord(self.name, sdk, self.backend, library)
 

@@ -20,6 +20,7 @@ from opdb.dtypes import BY_SHORT
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.query.table import HEADER, agreement_cells
 from opdb.schema import STATUS_COLUMNS, STATUSES
+from opdb.targets.target import half
 
 if TYPE_CHECKING:
     from opdb.conformance.gaps import Gaps
@@ -164,7 +165,7 @@ def _ranges(row: Row, config: OpConfig, seed: int) -> list[str]:
     from opdb.conformance import data as numbers
 
     ident = row.case if seed == 0 else f"{row.case}#{seed}"
-    arrays = numbers.inputs(ident, config, half=row.case_backend == "HTP")
+    arrays = numbers.inputs(ident, config, half=half(row.case_backend))
     out = []
     for tensor, array in zip(config.inputs, arrays, strict=True):
         if array is None or not array.size:

@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from opdb import schema as t
 from opdb.conformance.cases import read_config
+from opdb.conformance.executors import EXECUTORS
 from opdb.conformance.judge import Seen, outcome
 from opdb.conformance.known import explain
 from opdb.conformance.known import reason as reason_of
@@ -18,7 +19,7 @@ from opdb.schema import STATUS_COLUMNS
 from opdb.store import Store
 
 #: The order of executors in every report.
-ORDER = ("python", "c", "torch", "onnx.reference", "qnn-cpu", "qnn-htp")
+ORDER = tuple(EXECUTORS)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from opdb.importers.settle import settle
 from opdb.importers.slots import KINDS
 from opdb.lang.functions import FUNCTIONS
 from opdb.spec import files as spec
-from opdb.spec.catalog import Backend
+from opdb.spec.backend import Backend
 from opdb.spec.model import RESERVED, SOURCE, OpDef
 
 NAME = re.compile(r"[A-Za-z_]\w*")

@@ -94,8 +94,13 @@ def _view(name: str, about: str, columns: str, facets: str = "") -> ViewAbout:
 _ABOUT = (
     _view("v_backends", "The QNN backends.", """
 backend
-id integer QNN's number of the backend
+about text what it computes on
+id integer QNN's number of the backend; empty: none is known
 letter text with which the ids of its rules begin
+library text the file of its library, where opdb drives it
+asked integer 1: the library answers on x86-64 Linux
+chips text the only chips that it runs on, between commas; empty: those of its context
+ops integer the ops with rules of the backend
 context text JSON: what its rules may read
 place integer the order of the backends
 """),
@@ -175,6 +180,7 @@ since text the first SDK that has it; empty: open
 until text the last SDK that has it; empty: open
 source
 source_version text the version of that document
+needs text what a chip must have, a column of v_socs: fp16 or bf16; empty: nothing
 place
 """, "backend config"),
     _view("v_torch", "The ATen targets, and how each becomes QNN ops.", """

@@ -64,12 +64,13 @@ def types(d: Dialect) -> str:
 WITH {PART}, supplement AS ({merged("op_backend", "backend_id")})
 SELECT s.op, b.name AS backend, c.name AS config, r.name AS type_row, {cells} AS cells,
        COALESCE(c.since, s.since) AS since, COALESCE(c.until, s.until) AS until, e.text AS source,
-       e.version AS source_version,
+       e.version AS source_version, n.feature AS needs,
        row_number() OVER (PARTITION BY s.op ORDER BY s.place, c.position, r.position) AS place
 FROM supplement AS s
 JOIN backend AS b ON b.id = s.backend_id
 JOIN type_config AS c ON c.op_backend_id = s.id
 JOIN type_row AS r ON r.type_config_id = c.id
+LEFT JOIN backend_need AS n ON n.backend_id = s.backend_id AND (c.name = n.word OR c.name LIKE n.word || '!_%' ESCAPE '!')
 LEFT JOIN source AS e ON e.id = COALESCE(c.source_id, s.source_id)"""
 
 
@@ -134,9 +135,11 @@ LEFT JOIN source AS s ON s.id = r.source_id"""
 
 
 def backends(d: Dialect) -> str:
-    return (
-        "SELECT b.name AS backend, b.number AS id, b.letter, b.context, b.position AS place FROM backend AS b"
-    )
+    return f"""
+WITH {PART}, place AS ({merged("op_backend", "backend_id")})
+SELECT b.name AS backend, b.about, b.number AS id, b.letter, b.library, b.asked, b.chips,
+       (SELECT COUNT(DISTINCT x.op) FROM place AS x WHERE x.backend_id = b.id) AS ops, b.context, b.position AS place
+FROM backend AS b"""
 
 
 def socs(d: Dialect) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from opdb.schema.names import ASKED_BACKENDS, STATUS_COLUMNS
+from opdb.schema.names import FEATURES, STATUS_COLUMNS
 from opdb.schema.views.sql import Dialect
 
 #: From the worst: one crash among many successes is what a user must know.
@@ -170,17 +170,18 @@ def _status(rank: str) -> str:
 def support(d: Dialect) -> str:
     """Every documented type row on every SoC and measured SDK of its backend, and what else was measured."""
     ranks = ", ".join(f"MIN(m.{c}) AS {c}" for c in _MEASURED)
-    able = ", ".join(f"'{b}'" for b in ASKED_BACKENDS)
-    nothing = f"CASE WHEN t.backend IN ({able}) THEN {_UNKNOWN} ELSE {WORST.index('not-applicable')} END"
+    nothing = f"CASE WHEN p.asked = 1 THEN {_UNKNOWN} ELSE {WORST.index('not-applicable')} END"
     unknown = ", ".join(f"{nothing} AS {c}" for c in _MEASURED)
     asked = ", ".join(_rank(f"p.{c}") for c in _MEASURED[:3])
     ran = ", ".join(_rank(f"r.{c}") for c in _MEASURED)
     sdk = "COALESCE(s.sdk, t.source_version, t.since, '')"
     narrow = tuple(n for n in d.narrowed if n in ("op", "backend"))
     number, since, until = d.version("g.sdk"), d.version("t.since"), d.version("t.until")
+    has = " ".join(f"WHEN '{name}' THEN c.{name}" for name in FEATURES)
     inside = (
         f"t.op IS NOT NULL AND (t.since IS NULL OR {number} >= {since})"
         f" AND (t.until IS NULL OR {number} <= {until} OR g.sdk LIKE t.until || '.%')"
+        f" AND (t.needs IS NULL OR CASE t.needs {has} END = 1)"
     )
     return f"""
 WITH documented AS (
@@ -193,9 +194,9 @@ measured_sdk AS (
   JOIN executor AS e ON e.id = r.executor_id
   WHERE e.library_id IS NULL AND e.backend <> ''),
 place AS (
-  SELECT b.name AS backend, s.chip AS soc FROM backend AS b JOIN soc AS s ON b.context LIKE '%"arch"%'
+  SELECT b.name AS backend, s.chip AS soc, b.asked FROM backend AS b JOIN soc AS s ON b.context LIKE '%"arch"%'
   UNION ALL
-  SELECT b.name, '' FROM backend AS b WHERE COALESCE(b.context, '') NOT LIKE '%"arch"%')
+  SELECT b.name, '', b.asked FROM backend AS b WHERE COALESCE(b.context, '') NOT LIKE '%"arch"%')
 SELECT g.op, NULLIF(g.type_row, '') AS type_row, t.cells, g.backend, NULLIF(g.soc, '') AS soc, g.sdk,
        CASE WHEN {inside} THEN 'yes' ELSE 'no' END AS declared,
        {", ".join(f"{_status(f'g.{c}')} AS {c}" for c in _MEASURED)},
@@ -215,7 +216,8 @@ FROM (
     SELECT r.op, r.type_row, r.backend, r.soc, r.sdk, {ran}, 1
     FROM v_results AS r WHERE r.kind = 'positive' AND r.type_row <> '' AND r.backend IS NOT NULL{d.only("r")}) AS m
   GROUP BY m.op, m.type_row, m.backend, m.soc, m.sdk) AS g
-LEFT JOIN documented AS t ON t.op = g.op AND t.type_row = g.type_row"""
+LEFT JOIN documented AS t ON t.op = g.op AND t.type_row = g.type_row
+LEFT JOIN soc AS c ON c.chip = g.soc"""
 
 
 def quirks(d: Dialect) -> str:

@@ -1,0 +1,39 @@
+"""Which SDKs of QNN the specs speak of: documents of them, libraries of them, limits of what they have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from opdb.sdk import sdk_number
+from opdb.spec.catalog import Catalog
+
+VERSION = re.compile(r"\d+\.\d+(\.\d+)*")
+_RUN = re.compile(
+    r"(?:^| )(\d+\.\d+(?:\.\d+)*)(?: |$)"
+)  # in the name of a run or a library; e.g. probe HTP 2.47.0
+
+
+def sdks_of(catalog: Catalog) -> tuple[str, ...]:
+    """The versions, each as it is written, in order; evidence from devices cites other documents."""
+    parts = (catalog.own, catalog.bases, catalog.families, catalog.errata, catalog.backends)
+    found = {
+        v for models in parts for model in models.values() for v in _named(model.model_dump(mode="json"))
+    }
+    return tuple(sorted(found, key=lambda v: (sdk_number(v), v)))
+
+
+def _named(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for part in value:
+            yield from _named(part)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            if not isinstance(part, str):
+                yield from _named({} if key == "evidence" else part)
+            elif key in ("since", "until", "sdk") and VERSION.fullmatch(part):
+                yield part
+            elif key in ("source", "library"):
+                head, _, version = part.partition("#")[0].partition("@")
+                yield from [version] if VERSION.fullmatch(version) else _RUN.findall(head)
