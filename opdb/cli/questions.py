@@ -140,7 +140,7 @@ def show(
     db: Db = None,
 ) -> None:
     """Show one op in full, as its spec says it."""
-    from opdb.spec.files import dump
+    from opdb.spec.written import dump
 
     catalog = store(db).load_op(op)
     name = known_op(op, catalog.ops)

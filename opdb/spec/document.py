@@ -1,20 +1,18 @@
-"""YAML text -> plain data with the place of every part, in one pass; plain data -> canonical YAML text.
+"""YAML text -> plain data with the place of every part, in one pass; ``written`` is the way back.
 
-The only module that knows the YAML libraries: PyYAML reads events, by libyaml where it is compiled (30 times as
-fast as Python), ruamel.yaml knows the numbers of YAML 1.2 and writes.  A document is data alone: YAML 1.2, no anchors,
+These two know the YAML libraries: PyYAML reads events, by libyaml where it is compiled (30 times as fast as Python),
+ruamel.yaml knows the numbers of YAML 1.2 and writes.  A document is data alone: YAML 1.2, no anchors,
 aliases, tags or merges, no key twice, bounded in size and depth.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.nodes import ScalarNode
 from yaml import MarkedYAMLError, YAMLError
 from yaml.events import (
@@ -164,29 +162,3 @@ class _Reader:
         node = ScalarNode(tag, event.value, event.start_mark, event.end_mark)
         value = self.yaml.constructor.construct_object(node)
         return value if value is None or isinstance(value, (bool, int, float)) else str(event.value)
-
-
-def dump_data(data: Any) -> str:
-    """The canonical YAML text: two spaces, lists of plain values, rows and samples on one line."""
-    yaml = YAML(typ="rt", pure=True)
-    yaml.width, yaml.default_flow_style = 4096, False
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    out = io.StringIO()
-    yaml.dump(_styled(data, ()), out)
-    return out.getvalue()
-
-
-def _styled(value: Any, at: At) -> Any:
-    """Shapes, rows and samples in flow style; the rest in block style."""
-    if isinstance(value, dict):
-        flow = (len(at) >= 2 and at[0] == "samples") or (len(at) == 5 and at[2] == "dtypes")
-        out = CommentedMap((k, _styled(v, (*at, k))) for k, v in value.items())
-        if flow:
-            out.fa.set_flow_style()
-        return out
-    if isinstance(value, list):
-        seq = CommentedSeq(_styled(v, (*at, i)) for i, v in enumerate(value))
-        if all(not isinstance(v, (dict, list)) for v in value) or (at and at[0] == "samples" and len(at) > 1):
-            seq.fa.set_flow_style()
-        return seq
-    return value

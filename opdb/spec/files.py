@@ -16,11 +16,12 @@ from pydantic import BaseModel, ValidationError
 
 from opdb.errors import Problem, SpecError
 from opdb.spec.backend import BACKEND, LETTER, Backend
-from opdb.spec.document import At, Document, dump_data, parse_document
+from opdb.spec.document import At, Document, parse_document
 from opdb.spec.erratum import DATE, ID, NAME, Erratum
 from opdb.spec.family import FamilyDef
 from opdb.spec.model import IDENTIFIER, KERNEL, SOURCE, BaseDef, OpDef, resolve
 from opdb.spec.paths import SIDE_FILES, spec_name, spec_paths
+from opdb.spec.written import dump as dump
 
 M = TypeVar("M", bound=BaseModel)
 __all__ = [
@@ -233,12 +234,3 @@ def gather(
 def reread(folder: Path, name: str) -> Document:
     """The document of a file that is known to be sound, for the places in it."""
     return parse_document((folder / name).read_text(encoding="utf-8"), name)
-
-
-def dump(model: BaseModel) -> str:
-    """The canonical YAML of a model: short spellings, fields in the order of the file format."""
-    data = model.model_dump(mode="json")
-    if not isinstance(model, Erratum):  # the op is not what an erratum is named by
-        first = ("op", "base", "family", "backend", "package", "extends")
-        data = {k: data[k] for k in first if k in data} | {k: v for k, v in data.items() if k not in first}
-    return dump_data(data)

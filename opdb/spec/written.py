@@ -1,0 +1,49 @@
+"""Plain data or a model -> canonical YAML text.  Apart from the reader: ``opdb show`` writes one op and reads no file."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+At = tuple[str | int, ...]
+
+
+def dump(model: BaseModel) -> str:
+    """The canonical YAML of a model: short spellings, fields in the order of the file format."""
+    data = model.model_dump(mode="json")
+    if "erratum" not in data:  # the op is not what an erratum is named by
+        first = ("op", "base", "family", "backend", "package", "extends")
+        data = {k: data[k] for k in first if k in data} | {k: v for k, v in data.items() if k not in first}
+    return dump_data(data)
+
+
+def dump_data(data: Any) -> str:
+    """The canonical YAML text: two spaces, lists of plain values, rows and samples on one line."""
+    yaml = YAML(typ="rt", pure=True)
+    yaml.width, yaml.default_flow_style = 4096, False
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    out = io.StringIO()
+    yaml.dump(_styled(data, ()), out)
+    return out.getvalue()
+
+
+def _styled(value: Any, at: At) -> Any:
+    """Shapes, rows and samples in flow style; the rest in block style."""
+    if isinstance(value, dict):
+        flow = (len(at) >= 2 and at[0] == "samples") or (len(at) == 5 and at[2] == "dtypes")
+        out = CommentedMap((k, _styled(v, (*at, k))) for k, v in value.items())
+        if flow:
+            out.fa.set_flow_style()
+        return out
+    if isinstance(value, list):
+        seq = CommentedSeq(_styled(v, (*at, i)) for i, v in enumerate(value))
+        if all(not isinstance(v, (dict, list)) for v in value) or (at and at[0] == "samples" and len(at) > 1):
+            seq.fa.set_flow_style()
+        return seq
+    return value
