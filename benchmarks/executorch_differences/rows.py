@@ -242,6 +242,10 @@ def summary(
         compared = [r for r in mine if targets_of(r)]
         shown = ", ".join(f"{n} {j}" for j, n in counts(rows, precision).items())
         lines.append(f"{precision}: {len(compared)} programs; {shown}")
+        if kept := sum(r["run"] == 0 and r["precision"] == precision for r in rows):
+            lines.append(
+                f"{precision}: {kept} of these rows are as on the earlier page, and their numbers were not run again"
+            )
     unexplained = [
         f"{r['target']} ({r['case']})" for r in rows if r["judgement"] == EQUAL and r["why"] == "?"
     ]
