@@ -72,7 +72,7 @@ def trial(catalog: Catalog, erratum: Erratum, configs: Sequence[OpConfig], ident
             if tensor.type != "NULL" and tensor.name not in held:
                 held[tensor.name] = _filled(erratum.erratum, tensor, how.get(tensor.name, "random"), array)
         arrays = [None if t.type == "NULL" else held[t.name] for t in config.inputs]
-        computed = pytorch(named, arrays)
+        computed = _computed(named, arrays)
         if isinstance(computed, str):
             unknown, computed = computed, []
         results = computed
@@ -83,6 +83,14 @@ def trial(catalog: Catalog, erratum: Erratum, configs: Sequence[OpConfig], ident
             results = ()
     inputs = {t.name: held[_original(t.name, held)] for t in graph.inputs}
     return Trial(graph, inputs, configs[-1], tuple(results), unknown)
+
+
+def _computed(config: OpConfig, arrays: Sequence[Array | None]) -> Sequence[Array] | str:
+    """What PyTorch computes; a text where it cannot, e.g. for a bias of another size, which a library should refuse."""
+    try:
+        return pytorch(config, arrays)
+    except (RuntimeError, TypeError) as error:
+        return f"PyTorch does not compute it: {str(error).splitlines()[0]}"
 
 
 def hits(compiled: CompiledOp, found: CompiledErratum, config: OpConfig, target: Target) -> bool:

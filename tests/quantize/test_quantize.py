@@ -160,7 +160,7 @@ def with_op(op: str) -> QnnGraph:
         (perceptron(), {"target": HTP, "calibration": [{"x": np.full((8, 4), np.nan, np.float32)}]},
          r"the tensor x has a value that is not finite, with calibration input 1"),
         (with_op("ElementWiseNeuron"), {"target": CPU},
-         r"node relu \(ElementWiseNeuron\) cannot be quantised for CPU: ElementWiseNeuron.P1: The function is not applied"),
+         r"node relu \(ElementWiseNeuron\) cannot be quantised for CPU: CPU-0021: ElementWiseNeuron returns x unchanged for ELU and GELU"),
         (with_op("Frobnicate"), {"target": HTP}, "node relu: the specs do not hold the op Frobnicate"),
     ],
 )  # fmt: skip
