@@ -19,8 +19,7 @@ from opdb.lang.nodes import is_enum
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp
 
-#: The tensors that the CPU backend of QNN 2.47 shows to packages (measured).  One of another type is missing in the
-#: node, whose counts are then wrong: the package crashes, unless its validateOpConfig refuses the op first.
+#: The types of tensors that QNN's CPU backend shows to packages (CPU-0330); ops with others are refused.
 SHOWN = ("i8", "i32", "u8", "u32", "f32", "bool8", "uq8")
 #: Scalars arrive as doubles: 64-bit integers would lose bits; and there is no C type for 16-bit floats.
 SCALARS = ("i8", "i16", "i32", "u8", "u16", "u32", "f32", "f64", "bool8")

@@ -113,8 +113,8 @@ class TensorRef:
 def sized(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """``shape``, of a tensor that has elements, or [0]: torch.cat passes over such tensors (``filled``).
 
-    QNN has no rule about a dimension of size 0; by execution, the libraries of 2.47 take such tensors in some ops, refuse
-    them in others, and HTP ends with SIGFPE where one is broadcast.
+    QNN has no rule about a dimension of size 0: the libraries take such tensors in some ops and refuse them in others
+    (HTP-0419).
     """
     if 0 in shape and shape != (0,):
         raise empty(name, shape)
@@ -222,7 +222,7 @@ def scaled(t: TensorRef, factor: int) -> TensorRef:
 def inverse_root(t: TensorRef, more: float) -> TensorRef:
     """1 / sqrt(t + more) of each element of a static tensor.
 
-    Worked out before the program runs: HTP 2.47 computes chains of static tensors of rank 5 wrongly.
+    Worked out before the program runs (HTP-0420).
     """
     if t.quant is not None or not is_float(t):
         raise Rejection(f"the root of a tensor of the type {t.dtype} with an encoding")
@@ -277,7 +277,7 @@ def lifted(tensors: Sequence[TensorRef], axis: int) -> list[TensorRef]:
 def block_diagonal(t: TensorRef, groups: int) -> TensorRef:
     """The filter [in, out / groups, ...] of a transposed convolution with groups, as [in, out, ...] of one without.
 
-    What a group does not read is zero.  HTP 2.47 is wrong with groups where scales are by channel.
+    What a group does not read is zero (HTP-0338).
     """
     if groups == 1:
         return t

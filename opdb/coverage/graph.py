@@ -199,7 +199,7 @@ class _Sink:
         return made
 
     def _read_all(self) -> None:
-        """Lets a Reshape read what no op does: QNN CPU executes no graph with such an input (2.47, by execution)."""
+        """Lets a Reshape read what no op does (CPU-0328)."""
         read = {name for op in self.graph.ops for name in op.inputs}
         for t in self.graph.inputs:
             if t.name not in read and t.dtype in CPU_RESHAPES:

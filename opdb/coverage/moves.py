@@ -1,8 +1,7 @@
 """Views and permutations that leave the order of a tensor's numbers alone, as one view.
 
-PyTorch's einsum moves dimensions of size 1 about: four operators where a view says the same. HTP 2.47 computes
-other numbers for some of these chains around a product (probe: (m, k, 1) seen as (1, m, k), times (1, k, n), seen
-as (m, 1, n)); none that einsum makes is left.  benchmarks/htp_views.py counts such chains.
+PyTorch's einsum moves dimensions of size 1 about: four operators where a view says the same (HTP-0354), which
+benchmarks/htp_views.py counts.
 
 Also what a view shows: its base, and whether constants alone make that.
 """

@@ -12,11 +12,10 @@ from opdb.runtime.tensors import Rejection
 def encoded(dtype: str, values: Sequence[float]) -> tuple[list[int], float, int]:
     """What is stored for ``values`` in the quantised type ``dtype``, with the scale and QNN's offset.
 
-    One value is the type's end times a small scale, zero in the middle, as rules of weights want it.  A scale like
-    the value itself would be far from those of the tensors beside it: HTP 2.47 computes the smaller of a tensor in 16
-    bits and 1, stored as 1, wrong (probe: off by the whole range).  Several values are multiples of the
-    least scale that represents all of them if there is one; ex) 1, 1.5 and 2.25 are 56, 84 and 126 times 1 / 56 (HTP 2.47
-    computes products with 1, 2 and 4 times 1 wrong).
+    One value is the type's end times a small scale, zero in the middle, as rules of weights want it; a scale like
+    the value itself would be far from those of the tensors beside it (HTP-0358).  Several values are multiples of the
+    least scale that represents all of them if there is one; e.g. 1, 1.5 and 2.25 are 56, 84 and 126 times 1 / 56
+    (HTP-0359).
     """
     kind = BY_SHORT[dtype]
     if not all(math.isfinite(v) for v in values):

@@ -18,7 +18,7 @@ from opdb.runtime.lowering import Reason
 CONSTANT_GRAPH = Reason(
     "partition", "inputs", "the nodes read constants alone, and QNN saves no graph without inputs"
 )
-#: Why a node that ``dequantizes`` a constant stays with its readers, where none of them is delegated.
+#: Why a node that ``dequantizes`` a constant stays with its readers, where none of them is delegated (HTP-0355).
 DEQUANTIZED_CONSTANT = Reason("stock", "static", "HTP does not finalize Dequantize of a constant")
 
 #: Why a constant is not delegated that ``read_outside`` says yes of: the runtime would take the next result for it.
@@ -26,7 +26,7 @@ CONSTANT_RESULT = Reason(
     "partition", "outputs", "a constant that is read outside of its graph, where no op would write it"
 )
 
-#: Why a node with ``endless_scale`` is not delegated; HTP finalizes no graph with one.
+#: Why a node with ``endless_scale`` is not delegated (HTP-0356).
 ENDLESS_SCALE = Reason(
     "stock",
     "scale",

@@ -55,11 +55,11 @@ def mended(targets: Iterable[str]) -> Undo:
     windows that hang over the edge (``ceil_mode``) more rows, DecomposeAny results of another shape; Remove0DTensor
     takes the whole line for the number that ``select`` picks of it.  DecomposeRoll takes dimension -1 for the first.
     asinh and its like stay (DecomposeHyperbolicVariants: log(x + sqrt(x * x + 1)), which is -7.6 for -200 in fp16), and
-    so do the exponents of powers of floats (a tensor hides which of them HTP computes rightly).
+    so do the exponents of powers of floats (HTP-0318: a tensor hides them).
     CanonicalizeConv turns lines without a batch into images of another shape, which have other convolutions.
     I64toI32 ends where a node of several results has one of int64; each result that leaves keeps its type by itself.
     Attention that is causal or has a mask of booleans is not taken apart.
-    What DecomposeEinsum makes of a product of two matrices is computed wrongly by HTP (opdb.coverage.moves).
+    What DecomposeEinsum makes of a product of two matrices is shortened (HTP-0354, opdb.coverage.moves).
     InsertIOQDQ dequantizes what a node writes into a buffer, but the program goes on to name the quantized node, so that
     the result is not taken for the buffer's.  An input whose encoding is that of a Dequantize, since a node on the CPU
     gives it, it would dequantize: the delegate would take floats for whole numbers.

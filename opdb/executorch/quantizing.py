@@ -24,7 +24,7 @@ def biases_of_groups() -> Undo:
     """The bias of a transposed convolution with groups has the product of the scales that its channel has.
 
     The filter has out / groups scales.  Channel c of the output has that at c % (out / groups); ExecuTorch gives
-    its bias that at c // groups, and HTP 2.47 reads the integers with the right one.
+    its bias that at c // groups, which HTP does not.
     """
     import torch
     from executorch.backends.qualcomm.quantizer import qconfig

@@ -142,7 +142,7 @@ class _Draft:
         return True
 
     def _dims(self, argument: AtenArgument) -> bool:
-        """``dim`` as an axis, axes (ascending: HTP 2.47's ReduceSum needs it) or a permutation; negative ones count from the back."""
+        """``dim`` as an axis, axes (ascending) or a permutation; negative ones count from the back."""
         one = plain_type(argument.type) == ("int", False)
         for param in ("axis", "axes", "perm"):
             if param not in self.op.params or param in self.params:

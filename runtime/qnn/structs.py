@@ -165,7 +165,7 @@ def _fill_encoding(out: CData, arena: Arena, quant: Quant, shape: tuple[int, ...
 def check_axis(tensor: GraphTensor, where: str) -> None:
     """Refuses a graph tensor whose scales along an axis are not one for each slice.
 
-    CPU and HTP 2.47 accept 1 scale for 32 slices, in validation and in a graph, and compute something else.
+    The libraries would take it (CPU-0332, HTP-0418).
     """
     quant = tensor.quant
     if quant is None or quant.encoding not in ("AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET"):

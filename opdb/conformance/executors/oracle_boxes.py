@@ -71,7 +71,7 @@ def _filled(rows: list[T], most: int, like: T) -> T:
 def multi_class_nms(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     boxes, scores, *features = inputs
     if params.get("soft_nms_sigma", 0.0) != 0.0:
-        raise NoOracle("the documents do not say how scores fall; QNN CPU 2.47 suppresses as ever")
+        raise NoOracle("the documents do not say how scores fall")
     if any(
         f.ndim < 2 or f.shape[2:] != t.shape[2:] for f, t in zip(features, config.outputs[4:], strict=True)
     ):

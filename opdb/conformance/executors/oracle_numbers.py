@@ -140,7 +140,7 @@ def instance_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
         y = x * torch.rsqrt(torch.mean(torch.square(x), axes, keepdim=True) + epsilon) * gamma
         return [y if beta is None else y + beta]
     if not params.get("normalize_variance", True):
-        raise NoOracle("QNN's CPU and HTP 2.47 do not agree on what is not normalised, and no document says")
+        raise NoOracle("no document says what is not normalised then")
     return [F.instance_norm(x.movedim(-1, 1), weight=gamma, bias=beta, eps=epsilon).movedim(1, -1)]
 
 

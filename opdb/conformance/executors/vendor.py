@@ -28,8 +28,7 @@ STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "exe
 class VendorExecutor:
     """One library for one SoC.  Cases that must be rejected, or break what it does not check, are only validated.
 
-    Each op has a process of its own: QNN 2.47 reads and writes memory that it does not own (flaky records of specs/errata), so that what
-    came before an op decides what it computes.
+    Each op has a process of its own: what came before an op can decide what it computes (flaky records of specs/errata).
     """
 
     def __init__(self, name: str, backend: str, soc: str = "") -> None:

@@ -1,7 +1,7 @@
 /* See opdb/op_package.h.  Measured with the CPU backend of QNN 2.47: it calls validateOpConfig for
  * backendValidateOpConfig and again before createOpImpl; it never calls logInitialize; freeOpImpl gets a copy
- * of QnnCpuOpPackage_OpImpl_t; tensors have no data while an op is created.  Tensors of some types are
- * missing in the node, whose counts are then wrong, so validateOpConfig has to refuse them. */
+ * of QnnCpuOpPackage_OpImpl_t; tensors have no data while an op is created.  validateOpConfig has to refuse
+ * tensors of some types (CPU-0330). */
 #include "opdb/op_package.h"
 
 #include <stdarg.h>
