@@ -31,7 +31,6 @@ SIGNATURE = {
 EFFECTS: dict[Strength, str] = {
     "require": "",
     "expect": " (a warning)",
-    "finalize": " (a warning: otherwise the library validates the op but finalizes no graph with it)",
 }
 
 

@@ -96,8 +96,6 @@ def _of_rule(op: CompiledOp, rule: CompiledRule) -> dict[str, Any]:
 
 
 def _strength(rule: CompiledRule) -> str:
-    if rule.strength == "finalize":
-        return "needed to finalize graphs (a warning: the library validates the op without it)"
     return "expected (a warning)" if rule.strength == "expect" else "required"
 
 

@@ -49,7 +49,7 @@ def _violation_json(v: Violation) -> dict[str, Any]:
         "path": v.path,
         "got": v.got,
         "warning": v.warning,
-        "finalize": v.strength == "finalize",
+        "finalize": v.effect == "not-finalized",
         "strength": v.strength,
         "why": v.why,
         "erratum": v.erratum or None,

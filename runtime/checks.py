@@ -15,9 +15,9 @@ from typing import Any, Generic, Literal, TypeVar
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 MAX_DIM, MAX_RANK = 2**31 - 1, 16  # of a tensor, as opdb.op_config has them
 MAX_LIST = 64  # the longest list that a rule may compute (OPDB_MAX_LIST)
-#: How much a broken rule matters.  ``require``: the op is rejected.  The others are warnings: the backend prefers it
-#: otherwise or does not check the rule (``expect``), or validates the op and finalizes no graph that contains it.
-RuleStrength = Literal["require", "expect", "finalize"]
+#: How much a broken rule matters.  ``require``: the op is rejected.  ``expect`` is a warning: the backend prefers it
+#: otherwise or does not check the rule.
+RuleStrength = Literal["require", "expect"]
 #: That of a violation.  ``erratum``: no rule is broken, but the library is known to have a fault here.
 Strength = Literal[RuleStrength, "erratum"]
 T = TypeVar("T")
@@ -253,18 +253,14 @@ class Violation:
     @property
     def refuses(self) -> bool:
         """Whether no graph can contain the op: the library rejects it, does not finalize it, or crashes."""
-        return self.strength in ("require", "finalize") or self.effect in ("not-finalized", "crash")
-
-    @property
-    def _lead(self) -> str:
-        return UNFINALIZED * (self.strength == "finalize")
+        return self.strength == "require" or self.effect in ("not-finalized", "crash")
 
     @property
     def message(self) -> str:
         """Everything on one line: the effect or the reason, what must hold, and the values."""
         if self.erratum:
             return self._of_erratum(self.got)
-        why = self._lead + (f"{self.why} Rule: " if self.why else "")
+        why = f"{self.why} Rule: " if self.why else ""
         got = f"; got {self.got}" if self.got else ""
         return f"{why}{self.sentence}{got}" + " (cannot be evaluated)" * self.undecidable
 
@@ -280,7 +276,7 @@ class Violation:
         if not self.why or len(self.sentence) <= SHOWN:
             parts.append(self.sentence)
         parts.insert(bool(self.why), values)
-        return self._lead + "; ".join(p for p in parts if p) + " (cannot be evaluated)" * self.undecidable
+        return "; ".join(p for p in parts if p) + " (cannot be evaluated)" * self.undecidable
 
     def _of_erratum(self, values: str) -> str:
         """The effect, the values that meet it, and the details of the record."""
@@ -288,8 +284,6 @@ class Violation:
         return effect + (f". {self.why}" if self.why else "") + " (cannot be evaluated)" * self.undecidable
 
 
-#: The effect of breaking a rule of strength ``finalize``.
-UNFINALIZED = "the library validates the op, but finalizes no graph with it: "
 #: Where one reading of ``got`` ends; how many characters of readings, and of a rule behind its reason, are shown.
 READINGS, SHOWN = re.compile(r", (?=[A-Za-z_][\w.]* = )"), 140
 #: A reading in words: the end of its name, and what stands between tensor and value.

@@ -32,8 +32,7 @@ ENCODINGS = {None: lib.OPDB_ENCODING_NONE, "SCALE_OFFSET": 0, "AXIS_SCALE_OFFSET
              "BW_AXIS_SCALE_OFFSET": 3, "BLOCK": 4, "BLOCKWISE_EXPANSION": 5, "VECTOR": 6}  # fmt: skip
 
 STRENGTHS: dict[int, Strength] = {
-    lib.OPDB_REQUIRE: "require", lib.OPDB_EXPECT: "expect", lib.OPDB_FINALIZE: "finalize",
-    lib.OPDB_ERRATUM: "erratum",
+    lib.OPDB_REQUIRE: "require", lib.OPDB_EXPECT: "expect", lib.OPDB_ERRATUM: "erratum",
 }  # fmt: skip
 TENSOR_TYPES = {
     name: getattr(lib, f"OPDB_TENSOR_{name}") for name in ("APP_WRITE", "APP_READ", "NATIVE", "STATIC")

@@ -128,7 +128,7 @@ op_rule = table(
     maybe("why"),
     to("source", nullable=True),
     one_of("kind", RULE_KINDS),
-    one_of("strength", ("require", "expect", "finalize")),
+    one_of("strength", ("require", "expect")),
     UniqueConstraint("definition_id", "name"),
 )
 op_backend = table(

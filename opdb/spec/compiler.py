@@ -174,8 +174,6 @@ class _Compiler(ShapeRules):
     ) -> tuple[CompiledRule, ...]:
         out = []
         for ident, rule in rules.items():
-            if rule.finalize is not None and backend is None:
-                self.fault((*at, ident, "finalize"), "a rule of the op; only a backend finalizes graphs")
             require = self.parse(rule.expression, (*at, ident, rule.strength), BOOL, scope)
             when = self.parse(rule.when, (*at, ident, "when"), BOOL, scope) if rule.when is not None else None
             if require is not None:

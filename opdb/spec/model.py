@@ -289,14 +289,12 @@ STRENGTHS: tuple[RuleStrength, ...] = get_args(RuleStrength)
 class Rule(Model):
     """One constraint.  ``require`` must hold; ``expect`` is a warning where a backend leaves it open.
 
-    ``finalize`` must hold for graphs: the backend's library validates the op config without it, and finalizes no
-    graph of it.  It warns in a verdict, as the library's is, and keeps the op out of what is delegated.
+    What a library does wrong with an op that it takes is no rule: it is a record of specs/errata.
     """
 
     when: Expression | None = None
     require: Expression | None = None
     expect: Expression | None = None
-    finalize: Expression | None = None
     why: str | None = None
     source: Source | None = None
 
@@ -308,9 +306,9 @@ class Rule(Model):
     @model_validator(mode="after")
     def _sound(self) -> Rule:
         if len([s for s in STRENGTHS if getattr(self, s) is not None]) != 1:
-            raise ValueError("a rule has either 'require' or 'expect' or 'finalize'")
-        if self.finalize is not None and self.source is None:
-            raise ValueError("'finalize' needs the 'source' of what was measured; ex) probe HTP 2.47.0")
+            raise ValueError(
+                "a rule has either 'require' or 'expect'; faults of a library belong in specs/errata"
+            )
         return self
 
     @property

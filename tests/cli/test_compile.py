@@ -161,7 +161,7 @@ def test_the_library_refuses_or_the_specs_do(here: Here, tmp_path: Path) -> None
         "result": {"stage": "lower", "verdict": "no"},
         "refused": {
             "s": [
-                "ChannelShuffle.C3: The libraries divide by it; at 0 they crash. "
+                "ChannelShuffle.C3: The channels are divided by it. "
                 "Rule: num_groups must be at least 1; got num_groups = 0"
             ]
         },

@@ -137,7 +137,7 @@ def slot(t: TensorDef) -> dict[str, Any]:
 
 
 def rule(r: Any) -> tuple[Any, ...]:
-    return r.when, r.require, r.expect or r.finalize
+    return r.when, r.require, r.expect
 
 
 def test_what_the_file_cannot_hold_is_named(catalog: Catalog) -> None:

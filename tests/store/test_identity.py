@@ -121,7 +121,7 @@ params = record(
 )
 strengths = st.sampled_from(STRENGTHS)
 rules = st.tuples(strengths, texts, record(when=maybe, why=maybe, source=sources)).map(
-    lambda r: {r[0]: r[1]} | ({"source": "probe"} if r[0] == "finalize" else {}) | r[2]
+    lambda r: {r[0]: r[1]} | r[2]
 )
 
 

@@ -21,7 +21,6 @@ LIMITS = {
     "since": "the SDKs of a backend's part or configuration",
     "sources": "sources of backends, configurations and rules",
     "why": "reasons of rules",
-    "finalize": "which expected rules are about finalizing graphs",
     "kind": "what a parameter's numbers are, where its name does not say it",
     "layout": "layouts other than NHWC",
 }
@@ -53,8 +52,6 @@ def _found(op: OpDef) -> Iterator[str]:
         yield "sources"
     if any(r.why for r in rules):
         yield "why"
-    if any(r.finalize for r in rules):
-        yield "finalize"
     if any(p.kind != KINDS.get(name, "scalar") for name, p in op.params.items()):
         yield "kind"
     if any(t.layout and t.layout not in LAYOUTS for t in op.slots.values()):

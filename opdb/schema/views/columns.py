@@ -133,7 +133,7 @@ op
 rule
 backend
 kind text signature, rank, derived, written or types: in the order of checking
-strength text require (else the op is rejected), expect (else a warning) or finalize (so, too: no graph is finalized)
+strength text require (else the op is rejected), expect (else a warning)
 unchecked text the backends, with SDKs, whose libraries do not check the rule: there it is a warning
 when
 expression text what must hold, in the rule language

@@ -115,10 +115,9 @@ typedef struct {
 
 /* How much a broken rule matters. */
 typedef enum {
-    OPDB_REQUIRE = 0,  /* the op is rejected */
-    OPDB_EXPECT = 1,   /* a warning: the backend prefers it otherwise, or does not check the rule */
-    OPDB_FINALIZE = 2, /* a warning: the library validates the op, but finalizes no graph that contains it */
-    OPDB_ERRATUM = 3   /* a warning: no rule is broken, but the library is known to have a fault here */
+    OPDB_REQUIRE = 0, /* the op is rejected */
+    OPDB_EXPECT = 1,  /* a warning: the backend prefers it otherwise, or does not check the rule */
+    OPDB_ERRATUM = 2  /* a warning: no rule is broken, but the library is known to have a fault here */
 } opdb_strength;
 
 typedef struct {
