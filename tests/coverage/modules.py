@@ -237,7 +237,7 @@ CASES = (
     Case("sign", f(torch.sign), (SIGNS,)),
     Case("isinf", f(torch.isinf), (ODD,), ("HTP",)),
     Case("isnan", f(torch.isnan), (ODD,), ("HTP",)),
-    Case("isinf_single", f(torch.isinf), (ODD.float(),), ()),
+    Case("isinf_single", f(torch.isinf), (ODD.float(),), ("CPU",)),
     Case("isnan_single", f(torch.isnan), (ODD.float(),), ("CPU",)),
     Case("where", f(torch.where), (CHOICE, X, (4,))),
     # ElementWiseNeuron
