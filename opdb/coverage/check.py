@@ -12,6 +12,7 @@ from opdb.coverage.partition import groups
 from opdb.errata.records import RECORDS
 from opdb.errata.report import ErratumCount, Extra, Met, counted
 from opdb.lowering.candidates import mapped
+from opdb.lowering.errata import obeyed_in_program
 from opdb.lowering.extra import extras
 from opdb.lowering.select import lower, nearest_forms
 from opdb.runtime.lowering import Lowered, Rejected
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import Node
 
-    from opdb.coverage.nodes import Program
+    from opdb.coverage.nodes import Program, TorchNode
     from opdb.runtime.lowering import NodeView
 
 #: Told how many nodes are done, and of how many; after so many nodes each.
@@ -150,20 +151,25 @@ def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose:
 
 def check_nodes(program: Program, target: Target, progress: Progress | None = None) -> Coverage:
     """As ``check_program``, for a program that is read already; build_graph takes its ``lowered``."""
-    lowered, rows = {}, []
+    lowered, rows = {}, {}
     for done, node in enumerate(program.nodes, 1):
-        outcome = lowered[node.name] = lower(node, target)
-        row = row_of(
-            node.node, node.target, outcome, nearest_of(node, target) if isinstance(outcome, Rejected) else ()
-        )
-        if isinstance(outcome, Lowered):
-            row = replace(row, extra=extras(outcome, partial(lower, node), target))
-        rows.append(row)
+        lowered[node.name] = lower(node, target)
+        rows[node.name] = _row(node, lowered[node.name], target)
         if progress is not None and (done % STEP == 0 or done == len(program.nodes)):
             progress(done, len(program.nodes))
+    changed = obeyed_in_program(lowered, target)
+    lowered |= changed
+    rows |= {n.name: _row(n, changed[n.name], target) for n in program.nodes if n.name in changed}
     return Coverage(
-        target.backend, target.soc, target.sdk, tuple(rows), partitions(program, lowered), lowered
+        target.backend, target.soc, target.sdk, tuple(rows.values()), partitions(program, lowered), lowered
     )
+
+
+def _row(node: TorchNode, outcome: Lowered | Rejected, target: Target) -> Row:
+    if isinstance(outcome, Rejected):
+        return row_of(node.node, node.target, outcome, nearest_of(node, target))
+    row = row_of(node.node, node.target, outcome)
+    return replace(row, extra=extras(outcome, partial(lower, node), target))
 
 
 def row_of(

@@ -379,7 +379,8 @@ class _Planner:
         reads = [k for k in inside if k not in set(made)]
         makes = [k for k in made if readers[k] > inside[k]]
         name = f"{side}_{index}"
-        part = None if side == TORCH else self.source.part(name, nodes, self.judged, reads, makes)
+        target = self.target if side == QNN else DEFINITION
+        part = None if side == TORCH else self.source.part(name, nodes, self.judged, reads, makes, target)
         return Segment(index, name, side, tuple(n.name for n in nodes), tuple(reads), tuple(makes), part)
 
 

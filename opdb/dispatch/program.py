@@ -15,6 +15,7 @@ from opdb.dispatch.source import Array, Judged, Key, Node
 from opdb.errors import OpdbError
 from opdb.generated import validators
 from opdb.graph import GraphTensor
+from opdb.lowering.errata import obeyed_in_program
 from opdb.lowering.select import lower
 from opdb.runtime.lowering import Lowered
 from opdb.targets.target import Target
@@ -82,8 +83,10 @@ class ProgramSource:
         judged: Mapping[str, Judged],
         inputs: Sequence[Key],
         outputs: Sequence[Key],
+        target: Target,
     ) -> Part:
         lowered = {n.name: form for n in nodes if (form := judged[n.name].lowered) is not None}
+        lowered |= obeyed_in_program(lowered, target)
         views = [self._views[n.name] for n in nodes]
         ends = [[_place(k) for k in keys] for keys in (inputs, outputs)]
         return build_part(self.program, lowered, name, views, *ends)

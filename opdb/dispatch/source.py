@@ -85,6 +85,7 @@ class Source(Protocol):
         judged: Mapping[str, Judged],
         inputs: Sequence[Key],
         outputs: Sequence[Key],
+        target: Target,
     ) -> Part:
         """The graph of some nodes, each in its accepted form."""
 
@@ -143,6 +144,7 @@ class GraphSource:
         judged: Mapping[str, Judged],
         inputs: Sequence[Key],
         outputs: Sequence[Key],
+        target: Target,
     ) -> Part:
         ops = [self._ops[node.name] for node in nodes]
         names = dict.fromkeys(n for op in ops for n in (*op.inputs, *op.outputs) if n is not None)

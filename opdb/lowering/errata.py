@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count
 
-from opdb.errata.policy import AVOID, WARN, policy
+from opdb.errata.policy import AVOID, WARN, policy, warning
 from opdb.errata.records import RECORDS
-from opdb.errata.workarounds import BETWEEN_CONVERSIONS, OF_OPS, OF_PATTERNS, Facts, Surroundings
-from opdb.runtime.lowering import Lowered, LoweredOp
+from opdb.errata.workarounds import BETWEEN_CONVERSIONS, OF_OPS, OF_PATTERNS, OF_PROGRAMS, Facts, Surroundings
+from opdb.runtime.errata import Erratum
+from opdb.runtime.lowering import Lowered, LoweredOp, Reason, Rejected
 from opdb.targets.target import Target
 
 #: The errata that the validators of a target report for an op, by id.
@@ -80,8 +81,45 @@ def between_conversions(lowered: Lowered, target: Target) -> Iterator[tuple[str,
             yield erratum, decision
 
 
-@cache
+def obeyed_in_program(lowered: Mapping[str, Lowered | Rejected], target: Target) -> dict[str, Lowered]:
+    """The nodes of one graph that change, or are warned of, for errata that depend on all of its ops.
+
+    ``lowered``: the nodes in the order of execution.
+    """
+    changed: dict[str, Lowered] = {}
+    for erratum in _of_programs(str(target.backend)):
+        decision = policy(erratum, target)
+        if decision not in (AVOID, WARN):
+            continue
+        now = {**lowered, **changed}
+        ops = {name: each.ops for name, each in now.items() if isinstance(each, Lowered)}
+        for name, new in OF_PROGRAMS[RECORDS[erratum].workaround](ops).items():
+            node = now[name]
+            assert isinstance(node, Lowered)
+            changed[name] = _decided(node, tuple(new), erratum, decision)
+    return changed
+
+
+def _decided(node: Lowered, new: tuple[LoweredOp, ...], erratum: str, decision: str) -> Lowered:
+    if decision == AVOID:
+        return replace(node, ops=new, avoided=(*node.avoided, erratum))
+    note = Reason(node.form, erratum, warning(RECORDS[erratum]), warning=True)
+    return replace(node, notes=(*node.notes, note), warned=(*node.warned, erratum))
+
+
 def _of_patterns(backend: str) -> list[str]:
-    """In the order of the workarounds."""
-    of = [e for e in RECORDS.values() if e.backend == backend]
-    return [e.id for name in OF_PATTERNS for e in of if e.workaround == name]
+    return _named(backend, OF_PATTERNS)
+
+
+def _of_programs(backend: str) -> list[str]:
+    return _named(backend, OF_PROGRAMS)
+
+
+@cache
+def _of_backend(backend: str) -> list[Erratum]:
+    return [e for e in RECORDS.values() if e.backend == backend]
+
+
+def _named(backend: str, workarounds: Mapping[str, object]) -> list[str]:
+    """The errata that have one of these workarounds, in the order of the workarounds."""
+    return [e.id for name in workarounds for e in _of_backend(backend) if e.workaround == name]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from opdb.errata.records import RECORDS
 from opdb.errata.report import Extra
+from opdb.errata.workarounds import OF_PROGRAMS
 from opdb.lowering.cost import Cost, total
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.targets.target import Target
@@ -32,6 +33,8 @@ def extras(lowered: Lowered, lower: Lower, target: Target) -> Mapping[str, Extra
         costs[erratum] = _more(before, after)
         before = after
     for erratum in lowered.warned:
+        if RECORDS[erratum].workaround in OF_PROGRAMS:
+            continue  # a node by itself does not tell
         avoiding = lower(_avoiding(target, (*lowered.avoided, erratum)))
         if isinstance(avoiding, Rejected) or erratum in avoiding.warned:
             costs[erratum] = None

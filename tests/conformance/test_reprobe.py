@@ -94,6 +94,15 @@ def test_the_library_shows_the_fault_and_is_right_elsewhere(catalog: Catalog) ->
     assert second.symptom == "right"
 
 
+@pytest.mark.vendor
+def test_numbers_say_nothing_about_finalization(catalog: Catalog) -> None:
+    wrong = record(effect="not-finalized", cause="graph-preparation", reproduction={"config": RELU})
+    (seen_,) = observe(catalog, [wrong], installed(), "2.47", "")
+    assert (seen_.symptom, seen_.shows(wrong.effect)) == ("right", False)
+    fails = Observation("CPU-0900", "2.47", "", "not-executed")
+    assert fails.shows("not-finalized") is True
+
+
 def test_the_scope_follows_from_what_was_seen(catalog: Catalog) -> None:
     erratum = record(erratum="HTP-0900", scope={"since": "2.47"})
     gone = [seen("2.47", "SM8350", "right"), seen("2.47", "SM8750", "wrong-result"),

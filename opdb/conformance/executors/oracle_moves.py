@@ -123,7 +123,7 @@ def strided_slice(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
         else:
             last = None if bit("end_mask", i) or (stride < 0 and end < 0) else end
             index.append(slice(None if bit("begin_mask", i) else begin, last, stride))
-    return [torch.from_numpy(inputs[0].numpy()[tuple(index)].copy())]
+    return [torch.from_numpy(np.array(inputs[0].numpy()[tuple(index)]))]
 
 
 def pad(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opdb.errata.workarounds import htp
-from opdb.errata.workarounds.facts import Facts, Nowhere, Surroundings, Workaround
+from opdb.errata.workarounds.facts import Facts, InProgram, Nowhere, Surroundings, Workaround
 
 __all__ = [
     "BETWEEN_CONVERSIONS",
     "NOT_A_FUNCTION",
     "OF_OPS",
     "OF_PATTERNS",
+    "OF_PROGRAMS",
     "Facts",
+    "InProgram",
     "Nowhere",
     "Surroundings",
     "Workaround",
@@ -28,5 +30,7 @@ NOT_A_FUNCTION = frozenset({"other-candidate", "reject"})
 OF_OPS: Mapping[str, Workaround] = {**htp.OF_OPS}
 #: name -> workaround that itself finds the ops that the erratum is about, as these depend on the surroundings.
 OF_PATTERNS: Mapping[str, Workaround] = {**htp.OF_PATTERNS}
+#: name -> workaround of an erratum that depends on all ops before and behind an op.
+OF_PROGRAMS: Mapping[str, InProgram] = {**htp.OF_PROGRAMS}
 #: erratum -> whether a node that is computed in floating point between conversions has it.
 BETWEEN_CONVERSIONS = {**htp.BETWEEN_CONVERSIONS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -50,3 +50,5 @@ class Facts:
 
 #: The ops that stand for an op; None where the workaround has no other form of it.
 Workaround = Callable[[LoweredOp, Facts], Sequence[LoweredOp] | None]
+#: The new ops of the nodes of a graph that change, from those of all, in the order of execution.
+InProgram = Callable[[Mapping[str, Sequence[LoweredOp]]], Mapping[str, Sequence[LoweredOp]]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from opdb.errata.workarounds.facts import Workaround
+from opdb.errata.workarounds.facts import InProgram, Workaround
 from opdb.errata.workarounds.htp import (
     clamps,
     conversions,
@@ -13,6 +13,7 @@ from opdb.errata.workarounds.htp import (
     gathers,
     pads,
     pools,
+    precision,
     products,
     sums,
 )
@@ -43,3 +44,4 @@ BETWEEN_CONVERSIONS: Mapping[str, Callable[[Sequence[LoweredOp]], bool]] = {
     "HTP-0396": conversions.pads,
     "HTP-0397": conversions.more_than_one,
 }
+OF_PROGRAMS: Mapping[str, InProgram] = {"in-half-precision": precision.in_half_precision}
