@@ -271,7 +271,8 @@ static size_t node_values_of(const QnnCpuOpPackage_Param_t *in) {
 
 const char *opdb_op_view_node(opdb_node *state, const QnnCpuOpPackage_Node_t *in) {
     size_t values = 0, from = 0;
-    /* More parameters than the op has cannot be meant, since validateOpConfig refuses unknown ones (CPU-0331). */
+    /* More parameters than the op has cannot be meant, since validateOpConfig refuses unknown ones
+     * (CPU-0331). */
     const uint32_t num_params = in->numOfParams > state->op->num_params ? 0 : in->numOfParams;
     for (uint32_t i = 0; i < num_params; i++)
         values += node_values_of(in->params[i]);
