@@ -14,7 +14,7 @@ from typing import Any
 from opdb import validate
 from opdb.errata.policy import IGNORE, WARN, active, excludes, policy, warning
 from opdb.errata.records import RECORDS
-from opdb.errata.workarounds import Nowhere, Surroundings
+from opdb.errata.workarounds import OF_VALUES, Nowhere, Surroundings
 from opdb.lowering.candidates import cheapest, forms, mapped, unmapped_reason
 from opdb.lowering.cost import MODELLED, Prices
 from opdb.lowering.errata import between_conversions, obeyed
@@ -78,7 +78,8 @@ def _attempt(
         return None, [Reason(form.name, guard, str(reason))]
     except Undecidable as reason:
         return None, [Reason(form.name, guard, f"the mapping cannot be worked out: {reason}")]
-    reasons = [r for r in judge(lowered, target) if r.rule not in form.avoids]
+    kept_away = {e for e in lowered.avoided if RECORDS[e].workaround in OF_VALUES}
+    reasons = [r for r in judge(lowered, target) if r.rule not in kept_away.union(form.avoids)]
     reasons += [_of_erratum(form.name, e, WARN) for e in lowered.warned]
     if isinstance(form, FormInFloats):
         reasons += [_of_erratum(form.name, *found) for found in between_conversions(built, target)]

@@ -70,7 +70,7 @@ class CandidateDef(Model):
     outputs: dict[Identifier, Expression] = {}
     ops: list[VariantStep] = []
     ignored: dict[Identifier, str] = {}
-    avoids: list[str] = []  # errata that cannot show here, whatever its ops' configs say; ex) HTP-0300
+    avoids: list[str] = []  # errata that cannot show here, whatever the configs of its ops say; e.g. HTP-0318
     source: Source | None = None
 
     @model_validator(mode="after")

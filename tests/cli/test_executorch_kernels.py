@@ -20,7 +20,7 @@ def test_the_list_says_what_each_is_or_what_is_in_the_way(loaded: Run) -> None:
         "op": "aten::square.out", "qnn": ["ElementWiseMultiply"], "why": None, "in_runtime": False,
     }  # fmt: skip
     assert rows["aten::gelu.out"]["in_runtime"] and rows["qnn::LayerNorm.out"]["qnn"] == ["LayerNorm"]
-    assert rows["aten::cumsum.out"]["why"] == "CumulativeSum needs permute()"
+    assert rows["aten::im2col.out"]["why"] == "Im2Col needs permute()"
     assert sum(bool(row["qnn"]) for row in rows.values()) >= 200
 
 

@@ -40,7 +40,7 @@ def _onnx(soc: str) -> Executor:
 def _qnn(name: str, backend: str, soc: str) -> Executor:
     from opdb.conformance.executors.vendor import VendorExecutor
 
-    return VendorExecutor(name, backend, soc)
+    return VendorExecutor(name, backend, soc if name in PER_SOC else "")
 
 
 #: The libraries of QNN that answer here; ex) qnn-htp.

@@ -17,6 +17,7 @@ __all__ = [
     "OF_OPS",
     "OF_PATTERNS",
     "OF_PROGRAMS",
+    "OF_VALUES",
     "Facts",
     "InProgram",
     "Nowhere",
@@ -28,6 +29,8 @@ __all__ = [
 NOT_A_FUNCTION = frozenset({"other-candidate", "reject"})
 #: name -> workaround of an op for which the validator reports the erratum.
 OF_OPS: Mapping[str, Workaround] = {**htp.OF_OPS}
+#: Of these, the ones whose erratum is about values that they keep away: the config of their op still has it.
+OF_VALUES = htp.OF_VALUES
 #: name -> workaround that itself finds the ops that the erratum is about, as these depend on the surroundings.
 OF_PATTERNS: Mapping[str, Workaround] = {**htp.OF_PATTERNS}
 #: name -> workaround of an erratum that depends on all ops before and behind an op.

@@ -9,6 +9,7 @@ from opdb.errata.workarounds.htp import (
     clamps,
     conversions,
     convolutions,
+    exponents,
     factors,
     gathers,
     pads,
@@ -31,7 +32,10 @@ OF_OPS: Mapping[str, Workaround] = {
     "gather-from-one-matrix": gathers.from_one_matrix,
     "gather-from-joined-dimensions": gathers.from_joined_dimensions,
     "clamp-by-limits": clamps.by_limits,
+    "bounded-exponent": exponents.bounded,
 }
+#: Those that keep away the values that show the erratum; the config of the op still has it.
+OF_VALUES = frozenset({"bounded-exponent"})
 OF_PATTERNS: Mapping[str, Workaround] = {
     "product-of-rows": products.of_rows,
     "copies-of-matrices": products.copies_of_matrices,
