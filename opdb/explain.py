@@ -115,7 +115,7 @@ def erratum_of(catalog: Catalog, ident: str) -> Erratum:
     """The record with this id, in any case.  Raises OpdbError with the nearest id."""
     found = catalog.errata.get(ident.upper())
     if found is None:
-        close = difflib.get_close_matches(ident.upper(), catalog.errata, 1)
+        close = difflib.get_close_matches(ident.upper().replace("O", "0"), catalog.errata, 1)
         hint = f"; did you mean '{close[0]}'?" if close else "; 'opdb query errata' lists them"
         raise OpdbError(f"unknown erratum '{ident}'{hint}")
     return found

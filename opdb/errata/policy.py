@@ -92,7 +92,7 @@ def known_errata(ids: Iterable[str]) -> frozenset[str]:
     """The ids in their own spelling.  Raises OpdbError for one that no record has."""
     found = frozenset(i.upper() for i in ids)
     for unknown in sorted(found - RECORDS.keys()):
-        close = difflib.get_close_matches(unknown, RECORDS, 1)
+        close = difflib.get_close_matches(unknown.replace("O", "0"), RECORDS, 1)
         proposal = f"; did you mean '{close[0]}'?" if close else ""
         raise OpdbError(f"unknown erratum '{unknown}'{proposal}; 'opdb query errata' lists them")
     return found

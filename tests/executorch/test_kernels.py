@@ -191,7 +191,7 @@ def test_arguments_that_no_form_takes_are_an_error_with_the_reason(
     [
         ("aten::nothing.out", "no spec maps an operator with this out variant"),
         ("Nothing", "neither an out variant of ATen"),
-        ("aten::cumsum.out", r"cannot be one QNN op: CumulativeSum needs permute\(\)"),
+        ("aten::im2col.out", r"cannot be one QNN op: Im2Col needs permute\(\)"),
         ("BboxTransform", "BboxTransform needs a kernel"),
         ("NonMaxSuppression", "NonMaxSuppression needs results whose number is open"),
     ],

@@ -58,8 +58,11 @@ def test_what_a_node_costs_more_than_its_shortest_form(function: Callable[[Tenso
         added = added.plus(each)
     assert added.plus(work(ignored)) == work(avoided)
     assert added != Extra() and not ignored.rows[0].extra
-    warned = checked(function, replace(EMULATOR, errata="warn"))
-    assert warned.rows[0].extra == row.extra
+    (warned,) = checked(function, replace(EMULATOR, errata="warn")).rows
+    assert warned.extra.keys() <= row.extra.keys()
+    assert all(cost is not None and cost.ops >= 0 for cost in warned.extra.values())
+    if len(row.avoided) == 1:
+        assert warned.extra == row.extra
 
 
 def test_a_report_adds_up_the_nodes() -> None:

@@ -136,7 +136,7 @@ def test_htp_without_a_chip_is_refused() -> None:
         Backend.open("HTP", "SM8650", soc_model=69)
     with pytest.raises(OpdbError, match="leave the SoC out"):
         Backend.open("CPU", "SM8650")
-    with pytest.raises(OpdbError, match="'NPU' is not a QNN backend that opdb drives; one of CPU, HTP"):
+    with pytest.raises(OpdbError, match="'NPU' is not a QNN backend that opdb drives; one of CPU, GPU, HTP"):
         Backend.open("NPU")
 
 
