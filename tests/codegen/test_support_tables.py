@@ -16,9 +16,9 @@ import pytest
 from opdb.codegen.support import Combination, Part, Place, Support
 from opdb.codegen.support_tables import (
     COLUMNS,
-    PLACES,
     boxes,
     computes,
+    measured_places,
     op_support,
     spelled,
     tables,
@@ -38,6 +38,7 @@ from opdb.validate import check
 from .conftest import catalog_of
 
 ROOT = Path(__file__).parent.parent.parent
+PLACES = measured_places(catalog_of(ROOT / "specs"))
 
 
 @cache

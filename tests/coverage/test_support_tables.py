@@ -12,7 +12,7 @@ import torch
 from every_module import CASES
 
 from opdb.codegen.support import Support
-from opdb.codegen.support_tables import PLACES, op_support
+from opdb.codegen.support_tables import measured_places, op_support
 from opdb.coverage.check import check_nodes
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
@@ -30,7 +30,7 @@ def test_the_floats_of_an_operator_are_those_that_its_modules_are_lowered_in() -
     """Listed is what some module's node is accepted in, and nothing else, where its first tensor is float32."""
     programs = [export(case.build(), case.inputs()) for case in CASES]
     catalog = read_catalog(SPECS)
-    for place in PLACES:
+    for place in measured_places(catalog):
         target = Target(place.backend, place.soc, place.sdk)
         accepted: dict[str, set[str]] = defaultdict(set)
         asked: dict[str, set[str]] = defaultdict(set)
