@@ -81,18 +81,17 @@ def target_of(
     errata: str | None,
     ignored: list[str] | None,
 ) -> Target:
-    """The target that a command's options name.  Raises OpdbError for a policy or an erratum that is unknown."""
+    """The target that a command's options name, in the own spelling of backend and SoC.
+
+    Raises OpdbError for a backend, a SoC, a policy or an erratum that is unknown.
+    """
     from opdb.errata.policy import known_errata
     from opdb.targets.target import Target
 
-    return Target(
-        backend.upper() if backend else None,
-        soc.upper() if soc else None,
-        sdk,
-        execution or "device",
-        errata,
-        known_errata(ignored or ()),
+    asked = Target(
+        backend or None, soc or None, sdk, execution or "device", errata, known_errata(ignored or ())
     )
+    return asked.spelled()
 
 
 def store(db: str | None) -> Store:

@@ -80,6 +80,11 @@ def test_check_names_what_it_avoids_and_warns_of(here: Here, model: str) -> None
         assert done.code == 0 and "HTP-" not in done.out
 
 
+def test_a_chip_by_what_it_is_sold_as_has_the_errata_of_the_chip(here: Here, model: str) -> None:
+    by_name = here("check", model, "--soc", "8 Gen 3")
+    assert by_name.out == here("check", model, *SM8650).out and " on HTP SM8650" in by_name.out
+
+
 def test_check_counts_warnings_when_it_is_strict(here: Here, model: str) -> None:
     assert here("check", model, *SM8650, "--strict").code == 0
     assert here("check", model, *SM8650, "--strict", "--errata", "warn").code == 1
