@@ -155,7 +155,7 @@ def _sums(programs: Any) -> str:
 
 
 def _spelled(nodes: Nodes) -> str:
-    """The ops with their number; ex) 2 Gather, 1 ReduceMax -> Gather ×2, ReduceMax."""
+    """The ops with their number; e.g. 2 Gather, 1 ReduceMax -> Gather ×2, ReduceMax."""
     counted = Counter(op for n in nodes for op in n["ops"])
     return ", ".join(op if count == 1 else f"{op} ×{count}" for op, count in counted.items()) or "nothing"
 

@@ -28,5 +28,5 @@ def declared(since: str | None, until: str | None, sdk: str) -> bool:
 
 
 def same_sdk(a: str, b: str) -> bool:
-    """Whether two versions are one, or one is the beginning of the other.  ex) 2.47, 2.47.0"""
+    """Whether two versions are one, or one is the beginning of the other, e.g. 2.47 and 2.47.0."""
     return a == b or a.startswith(f"{b}.") or b.startswith(f"{a}.")

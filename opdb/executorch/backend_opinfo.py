@@ -30,7 +30,7 @@ _undo: list[Callable[[], None]] = []
 
 
 def __getattr__(name: str) -> str:
-    """The names of backends, which ExecuTorch looks up, as Qualcomm's module has them; ex) HTP."""
+    """The names of backends, which ExecuTorch looks up, as Qualcomm's module has them, e.g. HTP."""
     if name in BACKENDS:
         return name
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

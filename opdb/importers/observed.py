@@ -19,7 +19,7 @@ def merge(
         return documented, {}
     rows, origins = dict(documented), {}
     sdk = observed_sdk(backend)
-    later = "_" + sdk.replace(".", "_")  # where a later library differs; ex) FP16_2_47
+    later = "_" + sdk.replace(".", "_")  # where a later library differs, e.g. FP16_2_47
     for config, group in printed.items():
         new = [row for row in group if not any(_covers(d, row) for g in documented.values() for d in g)]
         if new:

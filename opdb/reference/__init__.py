@@ -152,7 +152,7 @@ def observed_source(backend: str) -> str:
 
 
 def observed_sdk(backend: str) -> str:
-    """The SDK of the library that was observed; ex) 2.47."""
+    """The SDK of the library that was observed, e.g. 2.47."""
     return ".".join(observed_source(backend).split()[-1].split(".")[:2])
 
 

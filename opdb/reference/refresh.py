@@ -28,7 +28,7 @@ from opdb.sdk import sdk_number
 DATA = Path(__file__).with_name("data")
 #: The document of each backend's supplement, in the SDK's documentation.
 SUPPLEMENTS = {b.name: b.supplement for b in BACKENDS.values() if b.supplement is not None}
-#: Of gathered facts, the keys of what libraries were seen to do; ex) cpu_uniform_dtypes_2.47.0, htp_dtype_tables.
+#: Of gathered facts, the keys of what libraries were seen to do, e.g. cpu_uniform_dtypes_2.47.0, htp_dtype_tables.
 UNIFORM, TABLES = re.compile(r"([a-z]+)_uniform_dtypes_(.+)"), re.compile(r"([a-z]+)_dtype_tables")
 #: Facts that are the same for every op, that follow from others, or that only say "not stated".
 DROPPED = {"macro", "index", "in_2.13_header", "since_opset", "class", "source"}

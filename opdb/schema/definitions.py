@@ -31,7 +31,7 @@ backend_need = parts(  # of type rows, by the first word of their configuration
     "backend_need",
     "backend",
     text("feature"),
-    key="word",  # a column of soc; ex) fp16
+    key="word",  # a column of soc, e.g. fp16
 )
 soc = table(
     "soc",

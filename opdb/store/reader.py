@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,17 +23,18 @@ Row = Mapping[str, Any]
 _NAME = re.compile(rf"{VALUES}(\w+)")
 
 
-class Reader:
+class Reader(ABC):
     """A connection inside a transaction."""
 
     postgres = False
 
+    @abstractmethod
     def rows(self, sql: str, **values: Any) -> Iterator[Row]:
         """The rows of a SELECT, as they come."""
-        raise NotImplementedError
 
+    @abstractmethod
     def has_table(self, name: str) -> bool:
-        raise NotImplementedError
+        """Whether the database has a table of this name."""
 
     def value(self, sql: str, **values: Any) -> Any:
         """The first column of the first row; None where there is no row."""

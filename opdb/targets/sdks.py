@@ -12,7 +12,7 @@ from opdb.sdk import sdk_number
 
 @lru_cache(256)
 def known_sdk(sdk: str, known: tuple[str, ...] = SDKS) -> int:
-    """The number of an SDK; ex) 2047.  Raises OpdbError, with the known ones, for one that nobody has."""
+    """The number of an SDK, e.g. 2047.  Raises OpdbError, with the known ones, for one that nobody has."""
     number = sdk_number(sdk)
     if number in map(sdk_number, known):
         return number

@@ -43,7 +43,7 @@ def _qnn(name: str, backend: str, soc: str) -> Executor:
     return VendorExecutor(name, backend, soc if name in PER_SOC else "")
 
 
-#: The libraries of QNN that answer here; ex) qnn-htp.
+#: The libraries of QNN that answer here, e.g. qnn-htp.
 LIBRARIES = {f"qnn-{b.name.lower()}": b for b in ASKED}
 #: name -> a function of the SoC.  Each raises MissingExtra, naming itself, when its extra is not installed.
 EXECUTORS: dict[str, Callable[[str], Executor]] = {
