@@ -40,7 +40,9 @@ def c_comment(text: str) -> str:
 def python_string(text: str) -> str:
     """A Python string literal of ``text``, in double quotes; ASCII only."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    return '"' + "".join(c if 32 <= ord(c) < 127 else _escape(c) for c in escaped) + '"'
+    if not (escaped.isascii() and escaped.isprintable()):
+        escaped = "".join(c if 32 <= ord(c) < 127 else _escape(c) for c in escaped)
+    return f'"{escaped}"'
 
 
 def python_value(value: object) -> str:

@@ -106,18 +106,22 @@ def reproduced(r: Reproduction) -> list[str]:
 
 def pages(catalog: Catalog) -> Iterable[Artifact]:
     """docs/errata/<ID>.md for each record."""
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for op in dict.fromkeys(e.op for e in catalog.errata.values() if e.op is not None):
-        said |= pieces.of_op("docs-errata", op, partial(_occur, catalog, op))
+        texts |= pieces.of_op("docs-errata", op, partial(_pages_of, catalog, op))
     for e in catalog.errata.values():
         inputs = (errata_path(e), *(specs_of(catalog, e.op) if e.op is not None else ()))
-        text = render("erratum.md.j2", **_view(e, said.get(e.erratum) or occurs(catalog, e)))
+        text = texts.get(e.erratum) or _page(catalog, e)
         yield Artifact(page_path(e.erratum), text, inputs, "markdown")
 
 
-def _occur(catalog: Catalog, op: str) -> dict[str, str]:
-    """When each erratum of an op occurs."""
-    return {e.erratum: occurs(catalog, e) for e in catalog.errata_of(op)}
+def _pages_of(catalog: Catalog, op: str) -> dict[str, str]:
+    """The page of each erratum of an op."""
+    return {e.erratum: _page(catalog, e) for e in catalog.errata_of(op)}
+
+
+def _page(catalog: Catalog, e: Erratum) -> str:
+    return render("erratum.md.j2", **_view(e, occurs(catalog, e)))
 
 
 def _view(e: Erratum, occurring: str) -> dict[str, Any]:

@@ -36,21 +36,29 @@ class Made:
 
 @dataclass
 class Rendered:
-    """By unit: the key of its inputs, and its artifacts by name."""
+    """By unit: the key of its inputs, and its artifacts by name, as JSON has them until somebody asks."""
 
-    units: dict[str, tuple[str, dict[str, Made]]] = field(default_factory=dict)
+    specs: tuple[str, ...] = ()
+    units: dict[str, Any] = field(default_factory=dict)
     pieces: dict[str, tuple[str, Any]] = field(default_factory=dict)  # those of opdb.codegen.pieces
 
     def of(self, unit: str, key: str) -> Mapping[str, Made] | None:
         """The artifacts of a unit with these inputs; None if that is not known."""
         found = self.units.get(unit)
-        return found[1] if found is not None and found[0] == _key(key) else None
+        return self.last(unit) if isinstance(found, dict) and found.get("key") == _key(key) else None
+
+    def last(self, unit: str) -> dict[str, Made] | None:
+        """The artifacts that the unit had when it was rendered last; None if nothing is on record."""
+        try:
+            return {str(n): _made(m, self.specs) for n, m in self.units[unit]["made"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
 
     def add(self, unit: str, key: str, made: Mapping[str, Made]) -> None:
-        self.units[unit] = (_key(key), dict(made))
-
-    def by_name(self) -> dict[str, Made]:
-        return {name: made for _, artifacts in self.units.values() for name, made in artifacts.items()}
+        parts = {
+            n: [m.language, m.raw, m.sha256, manifest.fold(m.inputs, self.specs)] for n, m in made.items()
+        }
+        self.units[unit] = {"key": _key(key), "made": parts}
 
 
 def _key(unit: str) -> str:
@@ -66,17 +74,13 @@ def tools() -> str:
 
 def read(path: Path | None, specs: tuple[str, ...]) -> Rendered:
     """What is on record; nothing where there is no such file, or no such file any more."""
+    if path is None:
+        return Rendered(specs)
     try:
-        raw = (
-            json.loads(path.read_text(encoding="utf-8")) if path is not None else {"units": {}, "pieces": {}}
-        )
-        units = {
-            str(unit): (str(e["key"]), {str(n): _made(m, specs) for n, m in e["made"].items()})
-            for unit, e in raw["units"].items()
-        }
-        return Rendered(units, pieces.read(raw["pieces"]))
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return Rendered(specs, dict(raw["units"]), pieces.read(raw["pieces"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Rendered()
+        return Rendered(specs)
 
 
 def _made(entry: Sequence[Any], specs: tuple[str, ...]) -> Made:
@@ -84,20 +88,12 @@ def _made(entry: Sequence[Any], specs: tuple[str, ...]) -> Made:
     return Made(str(language), str(raw), str(sha256), manifest.expand(inputs, specs))
 
 
-def write(path: Path | None, rendered: Rendered, units: Iterable[str], specs: tuple[str, ...]) -> None:
+def write(path: Path | None, rendered: Rendered, units: Iterable[str]) -> None:
     """Puts the entries of ``units``, all that there are, on record; a folder that cannot be written changes nothing."""
     if path is None:
         return
-    entries = {
-        unit: {
-            "key": key,
-            "made": {
-                n: [m.language, m.raw, m.sha256, manifest.fold(m.inputs, specs)] for n, m in made.items()
-            },
-        }
-        for unit, (key, made) in rendered.units.items()
-        if unit in set(units)
-    }
+    known = rendered.units
+    entries = {unit: known[unit] for unit in units if unit in known}
     try:
         write_atomically(path, json.dumps({"units": entries, "pieces": rendered.pieces}))
     except OpdbError:

@@ -289,8 +289,7 @@ def _make(
     catalog: Definitions, root: Path, todo: Sequence[_Unit], units: Sequence[str], memory: Path | None
 ) -> _Made:
     """Renders units, formats what is not known to lie on disk as formatted, and remembers both."""
-    specs = all_specs(catalog)
-    known = rendered.read(memory, specs)
+    known = rendered.read(memory, all_specs(catalog))
     if memory is None:
         artifacts, owners = _render(catalog, todo)
     else:
@@ -298,7 +297,8 @@ def _make(
         with pieces.remembered(pieces.Pieces(catalog, rendered.tools(), known.pieces)):
             artifacts, owners = _render(catalog, todo)
     listed = list(artifacts.values())
-    done = rendered.formatted(listed, known.by_name(), lambda a: _on_disk(root, a))
+    last = {name: made for unit in todo for name, made in (known.last(unit.name) or {}).items()}
+    done = rendered.formatted(listed, last, lambda a: _on_disk(root, a))
     fresh = [a for a, text in zip(listed, done, strict=True) if text is None]
     new = {
         a.name: with_header(replace(a, text=text))
@@ -312,7 +312,7 @@ def _make(
             unit.key,
             {a.name: Made(a.language, rendered.raw_digest(a), digest(texts[a.name]), a.inputs) for a in mine},
         )
-    rendered.write(memory, known, units, specs)
+    rendered.write(memory, known, units)
     return _Made(artifacts, texts, owners)
 
 
@@ -453,6 +453,8 @@ def _write(
             commit.recover(root)
             raise
         commit.finish(root)
+    elif record is not None:  # the database may be another one than that of the last run
+        record(records)
     written = tuple(d.name for d in changed)
     return Outcome(written, removed, len(new.files) - len(written), records)
 

@@ -105,7 +105,6 @@ def generate(
     outcome = writer.generate(
         catalog, root, TARGETS, only=only, ops=ops, force=force, record=recorder(opened), memory=root / MEMORY
     )
-    recorder(opened)(outcome.records)
     if json:
         print_json(
             {

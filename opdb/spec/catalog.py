@@ -60,7 +60,7 @@ class Catalog:
     # Worked out once:
     _compiled: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)
     _op_hashes: dict[str, str] = field(init=False, repr=False, default_factory=dict)
-    _own_data: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
+    _dumped: dict[int, Any] = field(init=False, repr=False, default_factory=dict)  # by the model's id()
     _own: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)
     _others: dict[Any, Any] = field(init=False, repr=False, default_factory=dict)
 
@@ -152,24 +152,25 @@ class Catalog:
         """sha256 over everything that the meaning of one op depends on."""
         if name not in self._op_hashes:
             op = self.ops[name]
-            used = {b: _data(self.backends[b]) for b in op.backends if b in self.backends}
-            data = self._data_of(name) if op is self.own[name] else _data(op)
-            mapped = [[target, _data(mapping)] for target, mapping in self.mappings(name).items()]
-            errata = [_data(e) for e in self.errata_of(name)]
-            self._op_hashes[name] = _sha256([name, data, mapped, used, errata])
+            used = {b: self.dumped(self.backends[b]) for b in op.backends if b in self.backends}
+            mapped = [
+                [target, mapping.model_dump(mode="json")] for target, mapping in self.mappings(name).items()
+            ]
+            errata = [self.dumped(e) for e in self.errata_of(name)]
+            self._op_hashes[name] = _sha256([name, self.dumped(op), mapped, used, errata])
         return self._op_hashes[name]
 
     def family_hash(self, name: str) -> str:
         """sha256 over everything that the meaning of one family depends on."""
         used = {op for c in self.candidates if c.family == name for op in c.ops if op in self.ops}
-        value = to_json(self.families[name].model_dump(mode="json"))
+        value = to_json(self.dumped(self.families[name]))
         return family_hash(value, [(op, self.op_hash(op)) for op in used])
 
-    def _data_of(self, name: str) -> Any:
-        """The fields of an op as its file says it."""
-        if name not in self._own_data:
-            self._own_data[name] = _data(self.own[name])
-        return self._own_data[name]
+    def dumped(self, model: BaseModel) -> Any:
+        """The fields of one of the catalogue's models as JSON has them; worked out once."""
+        if id(model) not in self._dumped:
+            self._dumped[id(model)] = model.model_dump(mode="json")
+        return self._dumped[id(model)]
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -197,12 +198,12 @@ class Catalog:
         """sha256 over all definitions."""
         return _sha256(
             {
-                "ops": {n: self._data_of(n) for n in self.own},
-                "bases": {n: _data(b) for n, b in self.bases.items()},
-                "errata": {n: _data(e) for n, e in self.errata.items()},
-                "families": {n: _data(f) for n, f in self.families.items()},
-                "backends": [_data(b) for b in self.backends.values()],
-                "socs": [s.data() for s in self.socs.values()],
+                "ops": {n: self.dumped(o) for n, o in self.own.items()},
+                "bases": {n: self.dumped(b) for n, b in self.bases.items()},
+                "errata": {n: self.dumped(e) for n, e in self.errata.items()},
+                "families": {n: self.dumped(f) for n, f in self.families.items()},
+                "backends": [self.dumped(b) for b in self.backends.values()],
+                "socs": [sorted(s.data().items()) for s in self.socs.values()],
                 "retired": {k: list(v) for k, v in sorted(self.retired.items())},
             }
         )
@@ -237,17 +238,7 @@ def _ordered(items: Mapping[str, T]) -> Mapping[str, T]:
     return MappingProxyType({name: items[name] for name in sorted(items)})
 
 
-def _data(model: BaseModel) -> Any:
-    """The model's fields, in order; mappings become lists of pairs, because their order is meaning."""
-    return _pairs(model.model_dump(mode="json"))
-
-
-def _pairs(value: Any) -> Any:
-    if isinstance(value, dict):
-        return [[k, _pairs(v)] for k, v in value.items()]
-    return [_pairs(v) for v in value] if isinstance(value, list) else value
-
-
 def _sha256(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """The order of mappings counts, because it is meaning."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

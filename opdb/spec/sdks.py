@@ -16,11 +16,13 @@ _RUN = re.compile(
 
 
 def sdks_of(catalog: Catalog) -> tuple[str, ...]:
-    """The versions, each as it is written, in order; evidence from devices cites other documents."""
+    """The versions, each as it is written, in order; evidence from devices cites other documents.  Worked out once."""
+    return catalog.once("sdks", lambda: _sdks_of(catalog))
+
+
+def _sdks_of(catalog: Catalog) -> tuple[str, ...]:
     parts = (catalog.own, catalog.bases, catalog.families, catalog.errata, catalog.backends)
-    found = {
-        v for models in parts for model in models.values() for v in _named(model.model_dump(mode="json"))
-    }
+    found = {v for models in parts for model in models.values() for v in _named(catalog.dumped(model))}
     return tuple(sorted(found, key=lambda v: (sdk_number(v), v)))
 
 
