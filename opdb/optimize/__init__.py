@@ -1,0 +1,11 @@
+"""Passes over finished QNN graphs: the same numbers from fewer and cheaper ops.
+
+    made = optimize(graph, target)
+    made.graph, made.counts   # the new graph; {"fold-batchnorm": 52, ...}
+
+``passes`` has what a pass is and runs them in their order, ``edit`` is the graph while it changes; every other module is one pass.
+"""
+
+from opdb.optimize.passes import NAMES, PASSES, Optimized, Pass, optimize
+
+__all__ = ["NAMES", "PASSES", "Optimized", "Pass", "optimize"]

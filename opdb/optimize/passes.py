@@ -1,0 +1,73 @@
+"""The passes in their order, and what runs them until nothing changes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from opdb.errors import OpdbError
+from opdb.graph import QnnGraph
+from opdb.optimize.edit import Edit
+from opdb.targets.target import Target
+
+#: How often the whole list is run at most: a pass may make work for an earlier one.
+ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One rewrite.  ``run`` changes the graph in place and returns how many places it changed.
+
+    ``exact``: every number stays as it is, bit for bit; else floats may differ by rounding, as products are taken in another order.
+    """
+
+    name: str  # e.g. fold-batchnorm
+    about: str  # one line: what it does
+    exact: bool
+    run: Callable[[Edit], int]
+
+
+#: In the order in which they run.
+PASSES: tuple[Pass, ...] = ()
+NAMES = tuple(p.name for p in PASSES)
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """``counts``: by pass, how many places it changed; passes that found nothing are left out."""
+
+    graph: QnnGraph
+    counts: Mapping[str, int]
+
+
+def optimize(
+    graph: QnnGraph, target: Target, without: Collection[str] = (), passes: tuple[Pass, ...] = PASSES
+) -> Optimized:
+    """A graph that computes the same; the given one stays as it is.  ``without``: names of passes that are left out.
+
+    Every op that a pass makes is accepted by the validators of ``target``, and has no erratum that the policy of
+    ``target`` avoids; where the op of a rewrite is not, the place stays as it is.  Inputs and outputs keep their names, order,
+    shapes and types.  Raises OpdbError for the name of no pass.
+    """
+    check_names(without, tuple(p.name for p in passes))
+    edit = Edit(graph, target)
+    counts: dict[str, int] = {}
+    for _ in range(ROUNDS):
+        found = 0
+        for each in passes:
+            if each.name not in without and (n := each.run(edit)):
+                counts[each.name] = counts.get(each.name, 0) + n
+                found += n
+        if not found:
+            break
+    return Optimized(edit.graph(), counts)
+
+
+def check_names(given: Collection[str], known: Collection[str] = NAMES) -> None:
+    """Raises OpdbError for the name of no pass."""
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"the passes: {', '.join(known)}"
+            raise OpdbError(f"no pass '{name}'; {hint}")
