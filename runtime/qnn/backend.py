@@ -163,12 +163,14 @@ class Backend(Resource):
         """
         return Context.load_raw(self, path)
 
-    def create_profile(self, level: str = "detailed") -> Profile:
+    def create_profile(self, level: str = "detailed", *, optrace: bool = False) -> Profile:
         """A profile to pass to calls; ``level`` is off, basic, detailed or, of HTP alone, linting.
 
-        Raises OpdbError for another level, QnnError.
+        ``optrace``, of HTP at level detailed: a finalization also gives Qualcomm's simulation of the graph as a Chrome trace
+        (``data`` of the event 600), for chips that it simulates.  The library then writes <graph>_schematic.bin into the
+        current folder of the process.  Raises OpdbError for another level, QnnError.
         """
-        return Profile(self, level)
+        return Profile(self, level, optrace=optrace)
 
     def create_signal(self, timeout_us: int | None = None) -> Signal:
         """A signal that aborts a call when it is triggered or, with ``timeout_us``, after that time.

@@ -18,6 +18,13 @@ What QNN 2.47 does on x86-64 Linux (measured):
   the library calls their unit cycles.  A graph need not be finalized with a profile to be profiled later.
 - HTP runs as an emulation: times and cycles are those of this machine.  "Time for HVX + HMX power on and
   acquire" (3011) can exceed the time of the whole execution there.
+- The exception is what HTP reports of a finalization for some chips, at every level: Qualcomm's own simulation of the
+  graph on the chip.  2004 is its heading, 2006 to 2008 are cycles (expected, lower, upper), 2011 to 2016 bytes, 2017 the
+  number of ops that the simulation has no cost of, and one 2018 for each of them; 2019 to 2021 are 2006 to 2008 in
+  microseconds (QNN 2.51; 2.47 has none of the three).  The headings 2004, 2005, 2009, 2010 and the count 2017 come with
+  the unit us all the same.  opdb.cost reads them.
+- With ``optrace``, which QNN takes at level "detailed" alone (else 1004), 600 holds the simulation as a Chrome trace,
+  and the library writes <graph>_schematic.bin into the current folder of the process (QNN 2.47 and 2.51).
 """
 
 from __future__ import annotations
@@ -30,8 +37,9 @@ from typing import TYPE_CHECKING
 
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp
+from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.handles import Handle, Resource
-from opdb.runtime.qnn.native import NULL, CData, ffi, lib, text
+from opdb.runtime.qnn.native import NULL, Arena, CData, ffi, lib, text
 from opdb.runtime.qnn.session import Session
 
 if TYPE_CHECKING:
@@ -93,7 +101,7 @@ class Event:
     ``name`` is the library's identifier, ``type`` QNN's number of what it is and ``type_name`` QNN's name for
     it ("": none).  ``unit`` is us, bytes, cycles, count, object (``value`` is its size in bytes), backend or
     "".  ``timestamp`` is as the library gives it, None for none.  ``node`` is the node of the graph that the
-    figure is of, "" for another figure.
+    figure is of, "" for another figure.  ``data`` are the bytes of an object, b"" of a figure.
     """
 
     name: str
@@ -104,6 +112,7 @@ class Event:
     timestamp: int | None = None
     node: str = ""
     events: tuple[Event, ...] = ()
+    data: bytes = field(default=b"", repr=False)
 
     def walk(self) -> Iterator[Event]:
         """This event and all under it, depth first."""
@@ -153,8 +162,8 @@ class Profile(Resource):
     It may be used for many calls, and after it is closed still holds what it collected.
     """
 
-    def __init__(self, backend: Backend, level: str) -> None:
-        check_level(level, backend.name)
+    def __init__(self, backend: Backend, level: str, *, optrace: bool = False) -> None:
+        check_level(level, backend.name, optrace)
         self.backend = backend.name
         self.build_id = backend.build_id
         self.soc = backend.soc
@@ -170,6 +179,8 @@ class Profile(Resource):
         super().__init__(f"a profile of {backend.what}", handle, backend)
         key = lib.QNN_PROPERTY_PROFILE_SUPPORTS_EXTENDED_EVENT
         self._extended = self.session.ask("propertyHasCapability", key)[0] == 0
+        if optrace:
+            self._enable_optrace()
 
     @property
     def calls(self) -> tuple[ProfiledCall, ...]:
@@ -200,7 +211,7 @@ class Profile(Resource):
         self._calls.append(ProfiledCall(stage, graph, run, events, ops))
 
     def _event(self, event: int) -> Event:
-        kind, unit, value, timestamp, name = (
+        kind, unit, value, timestamp, name, data = (
             self._extended_data(event) if self._extended else self._data(event)
         )
         ids, n = ffi.new("const QnnProfile_EventId_t **"), ffi.new("uint32_t *")
@@ -215,32 +226,52 @@ class Profile(Resource):
             timestamp=timestamp or None,
             node=node_of(self.backend, kind, name),
             events=below,
+            data=data,
         )
 
-    def _extended_data(self, event: int) -> tuple[int, int, int | float, int, str]:
+    def _enable_optrace(self) -> None:
+        arena = Arena()
+        config = arena.new("QnnProfile_Config_t *")
+        config.option = lib.QNN_PROFILE_CONFIG_OPTION_ENABLE_OPTRACE
+        config.u.enableOptrace = True
+        configs = arena.configs("QnnProfile_Config_t", config)
+        try:
+            self.session.call("ask a profile for an optrace", "profileSetConfig", self.pointer, configs)
+        except QnnError:
+            self.close()
+            raise
+
+    def _extended_data(self, event: int) -> tuple[int, int, int | float, int, str, bytes]:
         out = ffi.new("QnnProfile_ExtendedEventData_t *")
         self.session.call("read an event of a profile", "profileGetExtendedEventData", event, out)
         if out.version != lib.QNN_PROFILE_DATA_VERSION_1:
             raise OpdbError(f"{self.what}: its events are of version {out.version}; opdb reads version 1")
         data = out.u.v1
-        return data.type, data.unit, _value(data), data.timestamp, text(data.identifier)
+        return data.type, data.unit, _value(data), data.timestamp, text(data.identifier), _object(data)
 
-    def _data(self, event: int) -> tuple[int, int, int | float, int, str]:
+    def _data(self, event: int) -> tuple[int, int, int | float, int, str, bytes]:
         out = ffi.new("QnnProfile_EventData_t *")
         self.session.call("read an event of a profile", "profileGetEventData", event, out)
-        return out.type, out.unit, out.value, 0, text(out.identifier)
+        return out.type, out.unit, out.value, 0, text(out.identifier), b""
 
 
-def check_level(level: str, backend: str) -> None:
-    """Raises OpdbError for a level that is none, or that ``backend`` does not have."""
+def check_level(level: str, backend: str, optrace: bool = False) -> None:
+    """Raises OpdbError for a level that is none, or that ``backend`` does not have, also together with ``optrace``."""
     if level not in LEVELS:
         raise OpdbError(f"{level!r} is not a profiling level; one of {', '.join(LEVELS)}")
     if level == "linting" and backend != "HTP":
         raise OpdbError(f"the {backend} backend has no profiling level linting, HTP does; use detailed")
+    if optrace and backend != "HTP":
+        raise OpdbError(f"the {backend} backend has no optrace, HTP does")
+    if optrace and level != "detailed":
+        raise OpdbError(f"an optrace is made at the profiling level detailed alone, not at {level}")
 
 
 def type_names(backend: str) -> dict[int, str]:
-    """QNN's names of the types of events that ``backend`` reports; ex) 404 -> QNN_PROFILE_EVENTTYPE_NODE."""
+    """The names of the types of events that ``backend`` reports, e.g. 404 -> QNN_PROFILE_EVENTTYPE_NODE.
+
+    They are QNN's; specs/abi says of which QNN has none and opdb made one up.
+    """
     prefixes = (_HTP_PREFIX, _CORE_PREFIX) if backend == "HTP" else (_CORE_PREFIX,)
     return {getattr(lib, name): name for prefix in prefixes for name in dir(lib) if name.startswith(prefix)}
 
@@ -259,6 +290,13 @@ def _create(backend: Backend, level: int) -> CData:
     out = ffi.new("Qnn_ProfileHandle_t *")
     backend.session.call("create a profile", "profileCreate", backend.pointer, level, out)
     return out[0]
+
+
+def _object(data: CData) -> bytes:
+    """The bytes of an object, which are the library's until the next call; b"" of a figure."""
+    if data.unit != lib.QNN_PROFILE_EVENTUNIT_OBJECT or not data.u.opaque[0]:
+        return b""
+    return bytes(ffi.buffer(ffi.cast("char *", data.u.opaque[0]), data.u.opaque[1]))
 
 
 def _value(data: CData) -> int | float:

@@ -20,6 +20,7 @@ from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ParamConfig
 from opdb.runtime.qnn import profile_report as report
 from opdb.runtime.qnn.backend import Backend
+from opdb.runtime.qnn.libraries import find
 from opdb.runtime.qnn.native import ffi, lib
 from opdb.runtime.qnn.profile import NODE, Event, Profile, ProfiledCall, check_level, node_of
 
@@ -251,6 +252,72 @@ def test_what_is_refused() -> None:
         with pytest.raises(OpdbError, match="a profile of the CPU backend is closed; make a new one"):
             bound.run()
         assert len(profile.calls) == 1
+
+
+@pytest.mark.parametrize("level", ["basic", "detailed"])
+def test_finalizing_for_some_chips_gives_the_simulation_of_the_graph(level: str) -> None:
+    with Backend.open("HTP", "SA8255") as backend:
+        profile = backend.create_profile(level)
+        backend.prepare(model(), "fp16", profile=profile)
+    events = {e.type: e for top in profile.events("finalize") for e in top.walk()}
+    prefix = "QNN_HTP_PROFILE_EVENTTYPE_GRAPH_FINALIZE_PERF_ESTIMATE"
+    assert {t: events[t].type_name.removeprefix(prefix) for t in (2004, 2006, 2007, 2008, 2011, 2016)} == {
+        2004: "",
+        2006: "_SIM_EXEC_CYCLES",
+        2007: "_SIM_EXEC_LOWER_CYCLES",
+        2008: "_SIM_EXEC_UPPER_CYCLES",
+        2011: "_INPUT_FILL",
+        2016: "_OUTPUT_SPILL",
+    }
+    assert 0 < events[2007].value < events[2006].value < events[2008].value
+    assert {events[t].unit for t in (2006, 2007, 2008)} == {"cycles"}
+    assert {events[t].unit for t in range(2011, 2017)} == {"bytes"}
+    assert events[2011].value > 2 * (24 * 128 + 32 * 128)  # the input and the weights, in float16
+    assert 600 not in events
+    assert not any(e.data for e in events.values())
+
+
+@pytest.mark.parametrize(("wanted", "microseconds"), [("2.47", False), ("2.51", True)])
+def test_the_simulated_time_in_microseconds_is_of_newer_libraries(wanted: str, microseconds: bool) -> None:
+    with Backend.open("HTP", "SA8255", libraries=find(wanted)) as backend:
+        profile = backend.create_profile("basic")
+        backend.prepare(model(), "fp16", profile=profile)
+    events = {e.type: e for top in profile.events("finalize") for e in top.walk()}
+    assert ({2019, 2020, 2021} <= set(events)) == microseconds
+    for micros, cycles in ((2019, 2006), (2020, 2007), (2021, 2008)) if microseconds else ():
+        assert events[micros].unit == "us"
+        assert events[micros].type_name == events[cycles].type_name.replace("CYCLES", "MICROSEC")
+        assert events[micros].value == pytest.approx(events[cycles].value / 1497.6, abs=1)
+
+
+@pytest.mark.parametrize("wanted", ["2.47", "2.51"])
+def test_an_optrace_is_a_chrome_trace_of_the_simulation(
+    wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Backend.open("HTP", "SA8255", libraries=find(wanted)) as backend:
+        profile = backend.create_profile("detailed", optrace=True)
+        backend.prepare(model(), "fp16", profile=profile)
+    events = {e.type: e for top in profile.events("finalize") for e in top.walk()}
+    object_ = events[600]
+    assert (object_.type_name, object_.unit) == ("QNN_PROFILE_EVENTTYPE_TRACE", "object")
+    assert len(object_.data) == object_.value > 1000
+    text = object_.data[object_.data.index(b"{") : object_.data.rindex(b"}") + 1]
+    slices = [e for e in json.loads(text)["traceEvents"] if e["ph"] == "X"]
+    assert max(e["ts"] + e["dur"] for e in slices) == pytest.approx(events[2006].value, abs=100)
+    assert [p.name for p in tmp_path.iterdir()] == ["model_schematic.bin"]
+
+
+def test_who_has_no_optrace() -> None:
+    with (
+        Backend.open("CPU") as backend,
+        pytest.raises(OpdbError, match="the CPU backend has no optrace, HTP does"),
+    ):
+        backend.create_profile("detailed", optrace=True)
+    with Backend.open("HTP", "SA8255") as backend:
+        for level in ("off", "basic", "linting"):
+            with pytest.raises(OpdbError, match=f"at the profiling level detailed alone, not at {level}"):
+                backend.create_profile(level, optrace=True)
 
 
 @pytest.mark.parametrize(("name", "level"), LEVELS)
