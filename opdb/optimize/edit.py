@@ -130,6 +130,40 @@ class Edit:
             raise ValueError("two ops of one name")
         self._sweep([t for op in old for t in (*op.inputs, *op.outputs) if t is not None])
 
+    def rewrite(
+        self, old: Sequence[GraphOp], new: Sequence[GraphOp], tensors: Iterable[GraphTensor] = ()
+    ) -> bool:
+        """``replace``, where the target takes every op of ``new``; whether it was done.
+
+        ``tensors``: what ``new`` names and the graph does not have yet.
+        """
+        added = {t.name: t for t in tensors}
+        if not all(self.legal(op, added) for op in new):
+            return False
+        self.tensors |= added
+        self.replace(old, new)
+        return True
+
+    def bypass(self, op: GraphOp) -> bool:
+        """Takes out an op whose only output equals its first input; whether it could be done.
+
+        The readers of the output read the input.  An output of the graph is made by what made the input, if nothing else
+        reads that.
+        """
+        (x, *_), y = op.inputs, op.outputs[0]
+        if x is None:
+            return False
+        if self.inner(y):
+            self.redirect(y, x)
+            self.replace([op], [])
+            return True
+        maker = self.maker(x)
+        if maker is None or self.only_reader(x) is not op:
+            return False
+        self.change(maker, outputs=tuple(y if t == x else t for t in maker.outputs))
+        self.replace([op], [])
+        return True
+
     def redirect(self, old: str, new: str) -> None:
         """Lets every reader of the inner tensor ``old`` read ``new`` instead."""
         for op in self.readers(old):
@@ -157,7 +191,7 @@ class Edit:
     # -- links
 
     def _link(self, op: GraphOp) -> None:
-        self._maker |= {t: op.name for t in op.outputs}
+        self._maker |= dict.fromkeys(op.outputs, op.name)
         for t in op.inputs:
             if t is not None:
                 self._readers.setdefault(t, {})[op.name] = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
+from opdb.optimize import fold_before, fold_behind
 from opdb.optimize.edit import Edit
 from opdb.targets.target import Target
 
@@ -29,7 +30,20 @@ class Pass:
 
 
 #: In the order in which they run.
-PASSES: tuple[Pass, ...] = ()
+PASSES: tuple[Pass, ...] = (
+    Pass(
+        "fold-batchnorm",
+        "Batchnorm, and products with constants and sums, into the filter and bias before them",
+        False,
+        fold_behind.run,
+    ),
+    Pass(
+        "fold-normalization",
+        "products with constants, and sums, into the filter and bias behind them",
+        False,
+        fold_before.run,
+    ),
+)
 NAMES = tuple(p.name for p in PASSES)
 
 
