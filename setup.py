@@ -80,7 +80,7 @@ setup(
     ext_modules=[
         SharedLibrary(
             "opdb.runtime.forward.libopdb_qnn_forward",
-            sources=["runtime/forward/qnn_forward.c"],
+            sources=["runtime/forward/qnn_forward.c", "runtime/forward/estimates.c"],
             extra_compile_args=FLAGS,
         )
     ],

@@ -4,8 +4,8 @@
  * byte 4 (12 bytes); libraries of 2.47 and later read it at byte 8 (16 bytes) and answer 14001,
  * "unknown custom config".  Everything else of the function table is passed on unchanged.
  *
- * OPDB_QNN_HTP_REAL holds the absolute path of the vendor's library.  One symbol is exported,
- * QnnInterface_getProviders.  Safe to call from several threads.
+ * OPDB_QNN_HTP_REAL holds the absolute path of the vendor's library; estimates.h has another variable.  One
+ * symbol is exported, QnnInterface_getProviders.  Safe to call from several threads.
  *
  * Offsets are those of x86-64 and AArch64 (LP64); sources: QnnInterface.h 2.25.0, 2.43 and 2.48.40 (same
  * indices in all three), QnnDevice.h 2.25.0, HTP/QnnHtpDevice.h 2.25.0, HTP/QnnHtpDeviceConfigShared.h
@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "estimates.h"
 
 #define OPDB_EXPORT __attribute__((visibility("default")))
 
@@ -36,8 +38,6 @@ enum {
     OPDB_MAX_FUNCTIONS = 72,
     OPDB_DEVICE_CONFIG_OPTION_CUSTOM = 0 /* QNN_DEVICE_CONFIG_OPTION_CUSTOM */
 };
-
-typedef void (*opdb_function)(void);
 
 typedef struct { /* QnnInterface_t: 40 bytes, then the function table */
     uint32_t backend_id;
@@ -176,6 +176,7 @@ static void copy_interface(const opdb_interface *from, opdb_interface *to) {
                sizeof real_device_set_config);
         to->functions[OPDB_DEVICE_SET_CONFIG] = (opdb_function)device_set_config;
     }
+    opdb_estimates_install(to->functions, (unsigned)functions);
 }
 
 static void load(void) {

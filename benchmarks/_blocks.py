@@ -1,0 +1,87 @@
+"""Blocks of transformers in plain PyTorch, with random weights: name -> a function that makes (module, inputs)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Encoder(nn.Module):
+    """One layer of BERT's size: 768 wide, 12 heads, 128 tokens."""
+
+    def __init__(self, width: int = 768, heads: int = 12) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, w = x.shape
+        q, k, v = (
+            layer(x).view(b, t, self.heads, w // self.heads).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        )
+        scores = torch.softmax(q @ k.transpose(2, 3) * (w // self.heads) ** -0.5, -1)
+        x = self.first(x + self.out((scores @ v).transpose(1, 2).reshape(b, t, w)))
+        return self.second(x + self.narrow(nn.functional.gelu(self.wide(x))))
+
+
+class Decoder(nn.Module):
+    """One block of a Llama: 1,024 wide, 8 heads, new tokens after those of a cache, SwiGLU of 2,816."""
+
+    def __init__(self, width: int = 1024, heads: int = 8, inner: int = 2816) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width, bias=False) for _ in range(4))
+        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
+        self.down = nn.Linear(inner, width, bias=False)
+        self.first, self.second = nn.RMSNorm(width, eps=1e-6), nn.RMSNorm(width, eps=1e-6)
+
+    def rotated(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        half = x.shape[-1] // 2
+        return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
+
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        b, t, w = x.shape
+        normed = self.first(x)
+        q, k, v = (
+            layer(normed).view(b, t, self.heads, w // self.heads).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        )
+        q, k = self.rotated(q, cos, sin), self.rotated(k, cos, sin)
+        all_keys, all_values = torch.cat((keys, k), 2), torch.cat((values, v), 2)
+        scores = torch.softmax(q @ all_keys.transpose(2, 3) * (w // self.heads) ** -0.5 + mask, -1)
+        x = x + self.out((scores @ all_values).transpose(1, 2).reshape(b, t, w))
+        normed = self.second(x)
+        return x + self.down(nn.functional.silu(self.gate(normed)) * self.up(normed)), k, v
+
+
+def _encoder() -> Any:
+    return Encoder().eval(), (torch.randn(1, 128, 768),)
+
+
+def _decoder(tokens: int, cached: int) -> Callable[[], Any]:
+    def make() -> Any:
+        cache = [torch.randn(1, 8, cached, 128) for _ in range(2)]
+        angles = [torch.randn(1, 1, tokens, 128) for _ in range(2)]
+        return Decoder().eval(), (
+            torch.randn(1, tokens, 1024),
+            *angles,
+            *cache,
+            torch.zeros(1, 1, tokens, cached + tokens),
+        )
+
+    return make
+
+
+BLOCKS: dict[str, Callable[[], Any]] = {
+    "bert_block": _encoder,
+    "decoder_t1": _decoder(1, 511),
+    "decoder_t128": _decoder(128, 384),
+}
