@@ -2,8 +2,9 @@
 
 ``Modelled`` is the price where nothing was measured.  An op costs 1 (its start, and its entry in the graph), and 1 more
 for each BYTES that it reads and writes and for each MACS that it multiplies.  A change of layout before or after an op
-costs its bytes alone: the sinks drop it where the neighbor has the same layout.  The two constants are the order of
-magnitude of a Hexagon v73 to v79 (5 microseconds an op, 50 GB/s, 5e12 products a second), not measurements; they
+costs its bytes alone: the sinks drop it where the neighbor has the same layout.  Channels last is free: images have that
+layout throughout a network with convolutions, and the Transposes stand at the ops that do not take it.  The two constants are
+the order of magnitude of a Hexagon v73 to v79 (5 microseconds an op, 50 GB/s, 5e12 products a second), not measurements; they
 decide between candidates that differ by whole ops or by several times the work, which is what families have.
 
 Measured prices come in as another ``Prices``: opdb.lowering.select takes one.
@@ -21,6 +22,7 @@ from opdb.runtime.tensors import TensorRef
 
 BYTES = 256 * 1024
 MACS = 25_000_000
+IMAGES = ((0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 3, 4, 1), (0, 4, 1, 2, 3))
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,14 @@ def cost_of(op: LoweredOp) -> Cost:
         for i, t in enumerate((*op.inputs, *op.outputs))
         if t is not None and not t.static
         for change in layout_ops(t, inverse=i >= len(op.inputs))
-        if change.op != "Reshape"
+        if change.op != "Reshape" and not _of_image(change)
     )
     return Cost(sum(map(nbytes, tensors)), macs(op), moved)
+
+
+def _of_image(change: LoweredOp) -> bool:
+    """Whether an op is the Transpose of an image, or of a volume, to channels last or back."""
+    return change.op == "Transpose" and tuple(change.params[0].value) in IMAGES
 
 
 def price_of(lowered: Lowered, prices: Prices = MODELLED) -> float:

@@ -11,7 +11,7 @@ import pytest
 import opdb.runtime
 from opdb.executorch import env
 
-SOURCE = Path(str(opdb.runtime.__file__)).parent / "forward" / "qnn_forward.c"
+SOURCES = sorted((Path(str(opdb.runtime.__file__)).parent / "forward").glob("*.c"))
 FLAGS = [
     "-std=c99",
     "-O2",
@@ -29,7 +29,7 @@ FLAGS = [
 def forwarding(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compiled with every warning an error, as setuptools compiles it."""
     built = tmp_path_factory.mktemp("forward") / "libopdb_qnn_forward.so"
-    subprocess.run([os.environ.get("CC", "gcc"), *FLAGS, str(SOURCE), "-o", str(built)], check=True)
+    subprocess.run([os.environ.get("CC", "gcc"), *FLAGS, *map(str, SOURCES), "-o", str(built)], check=True)
     return built
 
 

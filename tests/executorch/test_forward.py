@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from opdb.executorch import env
+from opdb.executorch import env, flow
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
@@ -126,3 +128,23 @@ def test_it_stays_the_first_choice_after_it_was_closed(environment: env.Environm
         [sys.executable, "-c", code], env=environment.child(), capture_output=True, text=True
     )
     assert done.stdout.strip() == "True", done.stderr
+
+
+def test_it_writes_the_estimate_of_each_graph_that_a_program_finalizes(
+    environment: env.Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same estimate each time, of the same ops; none without the variable."""
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3)).eval()
+    program = torch.export.export(module, (torch.randn(1, 3, 32, 32),))
+    lines = []
+    for i in range(2):
+        monkeypatch.setenv("OPDB_QNN_ESTIMATES", str(tmp_path / f"{i}"))
+        flow.compile_program(program, "SA8255", environment=environment)
+        lines += [json.loads(line) for line in (tmp_path / f"{i}").read_text().splitlines()]
+    first, second = lines
+    assert first == second and first["code"] == 0 and first["ops"]["Conv2d"] == 2
+    lower, upper = (
+        first["events"]["2007"],
+        first["events"]["2008"],
+    )  # ..._SIM_EXEC_LOWER_CYCLES, _UPPER_CYCLES
+    assert 1_000 < lower <= first["events"]["2006"] <= upper
