@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +39,12 @@ class Edit:
     def has(self, op: GraphOp) -> bool:
         """Whether ``op`` is still what stands in the graph under its name."""
         return self._ops.get(op.name) is op
+
+    def live(self) -> Iterator[GraphOp]:
+        """The ops, each as it is when its turn comes; those that are gone by then are left out."""
+        for name in tuple(self._ops):
+            if (op := self._ops.get(name)) is not None:
+                yield op
 
     def maker(self, tensor: str | None) -> GraphOp | None:
         """The op that makes a tensor; None of a constant, an input of the graph, or no tensor."""
@@ -144,15 +150,13 @@ class Edit:
         self.replace(old, new)
         return True
 
-    def bypass(self, op: GraphOp) -> bool:
-        """Takes out an op whose only output equals its first input; whether it could be done.
+    def bypass(self, op: GraphOp, x: str) -> bool:
+        """Takes out an op whose only output equals ``x``, which it reads; whether it could be done.
 
         The readers of the output read the input.  An output of the graph is made by what made the input, if nothing else
         reads that.
         """
-        (x, *_), y = op.inputs, op.outputs[0]
-        if x is None:
-            return False
+        y = op.outputs[0]
         if self.inner(y):
             self.redirect(y, x)
             self.replace([op], [])

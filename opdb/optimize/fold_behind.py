@@ -17,8 +17,7 @@ Parts = tuple[Along | None, Along | None]
 
 def run(edit: Edit) -> int:
     """How many were folded."""
-    found = [s for op in edit.ops if (s := scaling(edit, op)) is not None]
-    return sum(edit.has(s.op) and _folded(edit, s) for s in found)
+    return sum((s := scaling(edit, op)) is not None and _folded(edit, s) for op in edit.live())
 
 
 def _folded(edit: Edit, s: Scaling) -> bool:

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
-from opdb.optimize import fold_before, fold_behind
+from opdb.optimize import (
+    casts,
+    common,
+    dead,
+    divisions,
+    fold_before,
+    fold_behind,
+    identities,
+    scalings,
+    static_ops,
+)
 from opdb.optimize.edit import Edit
 from opdb.targets.target import Target
 
@@ -31,18 +41,22 @@ class Pass:
 
 #: In the order in which they run.
 PASSES: tuple[Pass, ...] = (
+    Pass("fold-constants", "ops that read constants alone are computed now", False, static_ops.run),
+    Pass("drop-identities", "ops that change nothing are gone", True, identities.run),
+    Pass(
+        "cancel-casts", "Casts, Converts and Quantizes that give back what went in are gone", True, casts.run
+    ),
+    Pass("merge-equal", "equal ops of equal inputs are computed once", True, common.run),
+    Pass("drop-dead", "what nobody reads is gone", True, dead.run),
     Pass(
         "fold-batchnorm",
-        "Batchnorm, and products with constants and sums, into the filter and bias before them",
+        "Batchnorms, products and sums go into the filter before them",
         False,
         fold_behind.run,
     ),
-    Pass(
-        "fold-normalization",
-        "products with constants, and sums, into the filter and bias behind them",
-        False,
-        fold_before.run,
-    ),
+    Pass("fold-normalization", "products and sums go into the filter behind them", False, fold_before.run),
+    Pass("merge-scalings", "products with constants and sums in a row are one op", False, scalings.run),
+    Pass("divide-by-product", "a division by a constant is a product", False, divisions.run),
 )
 NAMES = tuple(p.name for p in PASSES)
 
