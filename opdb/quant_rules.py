@@ -3,6 +3,7 @@
 share: [x, y]                        the tensors of these slots have one data type and one encoding
 y: calibrate                         the range of the values that were observed
 y: {range: [0, 1]}                   these real values, whatever was observed
+y: {range: [0, 1], steps: {uq16: 65536}}   the same; in this data type the scale is 1 / 65536, as the documents want it
 y: {when: {operation: TANH}, range: [-1, 1]}   only where the parameter has this value; else calibrated
 y: [RULE, RULE, ...]                 the first whose ``when`` holds
 weight: {axis: 0, symmetric: true}   zero in the middle; of a static tensor one scale per slice, where the target takes it
@@ -23,7 +24,7 @@ from typing import Any
 from opdb.dtypes import BY_SHORT
 
 CALIBRATE = "calibrate"
-FIELDS = ("when", "range", "symmetric", "axis", "dtype", "scale", "offset")
+FIELDS = ("when", "range", "steps", "symmetric", "axis", "dtype", "scale", "offset")
 At = tuple[str | int, ...]
 Fault = Callable[[At, str], None]
 QUANTIZED = tuple(short for short, d in BY_SHORT.items() if d.quantized)
@@ -35,6 +36,7 @@ class SlotRule:
 
     when: tuple[tuple[str, int], ...] = ()  # parameters and the values that they must have
     range: tuple[float, float] | None = None  # real values
+    steps: tuple[tuple[str, int], ...] = ()  # by data type: how many steps of its encoding make 1
     symmetric: bool = False  # real zero is the middle of the stored range
     axis: int | None = None
     dtype: str | None = None
@@ -106,6 +108,8 @@ def _rule(
         fault(at, "'scale' and 'offset: 0' belong together")
     if "range" in raw and set(raw) & {"scale", "axis"}:
         fault(at, "a fixed range has neither 'scale' nor 'axis'")
+    if "steps" in raw and "range" not in raw:
+        fault(at, "'steps' belongs to a fixed 'range'")
     if not isinstance(raw.get("symmetric", True), bool):
         fault(at, f"'symmetric' is true or false, not {raw['symmetric']!r}")
     axis = raw.get("axis")
@@ -116,6 +120,7 @@ def _rule(
     return SlotRule(
         _when(raw.get("when", {}), at, enums, fault),
         _range(raw["range"], at, fault) if "range" in raw else None,
+        _steps(raw.get("steps", {}), at, fault),
         raw.get("symmetric") is True,
         axis,
         raw.get("dtype"),
@@ -143,6 +148,14 @@ def _range(raw: Any, at: At, fault: Fault) -> tuple[float, float] | None:
         fault(at, "'range' is [low, high] with zero between them; ex) [0, 1]")
         return None
     return float(raw[0]), float(raw[1])
+
+
+def _steps(raw: Any, at: At, fault: Fault) -> tuple[tuple[str, int], ...]:
+    fits = isinstance(raw, dict) and all(d in QUANTIZED and type(n) is int and n > 0 for d, n in raw.items())
+    if not fits:
+        fault(at, "'steps' maps quantised data types to how many steps make 1; ex) {uq16: 65536}")
+        return ()
+    return tuple(sorted(raw.items()))
 
 
 def _product(raw: Any, at: At, known: Sequence[str], fault: Fault) -> tuple[str, ...]:

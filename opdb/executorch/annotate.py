@@ -120,7 +120,8 @@ def _fixed(rule: SlotRule, activation: QuantizationSpec) -> QuantizationSpec:
     info = torch.iinfo(activation.dtype)
     low = info.min if activation.quant_min is None else activation.quant_min
     high = info.max if activation.quant_max is None else activation.quant_max
-    scale = (rule.range[1] - rule.range[0]) / (high - low)
+    steps = dict(rule.steps).get(f"{'s' if low < 0 else 'u'}q{(high - low).bit_length()}")
+    scale = (rule.range[1] - rule.range[0]) / (high - low) if steps is None else 1.0 / steps
     observer = FixedQParamsObserver.with_args(
         scale=scale,
         zero_point=low - round(rule.range[0] / scale),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 from opdb.dtypes import BY_SHORT
 from opdb.errata.policy import refuses
 from opdb.errors import OpdbError
 from opdb.generated import validators
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import OpConfig, Quant, TensorConfig
+from opdb.graph import GraphOp, QnnGraph
+from opdb.op_config import OpConfig, Quant
+from opdb.quantize.encodings import Range, encoding
+from opdb.quantize.propagate import derive
 from opdb.quantize.slots import Place, places
-from opdb.runtime.qnn.ends import limits
 from opdb.targets.target import Target
 from opdb.validate import Verdict, check
 
@@ -37,11 +39,25 @@ class Form:
 
 @dataclass(frozen=True)
 class Wishes:
-    """``activations``: the wanted type by tensor (real tensors that are not static, or share an encoding)."""
+    """``activations``: the wanted type by tensor (real tensors that are not static, or share an encoding).
+
+    ``ranges``: what each real tensor holds, together with those that share its encoding.
+    """
 
     activations: Mapping[str, str]
+    ranges: Mapping[str, Range]
     weights: str
     target: Target
+
+
+def known(op: GraphOp) -> Any:
+    """The validator of a node.  Raises OpdbError for one whose op has no spec."""
+    module = validators.module(op.op)
+    if module is None:
+        raise OpdbError(
+            f"node {op.name}: the specs do not hold the op {op.op}; opdb add-op {op.op} drafts it"
+        )
+    return module
 
 
 def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
@@ -49,11 +65,7 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
 
     Raises OpdbError with the nearest row, or the rule that stands in the way.
     """
-    module = validators.module(op.op)
-    if module is None:
-        raise OpdbError(
-            f"node {op.name}: the specs do not hold the op {op.op}; opdb add-op {op.op} drafts it"
-        )
+    module = known(op)
     of_node = places(op)
     slots = [s.name for s in (*module.SIGNATURE.inputs, *module.SIGNATURE.outputs)]
     context = wishes.target.context()
@@ -64,7 +76,7 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
 
     def judge(form: Form) -> Verdict:
         """A warning refuses too: nobody vouches for the numbers of such a form."""
-        verdict = check(_sketch(graph, op, of_node, form), wishes.target)
+        verdict = check(_sketch(graph, op, of_node, form, wishes.ranges), wishes.target)
         kept = tuple(v for v in verdict.violations if not v.erratum or refuses(v.erratum, wishes.target))
         return replace(verdict, violations=kept)
 
@@ -162,23 +174,31 @@ def _least_symmetric(form: Form, judge: Callable[[Form], Verdict]) -> Form:
     return replace(form, symmetric=kept)
 
 
-def _sketch(graph: QnnGraph, op: GraphOp, of_node: Sequence[Place], form: Form) -> OpConfig:
-    """The node's op config in a form: encodings of the right kind, scales without meaning."""
+def _sketch(
+    graph: QnnGraph, op: GraphOp, of_node: Sequence[Place], form: Form, ranges: Mapping[str, Range]
+) -> OpConfig:
+    """The node's op config in a form, with the scales that it will have: rules and errata read them."""
     config = graph.op_config(op)
     sides = {False: list(config.inputs), True: list(config.outputs)}
-    for place in of_node:
-        if place.slot in form.dtypes:
-            tensor = graph.tensors[place.tensor]
-            dtype = form.dtypes[place.slot]
-            side = sides[place.output]
-            side[place.index] = _drawn(side[place.index], tensor, dtype, place, form)
+    mine = [p for p in of_node if p.slot in form.dtypes]
+    quants = {p.tensor: _drawn(graph, p, form, ranges) for p in mine if not _derived(p, form)}
+    derive(mine, quants)
+    for place in mine:
+        drawn = quants[place.tensor] if _derived(place, form) else _drawn(graph, place, form, ranges)
+        side = sides[place.output]
+        side[place.index] = replace(side[place.index], dtype=form.dtypes[place.slot], quant=drawn)
     return replace(config, inputs=tuple(sides[False]), outputs=tuple(sides[True]))
 
 
-def _drawn(config: TensorConfig, tensor: GraphTensor, dtype: str, place: Place, form: Form) -> TensorConfig:
-    low, high = limits(dtype)
-    centred = place.slot in form.symmetric or (bool(place.rule.scale) and dtype == place.rule.dtype)
-    axis = place.rule.axis if place.slot in form.per_slice and tensor.type == "STATIC" else None
-    offset = -((low + high + 1) // 2) if centred else -low
-    kind = "SCALE_OFFSET" if axis is None else "AXIS_SCALE_OFFSET"
-    return replace(config, dtype=dtype, quant=Quant(kind, (1.0,), (offset,), axis))
+def _derived(place: Place, form: Form) -> bool:
+    """Whether its scale is a product of others of the node."""
+    return bool(place.rule.scale) and form.dtypes[place.slot] == place.rule.dtype
+
+
+def _drawn(graph: QnnGraph, place: Place, form: Form, ranges: Mapping[str, Range]) -> Quant:
+    """The encoding of one tensor; a scale per slice is drawn as one for all."""
+    static = graph.tensors[place.tensor].type == "STATIC"
+    axis = place.rule.axis if place.slot in form.per_slice and static else None
+    values = ranges.get(place.tensor, Range())
+    found = encoding(values, form.dtypes[place.slot], place.slot in form.symmetric)
+    return found if axis is None else replace(found, encoding="AXIS_SCALE_OFFSET", axis=axis)

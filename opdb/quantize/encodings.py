@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,20 @@ SMALLEST = 2.0**-60
 
 @dataclass(frozen=True)
 class Range:
-    """The real values that a tensor takes; zero is always among them."""
+    """The real values that a tensor takes; zero is always among them.
+
+    ``steps``: how many steps of an encoding make 1, by data type, where the spec of an op says so.
+    """
 
     low: float = 0.0
     high: float = 0.0
+    steps: tuple[tuple[str, int], ...] = ()
 
     def __or__(self, other: Range) -> Range:
+        """The values of both; steps stay where one of the two has all values."""
+        for all_of, some in sorted(((self, other), (other, self)), key=lambda pair: not pair[0].steps):
+            if all_of.low <= some.low and some.high <= all_of.high:
+                return all_of
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def widened(self, margin: float) -> Range:
@@ -40,10 +48,12 @@ class Range:
 
 def encoding(values: Range, dtype: str, symmetric: bool) -> Quant:
     """One scale and offset for all values of a quantised type (short name); ``symmetric``: zero in the middle."""
-    if symmetric:
-        return symmetric_encoding([max(-values.low, values.high)], dtype, None)
     low, high = limits(dtype)
-    scale = _scale((values.high - values.low) / (high - low))
+    steps = dict(values.steps).get(dtype)
+    if symmetric:
+        found = symmetric_encoding([max(-values.low, values.high)], dtype, None)
+        return found if steps is None else replace(found, scale=(1.0 / steps,))
+    scale = _scale((values.high - values.low) / (high - low) if steps is None else 1.0 / steps)
     zero = min(max(low + round(-values.low / scale), low), high)
     return Quant("SCALE_OFFSET", (scale,), (-zero,))
 

@@ -12,6 +12,7 @@ from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import GraphTensor, QnnGraph
 from opdb.op_config import Quant
+from opdb.quant_rules import SlotRule
 from opdb.quantize.encodings import Range, encoding, product
 from opdb.quantize.slots import Place, places
 
@@ -52,7 +53,7 @@ def propagate(graph: QnnGraph) -> QnnGraph:
             root = groups.root(place.tensor)
             dtype = graph.tensors[place.tensor].dtype
             if place.rule.range and place.output and BY_SHORT[dtype].quantized:
-                found.setdefault(root, encoding(Range(*place.rule.range), dtype, root in centred))
+                found.setdefault(root, encoding(fixed_range(place.rule), dtype, root in centred))
     quants = {name: found[root] for root in found for name in groups.members[root]}
     for op in graph.ops:
         derive(places(op), quants)
@@ -65,6 +66,12 @@ def propagate(graph: QnnGraph) -> QnnGraph:
         )
     tensors = {n: replace(t, quant=quants.get(n)) for n, t in graph.tensors.items()}
     return QnnGraph(graph.name, tensors, list(graph.ops))
+
+
+def fixed_range(rule: SlotRule) -> Range:
+    """The real values that a spec fixes."""
+    assert rule.range is not None
+    return Range(*rule.range, rule.steps)
 
 
 def _given(graph: QnnGraph, groups: Groups) -> dict[str, Quant]:

@@ -12,10 +12,10 @@ from opdb.dtypes import BY_SHORT, lookup
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import Quant
-from opdb.quantize.choose import REAL, Form, Wishes, choose
+from opdb.quantize.choose import REAL, Form, Wishes, choose, known
 from opdb.quantize.encodings import Range, encoding, of_data
 from opdb.quantize.observe import Run, observe
-from opdb.quantize.propagate import Groups, derive
+from opdb.quantize.propagate import Groups, derive, fixed_range
 from opdb.quantize.slots import Place, places
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.ends import quantized
@@ -56,12 +56,15 @@ def quantize(
             raise OpdbError(f"'{dtype}' is not a type to quantise to; ex) uq8, uq16, sq8")
     groups = Groups(graph, lambda t: t.dtype in REAL)
     wanted = _wanted(graph, groups, activations, overrides or {})
-    wishes = Wishes(wanted, weights, target)
+    for op in graph.ops:
+        known(op)
     if not 0 <= margin < np.inf:
         raise OpdbError(f"margin: {margin} is no share of a range; ex) 0.1")
-    forms = {op.name: choose(graph, op, wishes) for op in graph.ops}
     seen = {name: r.widened(margin) for name, r in observe(graph, calibration, run).items()}
-    made = _Quantizer(graph, groups, wanted, forms, seen).build()
+    ranges = _shared_ranges(graph, groups, wanted, seen)
+    wishes = Wishes(wanted, ranges, weights, target)
+    forms = {op.name: choose(graph, op, wishes) for op in graph.ops}
+    made = _Quantizer(graph, groups, wanted, forms, ranges).build()
     for op in made.ops:
         verdict = check(made.op_config(op), target)
         if verdict.verdict != "accept":
@@ -88,6 +91,22 @@ def _wanted(
     }
 
 
+def _shared_ranges(
+    graph: QnnGraph, groups: Groups, wanted: Mapping[str, str], seen: Mapping[str, Range]
+) -> dict[str, Range]:
+    """By real tensor: what it, and those that share its encoding, were seen to hold, or what the spec of their op says."""
+    own = dict(seen)
+    for op in graph.ops:
+        for place in places(op):
+            if place.output and place.rule.range and place.tensor in wanted:
+                own[place.tensor] = fixed_range(place.rule)
+    shared: dict[str, Range] = {}
+    for name in wanted:
+        root = groups.root(name)
+        shared[root] = shared.get(root, Range()) | own.get(name, Range())
+    return own | {name: shared[groups.root(name)] for name in wanted}
+
+
 class _Quantizer:
     """Builds the quantised graph: encodings of what runs through first, then node by node."""
 
@@ -100,23 +119,10 @@ class _Quantizer:
         ranges: Mapping[str, Range],
     ) -> None:
         self.graph, self.groups, self.wanted, self.forms = graph, groups, wanted, forms
-        self.ranges = self._shared_ranges(ranges)
+        self.ranges = ranges
         self.quants = self._encodings()
         self.made = QnnGraph(graph.name)
         self.converts: dict[Converted, str] = {}
-
-    def _shared_ranges(self, seen: Mapping[str, Range]) -> dict[str, Range]:
-        """By root of group: what its tensors were seen to hold, or what the spec of their op says."""
-        own = {name: seen.get(name, Range()) for name in self.wanted}
-        for op in self.graph.ops:
-            for place in places(op):
-                if place.output and place.rule.range and place.tensor in own:
-                    own[place.tensor] = Range(*place.rule.range)
-        out: dict[str, Range] = {}
-        for name, values in own.items():
-            root = self.groups.root(name)
-            out[root] = out.get(root, Range()) | values
-        return out
 
     def _encodings(self) -> dict[str, Quant]:
         """By tensor, of everything in ``wanted``."""
@@ -127,10 +133,9 @@ class _Quantizer:
             if place.tensor in self.wanted and self._type(op, place) == self.wanted[place.tensor]
             if place.slot in self.forms[op.name].symmetric
         }
-        roots = {name: self.groups.root(name) for name in self.wanted}
         return {
-            name: encoding(self.ranges[root], self.wanted[name], root in centred)
-            for name, root in roots.items()
+            name: encoding(self.ranges[name], dtype, self.groups.root(name) in centred)
+            for name, dtype in self.wanted.items()
         }
 
     def _type(self, op: GraphOp, place: Place) -> str:
@@ -180,7 +185,7 @@ class _Quantizer:
         dtype = self._type(op, place)
         key = (place.tensor, dtype, place.slot in self.forms[op.name].symmetric)
         if key not in self.converts:
-            quant = encoding(self.ranges[self.groups.root(place.tensor)], dtype, key[2])
+            quant = encoding(self.ranges[place.tensor], dtype, key[2])
             source = self.graph.tensors[place.tensor]
             made = GraphTensor(f"{source.name}_{dtype}", dtype, source.shape, "NATIVE", None, quant)
             self.converts[key] = self._add(made)

@@ -40,6 +40,8 @@ def test_every_form() -> None:
     assert found.slots["b"] == (SlotRule(dtype="sq32", scale=("x", "w")),)
     assert found.rule("y", {"mode": 3}).range == (-1.0, 1.0)
     assert found.rule("y", {"mode": 4}) == found.rule("x", {}) == SlotRule()
+    fixed = rules({"y": {"range": [0, 1], "steps": {"uq16": 65536}}})[0].rule("y", {})
+    assert fixed == SlotRule(range=(0.0, 1.0), steps=(("uq16", 65536),))
     assert rules({"share": ["x", "y"]})[0].shared == ("x", "y")
 
 
@@ -50,12 +52,18 @@ def test_every_form() -> None:
         ({"share": ["x"]}, "share: expected a list of two or more slots"),
         ({"share": ["x", "z"]}, "share: expected a list of two or more slots of x, w, b, y"),
         ({"share": ["x", "y"], "y": "calibrate"}, "y: 'y' has a rule of its own and shares its encoding"),
-        ({"y": "guess"}, "y: expected 'calibrate' or a mapping of when, range, symmetric"),
+        ({"y": "guess"}, "y: expected 'calibrate' or a mapping of when, range, steps, symmetric"),
         ({"y": {"scal": 1}}, "y: expected 'calibrate' or a mapping"),
         ({"y": ["calibrate", {}]}, "y.1: expected 'calibrate' or a mapping"),
         ({"y": {"range": [1, 2]}}, "y: 'range' is [low, high] with zero between them"),
         ({"y": {"range": [0, 0]}}, "y: 'range' is [low, high] with zero between them"),
         ({"y": {"range": [0, 1], "axis": 0}}, "y: a fixed range has neither 'scale' nor 'axis'"),
+        ({"y": {"steps": {"uq16": 65536}}}, "y: 'steps' belongs to a fixed 'range'"),
+        ({"y": {"range": [0, 1], "steps": {"f32": 2}}}, "y: 'steps' maps quantised data types to how many"),
+        (
+            {"y": {"range": [0, 1], "steps": {"uq16": 0.5}}},
+            "y: 'steps' maps quantised data types to how many",
+        ),
         ({"y": {"when": {"other": "SOFT"}, "range": [0, 1]}}, "y: 'when' maps required enum parameters"),
         ({"y": {"when": {"mode": "LOUD"}, "range": [0, 1]}}, "y: 'LOUD' is not a value of mode: SOFT, HARD"),
         ({"w": {"axis": -1}}, "w: 'axis' is a number from 0, not -1"),

@@ -1,0 +1,125 @@
+"""Forms are judged with the scales that they will have: clamps and sigmoids of 16 bits, whose rules read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opdb.errors import MissingExtra, OpdbError
+from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.op_config import ParamConfig
+from opdb.probe.client import VendorWorker
+from opdb.quantize import Range, quantize
+from opdb.quantize.encodings import encoding
+from opdb.runtime.kernels import run_graph
+from opdb.runtime.qnn.ends import to_real, to_stored
+from opdb.runtime.qnn.libraries import installed
+from opdb.targets.target import Target
+from opdb.validate import check
+
+HTP = Target("HTP", "SA8255")
+RNG = np.random.default_rng(5)
+CALIBRATION = [{"x": RNG.uniform(-3, 3, (1, 8, 8, 4)).astype(np.float32)} for _ in range(4)]
+
+
+@pytest.fixture
+def libraries() -> None:
+    try:
+        installed()
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+
+
+def stack(*behind: GraphOp) -> QnnGraph:
+    """x -> Conv2d -> h -> ``behind``, of which each reads what the last made -> y, 1 by 8 by 8 by 4 everywhere."""
+    graph = QnnGraph("stack")
+    names = ["x", "h", *(f"h{i}" for i in range(len(behind) - 1)), "y"]
+    for name in names:
+        kind = {"x": "APP_WRITE", "y": "APP_READ"}.get(name, "NATIVE")
+        graph.tensors[name] = GraphTensor(name, "f32", (1, 8, 8, 4), kind)
+    conv = GraphOp("conv", "Conv2d", ("x", "w"), convolved(), ("h",))
+    graph.tensors["w"] = filter_of("w", (3, 3, 4, 4))
+    graph.ops.append(conv)
+    for op, read, made in zip(behind, names[1:], names[2:], strict=False):
+        for extra in op.inputs:
+            graph.tensors[extra or ""] = filter_of(extra or "", (3, 3, 1, 4))
+        graph.ops.append(GraphOp(f"{op.name}_{made}", op.op, (read, *op.inputs), op.params, (made,)))
+    return graph
+
+
+def filter_of(name: str, shape: tuple[int, ...]) -> GraphTensor:
+    return GraphTensor(name, "f32", shape, "STATIC", RNG.normal(0, 0.5, shape).astype(np.float32))
+
+
+def convolved() -> tuple[ParamConfig, ...]:
+    return ParamConfig("stride", "u32", (1, 1), (2,)), ParamConfig("pad_amount", "u32", (1,) * 4, (2, 2))
+
+
+RELU6 = GraphOp(
+    "relu6", "ElementWiseNeuron", (),
+    (ParamConfig("operation", "u32", 5), ParamConfig("min_value", "f32", 0.0), ParamConfig("max_value", "f32", 6.0)),
+    (),
+)  # fmt: skip
+DEPTHWISE = GraphOp("depthwise", "DepthWiseConv2d", ("d",), convolved(), ())
+SIGMOID, TANH = GraphOp("sigmoid", "Sigmoid", (), (), ()), GraphOp("tanh", "Tanh", (), (), ())
+NEURON = GraphOp("neuron", "ElementWiseNeuron", (), (ParamConfig("operation", "u32", 6),), ())
+VIEW = GraphOp("view", "Reshape", (), (), ())
+STACKS = {
+    "mobilenet": (RELU6, DEPTHWISE, RELU6),
+    "sigmoid": (SIGMOID,),
+    "sigmoid behind a view": (SIGMOID, VIEW),
+    "sigmoid by its number": (NEURON,),
+    "tanh": (TANH,),
+}
+
+
+@pytest.mark.vendor
+@pytest.mark.usefixtures("libraries")
+@pytest.mark.parametrize("name", list(STACKS))
+def test_16_bits_are_right_on_htp(name: str) -> None:
+    graph = stack(*STACKS[name])
+    made = quantize(graph, CALIBRATION, target=HTP, activations="uq16")
+    assert {t.dtype for t in made.tensors.values() if t.type != "STATIC"} == {"uq16"}
+    for op in made.ops:
+        verdict = check(made.op_config(op), HTP)
+        assert verdict.verdict == "accept" and not verdict.violations
+    (x,), (y,) = made.inputs, made.outputs
+    with VendorWorker("HTP", "SA8255") as worker:
+        result = worker.run(made, {"x": to_stored(x, CALIBRATION[1]["x"])})
+    assert result.stage == "done", (result.node, result.log)
+    stored = run_graph(made, {"x": to_stored(x, CALIBRATION[1]["x"])})["y"]
+    got, want = to_real(y, result.outputs["y"]), to_real(y, stored)
+    assert np.abs(got - want).max() <= 1e-3 * max(1.0, float(np.abs(want).max()))
+
+
+@pytest.mark.parametrize(
+    ("ops", "dtype", "scale", "offset"),
+    [
+        ((SIGMOID,), "uq16", 2.0**-16, 0),
+        ((SIGMOID, VIEW), "uq16", 2.0**-16, 0),
+        ((SIGMOID,), "uq8", 1 / 255, 0),
+        ((TANH,), "uq16", 2.0**-15, -(2**15)),
+    ],
+)
+def test_what_the_documents_fix(ops: Any, dtype: str, scale: float, offset: int) -> None:
+    made = quantize(stack(*ops), CALIBRATION, target=HTP, activations=dtype)
+    quant = made.tensors["y"].quant
+    assert (
+        quant is not None and quant.scale == pytest.approx((scale,), rel=1e-7) and quant.offset == (offset,)
+    )
+
+
+def test_a_range_keeps_its_steps_where_it_holds_all() -> None:
+    fixed = Range(0.0, 1.0, (("uq16", 65536),))
+    assert Range(0.0, 0.9) | fixed == fixed == Range(0.0, 1.0) | fixed
+    assert (fixed | Range(-1.0, 0.5)).steps == ()
+    assert encoding(fixed, "uq16", False).scale == (2.0**-16,)
+    assert encoding(fixed, "uq8", False).scale == encoding(Range(0.0, 1.0), "uq8", False).scale
+
+
+def test_an_erratum_that_reads_the_scale_still_refuses() -> None:
+    """With a margin the clamp's upper limit lies inside the range of its result, where HTP ignores it."""
+    with pytest.raises(OpdbError, match="HTP-0025"):
+        quantize(stack(RELU6), CALIBRATION, target=HTP, activations="uq16", margin=0.5)
