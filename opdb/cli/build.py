@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from opdb.cli.options import Db, Json, Specs, known_op, synced
+from opdb.cli.options import Db, IoLayout, Json, NoPass, Passes, Specs, known_op, synced
 from opdb.cli.output import print_json
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
@@ -36,6 +37,9 @@ def build(
         bool,
         typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
     ] = False,
+    no_pass: NoPass = None,
+    io_layout: IoLayout = "keep",
+    passes: Passes = False,
     no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
     db: Db = None,
@@ -50,10 +54,14 @@ def build(
 
     if not ops and model is None:
         raise OpdbError("name ops, or a model with --for")
+    if model is None and (no_pass or io_layout != "keep"):
+        raise OpdbError("--no-pass and --io-layout are for a model; name one with --for")
     _, catalog = synced(db, specs)
     needed = c_library.of_words(ops or (), lambda op: known_op(op, catalog.ops))
     if model is not None:
-        needed = c_library.merged(needed, c_library.of_graphs([_graph(model, decompose, json)]))
+        needed = c_library.merged(
+            needed, c_library.of_graphs([_graph(model, decompose, no_pass or (), io_layout, json)])
+        )
     library = c_library.write(catalog, needed, folder, force)
     sizes: dict[str, int] = {}
     if not no_build:
@@ -73,7 +81,7 @@ def build(
         print(f"build it with: make -C {folder}")
 
 
-def _graph(model: str, decompose: bool, json: bool) -> QnnGraph:
+def _graph(model: str, decompose: bool, without: Collection[str], io_layout: str, json: bool) -> QnnGraph:
     """The graph of the model by the op definitions; where a node has none, prints why and exits 1."""
     from opdb.cli.judging import print_coverage
     from opdb.compile.model import graph_name, lowered
@@ -81,7 +89,14 @@ def _graph(model: str, decompose: bool, json: bool) -> QnnGraph:
     from opdb.targets.target import Target
 
     sys.path.insert(0, "")
-    coverage, graph = lowered(load_program(model), Target(), graph_name(model), decompose=decompose)
+    coverage, graph = lowered(
+        load_program(model),
+        Target(),
+        graph_name(model),
+        decompose=decompose,
+        without=without,
+        io_layout=io_layout,
+    )
     if graph is None:
         if json:
             print_json({"coverage": coverage.to_json()})

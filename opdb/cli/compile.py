@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Errata, Execution, IgnoreErratum, Json, Sdk, Soc, target_of
+from opdb.cli.options import (
+    Errata,
+    Execution,
+    IgnoreErratum,
+    IoLayout,
+    Json,
+    NoPass,
+    Passes,
+    Sdk,
+    Soc,
+    target_of,
+)
 from opdb.cli.output import print_json
 from opdb.cli.pte import compile_to_pte, is_pte
 from opdb.errors import OpdbError
@@ -86,6 +98,9 @@ def compile_model(
             "--quantize", metavar="WORD", help="Of a .pte: 8a8w, 16a8w, 16a4w, 16a4w_block or 16a16w."
         ),
     ] = None,
+    no_pass: NoPass = None,
+    io_layout: IoLayout = "keep",
+    passes: Passes = False,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
     ] = 600.0,
@@ -98,6 +113,7 @@ def compile_model(
     QNN does not take as well; it is written, with exit 1, where nodes are left to the CPU.
     """
     from opdb.cli.progress import Stages
+    from opdb.optimize import check_layout, check_names
     from opdb.runtime.qnn.device import soc_model_of
 
     if output is None and saver is None:
@@ -111,12 +127,15 @@ def compile_model(
     soc_model_of(str(target.backend), target.soc, None)
     if dtype not in ("f32", "f16"):
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
+    check_names(no_pass or ())
+    check_layout(io_layout)
     if timeout <= 0:
         raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
     if output is not None and is_pte(output):
-        if saver is not None or graph is not None or optimization is not None or dtype != "f32" or decompose:
+        if any((saver, graph, optimization, dtype != "f32", decompose, no_pass, io_layout != "keep")):
             raise OpdbError(
-                f"{output}: --saver, --graph, --optimization, --dtype and --decompose are not for a .pte"
+                f"{output}: --saver, --graph, --optimization, --dtype, --decompose, --no-pass and --io-layout "
+                "are not for a .pte"
             )
         compile_to_pte(model, output, target, quantize, timeout, json)
         return
@@ -124,14 +143,22 @@ def compile_model(
         raise OpdbError(f"--quantize {quantize}: for a .pte only; name the output FILE.pte")
     with Stages(quiet=json) as stages:
         if model == "-" or model.endswith((".json", ".jsonl")):
+            if no_pass or io_layout != "keep":
+                raise OpdbError(
+                    f"{model}: --no-pass and --io-layout are for models; op configs stay as they are"
+                )
             graphs, errata_met = _of_configs(model, target, graph, stages, json)
         else:
-            graphs, errata_met = _of_model(model, target, graph, dtype, decompose, stages, json)
+            graphs, errata_met = _of_model(
+                model, target, graph, dtype, decompose, no_pass or (), io_layout, stages, json
+            )
         options = _options(graphs, target, precision, optimization)
         metadata: dict[str, Any] = {
             "model": model,
             "options": {k: v for k, v in vars(options).items() if v},
             "execution": target.execution,
+            "without_passes": no_pass or [],
+            "io_layout": io_layout,
             "errata": {
                 kind: [e.erratum for e in errata_met if e.policy == kind] for kind in ("avoid", "warn")
             },
@@ -149,7 +176,7 @@ def compile_model(
             outcomes.append(compiled.result)
         else:
             compiled = None
-    _report(compiled, graphs, target, options, saver, stages, outcomes, errata_met, json)
+    _report(compiled, graphs, target, options, saver, stages, outcomes, errata_met, io_layout, json)
     if any(o.stage != "done" for o in outcomes):
         raise typer.Exit(1)
 
@@ -160,6 +187,8 @@ def _of_model(
     name: str | None,
     dtype: str,
     decompose: bool,
+    without: Collection[str],
+    io_layout: str,
     stages: Stages,
     json: bool,
 ) -> tuple[list[QnnGraph], tuple[ErratumCount, ...]]:
@@ -172,7 +201,13 @@ def _of_model(
     program = load_program(model)
     stages("lower")
     coverage, graph = lowered(
-        program, target, name or graph_name(model), float_dtype=dtype, decompose=decompose
+        program,
+        target,
+        name or graph_name(model),
+        float_dtype=dtype,
+        decompose=decompose,
+        without=without,
+        io_layout=io_layout,
     )
     if graph is None:
         if json:
@@ -243,6 +278,7 @@ def _report(
     stages: Stages,
     outcomes: list[Any],
     errata: tuple[ErratumCount, ...],
+    io_layout: str,
     json: bool,
 ) -> None:
     bad = next((o for o in outcomes if o.stage != "done"), None)
@@ -257,6 +293,7 @@ def _report(
             "saver": str(saver) if saver and outcomes[0].stage == "done" else None,
             "precision": options.precision,
             "optimization": options.optimization,
+            "io_layout": io_layout,
             "graphs": [
                 {"name": g.name, "nodes": len(g.ops), "inputs": [tensor_json(t) for t in g.inputs],
                  "outputs": [tensor_json(t) for t in g.outputs]} for g in graphs
@@ -280,7 +317,8 @@ def _report(
     if compiled is not None and compiled.size:
         print(f"{compiled.path}: {compiled.size} bytes for {target}, QNN {compiled.build_id}")
         for g in graphs:
-            print(f"graph {g.name}: {len(g.ops)} node{'s' * (len(g.ops) != 1)}")
+            ends = "; images at its ends in NHWC" if io_layout == "nhwc" else ""
+            print(f"graph {g.name}: {len(g.ops)} node{'s' * (len(g.ops) != 1)}{ends}")
             print_ends(g.inputs, g.outputs)
         for e in errata:
             print(f"  {e.text}")

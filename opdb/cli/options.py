@@ -53,9 +53,39 @@ IgnoreErratum = Annotated[
         "--ignore-erratum", metavar="ID", help="Ignore this erratum, e.g. HTP-0042; may be repeated."
     ),
 ]
+NoPass = Annotated[
+    list[str] | None,
+    typer.Option("--no-pass", metavar="NAME", help="Leave out this pass of the optimizer; may be repeated."),
+]
+IoLayout = Annotated[
+    str,
+    typer.Option(
+        "--io-layout",
+        metavar="WORD",
+        help="keep, or nhwc: inputs and outputs of four dimensions have their channels last.",
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Every warning makes the exit code 1.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show each broken rule in full.")]
 Lenient = Annotated[bool, typer.Option("--lenient", help="Errata of the library never change the exit code.")]
+
+
+def _print_passes(asked: bool) -> None:
+    if asked:
+        from opdb.optimize import PASSES
+
+        width = max(len(p.name) for p in PASSES)
+        for p in PASSES:
+            print(f"{p.name.ljust(width)}  {'exact  ' if p.exact else 'bounded'}  {p.about}")
+        raise typer.Exit
+
+
+Passes = Annotated[
+    bool,
+    typer.Option(
+        "--passes", callback=_print_passes, is_eager=True, help="List the passes of the optimizer and stop."
+    ),
+]
 
 Dask = Annotated[
     str | None,

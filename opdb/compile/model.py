@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from opdb.errata.policy import AVOID, WARN, policy
@@ -24,18 +24,35 @@ if TYPE_CHECKING:
 
 
 def lowered(
-    program: ExportedProgram, target: Target, name: str, *, float_dtype: str = "f32", decompose: bool = False
+    program: ExportedProgram,
+    target: Target,
+    name: str,
+    *,
+    float_dtype: str = "f32",
+    decompose: bool = False,
+    without: Collection[str] = (),
+    io_layout: str = "keep",
 ) -> tuple[Coverage, QnnGraph | None]:
-    """The verdict on every node, and the graph called ``name`` if every node is supported.
+    """The verdict on every node, and the optimized graph called ``name`` if every node is supported.
 
-    ``float_dtype`` and ``decompose``: see opdb.coverage.check.check_program.
+    ``float_dtype`` and ``decompose``: see opdb.coverage.check.check_program.  ``without``: names of passes that are left out
+    (opdb.optimize).  ``io_layout``: "nhwc" for inputs and outputs of four dimensions with their channels last
+    (opdb.optimize.ends).  Raises OpdbError for the name of no pass, and for another layout.
     """
     from opdb.coverage.check import check_nodes, read_program
     from opdb.coverage.graph import build_graph
+    from opdb.optimize import channels_last, check_layout, check_names, optimize
 
+    check_names(without)
+    check_layout(io_layout)
     read = read_program(program, float_dtype, decompose)
     coverage = check_nodes(read, target)
-    return coverage, build_graph(read, coverage.lowered, name) if coverage.complete else None
+    if not coverage.complete:
+        return coverage, None
+    graph = build_graph(read, coverage.lowered, name)
+    if io_layout == "nhwc":
+        graph = channels_last(graph, target)
+    return coverage, optimize(graph, target, without).graph
 
 
 def graph_name(model: str) -> str:

@@ -17,6 +17,7 @@ from opdb.dispatch.kernel import Kernels
 from opdb.dispatch.source import GraphSource, Judged, Key, Node, Source
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
+from opdb.optimize import check_names
 from opdb.targets.target import Target, execution_here
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def partition(
     qnn_modules: Iterable[str] = (),
     float_dtype: str = "f32",
     decompose: bool = False,
+    without_passes: Iterable[str] = (),
 ) -> Plan:
     """Assigns the nodes of ``program`` to QNN and the host, and makes the graphs.
 
@@ -169,6 +171,7 @@ def partition(
     ``host_modules``, ``qnn_modules``: paths in the model whose nodes run on the host, or on QNN or not at all;
     the longer path decides, "" is the whole model.  ``host_ops`` goes before both.
     ``float_dtype``, ``decompose``: see opdb.coverage.check.check_program; for programs only.
+    ``without_passes``: names of passes that are left out (opdb.optimize).  Graphs of op configs are taken as they are.
     A plan runs in this process: the execution of ``target`` is that of this machine.
     Raises OpdbError for a choice that is none and a name that is unknown.
     """
@@ -183,14 +186,16 @@ def partition(
     ):
         if value not in known:
             raise OpdbError(f"{what}={value!r}: one of {', '.join(known)}")
-    source = _source(program, float_dtype, decompose)
+    without = _names("without_passes", without_passes)
+    check_names(without)
+    source = _source(program, float_dtype, decompose, without)
     if host == TORCH and not source.eager:
         raise OpdbError("host='torch': a graph of op configs has no PyTorch nodes; the C kernels can run it")
     wishes = _Wishes(source, host_ops, host_modules, qnn_modules)
     return _Planner(source, target, unsupported == "host", host == TORCH, wishes).plan()
 
 
-def _source(program: Any, float_dtype: str, decompose: bool) -> Source:
+def _source(program: Any, float_dtype: str, decompose: bool, without: tuple[str, ...]) -> Source:
     if isinstance(program, QnnGraph):
         return GraphSource(program)
     from opdb.coverage.nodes import Program
@@ -200,7 +205,7 @@ def _source(program: Any, float_dtype: str, decompose: bool) -> Source:
     read = program if isinstance(program, Program) else Program(program, float_dtype)
     if decompose and not all(mapped(n.target) for n in read.nodes):
         read = Program(read.exported.run_decompositions(), read.float_dtype)
-    return ProgramSource(read)
+    return ProgramSource(read, without)
 
 
 class _Wishes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from opdb.generated import validators
 from opdb.graph import GraphTensor
 from opdb.lowering.errata import obeyed_in_program
 from opdb.lowering.select import lower
+from opdb.optimize import optimize
 from opdb.runtime.lowering import Lowered
 from opdb.targets.target import Target
 
@@ -26,8 +28,8 @@ class ProgramSource:
 
     eager = True
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, without_passes: Collection[str] = ()) -> None:
+        self.program, self.without_passes = program, without_passes
         self._views = {view.name: view for view in program.nodes}
         self.nodes = [self._node(view) for view in program.nodes]
         self.inputs: list[Key] = list(program.inputs)
@@ -89,7 +91,7 @@ class ProgramSource:
         lowered |= obeyed_in_program(lowered, target)
         views = [self._views[n.name] for n in nodes]
         ends = [[_place(k) for k in keys] for keys in (inputs, outputs)]
-        return build_part(self.program, lowered, name, views, *ends)
+        return optimized(build_part(self.program, lowered, name, views, *ends), target, self.without_passes)
 
     def known(self, op: str) -> bool:
         if validators.module(op) is not None:
@@ -133,6 +135,14 @@ class ProgramSource:
         if fake.dtype == torch.bfloat16:
             tensor = tensor.view(torch.bfloat16)
         return tensor.reshape(fake.shape).to(fake.dtype)
+
+
+def optimized(part: Part, target: Target, without: Collection[str]) -> Part:
+    """The part with its graph optimized; new Transposes and Reshapes change layouts alone."""
+    known = {op.name for op in part.graph.ops}.difference(part.layout_ops)
+    graph = optimize(part.graph, target, without).graph
+    layout = (op.name for op in graph.ops if op.op in ("Transpose", "Reshape") and op.name not in known)
+    return replace(part, graph=graph, layout_ops=tuple(layout))
 
 
 def _place(key: Key) -> tuple[str, int]:

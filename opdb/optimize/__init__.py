@@ -6,6 +6,9 @@
 ``passes`` has what a pass is and runs them in their order, ``edit`` is the graph while it changes; every other module is one pass.
 """
 
-from opdb.optimize.passes import NAMES, PASSES, Optimized, Pass, optimize
+from opdb.optimize.ends import LAYOUTS, channels_last, check_layout
+from opdb.optimize.passes import NAMES, PASSES, Optimized, Pass, check_names, optimize
 
-__all__ = ["NAMES", "PASSES", "Optimized", "Pass", "optimize"]
+__all__ = [
+    "LAYOUTS", "NAMES", "PASSES", "Optimized", "Pass", "channels_last", "check_layout", "check_names", "optimize",
+]  # fmt: skip

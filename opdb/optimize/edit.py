@@ -21,6 +21,10 @@ class Edit:
 
     def __init__(self, graph: QnnGraph, target: Target) -> None:
         self.target = target
+        self.reset(graph)
+
+    def reset(self, graph: QnnGraph) -> None:
+        """Puts another graph in the place of this one: what a pass over all ops at once has made of it."""
         self.name = graph.name
         self.tensors: dict[str, GraphTensor] = dict(graph.tensors)
         self._ops: dict[str, GraphOp] = {op.name: op for op in graph.ops}
@@ -78,8 +82,10 @@ class Edit:
         """
         if validators.module(op.op) is None:
             return False
-        seen = self.tensors if tensors is None else {**self.tensors, **tensors}
-        verdict = check(QnnGraph("", dict(seen)).op_config(op), self.target)
+        given = tensors or {}
+        named = [n for n in (*op.inputs, *op.outputs) if n is not None]
+        seen = {n: given[n] if n in given else self.tensors[n] for n in named}
+        verdict = check(QnnGraph("", seen).op_config(op), self.target)
         return verdict.verdict == "accept" and not any(excludes(v, self.target) for v in verdict.violations)
 
     # -- changing
@@ -121,12 +127,18 @@ class Edit:
         Every reader of a tensor of ``old`` that ``new`` does not make must have been changed before (``redirect``).
         """
         last, gone = old[-1].name, {op.name for op in old}
-        made: dict[str, GraphOp] = {}
-        for name, op in self._ops.items():
-            if name not in gone:
-                made[name] = op
-            if name == last:
-                made |= {op.name: op for op in new}
+        if not new or [op.name for op in new] == [last]:  # the others keep their places
+            made = self._ops
+            for name in gone.difference(op.name for op in new):
+                del made[name]
+            made |= {op.name: op for op in new}
+        else:
+            made = {}
+            for name, op in self._ops.items():
+                if name not in gone:
+                    made[name] = op
+                if name == last:
+                    made |= {op.name: op for op in new}
         for op in old:
             self._unlink(op)
         self._ops = made
@@ -178,15 +190,20 @@ class Edit:
         self._sweep([old])
 
     def drop_dead(self) -> int:
-        """Removes ops of which nothing is read, and their tensors; how many."""
+        """Removes ops of which nothing is read, and their tensors; how many.  The only reader of an input stays."""
         gone = 0
         for op in reversed(self.ops):
-            if all(self.inner(t) and not self._readers.get(t) for t in op.outputs):
+            if all(self.inner(t) and not self._readers.get(t) for t in op.outputs) and not self._holds(op):
                 self._ops.pop(op.name)
                 self._unlink(op)
                 self._sweep([t for t in (*op.inputs, *op.outputs) if t is not None])
                 gone += 1
         return gone
+
+    def _holds(self, op: GraphOp) -> bool:
+        """Whether an op alone reads an input of the graph, which a library may ask for (CPU-0328)."""
+        read = [t for t in op.inputs if t is not None and self.tensors[t].type == "APP_WRITE"]
+        return any(len(self._readers.get(t, ())) == 1 for t in read)
 
     def graph(self) -> QnnGraph:
         """The graph now; inputs and outputs stand in the order that they had."""
@@ -230,3 +247,9 @@ def with_parameter(op: GraphOp, param: ParamConfig) -> tuple[ParamConfig, ...]:
     """The parameters of an op with one in place of that of its name, or added."""
     kept = tuple(param if p.name == param.name else p for p in op.params)
     return kept if param in kept else (*kept, param)
+
+
+def transpose(name: str, x: str, perm: Sequence[int], y: str, origin: str) -> GraphOp:
+    """The op that makes ``y`` with the dimension ``perm[i]`` of ``x`` at place ``i``."""
+    order = ParamConfig("perm", "u32", tuple(perm), (len(perm),))
+    return GraphOp(name, "Transpose", (x,), (order,), (y,), origin=origin)

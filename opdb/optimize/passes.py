@@ -16,8 +16,11 @@ from opdb.optimize import (
     fold_before,
     fold_behind,
     identities,
+    partings,
+    reshapes,
     scalings,
     static_ops,
+    transposes,
 )
 from opdb.optimize.edit import Edit
 from opdb.targets.target import Target
@@ -48,6 +51,20 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass("merge-equal", "equal ops of equal inputs are computed once", True, common.run),
     Pass("drop-dead", "what nobody reads is gone", True, dead.run),
+    Pass("split-unpacks", "UnPack of five dimensions as a Split and Reshapes", True, partings.unpack),
+    Pass(
+        "sink-transposes",
+        "one layout for every tensor, such that Transposes move as few bytes as possible",
+        False,
+        transposes.settle,
+    ),
+    Pass(
+        "split-before-reshapes",
+        "a Split of five dimensions ahead of the Reshape that makes them",
+        True,
+        partings.split_first,
+    ),
+    Pass("merge-reshapes", "chains of Reshapes as one, and none to the same shape", True, reshapes.merge),
     Pass(
         "fold-batchnorm",
         "Batchnorms, products and sums go into the filter before them",

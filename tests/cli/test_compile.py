@@ -8,9 +8,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from opdb.errors import MissingExtra
+from opdb.optimize import NAMES
 from opdb.runtime.qnn import context_file
 from opdb.runtime.qnn.libraries import installed
 
@@ -74,6 +76,8 @@ def test_a_model_for_htp(here: Here, tmp_path: Path) -> None:
         "model": GUIDE,
         "options": {"precision": "fp16", "optimization": 3},
         "execution": "device",
+        "without_passes": [],
+        "io_layout": "keep",
         "errata": {"avoid": [], "warn": []},
     }
 
@@ -227,3 +231,54 @@ def test_bad_input(here: Here, tmp_path: Path) -> None:
         assert (done.code, len(done.err.splitlines())) == (2, 1), (args, done)
         assert message in done.err
     assert sorted(os.listdir(tmp_path)) == ["empty.json", "relu.json", "twice.jsonl"]
+
+
+def test_passes_are_listed(here: Here) -> None:
+    done = here("compile", "--passes")
+    rows = [line.split(maxsplit=2) for line in done.out.splitlines()]
+    assert done.code == 0 and [row[0] for row in rows] == list(NAMES)
+    assert {row[1] for row in rows} == {"exact", "bounded"}
+    assert here("build", "--passes").out == done.out
+
+
+def test_images_with_their_channels_last(here: Here, tmp_path: Path) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Conv2d(4, 2, 1))
+    x = torch.rand(1, 3, 8, 8)
+    torch.export.save(torch.export.export(network.eval(), (x,)), tmp_path / "two.pt2")
+    target = ("--backend", "CPU", "-o")
+    done = here("compile", tmp_path / "two.pt2", *target, tmp_path / "m.bin", "--io-layout", "nhwc")
+    assert done.code == 0 and "graph two: 3 nodes; images at its ends in NHWC\n" in done.out
+    assert "[1, 8, 8, 3]" in done.out and "[1, 6, 6, 2]" in done.out
+    assert context_file.read(tmp_path / "m.bin").header.metadata["io_layout"] == "nhwc"
+    np.save(tmp_path / "x.npy", x.permute(0, 2, 3, 1).contiguous().numpy())
+    assert (
+        here("run", tmp_path / "m.bin", "--inputs", tmp_path / "x.npy", "--outputs", tmp_path / "y.npz").code
+        == 0
+    )
+    (got,) = np.load(tmp_path / "y.npz").values()
+    with torch.no_grad():
+        wanted = network(x).permute(0, 2, 3, 1).numpy()
+    np.testing.assert_allclose(got, wanted, atol=1e-5)
+    kept = here("compile", tmp_path / "two.pt2", *target, tmp_path / "k.bin", "--no-pass", "sink-transposes")
+    assert "graph two: 7 nodes\n" in kept.out
+    assert context_file.read(tmp_path / "k.bin").header.metadata["without_passes"] == ["sink-transposes"]
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (("--no-pass", "sink"), "no pass 'sink'"),
+        (("--io-layout", "nchw"), "io layout 'nchw': one of keep, nhwc"),
+    ],
+)
+def test_no_such_pass_or_layout(here: Here, tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    done = here("compile", GUIDE, "--backend", "CPU", "-o", tmp_path / "m.bin", *options)
+    assert done.code == 2 and said in done.err
+
+
+def test_op_configs_have_no_passes(here: Here, tmp_path: Path) -> None:
+    done = here("compile", "-", "--backend", "CPU", "-o", tmp_path / "m.bin", "--io-layout", "nhwc")
+    assert done.code == 2 and "op configs stay as they are" in done.err

@@ -14,6 +14,7 @@ from opdb.coverage.load import export
 from opdb.demo import guide_model
 from opdb.dispatch import Dispatcher, PlanError, partition
 from opdb.dispatch.segments import TorchRunner, Values
+from opdb.errors import OpdbError
 from opdb.op_config import ConfigError
 from opdb.runtime.qnn.backend import Backend
 
@@ -310,3 +311,15 @@ def test_htp_in_half_precision_beside_pytorch_in_single(htp: Backend) -> None:
         ("out", "relu", "float16 to float32"),
     ]
     assert report.shared == ()
+
+
+def test_graphs_of_a_plan_are_optimized() -> None:
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Conv2d(4, 2, 1))
+    program = torch.export.export(network.eval(), (torch.rand(1, 3, 8, 8),))
+    kinds = [op.op for op in partition(program, CPU).graphs[0].ops]
+    assert kinds.count("Transpose") == 2
+    plain = partition(program, CPU, without_passes=["sink-transposes"])
+    assert sum(op.op == "Transpose" for op in plain.graphs[0].ops) == 4
+    assert plain.segments[0].part is not None and len(plain.segments[0].part.layout_ops) == 4
+    with pytest.raises(OpdbError, match="no pass 'sink'"):
+        partition(program, CPU, without_passes=["sink"])
