@@ -25,7 +25,15 @@ from opdb.errors import OpdbError
 from opdb.generated.constants.backends import DEFAULT
 from opdb.graph import QnnGraph
 from opdb.op_config import OpConfig
-from opdb.probe.results import Chip, CompileResult, ExecuteResult, LibraryInfo, LoadResult, RunResult
+from opdb.probe.results import (
+    Chip,
+    CompileResult,
+    ExecuteResult,
+    LibraryInfo,
+    LoadResult,
+    RunResult,
+    SimulateResult,
+)
 from opdb.runtime.qnn.errors import QnnError, VendorVerdict
 from opdb.runtime.qnn.libraries import in_folder, installed
 
@@ -42,7 +50,7 @@ TAIL_BYTES = 4096
 TICK_SECONDS = 1.0
 #: Short requests that need nothing of earlier ones: another child can answer them.
 WHOLE = ("supported_operations", "validate", "run")
-FIRST_STAGES = {"run": "validate", "compile": "validate"}
+FIRST_STAGES = {"run": "validate", "compile": "validate", "simulate": "build"}
 #: Takes the stage that a child is in, the graph ("": all), and for how many seconds it has been: at its begin (0.0) and
 #: every TICK_SECONDS.  It is called while the worker is locked.
 Progress = Callable[[str, str, float], None]
@@ -180,6 +188,24 @@ class VendorWorker:
                 answer.stage, answer.verdict, answer.code, answer.code_name, answer.log, answer.graph
             )
         assert isinstance(answer, CompileResult)
+        return answer
+
+    def simulate(
+        self,
+        graph: QnnGraph,
+        folder: Path | str,
+        options: GraphOptions | None = None,
+        progress: Progress | None = None,
+    ) -> SimulateResult:
+        """Builds and finalizes a graph on HTP with an optrace: what Qualcomm's simulation says of it; see opdb.cost.
+
+        The library writes <graph>_schematic.bin into ``folder``, which is the child's current folder meanwhile.  Raises
+        OpdbError for a graph or options that cannot be taken.
+        """
+        answer = self._request("simulate", graph, options, str(folder), progress=progress)
+        if isinstance(answer, _Lost):
+            return SimulateResult(answer.stage, answer.verdict, answer.code, answer.code_name, answer.log)
+        assert isinstance(answer, SimulateResult)
         return answer
 
     def load(self, path: Path | str) -> LoadResult:

@@ -5,6 +5,7 @@ Imported by opdb.probe.worker only: it loads the vendor binding.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +14,33 @@ from typing import Any
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph, single
 from opdb.op_config import OpConfig, from_json
-from opdb.probe.results import Chip, CompileResult, ExecuteResult, LoadResult, RunResult
+from opdb.probe.results import (
+    Chip,
+    CompileResult,
+    ExecuteResult,
+    LoadResult,
+    RunResult,
+    SimulateResult,
+)
 from opdb.runtime.qnn import profile_report
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context
 from opdb.runtime.qnn.errors import QnnError, VendorVerdict
 from opdb.runtime.qnn.graph import GraphOptions
+from opdb.runtime.qnn.native import lib
 
+_ESTIMATE = "QNN_HTP_PROFILE_EVENTTYPE_GRAPH_FINALIZE_PERF_ESTIMATE"
+#: What the simulation says of a graph: our name -> QNN's of the event, without what all begin with.
+FIGURES = {
+    "cycles": "SIM_EXEC_CYCLES",
+    "cycles_lower": "SIM_EXEC_LOWER_CYCLES",
+    "cycles_upper": "SIM_EXEC_UPPER_CYCLES",
+    "read_bytes": "INPUT_FILL",
+    "filled_bytes": "INTERMEDIATE_FILL",
+    "spilled_bytes": "INTERMEDIATE_SPILL",
+    "written_bytes": "OUTPUT_SPILL",
+    "missing_ops": "MISSING_COST_OPS",
+}
 #: Tells the parent that a stage begins: its name, and the graph ("": all of them).
 Say = Callable[[str, str], None]
 
@@ -118,6 +139,32 @@ def compile_graphs(
             where[0], "no", error.code, error.name, error.log, where[1], seconds=stages.leave()
         )
     return CompileResult("done", "yes", 0, "QNN_SUCCESS", log, seconds=stages.leave())
+
+
+def simulate(
+    backend: Backend, say: Say, graph: QnnGraph, options: GraphOptions | None, folder: str
+) -> SimulateResult:
+    """See VendorWorker.simulate."""
+    options = options or GraphOptions()
+    options.check(backend.name)
+    stages = Stages(say)
+    profile = backend.create_profile("detailed", optrace=True)
+    try:
+        with profile, backend.create_context() as context, contextlib.chdir(folder):
+            stages.enter("build", graph.name)
+            made = context.create_graph(graph.name, options)
+            made.add(graph)
+            stages.enter("finalize", graph.name)
+            made.finalize(profile=profile)
+    except QnnError as error:
+        return SimulateResult(stages.stage, "no", error.code, error.name, error.log)
+    events = [e for top in profile.events("finalize") for e in top.walk()]
+    types = {getattr(lib, f"{_ESTIMATE}_{name}"): ours for ours, name in FIGURES.items()}
+    figures = {types[e.type]: int(e.value) for e in events if e.type in types}
+    missing = tuple(e.name for e in events if e.type == getattr(lib, f"{_ESTIMATE}_MISSING_COST_OPID"))
+    trace = next((e.data for e in events if e.type == lib.QNN_PROFILE_EVENTTYPE_TRACE), b"")
+    seconds = stages.leave()[-1][2]
+    return SimulateResult("done", "yes", 0, "QNN_SUCCESS", made.log, figures, missing, trace, seconds)
 
 
 def load(backend: Backend, say: Say, path: str) -> tuple[Context | None, LoadResult]:

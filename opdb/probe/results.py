@@ -93,3 +93,18 @@ class ExecuteResult(Outcome):
     outputs: Mapping[str, Any] = field(default_factory=dict)  # of the last run
     seconds: tuple[float, ...] = ()
     reports: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SimulateResult(Outcome):
+    """The stages are build and finalize.
+
+    ``figures`` are what the library's simulation says of the graph, by name (opdb.probe.jobs.FIGURES), without those that it
+    does not report; ``missing`` the names of events for ops that it has no cost of, one for each.  ``trace`` is the optrace
+    as the library gives it, b"" for none.  ``seconds``: of finalization.
+    """
+
+    figures: Mapping[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    trace: bytes = field(default=b"", repr=False)
+    seconds: float = 0.0

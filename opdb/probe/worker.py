@@ -84,6 +84,8 @@ class Server:
             return jobs.run(backend, self._say, *args)
         if name == "compile":
             return jobs.compile_graphs(backend, self._say, *args)
+        if name == "simulate":
+            return jobs.simulate(backend, self._say, *args)
         if name == "load":
             if self._context is not None:
                 self._context.close()

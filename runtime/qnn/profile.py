@@ -21,7 +21,7 @@ What QNN 2.47 does on x86-64 Linux (measured):
 - The exception is what HTP reports of a finalization for some chips, at every level: Qualcomm's own simulation of the
   graph on the chip.  2004 is its heading, 2006 to 2008 are cycles (expected, lower, upper), 2011 to 2016 bytes, 2017 the
   number of ops that the simulation has no cost of, and one 2018 for each of them; 2019 to 2021 are 2006 to 2008 in
-  microseconds (QNN 2.51; 2.47 has none of the three).  The headings 2004, 2005, 2009, 2010 and the count 2017 come with
+  microseconds (QNN 2.50 and 2.51; 2.47 to 2.49 have none of the three).  The headings 2004, 2005, 2009, 2010 and the count 2017 come with
   the unit us all the same.  opdb.cost reads them.
 - With ``optrace``, which QNN takes at level "detailed" alone (else 1004), 600 holds the simulation as a Chrome trace,
   and the library writes <graph>_schematic.bin into the current folder of the process (QNN 2.47 and 2.51).
