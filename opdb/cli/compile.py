@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +29,7 @@ from opdb.generated.constants.backends import BACKENDS, DEFAULT
 if TYPE_CHECKING:
     from opdb.cli.progress import Stages
     from opdb.compile.build import Compiled
+    from opdb.coverage.check import Coverage
     from opdb.errata.report import ErratumCount
     from opdb.graph import GraphTensor, QnnGraph
     from opdb.probe.results import Outcome
@@ -147,11 +148,11 @@ def compile_model(
                 raise OpdbError(
                     f"{model}: --no-pass and --io-layout are for models; op configs stay as they are"
                 )
-            graphs, errata_met = _of_configs(model, target, graph, stages, json)
+            graphs, errata_met = graphs_of_configs(model, target, graph, stages, json)
         else:
-            graphs, errata_met = _of_model(
-                model, target, graph, dtype, decompose, no_pass or (), io_layout, stages, json
-            )
+            how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
+            coverage, made = lowered_or_exit(model, target, how, stages, json)
+            graphs, errata_met = [made], coverage.errata()
         options = _options(graphs, target, precision, optimization)
         metadata: dict[str, Any] = {
             "model": model,
@@ -181,18 +182,21 @@ def compile_model(
         raise typer.Exit(1)
 
 
-def _of_model(
-    model: str,
-    target: Target,
-    name: str | None,
-    dtype: str,
-    decompose: bool,
-    without: Collection[str],
-    io_layout: str,
-    stages: Stages,
-    json: bool,
-) -> tuple[list[QnnGraph], tuple[ErratumCount, ...]]:
-    """The model's graph and the errata that it meets; where a node is refused, prints what `opdb check` prints and exits 1."""
+@dataclass(frozen=True)
+class Lowering:
+    """How a model becomes a graph: its name (None: the model's), and what opdb.compile.model.lowered takes."""
+
+    name: str | None
+    dtype: str
+    decompose: bool
+    without: tuple[str, ...]
+    io_layout: str
+
+
+def lowered_or_exit(
+    model: str, target: Target, how: Lowering, stages: Stages, json: bool
+) -> tuple[Coverage, QnnGraph]:
+    """What each node of the model became, and its graph; where a node is refused, prints what `opdb check` prints and exits 1."""
     from opdb.compile.model import graph_name, lowered
     from opdb.coverage.load import load_program
 
@@ -203,11 +207,11 @@ def _of_model(
     coverage, graph = lowered(
         program,
         target,
-        name or graph_name(model),
-        float_dtype=dtype,
-        decompose=decompose,
-        without=without,
-        io_layout=io_layout,
+        how.name or graph_name(model),
+        float_dtype=how.dtype,
+        decompose=how.decompose,
+        without=how.without,
+        io_layout=how.io_layout,
     )
     if graph is None:
         if json:
@@ -217,10 +221,10 @@ def _of_model(
 
             print_coverage(coverage)
         raise typer.Exit(1)
-    return [graph], coverage.errata()
+    return coverage, graph
 
 
-def _of_configs(
+def graphs_of_configs(
     file: str, target: Target, name: str | None, stages: Stages, json: bool
 ) -> tuple[list[QnnGraph], tuple[ErratumCount, ...]]:
     """A graph for each op config, and the errata to warn of; where the specs refuse one, prints the reasons and exits 1."""
@@ -244,12 +248,11 @@ def _of_configs(
 def _options(
     graphs: list[QnnGraph], target: Target, precision: str | None, optimization: int | None
 ) -> GraphOptions:
+    from opdb.compile.model import precision_of
     from opdb.runtime.qnn.graph import GraphOptions
-    from opdb.targets.target import half
 
-    floats = any(t.dtype == "f32" for g in graphs for t in g.tensors.values())
     if precision is None:
-        precision = "fp16" if half(target.backend) and floats else "default"
+        precision = precision_of(graphs, target.backend)
     options = GraphOptions(precision=None if precision == "default" else precision, optimization=optimization)
     options.check(str(target.backend))
     return options

@@ -14,7 +14,7 @@ from opdb.generated import validators
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ConfigError, OpConfig, TensorConfig
 from opdb.runtime.binding import arrange
-from opdb.targets.target import Target
+from opdb.targets.target import Target, half
 from opdb.validate import check
 
 if TYPE_CHECKING:
@@ -53,6 +53,12 @@ def lowered(
     if io_layout == "nhwc":
         graph = channels_last(graph, target)
     return coverage, optimize(graph, target, without).graph
+
+
+def precision_of(graphs: Iterable[QnnGraph], backend: str | None) -> str | None:
+    """How float32 tensors are computed where nothing is asked for: fp16 on a backend of halves, None where there are none."""
+    floats = any(t.dtype == "f32" for g in graphs for t in g.tensors.values())
+    return "fp16" if half(backend) and floats else None
 
 
 def graph_name(model: str) -> str:

@@ -6,6 +6,7 @@ The rows are plain HTML, readable without scripts; the page's script (page.html)
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def page(coverage: Coverage, title: str) -> str:
         "HEAD": "".join(f"<th scope=col>{c}</th>" for c in COLUMNS),
         "ROWS": "\n".join(_row(r) for r in coverage.rows),
     }
+    return filled(template, parts)
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """A page with a part in the place of each ``<!--NAME-->``."""
     pieces = template.split("<!--")  # each piece but the first begins with the name of a part
     out = [pieces[0]]
     for piece in pieces[1:]:
