@@ -53,6 +53,7 @@ _COMMANDS = {
     "errata": ("errata",),
     "libraries": ("libraries",),
     "compile": ("compile",),
+    "cost": ("cost",),
     "build": ("build",),
     "run": ("run",),
     "context": ("context",),

@@ -1,0 +1,76 @@
+"""An estimate as one HTML file without any other file or network: where the time goes, and what the engines do meanwhile."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+
+from opdb.conformance.report.plots import COLOURS
+from opdb.cost.figures import Estimate
+from opdb.cost.report import timeline, words
+from opdb.cost.report.rows import TOP, Row, rows
+from opdb.coverage.report.html import filled
+
+#: Bars of a chart; the rest is one more.
+BARS = 24
+COLUMNS = ("us", "share", "waits for data", "nodes", "ops", "uncosted")
+
+
+def page(estimate: Estimate, modules: Mapping[str, str], title: str) -> str:
+    """The whole page as text.  ``estimate`` must have been made with its trace; ``modules`` are those of the origins of nodes."""
+    template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    by_op = rows(estimate, "op", modules)
+    free = [c for c in COLOURS if c != timeline.OTHER]
+    colours = {r.what: c for r, c in zip((r for r in by_op if r.ops), free, strict=False)}
+    by_module = rows(estimate, "module", _shortened(estimate, modules))
+    parts = {
+        "TITLE": html.escape(f"Cost of {title} on {estimate.soc}"),
+        "HEADLINE": html.escape(words.headline(estimate)),
+        "FIGURES": "".join(f"<li>{html.escape(line)}</li>" for line in words.figures(estimate)),
+        "NOTES": "".join(f"<li>{html.escape(n)}</li>" for n in words.notes(estimate, grouped=True)),
+        "MODULES": "".join(_bars(by_module, {})),
+        "OPS": "".join(_bars(by_op, colours)),
+        "TIMELINE": timeline.picture(estimate, colours),
+        "HEAD": "".join(f"<th scope=col>{c}</th>" for c in COLUMNS),
+        "ROWS": "\n".join(_row(r) for r in rows(estimate, "node", modules)),
+    }
+    return filled(template, parts)
+
+
+def _shortened(estimate: Estimate, modules: Mapping[str, str]) -> dict[str, str]:
+    """The modules cut to the greatest depth at which a chart can show all."""
+    used = {origin: modules.get(origin, "") for g in estimate.groups for origin in g.origins}
+    depth = max((m.count(".") + 1 for m in used.values()), default=1)
+    while depth > 1 and len({_cut(m, depth) for m in used.values()}) > BARS:
+        depth -= 1
+    return {origin: _cut(m, depth) for origin, m in used.items()}
+
+
+def _cut(module: str, depth: int) -> str:
+    return ".".join(module.split(".")[:depth])
+
+
+def _bars(found: Sequence[Row], colours: Mapping[str, str]) -> Iterator[str]:
+    """A line for each row with a bar as long as its share of the longest."""
+    longest = max((r.us for r in found), default=1.0) or 1.0
+    for r in found[:BARS]:
+        yield _bar(r.what, r.us, r.share, r.us / longest, colours.get(r.what, ""))
+    if rest := found[BARS:]:
+        us, share = sum(r.us for r in rest), sum(r.share for r in rest)
+        yield _bar(f"{len(rest)} more", us, share, us / longest, "")
+
+
+def _bar(what: str, us: float, share: float, length: float, colour: str) -> str:
+    style = f"width:{min(1.0, length):.1%}" + (f";background:{colour}" if colour else "")
+    name = what if what != TOP else "the model itself"
+    return (
+        f'<tr><th scope=row>{html.escape(name)}</th><td class=bar><i style="{style}"></i></td>'
+        f"<td class=n>{us:,.1f} us</td><td class=n>{share:.1%}</td></tr>"
+    )
+
+
+def _row(r: Row) -> str:
+    cells = f"<td class=n>{r.us:,.1f}</td><td class=n>{r.share:.1%}</td><td class=n>{r.dma_wait_us:,.1f}</td>"
+    rest = (r.what, r.ops, "at least" if r.missing else "")
+    return f"<tr>{cells}{''.join(f'<td>{html.escape(text)}</td>' for text in rest)}</tr>"
