@@ -10,11 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Errata, Execution, Format, IgnoreErratum, Json, target_of
+from opdb.cli.options import (
+    Errata,
+    Execution,
+    Format,
+    IgnoreErratum,
+    IoLayout,
+    Json,
+    NoPass,
+    Passes,
+    target_of,
+)
 from opdb.cli.output import print_json, print_rows
 from opdb.errors import OpdbError
 
 if TYPE_CHECKING:
+    from opdb.cli.compile import Lowering
     from opdb.cli.progress import Stages
     from opdb.cost import Difference, Estimate, Simulator
     from opdb.cost.report.rows import Row
@@ -46,9 +57,7 @@ class Wish:
     """The options that make graphs of a model."""
 
     target: Target
-    graph: str | None
-    dtype: str
-    decompose: bool
+    how: Lowering
     quantize: str | None
 
 
@@ -111,6 +120,9 @@ def cost(
     optimization: Annotated[
         int | None, typer.Option("--optimization", metavar="2..3", help="HTP's effort of finalization.")
     ] = None,
+    no_pass: NoPass = None,
+    io_layout: IoLayout = "keep",
+    passes: Passes = False,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
     ] = 600.0,
@@ -121,16 +133,20 @@ def cost(
     The library simulates a graph when it is finalized, in a child process.  Exit 1 if it refuses the graph, or where --fail-over or
     --fail-spill is exceeded.  docs/cost.md says what the figures are worth.
     """
+    from opdb.cli.compile import Lowering
     from opdb.cli.progress import Stages
     from opdb.cost import Simulator
     from opdb.cost.report.rows import BY
     from opdb.cost.simulator import BACKEND, QNN
+    from opdb.optimize import check_layout, check_names
 
+    check_names(no_pass or ())
+    check_layout(io_layout)
     _check(by, BY, dtype, timeout, optimization, top)
     with Stages(quiet=True) as stages, Simulator(soc, libraries=qnn or QNN, timeout=timeout) as simulator:
         simulator.check_chip()  # before the model is loaded
         target = target_of(BACKEND, soc, simulator.sdk, execution, errata, ignore_erratum)
-        wish = Wish(target, graph, dtype, decompose, quantize)
+        wish = Wish(target, Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout), quantize)
         traced = bool(by or trace or html or against)
         run = _Run(simulator, precision, optimization, traced, stages, json)
         loaded = _load(model, wish, stages, json)
@@ -170,11 +186,13 @@ def _load(model: str, wish: Wish, stages: Stages, json: bool) -> Loaded:
     from opdb.cli.compile import graphs_of_configs, lowered_or_exit
 
     if model == "-" or model.endswith((".json", ".jsonl")):
-        graphs, errata = graphs_of_configs(model, wish.target, wish.graph, stages, json)
         if wish.quantize is not None:
             raise OpdbError(f"--quantize {wish.quantize}: op configs say themselves what is quantized")
+        if wish.how.without or wish.how.io_layout != "keep":
+            raise OpdbError(f"{model}: --no-pass and --io-layout are for models; op configs stay as they are")
+        graphs, errata = graphs_of_configs(model, wish.target, wish.how.name, stages, json)
         return Loaded(model, tuple(graphs), {}, errata, alone=True)
-    coverage, made = lowered_or_exit(model, wish.target, wish.graph, wish.dtype, wish.decompose, stages, json)
+    coverage, made = lowered_or_exit(model, wish.target, wish.how, stages, json)
     if wish.quantize is not None:
         from opdb.cost.made_up import quantized
 
