@@ -93,7 +93,8 @@ class _Layouts:
         if op.op != "Transpose":
             return False
         x, y = self.edit.tensors[str(op.inputs[0])], self.edit.tensors[op.outputs[0]]
-        return x.dtype == y.dtype and x.quant == y.quant and x.sparse is None
+        made = stored(x, tuple(parameter(op, "perm")))
+        return made is not None and (made.dtype, made.quant, x.sparse) == (y.dtype, y.quant, None)
 
     def _of(self, tensor: str) -> tuple[str, Layout]:
         return self.alias.get(tensor) or (tensor, identity(len(self.edit.tensors[tensor].shape)))

@@ -136,8 +136,6 @@ class Writer:
         """The product ``op`` with its weights in the order in which its input is flattened now."""
         weights = self.tensors[str(op.inputs[1])]
         name = self.constant(with_rows(op, weights, sizes, rows))
-        if not any(weights.name in made.inputs for made in self.ops):
-            del self.tensors[weights.name]
         return replace(op, inputs=(op.inputs[0], name, *op.inputs[2:]))
 
     def finish(self) -> None:
@@ -146,5 +144,8 @@ class Writer:
             if t.type == "APP_READ" and t.name not in self.tensors:
                 base, way = self.alias(t.name)
                 self._changed(base, way, base, t.name)
+        read = {t for op in self.ops for t in op.inputs}
+        for name in [t.name for t in self.tensors.values() if t.type == "STATIC" and t.name not in read]:
+            del self.tensors[name]
         first = {n: self.tensors.pop(n) for n in self.edit.tensors if n in self.tensors}
         self.edit.reset(QnnGraph(self.edit.name, {**first, **self.tensors}, self.ops))

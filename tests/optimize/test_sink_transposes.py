@@ -331,6 +331,34 @@ def test_an_axis_encoding_goes_with_its_dimension() -> None:
     assert stored(type(moved)("b", "sq8", (3, 1, 1), "STATIC", None, blocks), (1, 2, 0)) is None
 
 
+def test_a_transpose_of_scales_by_channel_or_block() -> None:
+    """The first is absorbed, with its axis; the second stays, as its scales are bound to the order of the dimensions."""
+    per = Quant("AXIS_SCALE_OFFSET", (0.01, 0.02), (0, 0), axis=1)
+    turned_per = Quant("AXIS_SCALE_OFFSET", (0.01, 0.02), (0, 0), axis=0)
+    blocks = Quant("BLOCK", (0.1,) * 4, (0,) * 4, block_size=(1, 1))
+    for before, behind, left in ((per, turned_per, 0), (blocks, blocks, 1)):
+        made = Made()
+        weight = made.constant(made.rng.integers(-100, 100, (2, 2)), "sq8", before)
+        y = made.op("Transpose", [weight], (2, 2), [numbers("perm", 1, 0)], quant=behind)
+        x = made.input(3, 2)
+        graph = made.output(made.op("MatMul", [x, y], (3, 2), dtype="f32"))
+        after = passed(graph, "sink-transposes", target=DEFINITION).graph
+        assert kinds(after).count("Transpose") == left
+        kept = after.tensors[str(after.ops[-1].inputs[1])]
+        assert kept.quant == behind and (left or kept.data is not None)
+        if not left:
+            np.testing.assert_array_equal(kept.data, np.asarray(graph.tensors[weight].data).T)
+
+
+def test_one_weight_of_two_products_of_which_one_reads_other_rows() -> None:
+    made = Made()
+    x = turned(made, made.op("Relu", [made.input(2, 4, 5, 3)], (2, 4, 5, 3)), NCHW)
+    flat, plain = made.op("Reshape", [x], (2, 60)), made.input(2, 60)
+    weights = made.random(7, 60)
+    ends = [made.op("FullyConnected", [t, weights], (2, 7)) for t in (flat, plain, flat)]
+    sunk(made.output(*ends), 0, tolerance=2e-6)
+
+
 def test_a_transpose_that_changes_an_encoding_stays() -> None:
     made = Made()
     x = made.input(2, 4, 5, 3, dtype="uq8", quant=quant(0.02))
