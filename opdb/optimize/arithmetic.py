@@ -26,6 +26,15 @@ NAMED = {
     "ElementWiseMinimum": "MINIMUM",
 }
 NUMBERS = {0: "ADD", 2: "DIVIDE", 10: "MAXIMUM", 11: "MINIMUM", 13: "MULTIPLY", 16: "POWER", 18: "SUBTRACT"}
+#: The op that ElementWiseUnary is, by its number.
+SINGLES = {
+    0: "ElementWiseAbs",
+    5: "ElementWiseExp",
+    8: "ElementWiseNeg",
+    12: "ElementWiseRsqrt",
+    13: "ElementWiseSign",
+    15: "ElementWiseSquareRoot",
+}
 OPERATIONS = {name: number for number, name in NUMBERS.items()}
 
 
@@ -48,6 +57,11 @@ def operation(op: GraphOp | None) -> str | None:
     if op is None:
         return None
     return NUMBERS.get(parameter(op, "operation")) if op.op == "ElementWiseBinary" else NAMED.get(op.op)
+
+
+def single(op: GraphOp) -> str:
+    """The name of an op of one operand, which ElementWiseUnary says by a number."""
+    return SINGLES.get(parameter(op, "operation"), op.op) if op.op == "ElementWiseUnary" else op.op
 
 
 def binary(like: GraphOp, what: str, inputs: Sequence[str], outputs: tuple[str, ...]) -> GraphOp:

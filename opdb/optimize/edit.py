@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opdb.errata.policy import excludes
+from opdb.errata.policy import active, excludes
 from opdb.generated import validators
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ParamConfig, Quant
@@ -75,10 +75,13 @@ class Edit:
             return None
         return np.asarray(found.data).reshape(found.shape)
 
-    def legal(self, op: GraphOp, tensors: Mapping[str, GraphTensor] | None = None) -> bool:
+    def legal(
+        self, op: GraphOp, tensors: Mapping[str, GraphTensor] | None = None, faultless: bool = False
+    ) -> bool:
         """Whether the target takes ``op``: by its validator, and by the errata that its policy avoids.
 
-        ``tensors``: new ones that the op names and that are not in the graph yet.  An op without a spec is not.
+        ``tensors``: new ones that the op names and that are not in the graph yet.  ``faultless``: nor has it an erratum for which
+        other forms are only preferred; such a form may be what stands there.  An op without a spec is not.
         """
         if validators.module(op.op) is None:
             return False
@@ -86,6 +89,8 @@ class Edit:
         named = [n for n in (*op.inputs, *op.outputs) if n is not None]
         seen = {n: given[n] if n in given else self.tensors[n] for n in named}
         verdict = check(QnnGraph("", seen).op_config(op), self.target)
+        if faultless and any(v.erratum and active(v.erratum, self.target) for v in verdict.violations):
+            return False
         return verdict.verdict == "accept" and not any(excludes(v, self.target) for v in verdict.violations)
 
     # -- changing
@@ -149,14 +154,18 @@ class Edit:
         self._sweep([t for op in old for t in (*op.inputs, *op.outputs) if t is not None])
 
     def rewrite(
-        self, old: Sequence[GraphOp], new: Sequence[GraphOp], tensors: Iterable[GraphTensor] = ()
+        self,
+        old: Sequence[GraphOp],
+        new: Sequence[GraphOp],
+        tensors: Iterable[GraphTensor] = (),
+        faultless: bool = False,
     ) -> bool:
-        """``replace``, where the target takes every op of ``new``; whether it was done.
+        """``replace``, where the target takes every op of ``new`` (``legal``); whether it was done.
 
         ``tensors``: what ``new`` names and the graph does not have yet.
         """
         added = {t.name: t for t in tensors}
-        if not all(self.legal(op, added) for op in new):
+        if not all(self.legal(op, added, faultless) for op in new):
             return False
         self.tensors |= added
         self.replace(old, new)

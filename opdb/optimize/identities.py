@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from opdb.errata.policy import active
 from opdb.errata.records import RECORDS
 from opdb.graph import GraphOp
-from opdb.optimize.arithmetic import scaling
+from opdb.optimize.arithmetic import operation, scaling
 from opdb.optimize.edit import Edit, parameter
 from opdb.targets.target import Target
 
@@ -19,7 +20,25 @@ MOVES = ("Cast", "Concat", "Convert", "Pad", "Reshape", "StridedSlice", "Tile", 
 
 def run(edit: Edit) -> int:
     """How many were dropped."""
-    return sum((x := _unchanged(edit, op)) is not None and edit.bypass(op, x) for op in edit.live())
+    return sum(
+        ((x := _unchanged(edit, op)) is not None and edit.bypass(op, x)) or _broadcast(edit, op)
+        for op in edit.live()
+    )
+
+
+def _broadcast(edit: Edit, op: GraphOp) -> bool:
+    """Takes out a Tile of dimensions of one element, where each op that reads it repeats them itself."""
+    if op.op != "Tile" or not edit.inner(op.outputs[0]):
+        return False
+    x, y = edit.tensors[op.inputs[0] or ""], edit.tensors[op.outputs[0]]
+    if x.quant != y.quant or any(a not in (1, b) for a, b in zip(x.shape, y.shape, strict=True)):
+        return False
+    for reader in edit.readers(y.name):
+        others = [edit.tensors[t or ""].shape for t in reader.inputs if t != y.name]
+        now = replace(reader, inputs=tuple(x.name if t == y.name else t for t in reader.inputs))
+        if operation(reader) is None or others != [y.shape] or not edit.legal(now, faultless=True):
+            return False
+    return edit.bypass(op, x.name)
 
 
 def _unchanged(edit: Edit, op: GraphOp) -> str | None:

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.optimize import (
+    activations,
     casts,
     common,
     dead,
     divisions,
     fold_before,
     fold_behind,
+    functions,
     identities,
+    norms,
     partings,
     reshapes,
     scalings,
@@ -51,6 +54,10 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass("merge-equal", "equal ops of equal inputs are computed once", True, common.run),
     Pass("drop-dead", "what nobody reads is gone", True, dead.run),
+    Pass(
+        "fuse-functions", "GELU, HardSwish, Sigmoid and Tanh out of chains are one op", False, functions.run
+    ),
+    Pass("fuse-norms", "Softmax, LayerNorm, RmsNorm and L2Norm out of chains are one op", False, norms.run),
     Pass("split-unpacks", "UnPack of five dimensions as a Split and Reshapes", True, partings.unpack),
     Pass(
         "sink-transposes",
@@ -74,6 +81,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("fold-normalization", "products and sums go into the filter behind them", False, fold_before.run),
     Pass("merge-scalings", "products with constants and sums in a row are one op", False, scalings.run),
     Pass("divide-by-product", "a division by a constant is a product", False, divisions.run),
+    Pass("move-activations", "activations stand behind what they are computed with", True, activations.run),
 )
 NAMES = tuple(p.name for p in PASSES)
 

@@ -24,7 +24,7 @@ def run(edit: Edit) -> int:
 
 
 def _merged(edit: Edit, first: Scaling, second: Scaling) -> bool:
-    """(x * f1 + t1) * f2 + t2 as x * (f1 * f2) + (t1 * f2 + t2): a product, a sum, or a Batchnorm for both."""
+    """(x * f1 + t1) * f2 + t2 as x * (f1 * f2) + (t1 * f2 + t2): a product, a sum, or, along the channels, a Batchnorm for both."""
     factor = _combined(first.factor, second.factor, np.multiply)
     moved = first.term
     if moved is not None and second.factor is not None:
@@ -36,7 +36,7 @@ def _merged(edit: Edit, first: Scaling, second: Scaling) -> bool:
         held = max(c.size for c in (first.factor, first.term, second.factor, second.term) if c is not None)
         return values is not None and values.size <= held and _one(edit, first, second, factor, term)
     channels = [along(c, len(shape)) for c in (factor, term)]
-    if any(c is None or c.axis not in (None, len(shape) - 1) for c in channels):
+    if {c.axis if c is not None else -1 for c in channels} not in ({None, len(shape) - 1}, {len(shape) - 1}):
         return False
     return _batchnorm(edit, first, second, [c.over(shape[-1]) for c in channels if c is not None])
 
