@@ -33,6 +33,13 @@ def _fuses(op: GraphOp | None) -> bool:
 
 def _over_views(edit: Edit, op: GraphOp) -> bool:
     """conv -> views -> activation, as conv -> activation -> views."""
+    quant = edit.tensors[op.outputs[0]].quant
+    if quant is not None and quant.axis is not None:
+        return False
+    if any(r.op == "MatMul" for r in edit.readers(op.outputs[0])):
+        return (
+            False  # errata speak of products beside views; a FullyConnected reads past a Reshape (read-rows)
+        )
     views: list[GraphOp] = []
     behind, read = op, op.inputs[0] or ""
     while edit.only_reader(read) is behind and (maker := edit.maker(read)) is not None:

@@ -21,6 +21,7 @@ from opdb.optimize import (
     norms,
     partings,
     reshapes,
+    rows,
     scalings,
     static_ops,
     transposes,
@@ -82,6 +83,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("merge-scalings", "products with constants and sums in a row are one op", False, scalings.run),
     Pass("divide-by-product", "a division by a constant is a product", False, divisions.run),
     Pass("move-activations", "activations stand behind what they are computed with", True, activations.run),
+    Pass("read-rows", "a FullyConnected reads past a Reshape of its rows", True, rows.run),
 )
 NAMES = tuple(p.name for p in PASSES)
 

@@ -116,8 +116,10 @@ def _of_elements(edit: Edit, op: GraphOp) -> bool:
         return False
     for t in op.inputs:
         held = edit.tensors[t or ""]
-        one = held.type == "STATIC" and held.data is not None and np.asarray(held.data).size == 1
-        if held.dtype != y.dtype or not (one or held.shape == y.shape):
+        fits = held.shape == y.shape
+        if held.type == "STATIC":
+            fits = held.data is not None and np.asarray(held.data).size == 1
+        if held.dtype != y.dtype or not fits:
             return False
     return True
 

@@ -159,6 +159,16 @@ def test_a_part_that_others_read_stays() -> None:
     assert passed(before, "fuse-functions").counts == {}
 
 
+def test_a_constant_of_several_numbers_is_no_part_of_a_function() -> None:
+    made = Made()
+    x = made.op("ElementWiseAdd", [made.input(2, 3), made.random(2, 3)], (2, 3))
+    before = made.output(hard_swish(made, x)[1])
+    assert kinds(passed(before, "fuse-functions").graph) == ["ElementWiseAdd", "ElementWiseNeuron"]
+    made = Made()
+    y = made.op("ElementWiseMultiply", [made.input(2, 3), made.random(2, 3)], (2, 3))
+    assert passed(made.output(made.op("Relu", [y], (2, 3))), "fuse-functions").counts == {}
+
+
 def test_a_function_behind_other_ops_of_elements() -> None:
     """x is itself a sum of two tensors: the chain begins behind it."""
     made = Made()
@@ -196,6 +206,22 @@ def test_an_activation_goes_before_a_concat_of_sums() -> None:
     after = passed(before, "move-activations").graph
     assert kinds(after) == ["ElementWiseAdd", "ElementWiseAdd", "Relu", "Relu", "Concat"]
     agree(before, after, None)
+
+
+def test_a_linear_layer_reads_past_a_reshape_of_its_rows() -> None:
+    """Linear, GELU, Linear in three dimensions: the Reshape between is gone."""
+    made = Made()
+    y = made.op("FullyConnected", [made.input(2, 3, 4), made.random(8, 4)], (6, 8))
+    y = made.op("Reshape", [y], (2, 3, 8))
+    y = made.op("ElementWiseNeuron", [y], (2, 3, 8), [number("operation", 1)])
+    before = made.output(made.op("FullyConnected", [y, made.random(5, 8)], (6, 5)))
+    after = passed(before, "move-activations", "read-rows").graph
+    assert kinds(after) == ["FullyConnected", "ElementWiseNeuron", "FullyConnected"]
+    agree(before, after, None)
+    made = Made()  # other rows
+    y = made.op("Reshape", [made.input(2, 8)], (4, 4))
+    before = made.output(made.op("FullyConnected", [y, made.random(5, 4)], (4, 5)))
+    assert passed(before, "read-rows").counts == {}
 
 
 def test_activations_that_stay() -> None:
