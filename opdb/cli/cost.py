@@ -137,15 +137,16 @@ def cost(
     from opdb.cli.progress import Stages
     from opdb.cost import Simulator
     from opdb.cost.report.rows import BY
-    from opdb.cost.simulator import BACKEND, QNN
+    from opdb.cost.simulator import QNN
     from opdb.optimize import check_layout, check_names
+    from opdb.runtime.qnn import SIMULATING
 
     check_names(no_pass or ())
     check_layout(io_layout)
     _check(by, BY, dtype, timeout, optimization, top)
     with Stages(quiet=True) as stages, Simulator(soc, libraries=qnn or QNN, timeout=timeout) as simulator:
         simulator.check_chip()  # before the model is loaded
-        target = target_of(BACKEND, soc, simulator.sdk, execution, errata, ignore_erratum)
+        target = target_of(SIMULATING, soc, simulator.sdk, execution, errata, ignore_erratum)
         wish = Wish(target, Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout), quantize)
         traced = bool(by or trace or html or against)
         run = _Run(simulator, precision, optimization, traced, stages, json)
@@ -218,10 +219,10 @@ class _Run:
         from opdb.cli.compile import outcome_json, print_failure
         from opdb.compile.model import precision_of
         from opdb.cost import NotEstimated
-        from opdb.cost.simulator import BACKEND
+        from opdb.runtime.qnn import SIMULATING
         from opdb.runtime.qnn.graph import GraphOptions
 
-        precision = precision_of([graph], BACKEND) if self.precision is None else self.precision
+        precision = precision_of([graph], SIMULATING) if self.precision is None else self.precision
         options = GraphOptions(
             precision=None if precision == "default" else precision, optimization=self.optimization
         )

@@ -17,11 +17,11 @@ from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.probe.client import Progress, VendorWorker
 from opdb.probe.results import SimulateResult
+from opdb.runtime.qnn import SIMULATING
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.libraries import Libraries, find
 from opdb.targets.target import soc_name
 
-BACKEND = "HTP"
 #: The library that the figures of docs/cost.md are of; versions differ by up to 36 %.
 QNN = "2.51"
 #: A simulation that fails gives bounds near 2**64 (seen with O1).
@@ -39,7 +39,7 @@ class Simulator:
         self.soc = soc_name(soc)
         found = libraries if isinstance(libraries, Libraries) else find(str(libraries))
         self._worker = VendorWorker(
-            BACKEND, self.soc, libraries=found.folder, timeout=timeout, log_level="warning"
+            SIMULATING, self.soc, libraries=found.folder, timeout=timeout, log_level="warning"
         )
 
     @property
@@ -72,7 +72,7 @@ class Simulator:
         optimization level 1, whose figures are nonsense, for a chip that the library does not simulate, and for figures that
         overflowed.
         """
-        options = options or GraphOptions(precision=precision_of([graph], BACKEND))
+        options = options or GraphOptions(precision=precision_of([graph], SIMULATING))
         if options.optimization == 1:
             raise OpdbError("optimization level 1: the library's estimates are nonsense there; take 2 or 3")
         with tempfile.TemporaryDirectory(prefix="opdb-cost-") as folder:

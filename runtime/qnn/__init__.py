@@ -1,0 +1,4 @@
+"""The binding to QNN's libraries."""
+
+#: The backend whose library simulates the latency of a graph when it finalizes it (docs/cost.md).
+SIMULATING = "HTP"
