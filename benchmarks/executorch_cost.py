@@ -90,7 +90,7 @@ def networks() -> dict[str, Callable[[], Any]]:
 
 
 def one(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
-    """us, graphs, ops by kind, nodes left to the CPU, ops without a price; or ``failed``."""
+    """us, graphs, ops by kind, nodes that fall back to the CPU, ops without a price; or ``failed``."""
     from opdb.errors import OpdbError
     from opdb.executorch import env, process
 
@@ -120,7 +120,7 @@ def one(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
 
 
 def compiled(name: str, recipe: str, builders: str, soc: str) -> list[str]:
-    """The child's side of ``one``: the nodes that are left to the CPU."""
+    """The child's side of ``one``: the nodes that fall back to the CPU."""
     import torch
 
     import opdb.executorch
@@ -149,7 +149,7 @@ def told(name: str, recipe: str, made: dict[str, dict[str, Any]], ops: bool) -> 
     more = "".join(
         f"; {b}: {what} {len(line[key]) if key == 'left' else line[key]}"
         for b, line in made.items()
-        for key, what in (("left", "left to the CPU"), ("missing", "without a price"))
+        for key, what in (("left", "fall back to the CPU:"), ("missing", "without a price:"))
         if line[key]
     )
     print(f"{start} {us[0]:14.0f} {us[1]:9.0f} {ratio:6.2f}  {nodes}{more}", flush=True)

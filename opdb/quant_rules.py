@@ -153,7 +153,7 @@ def _range(raw: Any, at: At, fault: Fault) -> tuple[float, float] | None:
 def _steps(raw: Any, at: At, fault: Fault) -> tuple[tuple[str, int], ...]:
     fits = isinstance(raw, dict) and all(d in QUANTIZED and type(n) is int and n > 0 for d, n in raw.items())
     if not fits:
-        fault(at, "'steps' maps quantised data types to how many steps make 1; ex) {uq16: 65536}")
+        fault(at, "'steps' says for quantized data types how many steps make 1, e.g. {uq16: 65536}")
         return ()
     return tuple(sorted(raw.items()))
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from opdb.cli.options import Db, IoLayout, Json, NoPass, Passes, Specs, known_op, synced
+from opdb.cli.options import Db, Decompose, IoLayout, Json, NoPass, Passes, Specs, known_op, synced
 from opdb.cli.output import print_json
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
@@ -33,10 +33,7 @@ def build(
             help="A .pt2 or .onnx file, or module:callable: the ops that it becomes.",
         ),
     ] = None,
-    decompose: Annotated[
-        bool,
-        typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
-    ] = False,
+    decompose: Decompose = False,
     no_pass: NoPass = None,
     io_layout: IoLayout = "keep",
     passes: Passes = False,

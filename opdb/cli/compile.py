@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.options import (
+    Decompose,
+    Dtype,
     Errata,
     Execution,
+    GraphName,
     IgnoreErratum,
     IoLayout,
     Json,
@@ -19,6 +22,7 @@ from opdb.cli.options import (
     Passes,
     Sdk,
     Soc,
+    Timeout,
     target_of,
 )
 from opdb.cli.output import print_json
@@ -65,17 +69,9 @@ def compile_model(
     execution: Execution = None,
     errata: Errata = None,
     ignore_erratum: IgnoreErratum = None,
-    graph: Annotated[
-        str | None,
-        typer.Option(
-            "--graph", metavar="NAME", help="Name of the model's graph; the only op config to take."
-        ),
-    ] = None,
-    dtype: Annotated[str, typer.Option("--dtype", help="What float32 tensors become: f32 or f16.")] = "f32",
-    decompose: Annotated[
-        bool,
-        typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
-    ] = False,
+    graph: GraphName = None,
+    dtype: Dtype = "f32",
+    decompose: Decompose = False,
     precision: Annotated[
         str | None,
         typer.Option(
@@ -102,9 +98,7 @@ def compile_model(
     no_pass: NoPass = None,
     io_layout: IoLayout = "keep",
     passes: Passes = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
-    ] = 600.0,
+    timeout: Timeout = 600.0,
     json: Json = False,
 ) -> None:
     """Compile a model to a file that `opdb run` loads; exit 1 if the target or the library refuses it.
@@ -133,7 +127,8 @@ def compile_model(
     if timeout <= 0:
         raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
     if output is not None and is_pte(output):
-        if any((saver, graph, optimization, dtype != "f32", decompose, no_pass, io_layout != "keep")):
+        given = (saver, graph, optimization, no_pass)
+        if any(g is not None for g in given) or dtype != "f32" or decompose or io_layout != "keep":
             raise OpdbError(
                 f"{output}: --saver, --graph, --optimization, --dtype, --decompose, --no-pass and --io-layout "
                 "are not for a .pte"

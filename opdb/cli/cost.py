@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.options import (
+    Decompose,
+    Dtype,
     Errata,
     Execution,
     Format,
+    GraphName,
     IgnoreErratum,
     IoLayout,
     Json,
     NoPass,
     Passes,
+    Timeout,
     target_of,
 )
 from opdb.cli.output import print_json, print_rows
@@ -102,17 +106,9 @@ def cost(
     execution: Execution = None,
     errata: Errata = None,
     ignore_erratum: IgnoreErratum = None,
-    graph: Annotated[
-        str | None,
-        typer.Option(
-            "--graph", metavar="NAME", help="Name of the model's graph; the only op config to take."
-        ),
-    ] = None,
-    dtype: Annotated[str, typer.Option("--dtype", help="What float32 tensors become: f32 or f16.")] = "f32",
-    decompose: Annotated[
-        bool,
-        typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
-    ] = False,
+    graph: GraphName = None,
+    dtype: Dtype = "f32",
+    decompose: Decompose = False,
     precision: Annotated[
         str | None,
         typer.Option("--precision", metavar="WORD", help="How float32 is computed: fp16 or default. [fp16]"),
@@ -123,9 +119,7 @@ def cost(
     no_pass: NoPass = None,
     io_layout: IoLayout = "keep",
     passes: Passes = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
-    ] = 600.0,
+    timeout: Timeout = 600.0,
     json: Json = False,
 ) -> None:
     """Estimate the latency of a model on a chip by Qualcomm's own simulation; no device is needed.
@@ -318,7 +312,8 @@ def _print(
         print()
         found = rows(estimates[0], by, loaded.modules)
         print_rows([_cells(r) for r in found[: top or None]], COLUMNS, Format.table)
-        _print_rest(len(found) - top, sum(r.us for r in found[top:])) if top else None
+        if top and (rest := found[top:]):
+            print(f"and {len(rest)} more rows of {sum(r.us for r in rest):,.1f} us together")
     if difference is not None:
         _print_difference(difference, top)
     print()
@@ -328,11 +323,6 @@ def _print(
         print(f"- {note}")
     for line in failed:
         print(f"failed: {line}")
-
-
-def _print_rest(count: int, us: float) -> None:
-    if count > 0:
-        print(f"and {count} more rows of {us:,.1f} us together")
 
 
 def _cells(row: Row) -> dict[str, Any]:

@@ -11,6 +11,8 @@ import typer
 
 from opdb.cli.options import (
     Backend,
+    Decompose,
+    Dtype,
     Errata,
     Execution,
     IgnoreErratum,
@@ -188,11 +190,8 @@ def check(
     execution: Execution = None,
     errata: Errata = None,
     ignore_erratum: IgnoreErratum = None,
-    dtype: Annotated[str, typer.Option("--dtype", help="What float32 tensors become: f32 or f16.")] = "f32",
-    decompose: Annotated[
-        bool,
-        typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
-    ] = False,
+    dtype: Dtype = "f32",
+    decompose: Decompose = False,
     executorch: Annotated[
         bool,
         typer.Option("--executorch", help="Judge the graph that ExecuTorch's Qualcomm partitioner sees."),

@@ -53,6 +53,18 @@ IgnoreErratum = Annotated[
         "--ignore-erratum", metavar="ID", help="Ignore this erratum, e.g. HTP-0042; may be repeated."
     ),
 ]
+GraphName = Annotated[
+    str | None,
+    typer.Option("--graph", metavar="NAME", help="Name of the model's graph; the only op config to take."),
+]
+Dtype = Annotated[str, typer.Option("--dtype", help="What float32 tensors become: f32 or f16.")]
+Decompose = Annotated[
+    bool,
+    typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
+]
 NoPass = Annotated[
     list[str] | None,
     typer.Option("--no-pass", metavar="NAME", help="Leave out this pass of the optimizer; may be repeated."),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Errata, Execution, IgnoreErratum, Json
+from opdb.cli.options import Errata, Execution, IgnoreErratum, Json, Timeout
 from opdb.cli.output import print_json
 from opdb.cli.pte import is_pte, run_pte
 from opdb.errors import OpdbError
@@ -65,9 +65,7 @@ def run_file(
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="FILE", help="Write the profile as a Chrome trace.")
     ] = None,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
-    ] = 120.0,
+    timeout: Timeout = 120.0,
     execution: Execution = None,
     errata: Errata = None,
     ignore_erratum: IgnoreErratum = None,

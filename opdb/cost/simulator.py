@@ -116,7 +116,7 @@ class Simulator:
 
     def _refuse(self) -> NoReturn:
         chips = ", ".join(simulated(self.sdk))
-        raise OpdbError(f"{self.soc}: QNN {self.sdk} simulates no graph for this chip; it does for {chips}")
+        raise OpdbError(f"{self.soc}: QNN {self.sdk} does not simulate this chip; it does simulate {chips}")
 
     def close(self) -> None:
         """Ends the child process; safe to repeat."""

@@ -10,12 +10,12 @@ from dataclasses import replace
 from opdb.graph import GraphOp, GraphTensor
 from opdb.optimize.arithmetic import operation
 from opdb.optimize.edit import Edit
+from opdb.optimize.layouts import VIEWS
 from opdb.optimize.weighted import CONVOLUTIONS, PRODUCTS, TRANSPOSED
 
 ACTIVATIONS = (
     "ElementWiseNeuron", "Gelu", "HardSwish", "Relu", "Relu1", "Relu6", "ReluMinMax", "Sigmoid", "Tanh",
 )  # fmt: skip
-VIEWS = ("ExpandDims", "Reshape", "Squeeze", "Transpose")
 
 
 def run(edit: Edit) -> int:
@@ -37,15 +37,14 @@ def _over_views(edit: Edit, op: GraphOp) -> bool:
     if quant is not None and quant.axis is not None:
         return False
     if any(r.op == "MatMul" for r in edit.readers(op.outputs[0])):
-        return (
-            False  # errata speak of products beside views; a FullyConnected reads past a Reshape (read-rows)
-        )
+        # Errata speak of products beside views; a FullyConnected reads past a Reshape (read-rows).
+        return False
     views: list[GraphOp] = []
     behind, read = op, op.inputs[0] or ""
     while edit.only_reader(read) is behind and (maker := edit.maker(read)) is not None:
         if _fuses(maker):
             break
-        if maker.op not in VIEWS or not _keeps_last(edit, maker):
+        if maker.op not in (*VIEWS, "Transpose") or not _keeps_last(edit, maker):
             return False
         views.insert(0, maker)
         behind, read = maker, maker.inputs[0] or ""

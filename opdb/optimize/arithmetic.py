@@ -137,6 +137,25 @@ def along(values: Array, rank: int) -> Along | None:
     return Along(wide[0] if wide else None, values.ravel())
 
 
+#: The factor and the term of a scaling.
+Parts = tuple[Along | None, Along | None]
+
+
+def along_one(s: Scaling, rank: int) -> Parts | None:
+    """The factor and the term along one axis, the same for both; None for several."""
+    factor = None if s.factor is None else along(s.factor, rank)
+    term = None if s.term is None else along(s.term, rank)
+    if (s.factor is not None and factor is None) or (s.term is not None and term is None):
+        return None
+    axes = {p.axis for p in (factor, term) if p is not None and p.axis is not None}
+    return (factor, term) if len(axes) <= 1 else None
+
+
+def axis_of(parts: Parts) -> int | None:
+    """The axis along which the parts vary; None of single numbers."""
+    return next((p.axis for p in parts if p is not None and p.axis is not None), None)
+
+
 def axis_before(edit: Edit, op: GraphOp, axis: int) -> int | None:
     """The axis of the input of a Transpose or Reshape that is ``axis`` of its output; None where none is."""
     return _axis(edit, op, axis, back=True)
@@ -147,7 +166,8 @@ def axis_behind(edit: Edit, op: GraphOp, axis: int) -> int | None:
     return _axis(edit, op, axis, back=False)
 
 
-VIEWS = ("Transpose", "Reshape")
+#: Ops behind which an axis may stand in another place.
+TURNS = ("Transpose", "Reshape")
 
 
 def _axis(edit: Edit, op: GraphOp, axis: int, back: bool) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opdb.errata.policy import active
 from opdb.graph import GraphOp
 from opdb.optimize.arithmetic import binary, operation, rounded, scaling, static
 from opdb.optimize.edit import Edit
@@ -27,6 +28,6 @@ def _changed(edit: Edit, op: GraphOp) -> bool:
 
 
 def product(edit: Edit, like: GraphOp, x: str, factor: str, y: str) -> GraphOp:
-    """x times a constant.  Beside tensors of five dimensions the constant comes first, where an erratum of HTP asks for it."""
-    five = any(len(t.shape) > 4 for t in edit.tensors.values())
+    """x times a constant, which comes first beside tensors of five dimensions where the target avoids HTP-0392."""
+    five = active("HTP-0392", edit.target) and any(len(t.shape) > 4 for t in edit.tensors.values())
     return binary(like, "MULTIPLY", (factor, x) if five else (x, factor), (y,))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from opdb.graph import GraphOp
-from opdb.optimize.arithmetic import VIEWS, Along, Scaling, along, axis_behind, scaling
+from opdb.optimize.arithmetic import TURNS, Parts, Scaling, along_one, axis_behind, axis_of, scaling
 from opdb.optimize.edit import Edit
 from opdb.optimize.weighted import Weighted, weighted
 
@@ -20,20 +20,16 @@ def run(edit: Edit) -> int:
 
 
 def _folded(edit: Edit, s: Scaling) -> bool:
-    rank = len(edit.tensors[s.y].shape)
-    parts = [None if c is None else along(c, rank) for c in (s.factor, s.term)]
-    if any(p is None and c is not None for p, c in zip(parts, (s.factor, s.term), strict=True)):
+    parts = along_one(s, len(edit.tensors[s.y].shape))
+    if parts is None:
         return False
-    axes = {p.axis for p in parts if p is not None and p.axis is not None}
-    if len(axes) > 1:
-        return False
-    axis = next(iter(axes), None)
+    axis = axis_of(parts)
     made, views = s.y, list[GraphOp]()
     while (reader := edit.only_reader(made)) is not None:
         found = weighted(edit, reader)
         if found is not None and reader.inputs[0] == made:
             return axis in (None, len(edit.tensors[made].shape) - 1) and _into(edit, found, views, s, parts)
-        if reader.op not in VIEWS:
+        if reader.op not in TURNS:
             return False
         if axis is not None and (axis := axis_behind(edit, reader, axis)) is None:
             return False
@@ -42,7 +38,7 @@ def _folded(edit: Edit, s: Scaling) -> bool:
     return False
 
 
-def _into(edit: Edit, found: Weighted, views: list[GraphOp], s: Scaling, parts: list[Along | None]) -> bool:
+def _into(edit: Edit, found: Weighted, views: list[GraphOp], s: Scaling, parts: Parts) -> bool:
     if found.pads() and s.term is not None:
         return False
     if found.op.op == "FullyConnected" and found.filter.shape[-1] != found.read:

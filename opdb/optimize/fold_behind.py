@@ -8,11 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from opdb.graph import GraphOp
-from opdb.optimize.arithmetic import FLOATS, VIEWS, Along, Scaling, along, axis_before, scaling
+from opdb.optimize.arithmetic import FLOATS, TURNS, Parts, Scaling, along_one, axis_before, axis_of, scaling
 from opdb.optimize.edit import Edit
 from opdb.optimize.weighted import Weighted, weighted
-
-Parts = tuple[Along | None, Along | None]
 
 
 def run(edit: Edit) -> int:
@@ -21,10 +19,10 @@ def run(edit: Edit) -> int:
 
 
 def _folded(edit: Edit, s: Scaling) -> bool:
-    parts = _along_one(s, len(edit.tensors[s.y].shape))
+    parts = along_one(s, len(edit.tensors[s.y].shape))
     if parts is None:
         return False
-    axis = next((p.axis for p in parts if p is not None and p.axis is not None), None)
+    axis = axis_of(parts)
     read: str = s.x
     views: list[GraphOp] = []
     behind: GraphOp = s.op
@@ -46,17 +44,7 @@ def _passes(edit: Edit, op: GraphOp, s: Scaling, parts: Parts) -> bool:
         bias = len(op.inputs) > 2 and op.inputs[2] is not None
         one = s.term is None and parts[0] is not None and parts[0].axis is None
         return one and not bias and edit.tensors[s.y].dtype in FLOATS
-    return op.op in VIEWS
-
-
-def _along_one(s: Scaling, rank: int) -> Parts | None:
-    """The factor and the term along one axis, the same for both; None for several."""
-    factor = None if s.factor is None else along(s.factor, rank)
-    term = None if s.term is None else along(s.term, rank)
-    if (s.factor is not None and factor is None) or (s.term is not None and term is None):
-        return None
-    axes = {p.axis for p in (factor, term) if p is not None and p.axis is not None}
-    return (factor, term) if len(axes) <= 1 else None
+    return op.op in TURNS
 
 
 def _into(

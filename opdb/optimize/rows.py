@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from opdb.graph import GraphOp
 from opdb.optimize.edit import Edit, parameter
-
-VIEWS = ("ExpandDims", "Reshape", "Squeeze")
+from opdb.optimize.layouts import VIEWS
 
 
 def run(edit: Edit) -> int:

@@ -133,6 +133,10 @@ static void write_line(void *graph, void *profile, uint64_t code) {
     }
     fprintf(file, "}}\n");
     fclose(file);
+    if (ops != NULL) { /* another graph may get this handle */
+        ops->kinds = 0;
+        memset(ops->counts, 0, sizeof ops->counts);
+    }
 }
 
 static uint64_t backend_create(void *logger, const void **config, void **made) {

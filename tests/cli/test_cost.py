@@ -118,7 +118,7 @@ def test_op_configs_are_graphs_of_one_op_each(here: Here, tmp_path: Path) -> Non
     told: Any = here("cost", path, *ON, "--json").document
     assert [g["name"] for g in told["graphs"]] == ["first", "second"]
     assert told["cycles"] == sum(g["cycles"] for g in told["graphs"])
-    assert any("an op alone costs something else" in note for note in told["notes"])
+    assert any("an op by itself costs something different" in note for note in told["notes"])
     assert "all 2 graphs: " in here("cost", path, *ON).out
     done = here("cost", path, *ON, "--by", "op")
     assert (done.code, done.err) == (2, f"{path}: it has 2 graphs; choose one with --graph NAME\n")
@@ -151,7 +151,7 @@ def test_another_version(here: Here, models: str) -> None:
     [
         (
             ("--soc", "SM8650"),
-            "SM8650: QNN 2.51 simulates no graph for this chip; it does for AIC100, QCS9100, SA8255",
+            "SM8650: QNN 2.51 does not simulate this chip; it does simulate AIC100, QCS9100, SA8255",
         ),
         (
             (*ON, "--optimization", "1"),

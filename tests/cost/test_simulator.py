@@ -147,7 +147,7 @@ def test_chips_without_a_simulation_are_refused_with_those_that_have_one(soc: st
     with (
         Simulator(soc) as opened,
         pytest.raises(
-            OpdbError, match=f"{soc}: QNN 2.51 simulates no graph for this chip; it does for {chips}"
+            OpdbError, match=f"{soc}: QNN 2.51 does not simulate this chip; it does simulate {chips}"
         ),
     ):
         opened.check_chip()
@@ -161,7 +161,7 @@ def test_the_list_of_chips_is_what_the_library_simulates(sdk: str, soc: str) -> 
         if soc in simulated(sdk):
             opened.check_chip()
         else:
-            with pytest.raises(OpdbError, match=f"{soc}: QNN {sdk} simulates no graph for this chip"):
+            with pytest.raises(OpdbError, match=f"{soc}: QNN {sdk} does not simulate this chip"):
                 opened.check_chip()
 
 

@@ -59,10 +59,10 @@ def test_every_form() -> None:
         ({"y": {"range": [0, 0]}}, "y: 'range' is [low, high] with zero between them"),
         ({"y": {"range": [0, 1], "axis": 0}}, "y: a fixed range has neither 'scale' nor 'axis'"),
         ({"y": {"steps": {"uq16": 65536}}}, "y: 'steps' belongs to a fixed 'range'"),
-        ({"y": {"range": [0, 1], "steps": {"f32": 2}}}, "y: 'steps' maps quantised data types to how many"),
+        ({"y": {"range": [0, 1], "steps": {"f32": 2}}}, "y: 'steps' says for quantized data types how many"),
         (
             {"y": {"range": [0, 1], "steps": {"uq16": 0.5}}},
-            "y: 'steps' maps quantised data types to how many",
+            "y: 'steps' says for quantized data types how many",
         ),
         ({"y": {"when": {"other": "SOFT"}, "range": [0, 1]}}, "y: 'when' maps required enum parameters"),
         ({"y": {"when": {"mode": "LOUD"}, "range": [0, 1]}}, "y: 'LOUD' is not a value of mode: SOFT, HARD"),

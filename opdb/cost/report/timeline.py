@@ -18,9 +18,9 @@ USAGE = "TCM usage"
 
 
 def picture(estimate: Estimate, colours: Mapping[str, str]) -> str:
-    """A lane for each thread that does something, coloured by the kinds of ops of its group, and the use of VTCM below.
+    """A lane for each thread that does something, colored by the kinds of ops of its group, and the use of VTCM below.
 
-    A column is as wide as a part of the time; it has the colour of the group that is busy longest in it.
+    A column is as wide as a part of the time; it has the color of the group that is busy longest in it.
     """
     assert estimate.trace is not None
     events: Sequence[Mapping[str, Any]] = estimate.trace["traceEvents"]

@@ -18,7 +18,7 @@ GROUPS = (
     "costs is the difference to the whole model without it (--against)"
 )
 MADE_UP = "quantized with made-up ranges: they change nothing in the estimate, and the numbers of this graph are worth nothing"
-ALONE = "an op alone costs something else than inside a graph; compare whole graphs (docs/cost.md)"
+ALONE = "an op by itself costs something different than inside a graph; compare whole graphs (docs/cost.md)"
 
 
 def headline(e: Estimate) -> str:
