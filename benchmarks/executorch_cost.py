@@ -27,17 +27,17 @@ BUILDERS = ("stock", "opdb")
 MHZ = 1497.6
 CYCLES, MISSING = "2006", "2017"  # QNN_HTP_PROFILE_EVENTTYPE_GRAPH_FINALIZE_PERF_ESTIMATE_...
 TOLERATED = 1.02
-VISION = {
-    "mobilenet_v2": 224,
-    "mobilenet_v3_small": 224,
-    "resnet18": 224,
-    "efficientnet_b0": 224,
-    "regnet_y_800mf": 224,
-    "googlenet": 224,
-    "squeezenet1_1": 224,
-    "vit_b_16": 224,
-    "densenet121": 224,
-}
+VISION = (
+    "mobilenet_v2",
+    "mobilenet_v3_small",
+    "resnet18",
+    "efficientnet_b0",
+    "regnet_y_800mf",
+    "googlenet",
+    "squeezenet1_1",
+    "vit_b_16",
+    "densenet121",
+)
 
 
 def main() -> int:
@@ -72,21 +72,9 @@ def main() -> int:
 
 def networks() -> dict[str, Callable[[], Any]]:
     from _blocks import BLOCKS
-    from _check_models import declare_torchvision
+    from _vision import NETWORKS
 
-    def vision(name: str, size: int) -> Callable[[], Any]:
-        def make() -> Any:
-            import torch
-
-            declare_torchvision()
-            from torchvision import models
-
-            more = {"init_weights": True, "aux_logits": False} if name == "googlenet" else {}
-            return getattr(models, name)(weights=None, **more).eval(), (torch.randn(1, 3, size, size),)
-
-        return make
-
-    return {name: vision(name, size) for name, size in VISION.items()} | BLOCKS
+    return {name: NETWORKS[name] for name in VISION} | BLOCKS
 
 
 def one(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
