@@ -127,7 +127,7 @@ class Network:
         coverage, graph = lowered(self.program, target, self.name, without=without, io_layout="nhwc")
         if graph is None:
             bad = next(r for r in coverage.rows if r.verdict != "supported")
-            raise OpdbError(f"{bad.node}: {bad.reasons[0].message if bad.reasons else bad.verdict}")
+            raise OpdbError(f"{bad.node}: {bad.reasons[0]['message'] if bad.reasons else bad.verdict}")
         return coverage, graph
 
     def _estimate(self, target: Target, without: tuple[str, ...]) -> Row:

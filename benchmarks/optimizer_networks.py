@@ -94,7 +94,7 @@ def one(program: Any, inputs: tuple[Any, ...], name: str, place: str) -> dict[st
     coverage = check_nodes(read, target)
     if not coverage.complete:
         refused = next(r for r in coverage.rows if r.verdict != "supported")
-        raise OpdbError(f"{refused.node}: {refused.reasons[0].message}")
+        raise OpdbError(f"{refused.node}: {refused.reasons[0]['message']}")
     graph = build_graph(read, coverage.lowered, name)
     given = {t.name: i.numpy() for t, i in zip(graph.inputs, inputs, strict=True)}
     if place == "8 bits":

@@ -18,11 +18,13 @@ from opdb.optimize import (
     fold_behind,
     functions,
     identities,
+    image_linears,
     norms,
     partings,
     reshapes,
     rows,
     scalings,
+    slices,
     static_ops,
     transposes,
 )
@@ -72,6 +74,18 @@ PASSES: tuple[Pass, ...] = (
         True,
         partings.split_first,
     ),
+    Pass(
+        "slice-before-reshapes",
+        "slices of a dimension that a Reshape made, ahead of the Reshape",
+        True,
+        slices.run,
+    ),
+    Pass(
+        "linear-as-convolution",
+        "linear layers of images with their channels last are convolutions of 1 by 1",
+        False,
+        image_linears.run,
+    ),
     Pass("merge-reshapes", "chains of Reshapes as one, and none to the same shape", True, reshapes.merge),
     Pass(
         "fold-batchnorm",
@@ -83,7 +97,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("merge-scalings", "products with constants and sums in a row are one op", False, scalings.run),
     Pass("divide-by-product", "a division by a constant is a product", False, divisions.run),
     Pass("move-activations", "activations stand behind what they are computed with", True, activations.run),
-    Pass("read-rows", "a FullyConnected reads past a Reshape of its rows", True, rows.run),
+    Pass("read-rows", "what computes each row by itself reads past a Reshape before it", True, rows.run),
 )
 NAMES = tuple(p.name for p in PASSES)
 
