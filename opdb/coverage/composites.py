@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 import torch
 from torch.export import ExportedProgram
 
+from opdb.coverage.in_place import out_of_place
 from opdb.coverage.moves import shorten
 from opdb.lowering.candidates import mapped
 
@@ -20,6 +21,8 @@ DEPTH = 4  # composites of composites
 def plain(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:
     """``exported`` without them; unchanged if it has none.  ``kept``: targets that stay without a spec."""
     changes = any(target._schema.is_mutable for target in _targets(exported))
+    if changes and (without := out_of_place(exported)) is not None:
+        exported, changes = without, False
     for _ in range(DEPTH):
         found = {target for target in _composites(exported) if str(target) not in kept}
         if not (found or changes):

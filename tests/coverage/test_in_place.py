@@ -1,0 +1,97 @@
+"""Calls that change their argument become calls that return the new value: PyTorch's numbers, or left to PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+
+from opdb.coverage.composites import plain  # noqa: E402
+from opdb.coverage.in_place import out_of_place  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+class Called(nn.Module):
+    def __init__(self, function: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> object:
+        return self.function(x)
+
+
+def add_to_itself(x: Tensor) -> Tensor:
+    y = torch.exp(x)
+    y += x
+    z = y * 2
+    y.clamp_(max=3.0)
+    return z + y  # z has the value of before
+
+
+def read_before(x: Tensor) -> Tensor:
+    y = torch.exp(x)
+    z = y.sin()
+    y.neg_()
+    return torch.cat([z, y, nn.functional.dropout(y.flatten(), 0.5, False, inplace=True).reshape(2, 3)])
+
+
+def view_of_it(x: Tensor) -> Tensor:
+    y = torch.exp(x)
+    row = y[0]
+    y.neg_()
+    return row + y
+
+
+def changed_view(x: Tensor) -> Tensor:
+    y = torch.exp(x)
+    y.view(6).neg_()
+    return y
+
+
+def maybe_view(x: Tensor) -> Tensor:
+    y = torch.exp(x)
+    y.reshape(6).neg_()
+    return y
+
+
+def of_another_type(x: Tensor) -> Tensor:
+    return torch.exp(x).ge_(1.0)
+
+
+def program(function: Callable[[Tensor], object]) -> tuple[torch.export.ExportedProgram, Tensor]:
+    x = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
+    return torch.export.export(Called(function), (x,)), x
+
+
+def in_place(exported: torch.export.ExportedProgram) -> list[str]:
+    calls = [n.target for n in exported.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
+    return [str(t) for t in calls if t._schema.is_mutable]
+
+
+@pytest.mark.parametrize("function", [add_to_itself, read_before])
+def test_the_new_value_is_read_behind_the_call(function: Callable[[Tensor], Tensor]) -> None:
+    exported, x = program(function)
+    assert in_place(exported)
+    made = out_of_place(exported)
+    assert made is not None and not in_place(made) and in_place(exported)
+    torch.testing.assert_close(made.module()(x.clone()), function(x.clone()))
+    assert [n.name for n in made.graph.nodes] == [n.name for n in exported.graph.nodes]
+
+
+@pytest.mark.parametrize("function", [view_of_it, changed_view, maybe_view, of_another_type])
+def test_the_rest_is_left_to_pytorch(function: Callable[[Tensor], Tensor]) -> None:
+    exported, x = program(function)
+    assert out_of_place(exported) is None
+    read = plain(exported, ())
+    assert not in_place(read)
+    torch.testing.assert_close(read.module()(x.clone()), function(x.clone()))
+
+
+def test_an_input_that_is_changed_is_left_to_pytorch() -> None:
+    exported, _ = program(lambda x: x.neg_() + 1)
+    assert out_of_place(exported) is None
