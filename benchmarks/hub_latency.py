@@ -216,8 +216,9 @@ Written by `python benchmarks/hub_latency.py --page docs/results/latency.md`. Ti
 
 - *measured*: AI Hub Models 0.65.0, Dragonwing IQ-9075, runtime qnn_dlc.
 - *by hand*: QNN 2.51's estimate for SA8255 of a graph that was changed by hand into what Qualcomm's converter makes.
-- *as the converter*: the same estimate of opdb's graph without the passes `fold-normalization`, `merge-scalings` and `divide-by-product`. Those take most of the
-  normalization of the image out of the graph, which the measured networks compute: only this column can be compared with *measured*.
+- *as the converter*: the same estimate of opdb's graph without the passes `fold-normalization`, `merge-scalings` and
+  `divide-by-product`. Those take most of the normalization of the image out of the graph, which the measured networks compute: only
+  this column can be compared with *measured*.
 - *opdb*: what `opdb compile` makes by default; then with all errata ignored, and with all avoided.
 
 Torchvision's definitions, EfficientNet-lite4 is timm's; random weights, the image's normalization in the graph, its channels last

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from opdb.graph import GraphOp
+from opdb.graph import GraphOp, GraphTensor
 from opdb.op_config import ParamConfig
 from opdb.optimize.edit import Edit, parameter
 from opdb.optimize.layouts import VIEWS, groups
@@ -18,7 +18,7 @@ MASKS = ("begin_mask", "end_mask", "new_axes_mask")
 
 
 def run(edit: Edit) -> int:
-    """How many slices were changed; all that read a Reshape, or none of them."""
+    """How many slices were changed: where all that reads a Reshape are such slices."""
     return sum(_changed(edit, op) for op in edit.live() if op.op in VIEWS)
 
 
@@ -29,21 +29,27 @@ def _changed(edit: Edit, view: GraphOp) -> int:
     x, y = edit.tensors[view.inputs[0] or ""], edit.tensors[view.outputs[0]]
     if x.quant != y.quant or (x.quant is not None and x.quant.axis is not None):
         return 0
-    new, tensors = [], []
-    for op in readers:
-        if (cut := _cut(edit, op, x.shape, y.shape)) is None:
-            return 0
-        axis, begin, end = cut
-        whole = [(0, size, 1) for size in x.shape]
-        whole[axis] = (begin, end, 1)
-        ranges = ParamConfig("ranges", "i32", tuple(n for r in whole for n in r), (len(whole), 3))
-        shape = (*x.shape[:axis], end - begin, *x.shape[axis + 1 :])
-        part = replace(x, name=edit.fresh(f"{op.outputs[0]}_flat"), shape=shape, type="NATIVE", data=None)
-        tensors.append(part)
-        new.append(replace(op, inputs=(x.name,), params=(ranges,), outputs=(part.name,)))
-        name = edit.fresh(f"{op.name}_view")
-        new.append(GraphOp(name, "Reshape", (part.name,), (), op.outputs, op.package, op.origin))
-    return len(readers) * edit.rewrite([view, *readers], new, tensors)
+    cuts = [_cut(edit, op, x.shape, y.shape) for op in readers]
+    if None in cuts:
+        return 0
+    changed = sum(_ahead(edit, op, x, *cut) for op, cut in zip(readers, cuts, strict=True) if cut is not None)
+    if not edit.readers(y.name):
+        edit.replace([view], [])
+    return changed
+
+
+def _ahead(edit: Edit, op: GraphOp, x: GraphTensor, axis: int, begin: int, end: int) -> bool:
+    """A slice of ``x``, and a Reshape, in the place of a slice of its Reshape."""
+    whole = [(0, size, 1) for size in x.shape]
+    whole[axis] = (begin, end, 1)
+    ranges = ParamConfig("ranges", "i32", tuple(n for r in whole for n in r), (len(whole), 3))
+    shape = (*x.shape[:axis], end - begin, *x.shape[axis + 1 :])
+    part = replace(x, name=edit.fresh(f"{op.outputs[0]}_flat"), shape=shape, type="NATIVE", data=None)
+    cut = replace(op, inputs=(x.name,), params=(ranges,), outputs=(part.name,))
+    view = GraphOp(
+        edit.fresh(f"{op.name}_view"), "Reshape", (part.name,), (), op.outputs, op.package, op.origin
+    )
+    return edit.rewrite([op], [cut, view], [part])
 
 
 def _cut(

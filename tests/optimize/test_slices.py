@@ -44,6 +44,16 @@ def test_query_key_and_value(quant: Quant | None, shrink: bool) -> None:
     ] == [(5, 8)] * 3
 
 
+def test_a_slice_that_is_read_before_the_next_one_is_made() -> None:
+    made = Made()
+    x = made.op("Reshape", [made.op("Relu", [made.input(5, 24)], (5, 24))], (5, 3, 1, 8))
+    first = made.op("Tanh", [sliced(made, x, 1, 0, 1)], (5, 1, 1, 8))
+    graph = made.output(first, made.op("ElementWiseAdd", [first, sliced(made, x, 1, 1, 2)], (5, 1, 1, 8)))
+    after = passed(graph, "slice-before-reshapes", target=HTP)
+    assert after.counts == {"slice-before-reshapes": 2}
+    agree(graph, after.graph, None)
+
+
 @pytest.mark.parametrize(
     "axis, begin, end, step, goes",
     [
