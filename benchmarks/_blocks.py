@@ -1,8 +1,9 @@
-"""Blocks of transformers in plain PyTorch, with random weights: name -> a function that makes (module, inputs)."""
+"""Blocks of transformers, and a small U-Net, in plain PyTorch, with random weights: name -> a function that makes (module, inputs)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -62,6 +63,43 @@ class Decoder(nn.Module):
         return x + self.down(nn.functional.silu(self.gate(normed)) * self.up(normed)), k, v
 
 
+class UNet(nn.Module):
+    """Three levels of 32, 64 and 128 channels, each two convolutions with batch norm; upsampling by transposed convolutions."""
+
+    def __init__(self, channels: tuple[int, ...] = (32, 64, 128)) -> None:
+        super().__init__()
+        self.down = nn.ModuleList(_twice(a, b) for a, b in zip((3, *channels), channels, strict=False))
+        higher = list(reversed(channels))
+        self.wider = nn.ModuleList(nn.ConvTranspose2d(a, b, 2, 2) for a, b in pairwise(higher))
+        self.up = nn.ModuleList(_twice(2 * b, b) for b in higher[1:])
+        self.end = nn.Conv2d(channels[0], 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = []
+        for level in self.down:
+            if kept:
+                x = nn.functional.max_pool2d(x, 2)
+            x = level(x)
+            kept.append(x)
+        kept.pop()
+        for wider, level in zip(self.wider, self.up, strict=True):
+            x = level(torch.cat((kept.pop(), wider(x)), 1))
+        return torch.sigmoid(self.end(x))
+
+
+def _twice(a: int, b: int) -> nn.Sequential:
+    parts = [(nn.Conv2d(c, b, 3, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU()) for c in (a, b)]
+    return nn.Sequential(*parts[0], *parts[1])
+
+
+def _two_encoders() -> Any:
+    return nn.Sequential(Encoder(), Encoder()).eval(), (torch.randn(1, 128, 768),)
+
+
+def _unet() -> Any:
+    return UNet().eval(), (torch.rand(1, 3, 256, 256),)
+
+
 def _encoder() -> Any:
     return Encoder().eval(), (torch.randn(1, 128, 768),)
 
@@ -82,6 +120,8 @@ def _decoder(tokens: int, cached: int) -> Callable[[], Any]:
 
 BLOCKS: dict[str, Callable[[], Any]] = {
     "bert_block": _encoder,
+    "bert_layers": _two_encoders,
     "decoder_t1": _decoder(1, 511),
     "decoder_t128": _decoder(128, 384),
+    "unet": _unet,
 }

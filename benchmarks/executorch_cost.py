@@ -74,7 +74,9 @@ def networks() -> dict[str, Callable[[], Any]]:
     from _blocks import BLOCKS
     from _vision import NETWORKS
 
-    return {name: NETWORKS[name] for name in VISION} | BLOCKS
+    return {n: NETWORKS[n] for n in VISION} | {
+        n: BLOCKS[n] for n in ("bert_block", "decoder_t1", "decoder_t128")
+    }
 
 
 def one(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:

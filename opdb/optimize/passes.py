@@ -19,6 +19,7 @@ from opdb.optimize import (
     functions,
     identities,
     image_linears,
+    matmuls,
     norms,
     partings,
     reshapes,
@@ -62,6 +63,12 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass("fuse-norms", "Softmax, LayerNorm, RmsNorm and L2Norm out of chains are one op", False, norms.run),
     Pass("split-unpacks", "UnPack of five dimensions as a Split and Reshapes", True, partings.unpack),
+    Pass(
+        "transpose-in-matmul",
+        "a MatMul reads the other way round what two Transposes turn",
+        False,
+        matmuls.run,
+    ),
     Pass(
         "sink-transposes",
         "one layout for every tensor, such that Transposes move as few bytes as possible",
