@@ -77,9 +77,9 @@ def network(name: str) -> Made:
 
 
 def normalized(name: str) -> Made:
-    """``network`` with the normalization of its images in it."""
+    """``network`` with the normalization of its images in it; timm's take images that are normalized already."""
     module, inputs = network(name)
-    return Normalized(module, name in SYMMETRIC).eval(), inputs
+    return (module if name in TIMM else Normalized(module, name in SYMMETRIC).eval()), inputs
 
 
 NETWORKS: Mapping[str, Callable[[], Made]] = {
