@@ -47,6 +47,11 @@ class Simulator:
         """The version of QNN of the library, e.g. 2.51."""
         return self._worker.info().sdk
 
+    @property
+    def build_id(self) -> str:
+        """The library's own name for its version, e.g. v2.51.0.260615..."""
+        return self._worker.info().build_id
+
     def check_chip(self) -> None:
         """Raises OpdbError for a chip that the library does not simulate: asks with a graph of one op."""
         x, y = (GraphTensor(n, "f32", (1, 8, 8, 32), t) for n, t in (("x", "APP_WRITE"), ("y", "APP_READ")))

@@ -12,6 +12,7 @@ from opdb.coverage.partition import groups
 from opdb.errata.records import RECORDS
 from opdb.errata.report import ErratumCount, Extra, Met, counted
 from opdb.lowering.candidates import mapped
+from opdb.lowering.cost import Prices
 from opdb.lowering.errata import obeyed_in_program
 from opdb.lowering.extra import extras
 from opdb.lowering.select import lower, nearest_forms
@@ -149,11 +150,16 @@ def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose:
     return program
 
 
-def check_nodes(program: Program, target: Target, progress: Progress | None = None) -> Coverage:
-    """As ``check_program``, for a program that is read already; build_graph takes its ``lowered``."""
+def check_nodes(
+    program: Program, target: Target, progress: Progress | None = None, prices: Prices | None = None
+) -> Coverage:
+    """As ``check_program``, for a program that is read already; build_graph takes its ``lowered``.
+
+    ``prices``: see opdb.lowering.select.lower.
+    """
     lowered, rows = {}, {}
     for done, node in enumerate(program.nodes, 1):
-        lowered[node.name] = lower(node, target)
+        lowered[node.name] = lower(node, target, prices)
         rows[node.name] = _row(node, lowered[node.name], target)
         if progress is not None and (done % STEP == 0 or done == len(program.nodes)):
             progress(done, len(program.nodes))

@@ -11,21 +11,43 @@ from opdb.errata.records import RECORDS
 
 @dataclass(frozen=True)
 class Extra:
-    """What avoiding an erratum adds to the ops of a node: ops, multiply-accumulates, bytes read and written."""
+    """What avoiding an erratum adds to the ops of a node: ops, multiply-accumulates, bytes read and written.
+
+    ``us``: microseconds on ``soc`` by the table of prices (opdb.lowering.prices); None where it has no prices of the ops.
+    """
 
     ops: int = 0
     macs: int = 0
     bytes: int = 0
+    us: float | None = field(default=None, compare=False)
+    soc: str = field(default="", compare=False)
 
     def plus(self, other: Extra) -> Extra:
-        return Extra(self.ops + other.ops, self.macs + other.macs, self.bytes + other.bytes)
+        """Both together; their time is known where both are, and of one chip."""
+        known = self.us is not None and other.us is not None and self.soc in ("", other.soc)
+        us = (self.us or 0.0) + (other.us or 0.0) if known else None
+        return Extra(
+            self.ops + other.ops,
+            self.macs + other.macs,
+            self.bytes + other.bytes,
+            us,
+            other.soc if known else "",
+        )
 
     @property
     def text(self) -> str:
-        """E.g. "2 ops, 1.5 M bytes more"; "nothing" where nothing is added."""
+        """E.g. "2 ops, 1.5 M bytes more, about 3 us on SA8255"; "nothing" where nothing is added."""
         parts = [f"{self.ops} op{'s' * (self.ops != 1)}"] if self.ops > 0 else []
         parts += [f"{amount(n)} {unit}" for n, unit in ((self.macs, "MACs"), (self.bytes, "bytes")) if n > 0]
-        return f"{', '.join(parts)} more" if parts else "nothing"
+        more = f"{', '.join(parts)} more" if parts else ""
+        return ", ".join(filter(None, (more, self.time))) or "nothing"
+
+    @property
+    def time(self) -> str:
+        """E.g. "about 3 us on SA8255"; "" where it is not known, or nothing."""
+        if self.us is None or self.us <= 0:
+            return ""
+        return f"about {self.us:,.0f} us on {self.soc}" if self.us >= 1 else f"less than 1 us on {self.soc}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +67,7 @@ class ErratumCount:
     """One erratum, and the number of nodes that meet it.  ``policy``: AVOID or WARN.
 
     ``ops``, ``macs``, ``bytes``: what avoiding it adds, or would add, to all these nodes; None: not known.
-    ``cpu``: the nodes that avoiding it sends back to the CPU.
+    ``us``: about so many microseconds on ``soc``; None: not known.  ``cpu``: the nodes that avoiding it sends back to the CPU.
     """
 
     erratum: str
@@ -58,6 +80,8 @@ class ErratumCount:
     macs: int | None = None
     bytes: int | None = None
     cpu: int = 0
+    us: float | None = None
+    soc: str = ""
 
     @property
     def text(self) -> str:
@@ -68,7 +92,7 @@ class ErratumCount:
     def _costs(self) -> str:
         if self.ops is None or self.macs is None or self.bytes is None:
             return self.cost
-        added = Extra(self.ops, self.macs, self.bytes)
+        added = Extra(self.ops, self.macs, self.bytes, self.us, self.soc)
         if not self.cpu:
             return f"costs {added.text}"
         cpu = f"sends {_nodes(self.cpu)} back to the CPU"
@@ -97,11 +121,13 @@ def _count(erratum: str, policy: str, extra: list[Extra | str | None]) -> Erratu
     known = (record.id, policy, len(extra), record.title, seen_where(record), costs(record))
     if _UNKNOWN in extra:
         return ErratumCount(*known)
-    added = Extra()
+    added = Extra(us=0.0)
     for each in extra:
         if isinstance(each, Extra):
             added = added.plus(each)
-    return ErratumCount(*known, added.ops, added.macs, added.bytes, cpu=extra.count(None))
+    cpu = extra.count(None)
+    us = None if cpu else added.us
+    return ErratumCount(*known, added.ops, added.macs, added.bytes, cpu, us, added.soc)
 
 
 def amount(value: float | None) -> str:

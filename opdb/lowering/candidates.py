@@ -13,15 +13,15 @@ from functools import cache
 from typing import Protocol, TypeVar
 
 from opdb.generated.builders import TARGETS
-from opdb.lowering.cost import MODELLED, Prices, price_of
+from opdb.lowering.cost import MODELLED, Prices
 from opdb.runtime import direct
 from opdb.runtime.lowering import Form, Lowered, Reason
 
-#: A later candidate has to save as much as one op costs at the least: the model does not tell less apart.
-MARGIN = 1.0
-
 
 class Candidate(Protocol):
+    @property
+    def name(self) -> str: ...
+
     @property
     def ops(self) -> tuple[str, ...]: ...  # the different ops that it makes
 
@@ -59,20 +59,20 @@ def cheapest(
 ) -> tuple[Lowered | None, list[Reason]]:
     """The cheapest candidate of those that fit with the fewest ``doubts``, and what ``attempt`` said of it and of those before.
 
-    Where none fits, what it said of all of them.  A candidate whose ops cost more at the least is not tried.
+    Where none fits, what it said of all of them.  A candidate that ``prices`` never find cheaper is not tried.
     """
     best: Lowered | None = None
-    least = (0, float("inf"))
+    fewest = 0
     reasons: list[Reason] = []
     said: list[Reason] = []
     for candidate in candidates:
-        if best is not None and least <= (0, len(candidate.ops) * prices.least + MARGIN * prices.least):
+        if best is not None and not fewest and prices.beyond(candidate.name, candidate.ops, best):
             continue
         lowered, found = attempt(candidate)
         said += found
         if lowered is None:
             continue
-        rank = (doubts(lowered), price_of(lowered, prices))
-        if best is None or (rank[0], rank[1] + MARGIN * prices.least) <= least:
-            best, least, reasons = lowered, rank, list(said)
+        here = doubts(lowered)
+        if best is None or here < fewest or (here == fewest and prices.saves(lowered, best)):
+            best, fewest, reasons = lowered, here, list(said)
     return best, said if best is None else reasons

@@ -7,7 +7,7 @@ layout throughout a network with convolutions, and the Transposes stand at the o
 the order of magnitude of a Hexagon v73 to v79 (5 microseconds an op, 50 GB/s, 5e12 products a second), not measurements; they
 decide between candidates that differ by whole ops or by several times the work, which is what families have.
 
-Measured prices come in as another ``Prices``: opdb.lowering.select takes one.
+Where prices were fitted to a simulation, another ``Prices`` compares: opdb.lowering.prices.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from opdb.runtime.tensors import TensorRef
 
 BYTES = 256 * 1024
 MACS = 25_000_000
+#: A later candidate has to save as much as one op costs at the least: the model does not tell less apart.
+MARGIN = 1.0
 IMAGES = ((0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 3, 4, 1), (0, 4, 1, 2, 3))
 
 
@@ -44,13 +46,13 @@ class Cost:
 
 
 class Prices(Protocol):
-    """The price of one op, in any unit that is the same for all ops of a target."""
+    """What compares two candidates of a node."""
 
-    def price(self, op: LoweredOp, cost: Cost) -> float: ...
+    def saves(self, new: Lowered, old: Lowered) -> bool:
+        """Whether ``new`` costs so much less that it is taken in the place of ``old``, which comes before it."""
 
-    @property
-    def least(self) -> float:
-        """No op costs less: what a candidate of n ops costs at least is n times this."""
+    def beyond(self, form: str, ops: tuple[str, ...], old: Lowered) -> bool:
+        """Whether a candidate of that name and of at least these ops never saves anything, so that it is not tried."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,11 @@ class Modelled:
     def price(self, op: LoweredOp, cost: Cost) -> float:
         return 1.0 + (cost.bytes + cost.layout_bytes) / self.bytes_per_op + cost.macs / self.macs_per_op
 
-    @property
-    def least(self) -> float:
-        return 1.0
+    def saves(self, new: Lowered, old: Lowered) -> bool:
+        return price_of(new, self) + MARGIN <= price_of(old, self)
+
+    def beyond(self, form: str, ops: tuple[str, ...], old: Lowered) -> bool:
+        return len(ops) + MARGIN >= price_of(old, self)  # no op costs less than 1
 
 
 MODELLED = Modelled()
@@ -87,7 +91,7 @@ def _of_image(change: LoweredOp) -> bool:
     return change.op == "Transpose" and tuple(change.params[0].value) in IMAGES
 
 
-def price_of(lowered: Lowered, prices: Prices = MODELLED) -> float:
+def price_of(lowered: Lowered, prices: Modelled = MODELLED) -> float:
     """The price of all ops of a candidate."""
     return sum(prices.price(op, cost_of(op)) for op in lowered.ops)
 

@@ -1,4 +1,4 @@
-"""What avoiding errata costs: the ops, products and bytes that a node has more than without the workaround."""
+"""What avoiding errata costs: the ops, products, bytes and microseconds that a node has more than without the workaround."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import replace
 from opdb.errata.records import RECORDS
 from opdb.errata.report import Extra
 from opdb.errata.workarounds import OF_PROGRAMS
-from opdb.lowering.cost import Cost, total
+from opdb.lowering.cost import total
+from opdb.lowering.prices import covers, shipped, work_of
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.targets.target import Target
 
@@ -24,13 +25,12 @@ def extras(lowered: Lowered, lower: Lower, target: Target) -> Mapping[str, Extra
     """
     if not (lowered.avoided or lowered.warned):
         return {}
-    own = total(lowered)
     costs: dict[str, Extra | None] = {}
-    before = own
+    before = lowered
     for i, erratum in enumerate(lowered.avoided, 1):
         without = lower(replace(target, ignored=target.ignored | set(lowered.avoided[:i])))
-        after = total(without) if isinstance(without, Lowered) else before
-        costs[erratum] = _more(before, after)
+        after = without if isinstance(without, Lowered) else before
+        costs[erratum] = _more(before, after, target)
         before = after
     for erratum in lowered.warned:
         if RECORDS[erratum].workaround in OF_PROGRAMS:
@@ -39,7 +39,7 @@ def extras(lowered: Lowered, lower: Lower, target: Target) -> Mapping[str, Extra
         if isinstance(avoiding, Rejected) or erratum in avoiding.warned:
             costs[erratum] = None
         else:
-            costs[erratum] = _more(total(avoiding), own)
+            costs[erratum] = _more(avoiding, lowered, target)
     return costs
 
 
@@ -48,5 +48,18 @@ def _avoiding(target: Target, errata: Iterable[str]) -> Target:
     return replace(target, errata="avoid", ignored=frozenset(RECORDS.keys() - set(errata)))
 
 
-def _more(a: Cost, b: Cost) -> Extra:
-    return Extra(a.ops - b.ops, a.macs - b.macs, a.bytes + a.layout_bytes - b.bytes - b.layout_bytes)
+def _more(a: Lowered, b: Lowered, target: Target) -> Extra:
+    x, y = total(a), total(b)
+    us, soc = _time(a, b, target)
+    return Extra(x.ops - y.ops, x.macs - y.macs, x.bytes + x.layout_bytes - y.bytes - y.layout_bytes, us, soc)
+
+
+def _time(a: Lowered, b: Lowered, target: Target) -> tuple[float | None, str]:
+    """What ``a`` takes longer, and on which chip, where the table of prices has all ops that the two differ in."""
+    if not covers(target):
+        return None, ""
+    table, works = shipped(), (work_of(a.ops), work_of(b.ops))
+    differing = [k for k in {**works[0], **works[1]} if works[0].get(k) != works[1].get(k)]
+    if not all(k in table.lines for k in differing):
+        return None, ""
+    return table.price(works[0]) - table.price(works[1]), table.soc

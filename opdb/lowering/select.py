@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from opdb import validate
@@ -16,9 +16,10 @@ from opdb.errata.policy import IGNORE, WARN, active, excludes, policy, warning
 from opdb.errata.records import RECORDS
 from opdb.errata.workarounds import OF_VALUES, Nowhere, Surroundings
 from opdb.lowering.candidates import cheapest, forms, mapped, unmapped_reason
-from opdb.lowering.cost import MODELLED, Prices
+from opdb.lowering.cost import Prices
 from opdb.lowering.errata import between_conversions, obeyed
 from opdb.lowering.in_floats import FormInFloats, InFloats
+from opdb.lowering.prices import prices_of
 from opdb.lowering.ranges import unranged
 from opdb.nearest import Variant, nearest
 from opdb.op_config import OpConfig
@@ -32,15 +33,17 @@ UNCHECKED = frozenset({"Reshape.C1"})
 REMEMBERED = 1 << 14  # verdicts of op configs
 
 
-def lower(view: NodeView, target: Target, prices: Prices = MODELLED) -> Lowered | Rejected:
-    """The cheapest candidate of ``view`` that ``target`` accepts; its ``notes`` say why earlier ones were not."""
+def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lowered | Rejected:
+    """The cheapest candidate of ``view`` that ``target`` accepts; its ``notes`` say why earlier ones were not.
+
+    ``prices``: what compares candidates; by default opdb.lowering.prices says what does on ``target``.
+    """
     if not mapped(view.target):
         return Rejected((unmapped_reason(view.target),))
+    prices = prices or prices_of(view.target, target)
     around = view if isinstance(view, Surroundings) else Nowhere()
 
-    def doubts(lowered: Lowered) -> int:
-        return sum(active(erratum, target) for erratum in lowered.warned)
-
+    doubts = partial(_doubts, target=target)
     lowered, reasons = cheapest(
         forms(view.target), lambda form: _attempt(form, view, target, around), prices, doubts
     )
@@ -52,6 +55,20 @@ def lower(view: NodeView, target: Target, prices: Prices = MODELLED) -> Lowered 
     return (
         Rejected(tuple(dict.fromkeys(reasons))) if lowered is None else _with_notes(lowered, reasons, target)
     )
+
+
+def fitting(view: NodeView, target: Target) -> tuple[Lowered, ...]:
+    """All candidates of ``view`` that ``target`` accepts and that have the fewest doubts, in the order of the family."""
+    around = view if isinstance(view, Surroundings) else Nowhere()
+    tried = (_attempt(form, view, target, around)[0] for form in forms(view.target))
+    found = [(_doubts(lowered, target), lowered) for lowered in tried if lowered is not None]
+    fewest = min((doubts for doubts, _ in found), default=0)
+    return tuple(lowered for doubts, lowered in found if doubts == fewest)
+
+
+def _doubts(lowered: Lowered, target: Target) -> int:
+    """How many errata that the policy avoids are left in it: those for which other forms are only preferred."""
+    return sum(active(erratum, target) for erratum in lowered.warned)
 
 
 def _with_notes(lowered: Lowered, reasons: list[Reason], target: Target) -> Lowered:

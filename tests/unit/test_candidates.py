@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from opdb.lowering.candidates import cheapest
-from opdb.lowering.cost import BYTES, MACS, Modelled, cost_of, macs, price_of, total
+from opdb.lowering.cost import BYTES, MACS, Modelled, cost_of, macs, total
 from opdb.runtime.lowering import Lowered, LoweredOp, Reason, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, permute
 
@@ -105,14 +105,19 @@ def test_where_none_fits_all_reasons_are_told() -> None:
     assert taken(first, second) == ("", ["first", "second"], ["first", "second"])
 
 
-def test_measured_prices_take_the_place_of_the_model() -> None:
-    class Measured:
-        least = 0.0
+def test_other_prices_take_the_place_of_the_model() -> None:
+    class Dear:
+        """Relu costs more than any three other ops."""
 
-        def price(self, op: LoweredOp, cost: object) -> float:
-            return 5.0 if op.op == "Relu" else 1.0
+        def saves(self, new: Lowered, old: Lowered) -> bool:
+            return any(op.op == "Relu" for op in old.ops) and all(op.op != "Relu" for op in new.ops)
+
+        def beyond(self, form: str, ops: tuple[str, ...], old: Lowered) -> bool:
+            return "Relu" in ops
 
     relu = Lowered("relu", (op("Relu", [tensor(2, 2)], 2, 2),))
     three = Lowered("three", (op("Tanh", [tensor(2, 2)], 2, 2),) * 3)
-    assert price_of(relu, Measured()) > price_of(three, Measured())
-    assert price_of(relu) < price_of(three)
+    made = {"relu": relu, "three": three}
+    choices = (Choice("relu", ("Relu",), 1), Choice("three", ("Tanh",), 3))
+    assert cheapest(choices, lambda c: (made[c.name], []), Dear())[0] == three
+    assert cheapest(choices, lambda c: (made[c.name], []))[0] == relu
