@@ -31,6 +31,8 @@ from opdb.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS, DEFAULT
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
     from opdb.cli.progress import Stages
     from opdb.compile.build import Compiled
     from opdb.coverage.check import Coverage
@@ -146,7 +148,8 @@ def compile_model(
             graphs, errata_met = graphs_of_configs(model, target, graph, stages, json)
         else:
             how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
-            coverage, made = lowered_or_exit(model, target, how, stages, json)
+            program = exported(model, stages)
+            coverage, made = lowered_or_exit(program, model, target, how, stages, json)
             graphs, errata_met = [made], coverage.errata()
         options = _options(graphs, target, precision, optimization)
         metadata: dict[str, Any] = {
@@ -188,18 +191,22 @@ class Lowering:
     io_layout: str
 
 
-def lowered_or_exit(
-    model: str, target: Target, how: Lowering, stages: Stages, json: bool
-) -> tuple[Coverage, QnnGraph]:
-    """What each node of the model became, and its graph; where a node is refused, prints what `opdb check` prints and exits 1."""
-    from opdb.compile.model import graph_name, lowered
+def exported(model: str, stages: Stages) -> ExportedProgram:
+    """The program of a model as the command line spells it."""
     from opdb.coverage.load import load_program
 
     stages("export")
     sys.path.insert(0, "")
-    program = load_program(model)
-    stages("lower")
-    coverage, graph = lowered(
+    return load_program(model)
+
+
+def made_of(
+    program: ExportedProgram, model: str, target: Target, how: Lowering
+) -> tuple[Coverage, QnnGraph | None]:
+    """What each node of the model became, and its graph if every node is supported."""
+    from opdb.compile.model import graph_name, lowered
+
+    return lowered(
         program,
         target,
         how.name or graph_name(model),
@@ -208,6 +215,14 @@ def lowered_or_exit(
         without=how.without,
         io_layout=how.io_layout,
     )
+
+
+def lowered_or_exit(
+    program: ExportedProgram, model: str, target: Target, how: Lowering, stages: Stages, json: bool
+) -> tuple[Coverage, QnnGraph]:
+    """``made_of``; where a node is refused, prints what `opdb check` prints and exits 1."""
+    stages("lower")
+    coverage, graph = made_of(program, model, target, how)
     if graph is None:
         if json:
             print_json({"result": {"stage": "lower", "verdict": "no"}, "coverage": coverage.to_json()})

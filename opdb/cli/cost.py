@@ -1,21 +1,21 @@
-"""cost."""
+"""cost, and cost build-table."""
 
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
+from opdb.cli.cost_table import build_table
 from opdb.cli.options import (
     Decompose,
     Dtype,
     Errata,
     Execution,
-    Format,
     GraphName,
     IgnoreErratum,
     IoLayout,
@@ -25,44 +25,45 @@ from opdb.cli.options import (
     Timeout,
     target_of,
 )
-from opdb.cli.output import print_json, print_rows
+from opdb.cli.output import print_json
 from opdb.errors import OpdbError
 
 if TYPE_CHECKING:
-    from opdb.cli.compile import Lowering
-    from opdb.cli.progress import Stages
-    from opdb.cost import Difference, Estimate, Simulator
-    from opdb.cost.report.rows import Row
-    from opdb.errata.report import ErratumCount
-    from opdb.graph import QnnGraph
+    from opdb.cli.costing import Loaded, Run, Wish
+    from opdb.cost import Difference, Estimate
+    from opdb.cost.errata import ErratumPrice
     from opdb.targets.target import Target
 
-COLUMNS = ("us", "share", "dma_wait_us", "nodes", "what", "ops", "uncosted")
-CHANGES = ("before_us", "after_us", "change_us", "ops")
+ESTIMATE, ERRATUM = "estimate", "erratum"
+
+
+class _Costs(TyperGroup):
+    """Whose first word is a model, where it is no command of the group."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = bool(args) and args[0] in self.commands
+        return super().parse_args(ctx, args if known else [ESTIMATE, *args])
+
+
+class _Estimate(TyperCommand):
+    """Called opdb cost in its own help: the word of the command is never written."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return super().make_context(parent.info_name, args, parent=parent.parent, **extra)
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("cost")(cost)
+    group = typer.Typer(
+        cls=_Costs,
+        help="Estimate the latency of a model on a chip; build-table makes the table of prices.",
+        rich_markup_mode=None,
+    )
+    group.command(ESTIMATE, cls=_Estimate, epilog=EPILOG)(cost)
+    group.command("build-table")(build_table)
+    app.add_typer(group, name="cost")
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """What a model became.  ``modules``: of the torch nodes; ``alone``: its graphs are op configs, each a graph of one op."""
-
-    model: str
-    graphs: tuple[QnnGraph, ...]
-    modules: Mapping[str, str]
-    errata: tuple[ErratumCount, ...]
-    alone: bool
-
-
-@dataclass(frozen=True)
-class Wish:
-    """The options that make graphs of a model."""
-
-    target: Target
-    how: Lowering
-    quantize: str | None
+EPILOG = "'opdb cost build-table' makes the table of prices by which candidates are compared; it has a --help of its own."
 
 
 def cost(
@@ -84,7 +85,12 @@ def cost(
         typer.Option("--quantize", metavar="WORD", help="8a8w or 16a8w, with ranges that are made up."),
     ] = None,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="WHAT", help="Where the time goes: by node, module or op.")
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="WHAT",
+            help="Where the time goes: by node, module or op; or what avoiding each erratum costs: erratum.",
+        ),
     ] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", help="Rows of --by and --against; 0: all.")] = 20,
     trace: Annotated[
@@ -94,8 +100,20 @@ def cost(
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with pictures.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option("--against", metavar="OTHER", help="Another model: what it costs more.")
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="OTHER",
+            help="Another model, or what 'opdb cost --json' printed: what it costs more.",
+        ),
     ] = None,
+    rank_only: Annotated[
+        bool,
+        typer.Option(
+            "--rank-only",
+            help="For any chip of v73 to v81: SA8255's figures, to say which of two models is faster.",
+        ),
+    ] = False,
     fail_over: Annotated[
         float | None, typer.Option("--fail-over", metavar="US", help="Exit 1 above so many microseconds.")
     ] = None,
@@ -128,6 +146,8 @@ def cost(
     --fail-spill is exceeded.  docs/cost.md says what the figures are worth.
     """
     from opdb.cli.compile import Lowering
+    from opdb.cli.cost_output import Found, document, print_found
+    from opdb.cli.costing import Run, Wish, load
     from opdb.cli.progress import Stages
     from opdb.cost import Simulator
     from opdb.cost.report.rows import BY
@@ -137,28 +157,107 @@ def cost(
 
     check_names(no_pass or ())
     check_layout(io_layout)
-    _check(by, BY, dtype, timeout, optimization, top)
-    with Stages(quiet=True) as stages, Simulator(soc, libraries=qnn or QNN, timeout=timeout) as simulator:
+    _check(by, (*BY, ERRATUM), dtype, timeout, optimization, top)
+    simulated = _ranking(soc, fail_over) if rank_only else soc
+    with (
+        Stages(quiet=True) as stages,
+        Simulator(simulated, libraries=qnn or QNN, timeout=timeout) as simulator,
+    ):
         simulator.check_chip()  # before the model is loaded
         target = target_of(SIMULATING, soc, simulator.sdk, execution, errata, ignore_erratum)
         wish = Wish(target, Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout), quantize)
-        traced = bool(by or trace or html or against)
-        run = _Run(simulator, precision, optimization, traced, stages, json)
-        loaded = _load(model, wish, stages, json)
-        if traced and len(loaded.graphs) > 1:
+        other = None if against is None else _saved(against)
+        traced = bool(by not in (None, ERRATUM) or trace or html or (against and other is None))
+        run = Run(simulator, precision, optimization, traced, stages, json)
+        loaded = load(model, wish, stages, json)
+        if (traced or by) and len(loaded.graphs) > 1:
             raise OpdbError(f"{model}: it has {len(loaded.graphs)} graphs; choose one with --graph NAME")
+        if by == ERRATUM and loaded.on is None:
+            raise OpdbError(f"--by {ERRATUM}: for models; op configs stay as they are")
         estimates = [run.estimate(g) for g in loaded.graphs]
-        difference = None
-        if against is not None:
-            difference = _against(against, wish, run, estimates[0])
+        found = Found(
+            loaded,
+            tuple(estimates),
+            by,
+            quantize,
+            str(target.soc) if rank_only else None,
+            None if against is None else _against(against, other, wish, run, estimates),
+            _errata_prices(loaded, target, run, estimates[0]) if by == ERRATUM else (),
+            tuple(_failed(estimates, fail_over, fail_spill)),
+        )
     _write(estimates[0], loaded, trace, html)
-    failed = list(_failed(estimates, fail_over, fail_spill))
     if json:
-        print_json(_document(estimates, loaded, by, quantize, difference, failed))
+        print_json(document(found))
     else:
-        _print(estimates, loaded, by, top, quantize, difference, failed)
-    if failed:
+        print_found(found, top)
+    if found.failed:
         raise typer.Exit(1)
+
+
+def _ranking(soc: str, fail_over: float | None) -> str:
+    """The chip whose simulation ranks models for ``soc``."""
+    from opdb.cost.chips import RANKING, ranks
+    from opdb.lowering.prices import RANKED
+    from opdb.targets.target import soc_name
+
+    if fail_over is not None:
+        raise OpdbError(f"--fail-over {fail_over:g}: a time, and with --rank-only it is that of another chip")
+    if not ranks(soc_name(soc)):
+        raise OpdbError(
+            f"{soc_name(soc)}: --rank-only is for v{RANKED[0]} to v{RANKED[-1]}; nobody compared the order on others"
+        )
+    return RANKING
+
+
+def _saved(against: str) -> dict[str, Any] | None:
+    """The document of --against, if it is a file that `opdb cost --json` wrote."""
+    from opdb.cost.report.document import is_saved
+
+    if not against.endswith(".json"):
+        return None
+    try:
+        found = json_module.loads(Path(against).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OpdbError(f"--against {against}: {error}") from None
+    return found if is_saved(found) else None
+
+
+def _against(
+    against: str, saved: dict[str, Any] | None, wish: Wish, run: Run, estimates: Sequence[Estimate]
+) -> Difference:
+    from opdb.cli.costing import load
+    from opdb.cost import compare
+    from opdb.cost.report.document import whole, whole_json
+
+    if saved is None:
+        loaded = load(against, wish, run.stages, run.json)
+        if len(loaded.graphs) > 1:
+            raise OpdbError(
+                f"--against {against}: it has {len(loaded.graphs)} graphs; choose one with --graph NAME"
+            )
+        return compare(estimates[0], run.estimate(loaded.graphs[0]))
+    try:
+        before, after = whole(whole_json(estimates)), whole(saved)
+    except OpdbError as error:
+        raise OpdbError(f"--against {against}: {error}") from None
+    same = {
+        "chip": (before.soc, after.soc),
+        "QNN version": (before.build_id, after.build_id),
+        "precision": (wish.quantize or before.precision, saved.get("quantize") or after.precision),
+    }
+    for what, (here, there) in same.items():
+        if here != there:
+            raise OpdbError(
+                f"--against {against}: it is of another {what}: {there or 'default'}, here {here or 'default'}"
+            )
+    return compare(before, after)
+
+
+def _errata_prices(loaded: Loaded, target: Target, run: Run, own: Estimate) -> tuple[ErratumPrice, ...]:
+    from opdb.cost.errata import prices
+
+    assert loaded.on is not None  # of a model
+    return prices(own, loaded.errata, target, loaded.on, run.asked)
 
 
 def _check(
@@ -174,71 +273,6 @@ def _check(
         raise OpdbError("--optimization 1: the library's estimates are nonsense there; 2 or 3")
     if top < 0:
         raise OpdbError(f"--top {top}: a number of rows, 0 for all")
-
-
-def _load(model: str, wish: Wish, stages: Stages, json: bool) -> Loaded:
-    """The graphs of a model; exits 1 where a node is refused."""
-    from opdb.cli.compile import graphs_of_configs, lowered_or_exit
-
-    if model == "-" or model.endswith((".json", ".jsonl")):
-        if wish.quantize is not None:
-            raise OpdbError(f"--quantize {wish.quantize}: op configs say themselves what is quantized")
-        if wish.how.without or wish.how.io_layout != "keep":
-            raise OpdbError(f"{model}: --no-pass and --io-layout are for models; op configs stay as they are")
-        graphs, errata = graphs_of_configs(model, wish.target, wish.how.name, stages, json)
-        return Loaded(model, tuple(graphs), {}, errata, alone=True)
-    coverage, made = lowered_or_exit(model, wish.target, wish.how, stages, json)
-    if wish.quantize is not None:
-        from opdb.cost.made_up import quantized
-
-        stages("quantize")
-        made = quantized(made, wish.quantize, wish.target)
-    modules = {row.node: row.module for row in coverage.rows}
-    return Loaded(model, (made,), modules, coverage.errata(), alone=False)
-
-
-@dataclass(frozen=True)
-class _Run:
-    """How graphs are simulated."""
-
-    simulator: Simulator
-    precision: str | None
-    optimization: int | None
-    traced: bool
-    stages: Stages
-    json: bool
-
-    def estimate(self, graph: QnnGraph) -> Estimate:
-        """The estimate of a graph; exits 1 where the library refuses it."""
-        from opdb.cli.compile import outcome_json, print_failure
-        from opdb.compile.model import precision_of
-        from opdb.cost import NotEstimated
-        from opdb.runtime.qnn import SIMULATING
-        from opdb.runtime.qnn.graph import GraphOptions
-
-        precision = precision_of([graph], SIMULATING) if self.precision is None else self.precision
-        options = GraphOptions(
-            precision=None if precision == "default" else precision, optimization=self.optimization
-        )
-        try:
-            return self.simulator.estimate(graph, options, trace=self.traced, progress=self.stages)
-        except NotEstimated as error:
-            if self.json:
-                print_json({"result": outcome_json(error.outcome)})
-            else:
-                print_failure(error.outcome, f"{graph.name} on {self.simulator.soc}")
-            raise typer.Exit(1) from None
-
-
-def _against(other: str, wish: Wish, run: _Run, before: Estimate) -> Difference:
-    from opdb.cost import compare
-
-    loaded = _load(other, wish, run.stages, run.json)
-    if len(loaded.graphs) > 1:
-        raise OpdbError(
-            f"--against {other}: it has {len(loaded.graphs)} graphs; choose one with --graph NAME"
-        )
-    return compare(before, run.estimate(loaded.graphs[0]))
 
 
 def _write(estimate: Estimate, loaded: Loaded, trace: Path | None, html: Path | None) -> None:
@@ -260,97 +294,3 @@ def _failed(estimates: Sequence[Estimate], over: float | None, spill: float | No
         yield f"--fail-over {over:g}: the estimate is {us:,.0f} us"
     if spill is not None and spilled > spill:
         yield f"--fail-spill {spill:g}: {spilled:,.2f} MB are spilled"
-
-
-def _document(
-    estimates: Sequence[Estimate],
-    loaded: Loaded,
-    by: str | None,
-    quantize: str | None,
-    difference: Difference | None,
-    failed: Sequence[str],
-) -> dict[str, Any]:
-    from opdb.cost.report.document import difference_json, whole_json
-    from opdb.cost.report.rows import rows
-    from opdb.cost.report.words import notes
-
-    said = notes(estimates[0], made_up=quantize is not None, alone=loaded.alone, grouped=by is not None)
-    return {
-        "model": loaded.model,
-        "quantize": quantize,
-        **whole_json(estimates),
-        "by": by,
-        "rows": [vars(r) for r in rows(estimates[0], by, loaded.modules)] if by else [],
-        "against": None if difference is None else difference_json(difference),
-        "errata": [vars(e) for e in loaded.errata],
-        "notes": list(said),
-        "failed": list(failed),
-    }
-
-
-def _print(
-    estimates: Sequence[Estimate],
-    loaded: Loaded,
-    by: str | None,
-    top: int,
-    quantize: str | None,
-    difference: Difference | None,
-    failed: Sequence[str],
-) -> None:
-    from opdb.cost.report import words
-    from opdb.cost.report.rows import rows
-
-    for e in estimates:
-        print(words.headline(e))
-        for line in words.figures(e):
-            print(f"  {line}")
-    if len(estimates) > 1:
-        print(f"all {len(estimates)} graphs: {sum(e.us for e in estimates):,.0f} us")
-    for erratum in loaded.errata:
-        print(f"  {erratum.text}")
-    if by:
-        print()
-        found = rows(estimates[0], by, loaded.modules)
-        print_rows([_cells(r) for r in found[: top or None]], COLUMNS, Format.table)
-        if top and (rest := found[top:]):
-            print(f"and {len(rest)} more rows of {sum(r.us for r in rest):,.1f} us together")
-    if difference is not None:
-        _print_difference(difference, top)
-    print()
-    for note in words.notes(
-        estimates[0], made_up=quantize is not None, alone=loaded.alone, grouped=by is not None
-    ):
-        print(f"- {note}")
-    for line in failed:
-        print(f"failed: {line}")
-
-
-def _cells(row: Row) -> dict[str, Any]:
-    return {
-        "us": f"{row.us:,.1f}",
-        "share": f"{row.share:.1%}",
-        "dma_wait_us": f"{row.dma_wait_us:,.1f}",
-        "nodes": row.nodes or None,
-        "what": row.what,
-        "ops": row.ops if row.ops != row.what else None,
-        "uncosted": "at least" if row.missing else None,
-    }
-
-
-def _print_difference(difference: Difference, top: int) -> None:
-    from opdb.cost.report import words
-
-    other = difference.after
-    print()
-    print(words.headline(other))
-    for line in words.figures(other):
-        print(f"  {line}")
-    sign = "+" if difference.us >= 0 else ""
-    print(f"difference: {sign}{difference.us:,.0f} us, {difference.ratio - 1:+.1%} of the cycles")
-    if difference.cycles and difference.noise:
-        print("  less than 2 %: another order of the same work can make as much")
-    changed = [c for c in difference.by_ops() if abs(c.us) >= 0.05]
-    print_rows(
-        [{"before_us": f"{c.before:,.1f}", "after_us": f"{c.after:,.1f}", "change_us": f"{c.us:+,.1f}", "ops": c.ops}
-         for c in changed[: top or None]], CHANGES, Format.table,
-    )  # fmt: skip

@@ -6,6 +6,8 @@ listed are those for which the event 2006 came with cycles.  The list is for mes
 
 from __future__ import annotations
 
+from opdb.generated.constants.socs import SOCS
+from opdb.lowering.prices import RANKED
 from opdb.sdk import sdk_number
 
 #: The chips that each version simulates from on; every later version has those of the earlier ones too.
@@ -23,3 +25,12 @@ def simulated(sdk: str) -> tuple[str, ...]:
     oldest = next(iter(SINCE))
     known = [v for v in SINCE if sdk_number(v) <= sdk_number(sdk)] or [oldest]
     return tuple(sorted(chip for version in known for chip in SINCE[version]))
+
+
+#: Whose estimates rank networks for other chips: Spearman 0.92 to 0.96 with what 20 of 21 devices take (docs/cost.md).
+RANKING = "SA8255"
+
+
+def ranks(soc: str) -> bool:
+    """Whether the estimates for RANKING say which of two networks is the faster one on a chip."""
+    return (SOCS[soc].htp_arch or 0) in RANKED

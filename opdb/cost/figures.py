@@ -35,6 +35,18 @@ class SimulatedChip:
     vtcm_bytes: int
     words: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    @classmethod
+    def of(cls, words: Mapping[str, Any]) -> SimulatedChip:
+        """The chip by the simulator's words.  Raises KeyError where the clock is not among them."""
+        return cls(
+            name=str(words.get("soc_type", "")),
+            base=str(words.get("sim_base_soc", "")),
+            mhz=float(words["sim_core_freq"]),
+            hvx_threads=int(words.get("hvx_threads", 0)),
+            vtcm_bytes=int(words.get("vtcm_size_in_bytes", 0)),
+            words=words,
+        )
+
 
 @dataclass(frozen=True)
 class Group:

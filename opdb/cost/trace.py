@@ -57,14 +57,7 @@ def chip_of(text: str) -> SimulatedChip:
         raise OpdbError("the library's trace does not say which chip was simulated")
     begin = text.index("{", at)
     words: dict[str, Any] = json.JSONDecoder().raw_decode(text, begin)[0]
-    return SimulatedChip(
-        name=str(words.get("soc_type", "")),
-        base=str(words.get("sim_base_soc", "")),
-        mhz=float(words["sim_core_freq"]),
-        hvx_threads=int(words.get("hvx_threads", 0)),
-        vtcm_bytes=int(words.get("vtcm_size_in_bytes", 0)),
-        words=words,
-    )
+    return SimulatedChip.of(words)
 
 
 def node_names(folder: Path) -> dict[int, str]:

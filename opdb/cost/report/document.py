@@ -1,12 +1,14 @@
-"""An estimate and a difference as JSON; keys are only ever added."""
+"""An estimate and a difference as JSON, and back; keys are only ever added."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opdb.cost.compared import Difference
-from opdb.cost.figures import Estimate
+from opdb.cost.errata import ErratumPrice
+from opdb.cost.figures import Estimate, SimulatedChip
+from opdb.errors import OpdbError
 
 #: Figures of several graphs that add up.
 _SUMS = (
@@ -59,3 +61,30 @@ def difference_json(d: Difference) -> dict[str, Any]:
         "by_ops": [{**vars(c), "us": c.us} for c in d.by_ops()],
         "other": estimate_json(d.after),
     }
+
+
+def errata_json(prices: Iterable[ErratumPrice]) -> list[dict[str, Any]]:
+    """What avoiding each erratum costs; ``us`` null, with the reason ``why``, where there is no graph without it."""
+    return [vars(p) for p in prices]
+
+
+def is_saved(document: Any) -> bool:
+    """Whether a JSON document is what `opdb cost --json` prints, and not an op config."""
+    return isinstance(document, dict) and {"build_id", "simulator", "cycles", "graphs"} <= document.keys()
+
+
+def whole(document: Mapping[str, Any]) -> Estimate:
+    """All graphs of ``whole_json`` as one estimate, without groups.  Raises OpdbError where a figure is missing."""
+    try:
+        graphs = document["graphs"]
+        return Estimate(
+            graph=" + ".join(str(g["name"]) for g in graphs),
+            soc=str(document["soc"]),
+            build_id=str(document["build_id"]),
+            chip=SimulatedChip.of(document["simulator"]),
+            precision=graphs[0]["precision"],
+            missing=tuple(document["missing"]),
+            **{name: document[name] for name in _SUMS},
+        )
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise OpdbError(f"it is not what 'opdb cost --json' prints: {type(error).__name__} {error}") from None

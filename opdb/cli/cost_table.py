@@ -1,0 +1,128 @@
+"""cost build-table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opdb.cli.options import Format, Json, Timeout
+from opdb.cli.output import print_json, print_rows
+from opdb.errors import OpdbError
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from opdb.cost.prices.checked import Check
+
+COLUMNS = ("what", "pairs", "table", "signs", "left_out", "its_signs", "model", "model_signs")
+
+
+def build_table(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MODEL...", help="Models as for 'opdb cost': files, or module:callable."),
+    ] = None,
+    listed: Annotated[
+        Path | None, typer.Option("--models", metavar="FILE", help="More models, one on each line.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The table to write. [none is written]"),
+    ] = None,
+    kept: Annotated[
+        Path | None,
+        typer.Option(
+            "--pairs", metavar="FILE", help="Keep what is measured here, and go on with what is there."
+        ),
+    ] = None,
+    soc: Annotated[str, typer.Option("--soc", metavar="NAME", help="The chip that is simulated.")] = "SA8255",
+    qnn: Annotated[
+        str | None,
+        typer.Option("--qnn", metavar="VERSION", help="QNN's libraries: a version or a folder. [2.51]"),
+    ] = None,
+    timeout: Timeout = 600.0,
+    json: Json = False,
+) -> None:
+    """Make the table of prices by which candidates are compared, out of models, and say how well it predicts.
+
+    Each model is finalized as it is and with one thing changed, over and over: another form of an operator, an erratum ignored, a kind
+    of op left out; in fp16, 8a8w and 16a8w.  Prices are fitted to what that changes.  The figures printed are rank
+    correlations and shares of right signs, against the simulation.  docs/cost.md says more.
+    """
+    from opdb.cost import Simulator
+    from opdb.cost.prices.build import measured
+    from opdb.cost.prices.checked import checks
+    from opdb.cost.prices.fitted import table
+    from opdb.cost.simulator import QNN
+    from opdb.files import write_atomically
+    from opdb.lowering.prices import written
+
+    names = [*(models or ()), *_listed(listed)]
+    if not names:
+        raise OpdbError("no model; give some, or a file of them with --models")
+    if timeout <= 0:
+        raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
+    with Simulator(soc, libraries=qnn or QNN, timeout=timeout) as simulator:
+        simulator.check_chip()
+        pairs = measured(simulator, [*_programs(names)], kept, _say)
+        soc, build_id = simulator.soc, simulator.build_id
+    if not pairs:
+        raise OpdbError("the library takes none of these models; there is nothing to make prices of")
+    made = table(pairs, soc, build_id)
+    if output is not None:
+        write_atomically(output, written(made))
+    found = [*checks(pairs)]
+    if json:
+        print_json({"soc": soc, "build_id": build_id, "models": list(made.models), "lines": len(made.lines),
+                    "compared": len(made.compared), "pairs": len(pairs), "checks": [vars(c) for c in found]})  # fmt: skip
+        return
+    print(
+        f"{len(pairs)} pairs of {len(made.models)} models: {len(made.lines)} lines, {len(made.compared)} comparisons of forms"
+    )
+    print_rows([_cells(c) for c in found], COLUMNS, Format.table)
+    print(
+        "rank correlation (Spearman) with the simulation, and the share of right signs: of the table, of tables made without the network, "
+        "and of the model that counts ops, bytes and products"
+    )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _listed(file: Path | None) -> list[str]:
+    if file is None:
+        return []
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise OpdbError(f"--models {file}: {error.strerror}") from None
+    return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
+
+
+def _programs(names: Iterable[str]) -> Iterable[tuple[str, Callable[[], ExportedProgram]]]:
+    from opdb.compile.model import graph_name
+    from opdb.coverage.load import load_program
+
+    sys.path.insert(0, "")
+    seen: dict[str, str] = {}
+    for name in names:
+        short = graph_name(name)
+        if short in seen:
+            raise OpdbError(f"{name}: {seen[short]} has the same name, {short}")
+        seen[short] = name
+        yield short, partial(load_program, name)
+
+
+def _cells(check: Check) -> dict[str, Any]:
+    def shown(value: float | None, percent: bool = False) -> str | None:
+        return None if value is None else f"{value:.0%}" if percent else f"{value:.2f}"
+
+    figures = (check.table, check.left_out, check.model)
+    cells = [x for rank, sign in figures for x in (shown(rank), shown(sign, percent=True))]
+    return dict(zip(COLUMNS, (check.name, check.pairs, *cells), strict=True))
