@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Float, Integer, UniqueConstraint
 
-from opdb.schema.columns import maybe, number, of, one_of, parts, position, shape, table, text, to
-from opdb.schema.names import BINDING_KINDS, FEATURES, RULE_KINDS
+from opdb.schema.columns import maybe, metadata, number, of, one_of, parts, position, shape, table, text, to
+from opdb.schema.names import BINDING_KINDS, FEATURES, RULE_KINDS, TABLES
 
 # -- what the world has
 
@@ -297,45 +297,5 @@ erratum_evidence = table(
 )
 
 #: In an order in which parents come first.
-DEFINITIONS = (
-    *(
-        source,
-        backend,
-        backend_need,
-        soc,
-        sdk,
-        retired,
-        spec_file,
-        snapshot,
-        definition,
-        base,
-        op,
-        op_tensor,
-        op_param,
-        op_enum,
-    ),
-    *(
-        op_let,
-        op_rule,
-        op_backend,
-        unchecked,
-        type_config,
-        type_row,
-        type_cell,
-        torch_mapping,
-        torch_binding,
-        quant_rule,
-    ),
-    *(
-        kernel,
-        tolerance,
-        sample,
-        family,
-        decomposition,
-        decomposition_target,
-        decomposition_name,
-        decomposition_tensor,
-    ),
-    *(decomposition_step, step_binding),
-    *(erratum, erratum_let, erratum_seen, erratum_evidence),
-)
+
+DEFINITIONS = tuple(metadata.tables[name] for name in TABLES)

@@ -10,3 +10,13 @@ STATUS_COLUMNS = ("declared", "validates", "finalizes", "executes", "matches")
 RULE_KINDS = ("signature", "rank", "derived", "written", "types")  # in the order of checking
 FEATURES = ("fp16", "bf16")  # what rows of data types may need of a chip: columns of soc
 BINDING_KINDS = ("inputs", "absent", "params", "outputs", "ignored")
+#: The tables of definitions, each after those that its rows name.
+TABLES = (
+    "source", "backend", "backend_need", "soc", "sdk", "retired", "spec_file", "snapshot",
+    "definition", "base", "op", "op_tensor", "op_param", "op_enum", "op_let", "op_rule",
+    "op_backend", "unchecked", "type_config", "type_row", "type_cell",
+    "torch_mapping", "torch_binding", "quant_rule", "kernel", "tolerance", "sample",
+    "family", "decomposition", "decomposition_target", "decomposition_name",
+    "decomposition_tensor", "decomposition_step", "step_binding",
+    "erratum", "erratum_let", "erratum_seen", "erratum_evidence",
+)  # fmt: skip

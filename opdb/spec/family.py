@@ -135,22 +135,23 @@ def expand(family: FamilyDef) -> tuple[tuple[Candidate, ...], tuple[Fault, ...]]
     faults: list[Fault] = []
     for i, entry in enumerate(family.candidates):
         names: list[str | None] = [*entry.variants] or [None]
-        wrong = [*_only(entry, i), *(fault for name in names for fault in _unknown(entry, i, name))]
+        data = _data(entry)
+        wrong = [*_only(entry, i), *(fault for name in names for fault in _unknown(entry, data, i, name))]
         faults += wrong
         for name in [] if wrong else names:
             try:
-                found.append(_candidate(family.family, i, entry, name))
+                found.append(_candidate(family.family, i, entry, data, name))
             except ValidationError as error:
                 told = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
                 faults.append(Fault(("candidates", i, "variants", name or ""), told))
     return tuple(found), tuple(faults)
 
 
-def _unknown(entry: CandidateDef, i: int, variant: str | None) -> Iterator[Fault]:
+def _unknown(entry: CandidateDef, data: Mapping[str, Any], i: int, variant: str | None) -> Iterator[Fault]:
     """Values that the texts read and the variant lacks, or that it gives and nothing reads."""
     at: Place = ("candidates", i)
     values: Mapping[str, str] = entry.variants[variant].values if variant else {}
-    read = {n for text in _texts(_data(entry, variant)) for n in VALUE.findall(text)}
+    read = {n for text in _texts(_of(entry, data, variant)) for n in VALUE.findall(text)}
     for name in sorted(read - values.keys()):
         if variant:
             known = f"; it gives {', '.join(values)}" if values else ""
@@ -176,18 +177,20 @@ def _only(entry: CandidateDef, i: int) -> Iterator[Fault]:
                 yield Fault(("candidates", i, *place, "only"), f"no variant '{name}'{known}")
 
 
-def _data(entry: CandidateDef, variant: str | None) -> dict[str, Any]:
-    """The entry as plain data, with the steps and tensors of one variant."""
-    data = entry.model_dump(mode="json", exclude={"variants", "torch", "candidate"})
-    data.setdefault("ops", [])
-    kept = _steps(entry, variant)
-    data["ops"] = [{k: v for k, v in data["ops"][n].items() if k != "only"} for n in kept]
-    data["tensors"] = {
-        name: {k: v for k, v in made.items() if k != "only"}
-        for name, made in data.get("tensors", {}).items()
-        if _in(entry.tensors[name].only, variant)
+def _data(entry: CandidateDef) -> dict[str, Any]:
+    """The entry as plain data, without what is read off the model."""
+    return entry.model_dump(mode="json", exclude={"variants", "torch", "candidate"})
+
+
+def _of(entry: CandidateDef, data: Mapping[str, Any], variant: str | None) -> dict[str, Any]:
+    """The data of an entry with the steps and tensors of one variant."""
+    steps = [data["ops"][n] for n in _steps(entry, variant)]
+    tensors = {n: made for n, made in data.get("tensors", {}).items() if _in(entry.tensors[n].only, variant)}
+    return {
+        **data,
+        "ops": [{k: v for k, v in step.items() if k != "only"} for step in steps],
+        "tensors": {n: {k: v for k, v in made.items() if k != "only"} for n, made in tensors.items()},
     }
-    return data
 
 
 def _steps(entry: CandidateDef, variant: str | None) -> tuple[int, ...]:
@@ -209,9 +212,11 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _candidate(family: str, i: int, entry: CandidateDef, variant: str | None) -> Candidate:
+def _candidate(
+    family: str, i: int, entry: CandidateDef, whole: Mapping[str, Any], variant: str | None
+) -> Candidate:
     """One entry, or one of its variants.  Raises ValidationError where a value makes no sense in its place."""
-    data = _data(entry, variant)
+    data = _of(entry, whole, variant)
     targets = entry.torch
     name = entry.candidate or entry.op or ""
     if variant is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opdb import schema
-from opdb.store import current, state
+from opdb.store import artifacts, current, state
 from opdb.store.connect import Database
 from opdb.store.records import (
     ArtifactRecord,
@@ -87,15 +87,16 @@ class Store:
 
     def sync(self, specs_folder: Path, full: bool = False) -> SyncReport:
         """Brings SQL in line with the specs; ``full`` reads unchanged files too.  SpecError: no change."""
+        files = current.digests(specs_folder)
         if not full and self.is_current():  # the usual case, which needs no models and locks nobody out
             with self.database.asking() as reader:
-                report = current.compare(reader, current.digests(specs_folder))
+                report = current.compare(reader, files)
             if report.nothing_new and report.reader == current.reader():
                 return report
         from opdb.store.sync import sync
 
-        with self.database.writing() as connection:
-            return sync(connection, specs_folder, full)
+        with self.database.changing() as writer:
+            return sync(writer, specs_folder, files, full)
 
     def snapshot(self, read: Catalog | None = None) -> Snapshot:
         """What stands for the catalogue until something of it must be read.  Raises OpdbError before the first sync.
@@ -144,14 +145,12 @@ class Store:
     def artifacts(self) -> dict[str, ArtifactRecord]:
         """The generated files that are on record, by path."""
         with self.database.asking() as reader:
-            return current.artifacts(reader)
+            return artifacts.read(reader)
 
     def record_artifacts(self, records: Iterable[ArtifactRecord], removed: Iterable[str] = ()) -> None:
         """Puts these records in place of those with the same paths; forgets ``removed``."""
-        from opdb.store import history
-
-        with self.database.writing() as connection:
-            history.record_artifacts(connection, records, removed)
+        with self.database.changing() as writer:
+            artifacts.record(writer, records, removed)
 
     # -- probes and conformance
 

@@ -8,7 +8,7 @@ end.  Writers wait for each other (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advis
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from opdb.errors import MissingExtra, OpdbError
 from opdb.schema import REVISION
 from opdb.schema.views import views_are_current
-from opdb.store.reader import Reader, SqliteReader, reader_of
+from opdb.store.reader import AlchemyWriter, Reader, SqliteReader, SqliteWriter, Writer, reader_of
 
-if TYPE_CHECKING:  # loaded for what writes, and for PostgreSQL
+if TYPE_CHECKING:  # loaded for what writes history, and for PostgreSQL
     from sqlalchemy import URL, Connection, Engine
 
 #: Seconds that a transaction waits for another one, and a connection for a server.
@@ -95,6 +95,20 @@ class Database:
             yield connection
 
     @contextmanager
+    def changing(self) -> Iterator[Writer]:
+        """The same for SQL as text; on SQLite without SQLAlchemy."""
+        if not self.sqlite:
+            with self.writing() as connection:
+                yield AlchemyWriter(connection)
+            return
+        with self._opened() as opened:
+            _begin_writing(opened.execute)
+            writer = SqliteWriter(opened)
+            self.require_tables(writer)
+            yield writer
+            opened.execute("COMMIT")  # what is closed before this changes nothing
+
+    @contextmanager
     def transaction(self, write: bool, migrate: bool = False) -> Iterator[Connection]:
         """A transaction on a database in any state.  Raises OpdbError when the database fails.
 
@@ -125,12 +139,18 @@ class Database:
                 yield reader_of(connection)
             return
         self._require_file()
+        with self._opened() as opened:
+            for statement in _BEGIN_READING:
+                opened.execute(statement)
+            yield SqliteReader(opened)
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """A connection to an SQLite database, outside a transaction."""
         try:
             opened = sqlite3.connect(self.name, timeout=WAIT, isolation_level=None)
             try:
-                for statement in _BEGIN_READING:
-                    opened.execute(statement)
-                yield SqliteReader(opened)
+                yield opened
             finally:
                 opened.close()
         except (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError):
@@ -235,6 +255,13 @@ _NOT_A_URL = "'{}' is not the URL of a database; ex) sqlite:////data/opdb.db or 
 _BEGIN_READING = ("BEGIN", "PRAGMA query_only = ON")
 
 
+def _begin_writing(execute: Callable[[str], Any], foreign_keys: bool = True) -> None:
+    execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+    if execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        execute("PRAGMA journal_mode = WAL")
+    execute("BEGIN IMMEDIATE")
+
+
 def _sqlite_engine(url: URL) -> Engine:
     from sqlalchemy import NullPool, create_engine, event
 
@@ -243,18 +270,15 @@ def _sqlite_engine(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def connect(dbapi: Any, _record: Any) -> None:
         dbapi.isolation_level = None  # BEGIN is ours: the driver's own comes too late for a snapshot
-        dbapi.execute("PRAGMA foreign_keys = ON")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         options = connection.get_execution_options()
-        write = options.get("opdb_write", False)
-        if options.get("opdb_migrate", False):
-            connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
-        if write and connection.exec_driver_sql("PRAGMA journal_mode").scalar() != "wal":
-            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-        for statement in ("BEGIN IMMEDIATE",) if write else _BEGIN_READING:
-            connection.exec_driver_sql(statement)
+        if options.get("opdb_write", False):
+            _begin_writing(connection.exec_driver_sql, not options.get("opdb_migrate", False))
+        else:
+            for statement in _BEGIN_READING:
+                connection.exec_driver_sql(statement)
 
     return engine
 

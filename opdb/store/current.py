@@ -1,4 +1,4 @@
-"""Whether SQL is in line with the specs, what was generated, and what stands for a catalogue that nobody has read."""
+"""Whether SQL is in line with the specs, and what stands for a catalogue that nobody has read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from opdb.errors import Problem, SpecError
 from opdb.spec.hashes import family_hash
 from opdb.spec.paths import spec_paths
 from opdb.store.reader import Reader
-from opdb.store.records import ArtifactRecord
 
 if TYPE_CHECKING:
     from opdb.spec.catalog import Catalog
@@ -126,15 +125,3 @@ def _families(reader: Reader, ops: Mapping[str, str]) -> dict[str, str]:
             used.setdefault(r["family"], []).append((r["op"], ops[r["op"]]))
     values = {r["name"]: r["value"] for r in reader.rows("SELECT name, value FROM family")}
     return {name: family_hash(values[name], used.get(name, ())) for name in sorted(values)}
-
-
-def artifacts(reader: Reader) -> dict[str, ArtifactRecord]:
-    """The generated files that are on record, by path."""
-    inputs: dict[int, list[str]] = {}
-    for r in reader.rows("SELECT artifact_id, path FROM artifact_input ORDER BY position"):
-        inputs.setdefault(r["artifact_id"], []).append(r["path"])
-    found = [
-        ArtifactRecord(r["path"], r["target"], r["key"], r["sha256"], tuple(inputs.get(r["id"], ())))
-        for r in reader.rows("SELECT * FROM artifact")
-    ]
-    return {r.path: r for r in sorted(found, key=lambda r: r.path)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from opdb import schema as t
 from opdb.spec.erratum import Erratum
 from opdb.spec.hashes import to_json
 from opdb.store.write import Rows
@@ -12,7 +11,7 @@ def add(rows: Rows, e: Erratum) -> None:
     """The rows of one record."""
     scope, cost = e.scope, e.cost
     ident = rows.add(
-        t.erratum,
+        "erratum",
         name=e.erratum,
         backend_id=rows.backends[e.backend],
         op=e.op,
@@ -35,10 +34,10 @@ def add(rows: Rows, e: Erratum) -> None:
         flaky=e.flaky,
     )
     for place, (name, expression) in enumerate(e.let.items()):
-        rows.add(t.erratum_let, erratum_id=ident, position=place, name=name, expression=expression)
+        rows.add("erratum_let", erratum_id=ident, position=place, name=name, expression=expression)
     for place, seen in enumerate(e.seen):
         rows.add(
-            t.erratum_seen,
+            "erratum_seen",
             erratum_id=ident,
             position=place,
             library=seen.library,
@@ -48,7 +47,7 @@ def add(rows: Rows, e: Erratum) -> None:
         )
     for place, shown in enumerate(e.evidence):
         rows.add(
-            t.erratum_evidence,
+            "erratum_evidence",
             erratum_id=ident,
             position=place,
             device=shown.device,

@@ -1,4 +1,4 @@
-"""Writes and reads what no spec can bring back: artifacts, probes, runs, results."""
+"""Writes and reads what no spec can bring back: probes, runs, results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from sqlalchemy import Connection, Table, delete, func, insert, select, update
 from opdb import schema as t
 from opdb.errors import OpdbError
 from opdb.store.records import (
-    ArtifactRecord,
     CaseRecord,
     ExecutorRecord,
     LibraryRecord,
@@ -25,27 +24,6 @@ from opdb.store.records import (
 )
 
 Natural = Mapping[str, Any]
-
-
-def record_artifacts(
-    connection: Connection, records: Iterable[ArtifactRecord], removed: Iterable[str]
-) -> None:
-    """Puts these records in place of those with the same paths; forgets ``removed``."""
-    records = list(records)
-    gone = {*removed, *(r.path for r in records)}
-    connection.execute(delete(t.artifact).where(t.artifact.c.path.in_(gone)))
-    if not records:
-        return
-    rows = [{"path": r.path, "target": r.target, "key": r.key, "sha256": r.sha256} for r in records]
-    made = insert(t.artifact).returning(t.artifact.c.id, sort_by_parameter_order=True)
-    idents = connection.execute(made, rows).scalars()
-    inputs = [
-        {"artifact_id": ident, "position": i, "path": path}
-        for ident, record in zip(idents, records, strict=True)
-        for i, path in enumerate(dict.fromkeys(record.inputs))
-    ]
-    if inputs:
-        connection.execute(insert(t.artifact_input), inputs)
 
 
 def _insert(connection: Connection, table: Table, row: Natural) -> int:

@@ -1,4 +1,4 @@
-"""SQL as text -> rows by name, on SQLite without SQLAlchemy: a question costs no import that it does not need.
+"""SQL as text -> rows by name, and rows -> SQL; on SQLite without SQLAlchemy, whose import takes longer than a question.
 
     for row in reader.rows("SELECT name FROM op WHERE name IN @names", names=["Relu", "Concat"]):
         row["name"]
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from opdb.schema.views import VALUES, escaped
@@ -42,6 +42,26 @@ class Reader(ABC):
         return None if row is None else row[next(iter(row.keys()))]
 
 
+class Writer(Reader):
+    """A connection inside a transaction that may change rows."""
+
+    @abstractmethod
+    def run(self, sql: str, **values: Any) -> None:
+        """A statement without rows."""
+
+    @abstractmethod
+    def run_each(self, sql: str, rows: Sequence[Row]) -> None:
+        """A statement without rows, once for the values of each row."""
+
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        """Adds rows, all with the columns of the first."""
+        if rows:
+            columns = list(rows[0])
+            names = ", ".join(f'"{c}"' for c in columns)  # some are words of SQL, e.g. by
+            values = ", ".join(VALUES + c for c in columns)
+            self.run_each(f"INSERT INTO {table} ({names}) VALUES ({values})", rows)
+
+
 class SqliteReader(Reader):
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -54,6 +74,14 @@ class SqliteReader(Reader):
     def has_table(self, name: str) -> bool:
         found = self.value("SELECT name FROM sqlite_master WHERE type = 'table' AND name = @name", name=name)
         return found is not None
+
+
+class SqliteWriter(SqliteReader, Writer):
+    def run(self, sql: str, **values: Any) -> None:
+        self.connection.execute(*_listed(sql, values))
+
+    def run_each(self, sql: str, rows: Sequence[Row]) -> None:
+        self.connection.executemany(sql, rows)
 
 
 class AlchemyReader(Reader):
@@ -73,6 +101,19 @@ class AlchemyReader(Reader):
 
     def has_table(self, name: str) -> bool:
         return bool(self.connection.dialect.has_table(self.connection, name))
+
+
+class AlchemyWriter(AlchemyReader, Writer):
+    def run(self, sql: str, **values: Any) -> None:
+        from sqlalchemy import text
+
+        sql, values = _listed(sql, values)
+        self.connection.execute(text(escaped(sql)), values)
+
+    def run_each(self, sql: str, rows: Sequence[Row]) -> None:
+        from sqlalchemy import text
+
+        self.connection.execute(text(escaped(sql)), rows)
 
 
 def reader_of(connection: Connection) -> Reader:

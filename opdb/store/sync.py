@@ -6,14 +6,12 @@ again; the models of the other files come out of SQL.  A change of the code that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, union
-
-from opdb import schema as t
+from opdb.schema.names import TABLES
 from opdb.spec.catalog import Catalog
 from opdb.spec.paths import KINDS, spec_name
 from opdb.spec.sdks import sdks_of
@@ -21,26 +19,28 @@ from opdb.store import current, errata
 from opdb.store.check import read_catalog
 from opdb.store.current import SyncReport
 from opdb.store.load import load_catalog
-from opdb.store.reader import reader_of
+from opdb.store.reader import Writer
 from opdb.store.state import now
 from opdb.store.write import Rows
 
 
-def sync(connection: Connection, folder: Path, full: bool = False) -> SyncReport:
-    """Brings the definitions in line with ``folder``.  Raises SpecError; then nothing was written."""
-    files = current.digests(folder)
-    report = current.compare(reader_of(connection), files)
+def sync(writer: Writer, folder: Path, files: Mapping[str, str], full: bool = False) -> SyncReport:
+    """Brings the definitions in line with ``folder``.  Raises SpecError; then nothing was written.
+
+    ``files``: their checksums; a file that changes after that is read again by the next sync.
+    """
+    report = current.compare(writer, files)
     touched = {*report.added, *report.changed, *report.removed}
     if report.reader == current.reader() and not full:
         if report.nothing_new:
             return report
-        before = load_catalog(reader_of(connection))
+        before = load_catalog(writer)
         catalog = read_catalog(folder, _known(before, report.unchanged), touched=touched)
     else:
         before = None
         catalog = read_catalog(folder)
-    _write(connection, catalog, before, touched)
-    _write_files(connection, files, catalog)
+    _write(writer, catalog, before, touched)
+    _write_files(writer, files, catalog)
     return replace(report, hash=catalog.hash, catalog=catalog)
 
 
@@ -56,11 +56,11 @@ def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
     return {path: models[path] for path in unchanged}
 
 
-def _write(connection: Connection, catalog: Catalog, before: Catalog | None, touched: set[str]) -> None:
+def _write(writer: Writer, catalog: Catalog, before: Catalog | None, touched: set[str]) -> None:
     """Replaces what changed; everything where the backends did, because every definition names them."""
     if before is None or any(p.startswith("backends/") for p in touched):
-        for table in reversed(t.DEFINITIONS):
-            connection.execute(delete(table))
+        for table in reversed(TABLES):
+            writer.run(f"DELETE FROM {table}")
         before, touched = None, {"retired.yaml", "socs.yaml"}
         stale_ops, stale_bases = set(catalog.own), set(catalog.bases)
         stale_families, stale_errata = set(catalog.families), set(catalog.errata)
@@ -75,15 +75,15 @@ def _write(connection: Connection, catalog: Catalog, before: Catalog | None, tou
         stale_ops |= {
             e.op for c in (before, catalog) for i, e in c.errata.items() if i in stale_errata and e.op
         }
-        _erase(connection, stale_ops, stale_bases, stale_families, stale_errata)
-    rows = Rows(connection)
+        _erase(writer, stale_ops, stale_bases, stale_families, stale_errata)
+    rows = Rows(writer)
     if before is None:
         rows.add_backends(catalog.backends.values())
     if "socs.yaml" in touched:
-        connection.execute(delete(t.soc))
+        writer.run("DELETE FROM soc")
         rows.add_socs(catalog.socs.values())
     if "retired.yaml" in touched:
-        connection.execute(delete(t.retired))
+        writer.run("DELETE FROM retired")
         rows.add_retired(catalog.retired)
     for name in sorted(stale_bases & catalog.bases.keys()):
         rows.add_base(catalog.bases[name])
@@ -110,37 +110,50 @@ def _direct(catalog: Catalog, families: set[str]) -> set[str]:
     }
 
 
-def _erase(
-    connection: Connection, ops: set[str], bases: set[str], families: set[str], records: set[str]
-) -> None:
+def _erase(writer: Writer, ops: set[str], bases: set[str], families: set[str], records: set[str]) -> None:
     """Ops before bases: an op refers to its base.  The parts go with their definition (ON DELETE CASCADE)."""
-    for table, names in ((t.op, ops), (t.base, bases)):
-        parts = select(table.c.definition_id).where(table.c.name.in_(names))
-        idents = list(connection.execute(parts).scalars())
-        connection.execute(delete(t.definition).where(t.definition.c.id.in_(idents)))
-    connection.execute(delete(t.decomposition).where(t.decomposition.c.family.in_(families)))
-    connection.execute(delete(t.family).where(t.family.c.name.in_(families)))
-    connection.execute(delete(t.erratum).where(t.erratum.c.name.in_(records)))
+    for statement, names in (
+        ("DELETE FROM definition WHERE id IN (SELECT definition_id FROM op WHERE name IN @names)", ops),
+        ("DELETE FROM definition WHERE id IN (SELECT definition_id FROM base WHERE name IN @names)", bases),
+        ("DELETE FROM decomposition WHERE family IN @names", families),
+        ("DELETE FROM family WHERE name IN @names", families),
+        ("DELETE FROM erratum WHERE name IN @names", records),
+    ):
+        if names:
+            writer.run(statement, names=sorted(names))
 
 
-def _write_files(connection: Connection, files: dict[str, str], catalog: Catalog) -> None:
+#: The tables whose rows may name a source.
+NAMING = (
+    "definition",
+    "op_rule",
+    "op_backend",
+    "unchecked",
+    "type_config",
+    "torch_mapping",
+    "erratum_seen",
+    "erratum_evidence",
+)
+
+
+def _write_files(writer: Writer, files: Mapping[str, str], catalog: Catalog) -> None:
     """What was read, which SDKs it speaks of, and the state it makes; sources that nothing names go."""
-    naming = (t.definition, t.op_rule, t.op_backend, t.type_config, t.torch_mapping)
-    used = union(*(select(table.c.source_id).where(table.c.source_id.is_not(None))
-                   for table in (*naming, t.erratum_seen, t.erratum_evidence)))  # fmt: skip
-    connection.execute(delete(t.source).where(t.source.c.id.not_in(select(used.subquery()))))
-    sdks = sdks_of(catalog)
+    used = " UNION ".join(f"SELECT source_id FROM {table} WHERE source_id IS NOT NULL" for table in NAMING)
+    writer.run(f"DELETE FROM source WHERE id NOT IN ({used})")
+    writer.run("DELETE FROM sdk")
+    writer.insert("sdk", [{"id": i, "version": v} for i, v in enumerate(sdks_of(catalog), 1)])
     stamp = now()
-    for table in (t.sdk, t.snapshot):
-        connection.execute(delete(table))
-    if sdks:
-        connection.execute(insert(t.sdk), [{"id": i, "version": v} for i, v in enumerate(sdks, 1)])
-    kept = {r.path: r for r in connection.execute(select(t.spec_file)) if files.get(r.path) == r.sha256}
-    connection.execute(delete(t.spec_file))
-    rows = [{"id": i, "path": p, "sha256": s, "synced_at": kept[p].synced_at if p in kept else stamp}
-            for i, (p, s) in enumerate(files.items(), 1)]  # fmt: skip
-    if rows:
-        connection.execute(insert(t.spec_file), rows)
-    connection.execute(
-        insert(t.snapshot), [{"id": 1, "hash": catalog.hash, "reader": current.reader(), "synced_at": stamp}]
-    )
+    kept = {
+        r["path"]: r["synced_at"]
+        for r in writer.rows("SELECT * FROM spec_file")
+        if files.get(r["path"]) == r["sha256"]
+    }
+    writer.run("DELETE FROM spec_file")
+    rows = [
+        {"id": i, "path": p, "sha256": s, "synced_at": kept.get(p, stamp)}
+        for i, (p, s) in enumerate(files.items(), 1)
+    ]
+    writer.insert("spec_file", rows)
+    state = {"id": 1, "hash": catalog.hash, "reader": current.reader(), "synced_at": stamp}
+    writer.run("DELETE FROM snapshot")
+    writer.insert("snapshot", [state])

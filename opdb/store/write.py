@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, insert, select
-
-from opdb import schema as t
 from opdb.lang.printer import to_text
+from opdb.schema.names import BINDING_KINDS, TABLES
 from opdb.spec.backend import Backend
 from opdb.spec.catalog import Soc
 from opdb.spec.compiled import CompiledOp, CompiledRule
@@ -26,6 +24,7 @@ from opdb.spec.model import (
     TensorDef,
     TorchMapping,
 )
+from opdb.store.reader import Writer
 
 
 def _libraries(entry: Any) -> str:
@@ -42,17 +41,17 @@ IN_COLUMNS = ("backend", "id", "letter", "context", "about")
 class Rows:
     """Rows to insert in one transaction; ids are given here: definitions have one writer at a time."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.rows: dict[Table, list[dict[str, Any]]] = {table: [] for table in t.DEFINITIONS}
-        self.next: dict[Table, int] = {}
-        self.sources: dict[str, int] = {r.text: r.id for r in connection.execute(select(t.source))}
-        self.backends: dict[str, int] = {r.name: r.id for r in connection.execute(select(t.backend))}
-        self.bases: dict[str, int] = {r.name: r.id for r in connection.execute(select(t.base))}
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.rows: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
+        self.next: dict[str, int] = {}
+        self.sources = {r["text"]: int(r["id"]) for r in writer.rows("SELECT id, text FROM source")}
+        self.backends = {r["name"]: int(r["id"]) for r in writer.rows("SELECT id, name FROM backend")}
+        self.bases = {r["name"]: int(r["id"]) for r in writer.rows("SELECT id, name FROM base")}
 
-    def add(self, table: Table, **row: Any) -> int:
+    def add(self, table: str, **row: Any) -> int:
         if table not in self.next:
-            self.next[table] = (self.connection.execute(select(func.max(table.c.id))).scalar() or 0) + 1
+            self.next[table] = (self.writer.value(f"SELECT max(id) FROM {table}") or 0) + 1
         ident = self.next[table]
         self.next[table] += 1
         self.rows[table].append({"id": ident, **row})
@@ -60,8 +59,7 @@ class Rows:
 
     def flush(self) -> None:
         for table, rows in self.rows.items():
-            if rows:
-                self.connection.execute(insert(table), rows)
+            self.writer.insert(table, rows)
             rows.clear()
 
     def source(self, text: str | None) -> int | None:
@@ -74,7 +72,7 @@ class Rows:
             if text.startswith("probe"):
                 document, version, locator = "probe", "", text.removeprefix("probe").strip()
             self.sources[text] = self.add(
-                t.source, text=text, document=document, version=version or None, locator=locator or None
+                "source", text=text, document=document, version=version or None, locator=locator or None
             )
         return self.sources[text]
 
@@ -83,7 +81,7 @@ class Rows:
     def add_backends(self, backends: Iterable[Backend]) -> None:
         for position, backend in enumerate(backends):
             self.backends[backend.name] = self.add(
-                t.backend,
+                "backend",
                 position=position,
                 name=backend.name,
                 number=backend.id,
@@ -99,7 +97,7 @@ class Rows:
             )
             for place, (word, need) in enumerate(backend.needs.items()):
                 self.add(
-                    t.backend_need,
+                    "backend_need",
                     backend_id=self.backends[backend.name],
                     position=place,
                     word=word,
@@ -109,7 +107,7 @@ class Rows:
     def add_socs(self, socs: Iterable[Soc]) -> None:
         for position, soc in enumerate(socs):
             self.add(
-                t.soc,
+                "soc",
                 position=position,
                 chip=soc.chip,
                 soc_model=soc.soc_model,
@@ -125,13 +123,13 @@ class Rows:
     def add_retired(self, retired: Mapping[str, Iterable[Any]]) -> None:
         for kind, entries in retired.items():
             for position, entry in enumerate(entries):
-                self.add(t.retired, kind=kind, position=position, entry=to_json(entry))
+                self.add("retired", kind=kind, position=position, entry=to_json(entry))
 
     # -- definitions
 
     def add_base(self, base: BaseDef) -> None:
         definition = self._body(base, "base")
-        self.bases[base.base] = self.add(t.base, definition_id=definition, name=base.base)
+        self.bases[base.base] = self.add("base", definition_id=definition, name=base.base)
 
     def add_op(self, own: OpDef, digest: str, candidates: Iterable[Candidate] = ()) -> int:
         """An op as its file says it, with the candidates of families that are it; after its base.
@@ -146,7 +144,7 @@ class Rows:
                     self._mapping(definition, position, target, candidate.definition, candidate)
                     position += 1
         self.add(
-            t.op,
+            "op",
             definition_id=definition,
             name=own.op,
             package=own.package,
@@ -157,14 +155,14 @@ class Rows:
 
     def _body(self, body: Body, kind: str) -> int:
         definition = self.add(
-            t.definition, kind=kind, summary=body.summary, source_id=self.source(body.source)
+            "definition", kind=kind, summary=body.summary, source_id=self.source(body.source)
         )
         for output, slots in ((False, body.inputs), (True, body.outputs)):
             for position, (name, tensor) in enumerate(slots.items()):
                 self._tensor(definition, output, position, name, tensor)
         self._params(definition, body)
         for position, (name, expression) in enumerate(body.let.items()):
-            self.add(t.op_let, definition_id=definition, position=position, name=name, expression=expression)
+            self.add("op_let", definition_id=definition, position=position, name=name, expression=expression)
         self._written(definition, None, body.constraints)
         for position, name in enumerate(body.backends):
             self._backend(definition, position, name, body)
@@ -172,13 +170,13 @@ class Rows:
             self._mapping(definition, position, target, mapping)
         for position, (name, value) in enumerate(body.quant.items()):
             self.add(
-                t.quant_rule, definition_id=definition, position=position, name=name, value=to_json(value)
+                "quant_rule", definition_id=definition, position=position, name=name, value=to_json(value)
             )
         if body.kernel is not None:
             self._kernel(definition, body.kernel)
         for position, (dtype, tol) in enumerate(body.tolerance.items()):
             self.add(
-                t.tolerance,
+                "tolerance",
                 definition_id=definition,
                 position=position,
                 dtype=dtype,
@@ -186,12 +184,12 @@ class Rows:
                 absolute=tol.abs,
             )
         for position, sample in enumerate(body.samples):
-            self.add(t.sample, definition_id=definition, position=position, value=to_json(sample))
+            self.add("sample", definition_id=definition, position=position, value=to_json(sample))
         return definition
 
     def _tensor(self, definition: int, output: bool, position: int, name: str, tensor: TensorDef) -> None:
         self.add(
-            t.op_tensor,
+            "op_tensor",
             definition_id=definition,
             output=output,
             position=position,
@@ -211,7 +209,7 @@ class Rows:
     def _params(self, definition: int, body: Body) -> None:
         for position, (name, param) in enumerate(body.params.items()):
             ident = self.add(
-                t.op_param,
+                "op_param",
                 definition_id=definition,
                 position=position,
                 name=name,
@@ -224,12 +222,12 @@ class Rows:
                 doc=param.doc,
             )
             for place, (label, value) in enumerate(param.enum.items()):
-                self.add(t.op_enum, op_param_id=ident, position=place, name=label, value=value)
+                self.add("op_enum", op_param_id=ident, position=place, name=label, value=value)
 
     def _written(self, definition: int, backend: str | None, rules: Mapping[str, Rule]) -> None:
         for position, (name, rule) in enumerate(rules.items()):
             self.add(
-                t.op_rule,
+                "op_rule",
                 definition_id=definition,
                 backend_id=None if backend is None else self.backends[backend],
                 position=position,
@@ -245,7 +243,7 @@ class Rows:
     def _backend(self, definition: int, position: int, name: str, body: Body) -> None:
         backend = body.backends[name]
         ident = self.add(
-            t.op_backend,
+            "op_backend",
             definition_id=definition,
             backend_id=self.backends[name],
             position=position,
@@ -256,7 +254,7 @@ class Rows:
         self._written(definition, name, backend.constraints)
         for place, (rule, entry) in enumerate(backend.unchecked.items()):
             self.add(
-                t.unchecked,
+                "unchecked",
                 op_backend_id=ident,
                 position=place,
                 rule=rule,
@@ -268,7 +266,7 @@ class Rows:
         for place, (label, rows) in enumerate(backend.dtypes.items()):
             origin = backend.configurations.get(label, Configuration())
             config = self.add(
-                t.type_config,
+                "type_config",
                 op_backend_id=ident,
                 position=place,
                 name=label,
@@ -278,16 +276,16 @@ class Rows:
             )
             for number, cells in enumerate(rows):
                 row = self.add(
-                    t.type_row, type_config_id=config, position=number, name=f"{name}.{label}.{number + 1}"
+                    "type_row", type_config_id=config, position=number, name=f"{name}.{label}.{number + 1}"
                 )
                 for column, (slot, dtypes) in enumerate(cells.items()):
                     self.add(
-                        t.type_cell, type_row_id=row, position=column, slot=slot, dtypes=" ".join(dtypes)
+                        "type_cell", type_row_id=row, position=column, slot=slot, dtypes=" ".join(dtypes)
                     )
 
     def _kernel(self, definition: int, kernel: KernelDef) -> None:
         self.add(
-            t.kernel,
+            "kernel",
             definition_id=definition,
             function=kernel.function,
             dtypes=" ".join(kernel.dtypes),
@@ -307,7 +305,7 @@ class Rows:
         candidate: Candidate | None = None,
     ) -> None:
         ident = self.add(
-            t.torch_mapping,
+            "torch_mapping",
             definition_id=definition,
             position=position,
             target=target,
@@ -318,10 +316,10 @@ class Rows:
             family=candidate and candidate.family,
             rank=candidate.entry if candidate else 0,
         )
-        self._bindings(t.torch_binding, {"torch_mapping_id": ident}, mapping, t.BINDING_KINDS)
+        self._bindings("torch_binding", {"torch_mapping_id": ident}, mapping, BINDING_KINDS)
 
     def _bindings(
-        self, table: Table, parent: dict[str, int], of: TorchMapping | Step, kinds: tuple[str, ...]
+        self, table: str, parent: dict[str, int], of: TorchMapping | Step, kinds: tuple[str, ...]
     ) -> None:
         for kind in kinds:
             for position, (name, expression) in enumerate(getattr(of, kind).items()):
@@ -334,7 +332,7 @@ class Rows:
             position: int, kind: str, name: str, backend: str | None = None, of: CompiledRule | None = None
         ) -> None:
             self.add(
-                t.op_rule,
+                "op_rule",
                 definition_id=definition,
                 backend_id=None if backend is None else self.backends[backend],
                 position=position,
@@ -364,14 +362,14 @@ class Rows:
     def add_family(self, family: FamilyDef, candidates: Iterable[Candidate]) -> None:
         """The file, and its chains; candidates of one op are rows of that op."""
         value = family.model_dump(mode="json")
-        self.add(t.family, name=family.family, summary=family.summary, value=to_json(value))
+        self.add("family", name=family.family, summary=family.summary, value=to_json(value))
         for candidate in candidates:
             if isinstance(candidate.definition, Decomposition):
                 self._chain(candidate, candidate.definition)
 
     def _chain(self, candidate: Candidate, d: Decomposition) -> None:
         ident = self.add(
-            t.decomposition,
+            "decomposition",
             name=d.decomposition,
             summary=d.summary,
             guard=d.when,
@@ -381,16 +379,16 @@ class Rows:
         )
         parent = {"decomposition_id": ident}
         for position, target in enumerate(d.torch):
-            self.add(t.decomposition_target, **parent, position=position, target=target)
+            self.add("decomposition_target", **parent, position=position, target=target)
         for kind, names in (("let", d.let), ("ignored", d.ignored)):
             for position, (name, text) in enumerate(names.items()):
                 self.add(
-                    t.decomposition_name, **parent, kind=kind, position=position, name=name, expression=text
+                    "decomposition_name", **parent, kind=kind, position=position, name=name, expression=text
                 )
         for position, (name, tensor) in enumerate(d.tensors.items()):
             shape = _shape(tensor.shape)
             self.add(
-                t.decomposition_tensor,
+                "decomposition_tensor",
                 **parent,
                 position=position,
                 name=name,
@@ -398,8 +396,8 @@ class Rows:
                 like_tensor=tensor.like,
             )
         for position, step in enumerate(d.ops):
-            row = self.add(t.decomposition_step, **parent, position=position, op=step.op)
-            self._bindings(t.step_binding, {"decomposition_step_id": row}, step, t.BINDING_KINDS[:-1])
+            row = self.add("decomposition_step", **parent, position=position, op=step.op)
+            self._bindings("step_binding", {"decomposition_step_id": row}, step, BINDING_KINDS[:-1])
 
 
 def _shape(shape: list[str] | str | None) -> dict[str, str | None]:
