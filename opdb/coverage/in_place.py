@@ -30,8 +30,8 @@ def out_of_place(exported: ExportedProgram) -> ExportedProgram | None:
     end.meta = dict(next(iter(reversed(exported.graph.nodes))).meta)
     for call in calls:
         changed = copies[call]
-        changed.target = forms[call]  # type: ignore[assignment]
-        changed.args[0].replace_all_uses_with(  # type: ignore[union-attr]
+        changed.target = forms[call]
+        changed.args[0].replace_all_uses_with(
             changed, lambda reader, call=changed: reader is not call and call < reader
         )
     return ExportedProgram(
@@ -83,7 +83,7 @@ def _alone(call: Node) -> bool:
     changed = call.args[0] if call.args else None
     if not isinstance(changed, Node) or changed.op != "call_function" or _shares(changed):
         return False
-    if any(a.alias_info is not None and a.alias_info.is_write for a in call.target._schema.arguments[1:]):  # type: ignore[union-attr]
+    if any(a.alias_info is not None and a.alias_info.is_write for a in call.target._schema.arguments[1:]):
         return False
     return not any(user.op == "output" or (_shares(user) and not _changes(user)) for user in changed.users)
 
