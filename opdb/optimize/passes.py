@@ -19,7 +19,6 @@ from opdb.optimize import (
     functions,
     identities,
     image_linears,
-    matmuls,
     norms,
     partings,
     reshapes,
@@ -63,12 +62,6 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass("fuse-norms", "Softmax, LayerNorm, RmsNorm and L2Norm out of chains are one op", False, norms.run),
     Pass("split-unpacks", "UnPack of five dimensions as a Split and Reshapes", True, partings.unpack),
-    Pass(
-        "transpose-in-matmul",
-        "a MatMul reads the other way round what two Transposes turn",
-        False,
-        matmuls.run,
-    ),
     Pass(
         "sink-transposes",
         "one layout for every tensor, such that Transposes move as few bytes as possible",
