@@ -38,19 +38,13 @@ KNOWN = {
     ("masked.amax", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
     ("masked.amin", "float32", "CPU"): Known(INFINITE, "20-22 25-27 30-32 35-37 40 52-53 56-58 63-67 85-86"),
     ("masked.amin", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
-    ("masked.amin", "int32", "HTP"): Known(
-        ENDS, "9 11 13 15 17 19 21 23 25 27-32 34-39 41-46 48-53 55-60 62-67"
-    ),
+    ("masked.amin", "int32", "HTP"): Known(ENDS, "37-38 41-43"),
     ("masked.argmax", "float32", "CPU"): Known(INFINITE, "17 22"),
     ("masked.argmax", "float32", "HTP"): Known(INFINITE, "14 16-19 21-22 25"),
-    ("masked.argmax", "int32", "HTP"): Known(ENDS, "13 15 17 19-24 26-31 34 36-38"),
     ("masked.argmin", "float32", "CPU"): Known(INFINITE, "17 22"),
     ("masked.argmin", "float32", "HTP"): Known(INFINITE, "15-18 20-22 24"),
-    ("masked.log_softmax", "float32", "CPU"): Known(INFINITE, "1 3 5 7 9-14"),
     ("masked.log_softmax", "float32", "HTP"): Known(INFINITE, "5 7 9-13"),
-    ("masked.logsumexp", "float32", "CPU"): Known(
-        INFINITE, "18 20-23 25-28 30-33 35-38 40 52-53 56-58 63-67 85-86"
-    ),
+    ("masked.logsumexp", "float32", "CPU"): Known(INFINITE, "18 23 28 33 38 52-53 56-58 63-67 85-86"),
     ("masked.logsumexp", "float32", "HTP"): Known(INFINITE, "20-22 25-27 30-32 35-37 40"),
     ("masked.norm", "float32", "CPU"): Known(
         INFINITE, "18-19 23-24 28-29 33-34 38-39 200-202 205-207 210-212 215-217 220"
