@@ -26,6 +26,8 @@ def out_of_place(exported: ExportedProgram) -> ExportedProgram | None:
     copies: dict[Node, Node] = {}
     made = graph.graph_copy(exported.graph, copies)
     graph.output(made)
+    for node, copy in copies.items():
+        copy.name = node.name  # the signature has it; a copy of ``input`` is called otherwise
     end = next(iter(reversed(graph.nodes)))
     end.meta = dict(next(iter(reversed(exported.graph.nodes))).meta)
     for call in calls:

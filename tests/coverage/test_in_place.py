@@ -92,6 +92,19 @@ def test_the_rest_is_left_to_pytorch(function: Callable[[Tensor], Tensor]) -> No
     torch.testing.assert_close(read.module()(x.clone()), function(x.clone()))
 
 
+class Builtin(nn.Module):
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.exp(input).relu_()
+
+
+def test_an_input_with_the_name_of_a_builtin_of_python_keeps_it() -> None:
+    x = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
+    exported = torch.export.export(Builtin(), (x,))
+    made = out_of_place(exported)
+    assert made is not None and [n.name for n in made.graph.nodes] == [n.name for n in exported.graph.nodes]
+    torch.testing.assert_close(made.module()(x), x.exp())
+
+
 def test_an_input_that_is_changed_is_left_to_pytorch() -> None:
     exported, _ = program(lambda x: x.neg_() + 1)
     assert out_of_place(exported) is None
