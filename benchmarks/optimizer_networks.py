@@ -73,7 +73,10 @@ def main() -> int:
 
 
 def settled(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-    """Gives batch norms the statistics of random images, and factors and terms of their own."""
+    """Gives batch norms the statistics of random images, and factors and terms of their own; weights of zeros random ones."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear) and not layer.weight.any():  # ViT's last layer
+            nn.init.normal_(layer.weight, std=0.02)
     norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
     if not norms:
         return
