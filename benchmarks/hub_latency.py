@@ -17,14 +17,15 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scipy import stats
 
 from opdb.compile.model import lowered
-from opdb.cost import Simulator
+from opdb.cost import Estimate, Simulator
+from opdb.cost.errata import prices
 from opdb.cost.made_up import quantized
 from opdb.coverage.check import Coverage
 from opdb.coverage.load import export
@@ -79,9 +80,8 @@ def estimated(simulator: Simulator, name: str, precision: str) -> Row:
 
     one = Network(simulator, precision, name, export(*normalized(name), name))
     row: Row = {way: one.way(*how) for way, how in WAYS.items()}
-    us = {way: row[way].get("us") for way in WAYS}
-    different = us["avoid"] is not None and us["avoid"] != us["ignore"]
-    return row | {"prices": one.prices(us["avoid"]) if different else {}}
+    different = "us" in row["avoid"] and row["avoid"]["us"] != row["ignore"].get("us")
+    return row | {"prices": one.prices() if different else {}}
 
 
 #: What a row says -> the policy on errata, None for a device's default, and the passes that are left out.
@@ -103,22 +103,20 @@ class Network:
     program: Any  # torch.export.ExportedProgram
 
     def way(self, errata: str | None, without: tuple[str, ...]) -> Row:
+        began = time.perf_counter()
         try:
-            return self._estimate(self._target(errata), without)
+            graph = self._graph(self._target(errata), without)
+            took = time.perf_counter() - began
+            return figures(self.simulator.estimate(graph), took)
         except OpdbError as error:
             return {"failed": str(error)}
 
-    def prices(self, avoiding: float) -> dict[str, float]:
-        """What avoiding each erratum costs while the others are avoided: erratum -> us."""
-        target, found = self._target("avoid"), {}
-        for met in self._lowered(target, ())[0].errata():
-            try:
-                alone = self._estimate(replace(target, ignored=frozenset([met.erratum])), ())
-            except OpdbError:
-                continue  # e.g. what the erratum says that the library does not finalize
-            if round(price := avoiding - alone["us"], 1):
-                found[met.erratum] = round(price, 1)
-        return found
+    def prices(self) -> dict[str, float]:
+        """What avoiding each erratum costs while the others are avoided: erratum -> us; those that cost nothing are left out."""
+        target = self._target("avoid")
+        met, own = self._lowered(target, ())[0].errata(), self.simulator.estimate(self._graph(target, ()))
+        found = prices(own, met, target, lambda t: self._graph(t, ()), self.simulator.estimate)
+        return {p.erratum: round(p.us, 1) for p in found if p.us is not None and round(p.us, 1)}
 
     def _target(self, errata: str | None) -> Target:
         return Target(SIMULATING, self.simulator.soc, self.simulator.sdk, errata=errata)
@@ -130,21 +128,20 @@ class Network:
             raise OpdbError(f"{bad.node}: {bad.reasons[0]['message'] if bad.reasons else bad.verdict}")
         return coverage, graph
 
-    def _estimate(self, target: Target, without: tuple[str, ...]) -> Row:
-        began = time.perf_counter()
+    def _graph(self, target: Target, without: tuple[str, ...]) -> QnnGraph:
         graph = self._lowered(target, without)[1]
-        if self.precision != "fp16":
-            graph = quantized(graph, self.precision, target)
-        took = time.perf_counter() - began
-        found = self.simulator.estimate(graph)
-        return {
-            "us": round(found.us, 1),
-            "nodes": found.nodes,
-            "spilled": found.spilled_bytes,
-            "missing": found.missing_ops,
-            "lowering_s": round(took, 2),
-            "finalize_s": round(found.seconds, 2),
-        }
+        return graph if self.precision == "fp16" else quantized(graph, self.precision, target)
+
+
+def figures(found: Estimate, lowering: float) -> Row:
+    return {
+        "us": round(found.us, 1),
+        "nodes": found.nodes,
+        "spilled": found.spilled_bytes,
+        "missing": found.missing_ops,
+        "lowering_s": round(lowering, 2),
+        "finalize_s": round(found.seconds, 2),
+    }
 
 
 HEADER = (
@@ -195,9 +192,9 @@ def summary(rows: Iterable[Row]) -> list[str]:
     for row in rows:
         for erratum, price in row["prices"].items():
             totals.setdefault(erratum, []).append(price)
-    for erratum, prices in sorted(totals.items(), key=lambda t: -sum(t[1])):
+    for erratum, costs in sorted(totals.items(), key=lambda t: -sum(t[1])):
         lines.append(
-            f"avoiding {erratum} costs {sum(prices):,.0f} us in {len(prices)} rows, at most {max(prices):,.0f}"
+            f"avoiding {erratum} costs {sum(costs):,.0f} us in {len(costs)} rows, at most {max(costs):,.0f}"
         )
     return lines
 

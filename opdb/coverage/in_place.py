@@ -79,15 +79,22 @@ def _gives(form: torch._ops.OpOverload, call: Node) -> bool:
 
 
 def _alone(call: Node) -> bool:
-    """Whether the argument that is changed is a tensor that a call made anew, and no view of it is taken."""
+    """Whether the argument that is changed is a tensor that a call made anew, of which only the last value is viewed or returned."""
     if str(call.target) == "aten.dropout_.default" and call.args[2:] == (False,):
         return True  # it changes nothing
-    changed = call.args[0] if call.args else None
-    if not isinstance(changed, Node) or changed.op != "call_function" or _shares(changed):
+    schema = call.target._schema  # type: ignore[union-attr]
+    if any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments[1:]):
         return False
-    if any(a.alias_info is not None and a.alias_info.is_write for a in call.target._schema.arguments[1:]):
+    base = call
+    while _changes(base) and base.args and isinstance(base.args[0], Node):
+        base = base.args[0]
+    if base.op != "call_function" or _changes(base) or _shares(base):
         return False
-    return not any(user.op == "output" or (_shares(user) and not _changes(user)) for user in changed.users)
+    same = [base]  # the nodes that stand for its memory, in the order of execution
+    for node in same:
+        same += [n for n in node.users if _changes(n) and n.args[0] is node and n not in same]
+    last = max(same)
+    return not any(_shares(u) and not _changes(u) for node in same if node is not last for u in node.users)
 
 
 def _shares(node: Node) -> bool:

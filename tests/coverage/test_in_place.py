@@ -59,6 +59,19 @@ def maybe_view(x: Tensor) -> Tensor:
     return y
 
 
+def view_of_what_the_call_returns(x: Tensor) -> Tensor:
+    y = torch.exp(x)
+    row = y.relu_()[0]
+    y.neg_()
+    return row + y
+
+
+def two_values_are_returned(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = torch.exp(x)
+    z = y.relu_()
+    return z, y.neg_()
+
+
 def of_another_type(x: Tensor) -> Tensor:
     return torch.exp(x).ge_(1.0)
 
@@ -73,8 +86,8 @@ def in_place(exported: torch.export.ExportedProgram) -> list[str]:
     return [str(t) for t in calls if t._schema.is_mutable]
 
 
-@pytest.mark.parametrize("function", [add_to_itself, read_before])
-def test_the_new_value_is_read_behind_the_call(function: Callable[[Tensor], Tensor]) -> None:
+@pytest.mark.parametrize("function", [add_to_itself, read_before, two_values_are_returned])
+def test_the_new_value_is_read_behind_the_call(function: Callable[[Tensor], object]) -> None:
     exported, x = program(function)
     assert in_place(exported)
     made = out_of_place(exported)
@@ -83,7 +96,16 @@ def test_the_new_value_is_read_behind_the_call(function: Callable[[Tensor], Tens
     assert [n.name for n in made.graph.nodes] == [n.name for n in exported.graph.nodes]
 
 
-@pytest.mark.parametrize("function", [view_of_it, changed_view, maybe_view, of_another_type])
+REST = [
+    view_of_it,
+    changed_view,
+    maybe_view,
+    view_of_what_the_call_returns,
+    of_another_type,
+]
+
+
+@pytest.mark.parametrize("function", REST)
 def test_the_rest_is_left_to_pytorch(function: Callable[[Tensor], Tensor]) -> None:
     exported, x = program(function)
     assert out_of_place(exported) is None
