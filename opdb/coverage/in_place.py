@@ -82,7 +82,7 @@ def _alone(call: Node) -> bool:
     """Whether the argument that is changed is a tensor that a call made anew, of which only the last value is viewed or returned."""
     if str(call.target) == "aten.dropout_.default" and call.args[2:] == (False,):
         return True  # it changes nothing
-    schema = call.target._schema  # type: ignore[union-attr]
+    schema = call.target._schema
     if any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments[1:]):
         return False
     base = call
