@@ -3,7 +3,8 @@
 HTP's compiler moves Reshapes across a product.  Each chain here is a view, a product in one of several spellings, a view,
 and perhaps a relu or a permutation; random small shapes.  PyTorch judges, as in tests/coverage.
 
-    python benchmarks/htp_views.py [--chains N] [--seed N] [--soc SM8650] [--rows-stay] [--columns-stay] [SPELLING]...
+    python benchmarks/htp_views.py [--chains N] [--seed N] [--soc SM8650] [--rows-stay] [--columns-stay] [--heads]
+                                    [--ignore-erratum ID] [SPELLING]...
 """
 
 from __future__ import annotations
@@ -105,7 +106,28 @@ def random_chain(choose: random.Random, rows_stay: bool, columns_stay: bool) -> 
     return Chain(given, rows, k, n, taken, choose.choice(("", "", "relu", tuple(order))))
 
 
-def said_of(chain: Chain, name: str, bias: bool, worker: VendorWorker, soc: str) -> str:
+def chain_of_heads(choose: random.Random) -> Chain:
+    """Rows of one dimension that the views keep; one view splits or joins the columns, the other keeps them."""
+    lead = choose.choice((2, 3, 4, 5, 6, 8))
+    k, n = (
+        choose.choice((2, 3, 4, 6, 8, 9, 12, 16, 24, 36)),
+        choose.choice((1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 24, 36)),
+    )
+    before, after = (k,), (n,)
+    if choose.random() < 0.5:
+        before = split(k, choose.choice((2, 2, 3)), choose)
+    else:
+        after = split(n, choose.choice((2, 2, 3)), choose)
+    given, rows, taken = ((1,) * choose.choice((0, 0, 1, 1, 2)) + (lead,) for _ in range(3))
+    taken += after
+    order = list(range(len(taken)))
+    choose.shuffle(order)
+    return Chain((*given, *before), rows, k, n, taken, choose.choice(("", "relu", tuple(order))))
+
+
+def said_of(
+    chain: Chain, name: str, bias: bool, worker: VendorWorker, soc: str, ignored: frozenset[str]
+) -> str:
     x, weight, b = (
         torch.randn(chain.given) * 3,
         torch.randn(chain.n, chain.k),
@@ -113,7 +135,7 @@ def said_of(chain: Chain, name: str, bias: bool, worker: VendorWorker, soc: str)
     )
     inputs = (x, weight) if name.endswith("_of_input") else (x,)
     module = Between(chain, SPELLINGS[name], b, None if len(inputs) > 1 else weight).eval()
-    return verdict(module, inputs, worker, soc)
+    return verdict(module, inputs, worker, soc, ignored)
 
 
 def main() -> None:
@@ -123,6 +145,8 @@ def main() -> None:
     parser.add_argument("--soc", default="SM8650")
     parser.add_argument("--rows-stay", action="store_true")
     parser.add_argument("--columns-stay", action="store_true")
+    parser.add_argument("--heads", action="store_true", help="chains that HTP-0390 leaves alone")
+    parser.add_argument("--ignore-erratum", action="append", default=[], metavar="ID", help="is not avoided")
     parser.add_argument("spellings", nargs="*", metavar="SPELLING", help=", ".join(SPELLINGS))
     asked = parser.parse_args()
     if unknown := set(asked.spellings) - set(SPELLINGS):
@@ -133,9 +157,14 @@ def main() -> None:
     counts: dict[str, Counter[str]] = {name: Counter() for name in asked.spellings or SPELLINGS}
     with VendorWorker("HTP", asked.soc, log_level="error") as worker:
         for _ in range(asked.chains):
-            chain, bias = random_chain(choose, asked.rows_stay, asked.columns_stay), choose.random() < 0.5
+            chain = (
+                chain_of_heads(choose)
+                if asked.heads
+                else random_chain(choose, asked.rows_stay, asked.columns_stay)
+            )
+            bias = choose.random() < 0.5
             for name, count in counts.items():
-                said = said_of(chain, name, bias, worker, asked.soc)
+                said = said_of(chain, name, bias, worker, asked.soc, frozenset(asked.ignore_erratum))
                 kind = kind_of(said)
                 count[kind] += 1
                 if kind not in ("right", "refused"):

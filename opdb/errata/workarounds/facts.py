@@ -15,7 +15,7 @@ class Surroundings(Protocol):
     """A node's place in its program.  Views of nodes that stand in a program have these methods too."""
 
     def between_views(self) -> bool:
-        """Whether the node reads a view and a view reads the node, and one of these views changes the last dimension."""
+        """Whether views before and behind the node mix its rows with its columns, or split the columns on both sides."""
 
     def read_in_ranks(self) -> Container[int]:
         """The ranks of the results, and of what the nodes that read them, or views of them, make."""

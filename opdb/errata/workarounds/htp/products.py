@@ -1,9 +1,10 @@
 """Products of floats between views, as ops that HTP computes correctly there.
 
-HTP's compiler moves Reshapes across a product of floats.  Where a view changes the last dimension, a quarter of the
-chains around a FullyConnected gives wrong numbers or is not finalized, and so does a MatMul of [M, P * Q], seen from
-[M, P, Q], that is seen as [M, 1, N] (benchmarks/htp_views.py).  As a Conv2d of rows, none of 4,000 chains is wrong; as a
-MatMul whose second matrix is transposed, for weights that are no constants, 2 of 2,500.  A MatMul of four dimensions is
+HTP's compiler moves Reshapes across a product of floats.  Where a view has rows and columns in one dimension, or where the
+columns are split on both sides, a quarter of the chains around a FullyConnected gives wrong numbers or is not finalized,
+and so does a MatMul of [M, P * Q], seen from [M, P, Q], that is seen as [M, 1, N] (benchmarks/htp_views.py).  As a Conv2d of
+rows, none of 4,000 chains is wrong; as a MatMul whose second matrix is transposed, for weights that are no constants, 2 of
+2,500.  A MatMul of four dimensions is
 wrong in one of ten chains where the first dimension has several elements, comes from a view and meets one of the second
 input.
 """

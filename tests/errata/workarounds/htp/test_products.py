@@ -29,6 +29,21 @@ CHAINS: dict[str, tuple[Call, tuple[tuple[int, ...], ...], str]] = {
     ),
     "a constant seen as rows": (lambda x: (x.view(4, 6) @ WEIGHT.t()).view(4, 1, 5), ((4, 3, 2),), "Conv2d"),
     "columns stay": (lambda x: f.linear(x.view(12, 6), WEIGHT).view(4, 3, 5), ((4, 3, 6),), "FullyConnected"),
+    "columns split behind it": (
+        lambda x: f.linear(x.view(12, 6), WEIGHT).view(1, 12, 5, 1).permute(0, 2, 1, 3),
+        ((1, 12, 6),),
+        "FullyConnected",
+    ),
+    "columns joined before it": (
+        lambda x: f.linear(x.view(12, 6), WEIGHT).view(1, 12, 5),
+        ((1, 12, 2, 3),),
+        "FullyConnected",
+    ),
+    "columns split on both sides": (
+        lambda x: f.linear(x.view(12, 6), WEIGHT).view(1, 12, 5, 1),
+        ((1, 12, 2, 3),),
+        "Conv2d",
+    ),
     "no view after": (lambda x: f.linear(x.view(12, 6), WEIGHT), ((4, 18),), "FullyConnected"),
     "several pairs": (lambda x, y: (x.view(2, 4, 6) @ y).view(8, 1, 5), ((8, 6, 1), (2, 6, 5)), "MatMul"),
     "a batch by the matrices of one": (
