@@ -140,6 +140,7 @@ def _fields(b: Backend) -> dict[str, object]:
         "soc": measured and measured.soc,
         "op_packages": packages and packages.by,
         "op_packages_made": packages and packages.made,
+        "op_packages_link": (packages and packages.links) or None,
     }
     return {name: value for name, value in fields.items() if value not in (None, {}, ())}
 

@@ -5,38 +5,78 @@ It needs nothing but a C compiler: what opdb builds here can be built elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from opdb.codegen import c_sources, constants
 from opdb.codegen.artifact import sorted_ops
-from opdb.codegen.c_sources import CFLAGS, sources
+from opdb.codegen.c_sources import CFLAGS
 from opdb.codegen.environment import render
 from opdb.codegen.packages import faults, table
 from opdb.errors import OpdbError, SpecError
+from opdb.generated.constants.backends import BACKENDS, PACKAGED
 from opdb.spec.catalog import Catalog
 
 GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h", "qnn_abi.h", "qnn_op_package.h")
 RUNTIME_HEADERS = ("binding", "checked", "lists", "op_package", "report", "runtime")
-RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/op_package.c", "packages/package_view.c",
-                   "packages/package_view.h")  # fmt: skip
+RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/config_view.c", "packages/op_package.c",
+                   "packages/package.h")  # fmt: skip
+#: Of packages that call functions of the backend's library.
+LINKED_HEADERS = ("qhpi",)
+LINKED_SOURCES = ("packages/htp_description.c", "packages/htp_description.h", "packages/stand_in/htp.c")
+STAND_IN = "src/packages/stand_in/"
 LDFLAGS = ("-shared", "-s", "-Wl,--build-id=none", "-Wl,-z,defs", "-lm")
 INCLUDES = ("-Iinclude", "-Isrc/kernels", "-Isrc/packages")
 
 
-def library(package: str) -> str:
+@dataclass(frozen=True)
+class StandIn:
+    """A library that is linked to instead of the backend's: it has the same names of functions, and nothing in them."""
+
+    source: str
+    library: str  # where it is made, below the folder
+    flags: tuple[str, ...]  # that make it
+    link: tuple[str, ...]  # of the package
+
+
+def library(package: str, backend: str) -> str:
     """Where the library of a package is, below its folder."""
-    return f"libs/cpu/libQnn{package}.so"
+    return f"libs/{backend.lower()}/libQnn{package}.so"
+
+
+def stand_in(backend: str) -> StandIn | None:
+    """None for a backend whose packages call nothing of its library."""
+    record = BACKENDS[backend]
+    if not record.op_packages_link or record.library is None:
+        return None
+    made = f"build/{record.library}"
+    flags = ("-shared", "-s", "-Wl,--build-id=none", f"-Wl,-soname,{record.library}", "-fvisibility=default")
+    return StandIn(
+        f"{STAND_IN}{backend.lower()}.c",
+        made,
+        flags,
+        ("-Lbuild", f"-l:{record.library}", "-Wl,--no-as-needed"),
+    )
+
+
+def sources(paths: Iterable[str]) -> list[str]:
+    """The C files of a package among its files, in the order in which they are compiled."""
+    return [p for p in c_sources.sources(paths) if not p.startswith(STAND_IN)]
 
 
 def folder(
-    catalog: Catalog, ops: Sequence[str], package: str | None = None, kernels: Sequence[Path] = ()
+    catalog: Catalog,
+    ops: Sequence[str],
+    package: str | None = None,
+    kernels: Sequence[Path] = (),
+    backend: str = PACKAGED,
 ) -> tuple[str, dict[str, str]]:
-    """The name of the package with ``ops``, and all its files: text by path below the package's folder.
+    """The name of the package with ``ops`` for ``backend``, and all its files: text by path below the package's folder.
 
     ``package`` renames it; without, it is the one that the specs of all ``ops`` name.  ``kernels`` are C files
     to be looked at before opdb's own.  Raises OpdbError: ops of several packages or of QNN's own, an op without
-    a kernel; SpecError for what cannot be in a CPU package.
+    a kernel; SpecError for what cannot be in a package.
     """
     package = package or _package_of(catalog, ops)
     if package == constants.PACKAGE:
@@ -46,19 +86,24 @@ def folder(
         )
     names = [name for name in sorted_ops(catalog) if name in set(ops)]
     own = {name: catalog.own[name].model_copy(update={"package": package}) for name in names}
+    native = frozenset(name for name in names if catalog.ops[name].package == constants.PACKAGE)
     errata = {e.erratum: e for name in names for e in catalog.errata_of(name)}
     part = Catalog(own, catalog.bases, {}, catalog.backends, catalog.socs, catalog.retired, errata)
-    problems = [p for name in names for p in faults(part, part.compiled(name))]
+    problems = [p for name in names for p in faults(part, part.compiled(name), name in native)]
     if problems:
         raise SpecError(problems)
-    made = {f"src/{package}.c": table(part, package, names)}
+    made = {f"src/{package}.c": table(part, package, names, part.backends[backend], native)}
     made |= c_sources.generated(catalog, part, names, GENERATED_HEADERS)
-    texts = c_sources.formatted(made) | c_sources.runtime(RUNTIME_HEADERS, RUNTIME_SOURCES)
+    linked = stand_in(backend)
+    of_runtime = (*RUNTIME_SOURCES, f"packages/{backend.lower()}_package.c")
+    texts = c_sources.formatted(made) | c_sources.runtime(RUNTIME_HEADERS, of_runtime)
+    if linked:
+        texts |= c_sources.runtime(LINKED_HEADERS, LINKED_SOURCES)
     texts |= c_sources.kernels(part, names, c_sources.of_elements(catalog, part), kernels)
     view = {"sources": sources(texts), "headers": sorted(p for p in texts if p.endswith(".h"))}
     texts["Makefile"] = render(
-        "op_package.mk.j2", package=package, library=library(package), cflags=CFLAGS, ldflags=LDFLAGS,
-        includes=INCLUDES, **view,
+        "op_package.mk.j2", package=package, backend=backend, library=library(package, backend), cflags=CFLAGS,
+        ldflags=LDFLAGS, includes=INCLUDES, linked=linked, **view,
     )  # fmt: skip
     return package, dict(sorted(texts.items()))
 

@@ -1,4 +1,4 @@
-"""Op packages for QNN's CPU backend: ops of packages other than QNN's own -> C that becomes one library each.
+"""Op packages for backends of QNN: ops of packages other than QNN's own -> C that becomes one library each.
 
 Judging is done by the generated validators, computing by the kernels behind their generated shims; what all
 packages share is runtime/src/packages.  Generated for each package is the table of its ops and the interface
@@ -16,14 +16,15 @@ from opdb.codegen.environment import render
 from opdb.dtypes import BY_SHORT
 from opdb.errors import Problem, SpecError
 from opdb.lang.nodes import is_enum
+from opdb.sdk import sdk_number
+from opdb.spec.backend import Backend
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp
+from opdb.spec.compiled import CompiledOp, Slot
 
-#: The types of tensors that QNN's CPU backend shows to packages (CPU-0330); ops with others are refused.
-SHOWN = ("i8", "i32", "u8", "u32", "f32", "bool8", "uq8")
 #: Scalars arrive as doubles: 64-bit integers would lose bits; and there is no C type for 16-bit floats.
 SCALARS = ("i8", "i16", "i32", "u8", "u16", "u32", "f32", "f64", "bool8")
-LISTS = ("i8", "i32", "u8", "u32", "bool8")
+LISTS = ("i8", "i32", "u8", "u32", "f32", "bool8")
+MANY = 16  # the most tensors of a variadic slot
 
 
 def provider(package: str) -> str:
@@ -41,32 +42,40 @@ def of_catalog(catalog: Catalog) -> dict[str, list[str]]:
 
 
 def c(catalog: Catalog) -> Iterable[Artifact]:
-    """generated/c/packages/<Package>.c.  Raises SpecError for ops that cannot be in a CPU package."""
+    """generated/c/packages/<Package>.c, for the first backend that has any.  Raises SpecError for ops that none can have."""
     for package, ops in of_catalog(catalog).items():
         problems = [p for name in ops for p in faults(catalog, catalog.compiled(name))]
         if problems:
             raise SpecError(problems)
         if any(catalog.ops[name].kernel for name in ops):
-            yield table(catalog, package, ops)
+            yield table(catalog, package, ops, made_for(catalog)[0])
 
 
-def faults(catalog: Catalog, op: CompiledOp) -> list[Problem]:
-    """Why an op cannot be in a package of a backend whose packages opdb makes."""
+def made_for(catalog: Catalog) -> list[Backend]:
+    """The backends whose packages opdb makes."""
+    return [b for b in catalog.backends.values() if b.op_packages and b.op_packages.by == "opdb"]
+
+
+def faults(catalog: Catalog, op: CompiledOp, native: bool = False) -> list[Problem]:
+    """Why an op cannot be in a package of a backend whose packages opdb makes.
+
+    ``native``: it is one of QNN's own under another name, whose type rows are about the vendor's kernels.
+    """
     path, found = spec_path(op.name), []
     package = op.definition.package
     if package != PACKAGE and not re.fullmatch(r"[A-Za-z]\w*", package):
         found.append(
             f"package: {package!r} must be a name in C (letters, digits, _): it is part of the name of a function"
         )
-    made = [b.name for b in catalog.backends.values() if b.op_packages and b.op_packages.by == "opdb"]
-    for row in (row for backend in made for row in op.type_rows.get(backend, ())):
-        backend = row.id.partition(".")[0]
-        for slot, cell in row.cells.items():
-            if bad := [d for d in cell if d not in SHOWN]:
-                found.append(
-                    f"backends.{backend}.dtypes: {row.id}: {slot}: QNN's {backend} backend shows op packages no tensors of "
-                    f"{', '.join(bad)}; it shows {', '.join(SHOWN)}"
-                )
+    for backend in () if native else made_for(catalog):
+        shown = types(backend)
+        for row in op.type_rows.get(backend.name, ()):
+            for slot, cell in row.cells.items():
+                if bad := [d for d in cell if d not in shown]:
+                    found.append(
+                        f"backends.{backend.name}.dtypes: {row.id}: {slot}: QNN's {backend.name} backend shows op packages "
+                        f"no tensors of {', '.join(bad)}; it shows {', '.join(shown)}"
+                    )
     for p in op.params:
         base = p.definition.base
         if not is_enum(p.type) and base not in (LISTS if p.definition.dims else SCALARS):
@@ -77,16 +86,33 @@ def faults(catalog: Catalog, op: CompiledOp) -> list[Problem]:
     return [Problem(path, 0, 0, text) for text in found]
 
 
-def table(catalog: Catalog, package: str, ops: Sequence[str]) -> Artifact:
+def types(backend: Backend) -> list[str]:
+    """The data types of tensors that a backend shows to packages."""
+    return backend.op_packages.types if backend.op_packages else []
+
+
+def table(
+    catalog: Catalog,
+    package: str,
+    ops: Sequence[str],
+    backend: Backend,
+    native: frozenset[str] = frozenset(),
+) -> Artifact:
+    """``src/<Package>.c`` of a package for ``backend``; ``native`` as in ``faults``."""
     chosen = [catalog.compiled(name) for name in ops]
     view = {
         "package": package,
         "provider": provider(package),
+        "backend": backend.name,
+        "shown": [BY_SHORT[d].enumerator for d in types(backend)],
         "ops": [
             {
                 "name": op.name,
                 "kernel": [BY_SHORT[d].enumerator for d in op.definition.kernel.dtypes],
                 "params": [(p.name, BY_SHORT[p.definition.base].enumerator) for p in op.params],
+                "target": _target(catalog, backend, op, op.name in native),
+                "counts": (*_counts(op.inputs), *_counts(op.outputs)),
+                "five": str(any(_may_have_five(s) for s in (*op.inputs, *op.outputs))).lower(),
             }
             for op in chosen
             if op.definition.kernel
@@ -95,3 +121,31 @@ def table(catalog: Catalog, package: str, ops: Sequence[str]) -> Artifact:
     }
     text = render("op_package.c.j2", **view)
     return Artifact(f"generated/c/packages/{package}.c", text, tuple(spec_path(name) for name in ops), "c")
+
+
+def _target(catalog: Catalog, backend: Backend, op: CompiledOp, native: bool) -> str:
+    """What a package judges an op for: the backend where the spec says something of it, else the op definition.
+
+    A package does not know the chip; rules of one are judged for the chip that the backend's facts were measured on.
+    """
+    if native or not op.type_rows.get(backend.name):
+        return ".backend = OPDB_BACKEND_NONE"
+    measured = backend.measured
+    soc = catalog.socs[measured.soc] if measured and measured.soc else None
+    fields: dict[str, object] = {"backend": f"OPDB_BACKEND_{backend.name}"}
+    if measured:
+        fields["sdk"] = sdk_number(measured.sdk)
+    fields |= {name: int(value) for name, value in backend.reads(soc).items()}
+    return ", ".join(f".{name} = {value}" for name, value in fields.items())
+
+
+def _counts(slots: Sequence[Slot]) -> tuple[int, int]:
+    """The least and the most tensors of all slots together."""
+    least = sum(0 if s.optional else s.definition.min if s.variadic else 1 for s in slots)
+    return least, sum(max(MANY, s.definition.min) if s.variadic else 1 for s in slots)
+
+
+def _may_have_five(slot: Slot) -> bool:
+    """Whether a tensor of the slot may have five dimensions."""
+    shape = slot.definition.shape
+    return not isinstance(shape, list) or len(shape) == 5 or any("..." in str(d) for d in shape)

@@ -21,6 +21,7 @@ from opdb.source_folder import write_folder
 from opdb.spec.catalog import Catalog
 
 MANIFEST = "opdb-package.json"
+MADE_FOR = " and ".join(b.name for b in BACKENDS.values() if b.op_packages == "opdb")
 BUILD_SECONDS = 300
 
 
@@ -32,11 +33,12 @@ class PackageFolder:
     ops: tuple[str, ...]
     folder: Path
     files: tuple[str, ...]  # below the folder
+    backend: str = PACKAGED
 
     @property
     def library(self) -> Path:
-        """ex) libs/cpu/libQnnOpdbCustom.so below the folder; absolute."""
-        return (self.folder / package_folder.library(self.package)).resolve()
+        """e.g. libs/cpu/libQnnOpdbCustom.so below the folder; absolute."""
+        return (self.folder / package_folder.library(self.package, self.backend)).resolve()
 
     @property
     def provider(self) -> str:
@@ -52,9 +54,9 @@ def check_backend(backend: str) -> None:
     if record is not None and record.op_packages is not None:
         raise OpdbError(
             f"an op package for {backend} is {record.op_packages_made}; opdb can neither build nor run that here and "
-            f"makes packages for --backend {PACKAGED} only"
+            f"makes packages for --backend {MADE_FOR} only"
         )
-    raise OpdbError(f"{backend!r} has no op packages that opdb makes; only {PACKAGED} has")
+    raise OpdbError(f"{backend!r} has no op packages that opdb makes; {MADE_FOR} have")
 
 
 def write(
@@ -64,17 +66,19 @@ def write(
     *,
     package: str | None = None,
     kernels: Sequence[Path] = (),
+    backend: str = PACKAGED,
     force: bool = False,
 ) -> PackageFolder:
-    """Writes the sources of a package with ``ops`` to ``folder``, by default the package's name.
+    """Writes the sources of a package with ``ops`` for ``backend`` to ``folder``, by default the package's name.
 
     ``package`` and ``kernels`` as in opdb.codegen.package_folder.  Files that somebody changed since opdb wrote
     them, or that opdb did not write, are left alone without ``force``: OpdbError, and nothing was changed.
     """
-    name, texts = package_folder.folder(catalog, ops, package, kernels)
+    check_backend(backend)
+    name, texts = package_folder.folder(catalog, ops, package, kernels, backend)
     root, names = folder or Path(name), tuple(sorted(set(ops)))
-    write_folder(root, texts, MANIFEST, {"package": name, "ops": names}, force)
-    return PackageFolder(name, names, root, tuple(texts))
+    write_folder(root, texts, MANIFEST, {"package": name, "ops": names, "backend": backend}, force)
+    return PackageFolder(name, names, root, tuple(texts), backend)
 
 
 def build(made: PackageFolder) -> Path:
@@ -82,16 +86,20 @@ def build(made: PackageFolder) -> Path:
 
     Raises OpdbError: there is no C compiler, or with what it complains of first.
     """
-    compiler = compiler_command()
-    target = made.library
+    compiler = [*compiler_command(), *c_sources.CFLAGS, *package_folder.INCLUDES]
+    target, what = made.library, f"the op package {made.package}"
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    linked = package_folder.stand_in(made.backend)
+    link = linked.link if linked else ()
     command = [
-        *compiler, *c_sources.CFLAGS, *package_folder.INCLUDES, *c_sources.sources(made.files),
-        *package_folder.LDFLAGS, "-o", str(fresh),
+        *compiler, *package_folder.sources(made.files), *package_folder.LDFLAGS, *link, "-o", str(fresh),
     ]  # fmt: skip
     try:
-        compiled(made.folder, f"the op package {made.package}", command)
+        if linked:
+            (made.folder / linked.library).parent.mkdir(exist_ok=True)
+            compiled(made.folder, what, [*compiler, linked.source, *linked.flags, "-o", linked.library])
+        compiled(made.folder, what, command)
         os.replace(fresh, target)
     except OSError as error:
         raise OpdbError(f"{made.folder}: the op package {made.package} was not built: {error}") from None

@@ -45,11 +45,15 @@ def qnn(
 ) -> None:
     """Generate a QNN op package from specs and kernels, and compile it."""
     from opdb import package as op_package
+    from opdb.targets.target import backend_name
 
+    backend = backend_name(backend)
     op_package.check_backend(backend)
     _, catalog = synced(db, specs)
     names = [known_op(name, catalog.ops) for name in ops]
-    made = op_package.write(catalog, names, folder, package=package, kernels=kernel or (), force=force)
+    made = op_package.write(
+        catalog, names, folder, package=package, kernels=kernel or (), backend=backend, force=force
+    )
     library = None if no_build else op_package.build(made)
     if json:
         print_json(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from opdb.dtypes import BY_SHORT
 from opdb.spec.model import Identifier, Model, Version
 
 if TYPE_CHECKING:
@@ -57,6 +58,16 @@ class OpPackages(Model):
 
     by: Literal["opdb", "vendor"]  # who makes them: opdb package qnn, or the vendor's own tools
     made: str  # of what
+    types: list[str] = []  # the data types of tensors that the backend shows to them
+    links: bool = False  # whether they call functions of the backend's library
+
+    @model_validator(mode="after")
+    def _sound(self) -> OpPackages:
+        if unknown := [t for t in self.types if t not in BY_SHORT]:
+            raise ValueError(f"'types' has {', '.join(unknown)}; a data type is, e.g., f32 or uq8")
+        if (self.by == "opdb") != bool(self.types):
+            raise ValueError("'types' are what opdb's packages take: given with 'by: opdb', and only there")
+        return self
 
 
 class Backend(Model):

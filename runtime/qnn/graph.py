@@ -177,6 +177,7 @@ class Graph(Resource):
         self.session: Session = context.session
         self._state: GraphState = state
         self._backend = context.backend.name
+        self._of, self._op_packages = context.backend, context.backend.op_packages
         self._owned: Context | None = None
         super().__init__(f"the graph {state.name}", Handle(pointer, None, context._handle), context)
         self._calls: list[Call] = []  # of ``execute``, to be used again
@@ -238,11 +239,11 @@ class Graph(Resource):
                 params[i].u.tensorParam = made[0]
                 state.structs[tensor] = made
         node = op_config_of(arena, op.op, op.package, op.name, inputs, params, outputs)
+        what = f"add the node {op.name} ({op.op})"
         try:
-            self.session.call(
-                f"add the node {op.name} ({op.op})",
-                lib.opdb_qnn_add_node, self.session.interface, self, node,
-            )  # fmt: skip
+            if op.package in self._op_packages:  # HTP asks a package only here, not when a node is added
+                self.session.call(what, lib.opdb_qnn_validate, self.session.interface, self._of, node)
+            self.session.call(what, lib.opdb_qnn_add_node, self.session.interface, self, node)
         except QnnError as error:
             raise node_error(error, op) from None
         state.ops.append(op)

@@ -94,7 +94,7 @@ def _registration(code: int, path: Path, provider: str, log: Sequence[str], back
     said = "\n".join(log)
     match code:
         case 1000:
-            return f"{backend.what} takes no op packages; CPU does"
+            return f"{backend.what} takes no op packages; CPU and HTP do"
         case 4002:
             return "a package's terminate function failed; close the backend and open it again"
         case 4003:
@@ -104,7 +104,7 @@ def _registration(code: int, path: Path, provider: str, log: Sequence[str], back
         case 4005 if not path.is_file():
             return "there is no such file; `opdb package qnn OP...` builds one"
         case 4005 if "op_pkg_init" in said:
-            return "it is a package for the CPU backend; HTP's are C++ for Qualcomm's own compiler"
+            return "it is a package for the CPU backend; `opdb package qnn --backend HTP OP...` builds one for HTP"
         case 4005:
             return "it is no library for this machine, or needs one that is missing; build it here"
         case 4006:

@@ -140,3 +140,24 @@ def broken(mix: PackageFolder) -> Path:
     command += [*c_sources.sources(mix.files), "broken.c", *package_folder.LDFLAGS, "-o", str(library)]
     subprocess.run(command, cwd=mix.folder, check=True)
     return library
+
+
+@pytest.fixture(scope="session")
+def custom_htp(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
+    """The package of specs/ops/DequantizeAdd.yaml for HTP, built."""
+    made = package.write(catalog, ["DequantizeAdd"], tmp_path_factory.mktemp("custom"), backend="HTP")
+    package.build(made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def mix_htp(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
+    made = package.write(
+        read_catalog(mix_specs),
+        ["Mix"],
+        tmp_path_factory.mktemp("built"),
+        kernels=[mix_specs / "mix.c"],
+        backend="HTP",
+    )
+    package.build(made)
+    return made

@@ -55,7 +55,7 @@ BACKENDS: list[dict[str, Any]] = [
     {"backend": "HTP", "about": "the HTP", "id": 6, "letter": "H", "context": {"arch": "u32", "fp16": "bool8"},
      "fields": {"arch": "htp_arch"}, "needs": {"FP16": {"has": "fp16", "why": "none"}}, "floats": "f16",
      "library": {"file": "libQnnHtp.so", "x86": "emulates"}, "measured": {"sdk": "2.47", "soc": "SM8650"}},
-    {"backend": "CPU", "about": "the CPU", "letter": "P", "op_packages": {"by": "opdb", "made": "C"}},
+    {"backend": "CPU", "about": "the CPU", "letter": "P", "op_packages": {"by": "opdb", "made": "C", "types": ["f32"]}},
     {"backend": "NPU", "about": "a card", "letter": "N", "chips": ["A"], "programs": ["context"], "preference": 3},
 ]  # fmt: skip
 

@@ -1,7 +1,8 @@
-/* An op package for QNN's CPU backend: what is the same for every package.
+/* An op package for a backend of QNN: what is the same for every package.
  *
  * The generated <Package>.c says which ops there are and exports the interface provider; op_package.c judges
- * with the generated validators and computes with the kernels behind their generated shims.  C11. */
+ * with the generated validators; cpu_package.c or htp_package.c computes with the kernels behind their
+ * generated shims.  C11. */
 #ifndef OPDB_OP_PACKAGE_H
 #define OPDB_OP_PACKAGE_H
 
@@ -17,6 +18,7 @@ typedef struct {
 
 typedef struct {
     const char *name;
+    opdb_target target; /* what its rules are judged for */
     void (*validate)(const opdb_op *op, const opdb_target *target, opdb_report *report);
     size_t (*scratch)(const opdb_op *op);
     opdb_status (*run)(const opdb_op *op, opdb_report *report);
@@ -24,11 +26,16 @@ typedef struct {
         *kernel; /* types of the first input that there is a kernel for; ended by OPDB_NO_DTYPE */
     size_t num_params;
     const opdb_package_param *params;
+    /* How many tensors a node may have; omitted ones do not count.  Whether one may have five dimensions. */
+    uint32_t min_inputs, max_inputs, min_outputs, max_outputs;
+    bool five;
 } opdb_package_op;
 
 typedef struct {
-    QnnOpPackage_Info_t info; /* name of the package, number and names of its ops */
+    QnnOpPackage_Info_t info; /* name of the package, number and names of its ops, build id */
     const opdb_package_op *ops;
+    const enum opdb_dtype
+        *shown; /* types of tensors that the backend shows to packages; ended by OPDB_NO_DTYPE */
 } opdb_package;
 
 /* The package that this library is; defined by <Package>.c. */
