@@ -19,12 +19,13 @@ from opdb.generated.constants.backends import BACKENDS, PACKAGED
 from opdb.spec.catalog import Catalog
 
 GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h", "qnn_abi.h", "qnn_op_package.h")
-RUNTIME_HEADERS = ("binding", "checked", "lists", "op_package", "report", "runtime")
+RUNTIME_HEADERS = ("binding", "checked", "lists", "op_package", "report", "runtime", "tiling")
 RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/config_view.c", "packages/op_package.c",
                    "packages/package.h")  # fmt: skip
 #: Of packages that call functions of the backend's library.
 LINKED_HEADERS = ("qhpi",)
-LINKED_SOURCES = ("packages/htp_description.c", "packages/htp_description.h", "packages/stand_in/htp.c")
+LINKED_SOURCES = ("packages/htp.h", "packages/htp_description.c", "packages/htp_description.h", "packages/htp_nodes.c",
+                  "packages/htp_run.c", "packages/htp_tiles.c", "packages/stand_in/htp.c", "packages/tiling.c")  # fmt: skip
 STAND_IN = "src/packages/stand_in/"
 LDFLAGS = ("-shared", "-s", "-Wl,--build-id=none", "-Wl,-z,defs", "-lm")
 INCLUDES = ("-Iinclude", "-Isrc/kernels", "-Isrc/packages")
@@ -71,12 +72,13 @@ def folder(
     package: str | None = None,
     kernels: Sequence[Path] = (),
     backend: str = PACKAGED,
+    vtcm_mb: int | None = None,
 ) -> tuple[str, dict[str, str]]:
     """The name of the package with ``ops`` for ``backend``, and all its files: text by path below the package's folder.
 
     ``package`` renames it; without, it is the one that the specs of all ``ops`` name.  ``kernels`` are C files
-    to be looked at before opdb's own.  Raises OpdbError: ops of several packages or of QNN's own, an op without
-    a kernel; SpecError for what cannot be in a package.
+    to be looked at before opdb's own.  ``vtcm_mb``: of the chip that tiles are made for; by default the smallest.
+    Raises OpdbError: ops of several packages or of QNN's own, an op without a kernel; SpecError for what cannot be in a package.
     """
     package = package or _package_of(catalog, ops)
     if package == constants.PACKAGE:
@@ -92,7 +94,7 @@ def folder(
     problems = [p for name in names for p in faults(part, part.compiled(name), name in native)]
     if problems:
         raise SpecError(problems)
-    made = {f"src/{package}.c": table(part, package, names, part.backends[backend], native)}
+    made = {f"src/{package}.c": table(part, package, names, part.backends[backend], native, vtcm_mb)}
     made |= c_sources.generated(catalog, part, names, GENERATED_HEADERS)
     linked = stand_in(backend)
     of_runtime = (*RUNTIME_SOURCES, f"packages/{backend.lower()}_package.c")

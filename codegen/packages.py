@@ -25,6 +25,8 @@ from opdb.spec.compiled import CompiledOp, Slot
 SCALARS = ("i8", "i16", "i32", "u8", "u16", "u32", "f32", "f64", "bool8")
 LISTS = ("i8", "i32", "u8", "u32", "f32", "bool8")
 MANY = 16  # the most tensors of a variadic slot
+#: VTCM of the smallest chips, and the share of it that a tile gets: several threads, and the ops beside it, have theirs.
+SMALLEST_VTCM_MB, SHARES = 2, 8
 
 
 def provider(package: str) -> str:
@@ -97,13 +99,15 @@ def table(
     ops: Sequence[str],
     backend: Backend,
     native: frozenset[str] = frozenset(),
+    vtcm_mb: int | None = None,
 ) -> Artifact:
-    """``src/<Package>.c`` of a package for ``backend``; ``native`` as in ``faults``."""
+    """``src/<Package>.c`` of a package for ``backend``; ``native`` as in ``faults``, ``vtcm_mb`` of the chip."""
     chosen = [catalog.compiled(name) for name in ops]
     view = {
         "package": package,
         "provider": provider(package),
         "backend": backend.name,
+        "tile_bytes": (vtcm_mb or SMALLEST_VTCM_MB) * 2**20 // SHARES,
         "shown": [BY_SHORT[d].enumerator for d in types(backend)],
         "ops": [
             {
@@ -112,6 +116,7 @@ def table(
                 "params": [(p.name, BY_SHORT[p.definition.base].enumerator) for p in op.params],
                 "target": _target(catalog, backend, op, op.name in native),
                 "counts": (*_counts(op.inputs), *_counts(op.outputs)),
+                "tiling": _tiling(op),
                 "five": str(any(_may_have_five(s) for s in (*op.inputs, *op.outputs))).lower(),
             }
             for op in chosen
@@ -149,3 +154,26 @@ def _may_have_five(slot: Slot) -> bool:
     """Whether a tensor of the slot may have five dimensions."""
     shape = slot.definition.shape
     return not isinstance(shape, list) or len(shape) == 5 or any("..." in str(d) for d in shape)
+
+
+def _tiling(op: CompiledOp) -> dict[str, object] | None:
+    """The tables of opdb/tiling.h, whose axes are counted from the last."""
+    tiling = op.definition.kernel and op.definition.kernel.tiling
+    if not tiling:
+        return None
+    cuts = [c for c in reversed(tiling.axes) if not c.rest]
+    inputs = []
+    for slot in op.inputs:
+        parts = tiling.inputs.get(slot.name, [])
+        rest_whole = not (parts and parts[0].rest and parts[0].kind == "part")
+        rows = [
+            (str(p.kind == "whole").lower(), i if p.of is None else -1 - p.of, p.scale, p.before, p.after)
+            for i, p in enumerate(reversed(parts))
+            if not p.rest
+        ]
+        inputs.append({"slot": slot.name, "parts": rows, "rest_whole": str(rest_whole).lower()})
+    return {
+        "multiples": [c.multiple for c in cuts],
+        "rest": tiling.axes[0].multiple if tiling.axes[0].rest else 0,
+        "inputs": inputs,
+    }

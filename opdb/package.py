@@ -17,8 +17,10 @@ from pathlib import Path
 from opdb.codegen import c_sources, package_folder, packages
 from opdb.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS, PACKAGED
+from opdb.generated.constants.socs import SOCS
 from opdb.source_folder import write_folder
 from opdb.spec.catalog import Catalog
+from opdb.targets.target import soc_name
 
 MANIFEST = "opdb-package.json"
 MADE_FOR = " and ".join(b.name for b in BACKENDS.values() if b.op_packages == "opdb")
@@ -67,15 +69,18 @@ def write(
     package: str | None = None,
     kernels: Sequence[Path] = (),
     backend: str = PACKAGED,
+    soc: str | None = None,
     force: bool = False,
 ) -> PackageFolder:
     """Writes the sources of a package with ``ops`` for ``backend`` to ``folder``, by default the package's name.
 
-    ``package`` and ``kernels`` as in opdb.codegen.package_folder.  Files that somebody changed since opdb wrote
+    ``package`` and ``kernels`` as in opdb.codegen.package_folder; ``soc``: the chip whose VTCM tiles are made for.
+    Files that somebody changed since opdb wrote
     them, or that opdb did not write, are left alone without ``force``: OpdbError, and nothing was changed.
     """
     check_backend(backend)
-    name, texts = package_folder.folder(catalog, ops, package, kernels, backend)
+    vtcm_mb = None if soc is None else SOCS[soc_name(soc)].vtcm_mb
+    name, texts = package_folder.folder(catalog, ops, package, kernels, backend, vtcm_mb)
     root, names = folder or Path(name), tuple(sorted(set(ops)))
     write_folder(root, texts, MANIFEST, {"package": name, "ops": names, "backend": backend}, force)
     return PackageFolder(name, names, root, tuple(texts), backend)

@@ -9,6 +9,7 @@ import typer
 
 from opdb.cli.options import Db, Json, Specs, known_op, synced
 from opdb.cli.output import print_json
+from opdb.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
 
 package_app = typer.Typer(
@@ -37,6 +38,10 @@ def qnn(
     kernel: Annotated[
         list[Path] | None, typer.Option("--kernel", metavar="FILE.c", help="A kernel; may be repeated.")
     ] = None,
+    soc: Annotated[
+        str | None,
+        typer.Option("--soc", metavar="SOC", help="Size tiles for its VTCM, not the smallest chip's 2 MiB."),
+    ] = None,
     no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
     db: Db = None,
@@ -52,7 +57,7 @@ def qnn(
     _, catalog = synced(db, specs)
     names = [known_op(name, catalog.ops) for name in ops]
     made = op_package.write(
-        catalog, names, folder, package=package, kernels=kernel or (), backend=backend, force=force
+        catalog, names, folder, package=package, kernels=kernel or (), backend=backend, soc=soc, force=force
     )
     library = None if no_build else op_package.build(made)
     if json:
@@ -73,3 +78,53 @@ def qnn(
         print(f"build it with: make -C {made.folder}")
     else:
         print(f"library   {library}\nprovider  {made.provider}")
+
+
+@package_app.command()
+def check(
+    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="Ops whose kernel has a 'tiling'.")],
+    tiling: Annotated[
+        bool, typer.Option("--tiling", help="Run each legal tile of each sample, and compare with the whole.")
+    ] = False,
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Prove that kernels compute in tiles what they compute whole, reading nothing else."""
+    from dataclasses import asdict
+
+    from opdb.conformance import tiles
+
+    if not tiling:
+        raise OpdbError("say what to check: --tiling")
+    _, catalog = synced(db, specs)
+    found = [f for op in ops for f in tiles.check(catalog, known_op(op, catalog.ops))]
+    if json:
+        print_json([asdict(f) for f in found])
+    else:
+        for f in found:
+            print(f"{f.op} sample {f.sample} {f.dtype}: {f.tiles} tiles, {f.fault or 'as the whole'}")
+    if any(f.fault for f in found):
+        raise typer.Exit(1)
+
+
+@package_app.command()
+def matrix(
+    library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
+    soc: Annotated[str, typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.")] = "SM8650",
+    json: Json = False,
+) -> None:
+    """Which of the installed versions of QNN take an op package."""
+    from dataclasses import asdict
+
+    from opdb.probe import packages
+    from opdb.targets.target import soc_name
+
+    found = list(packages.matrix(library, soc_name(soc)))
+    if json:
+        print_json([asdict(f) for f in found])
+    else:
+        for f in found:
+            print(f"QNN {f.qnn_version:8} {f.backend} {f.soc:8} {f.why or 'taken'}")
+    if all(f.why for f in found):
+        raise typer.Exit(1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from opdb.lang.functions import FUNCTIONS
 from opdb.reference import DocumentedOp, DocumentedTensor
-from opdb.spec.model import RESERVED
+from opdb.spec.fields import RESERVED
 
 #: The document's word for a slot -> the spec's.
 SLOTS = {"input": "x", "input_a": "a", "input_b": "b", "output": "y"}

@@ -179,6 +179,7 @@ kernel = table(
     maybe("arguments"),  # names between blanks; NULL: all inputs, parameters and outputs
     maybe("computes"),  # the data type that the function is written for
     maybe("scratch"),  # expression: bytes
+    maybe("tiling"),  # JSON: how a run can be divided
     UniqueConstraint("definition_id"),
 )
 tolerance = parts(

@@ -4,8 +4,6 @@ What the project asks of a backend is asked of this record, never of its name: g
 (constants/backends.py).  A new backend is a new file.
 """
 
-# ruff: noqa: RUF012 (pydantic copies the defaults of models)
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from opdb.dtypes import BY_SHORT
-from opdb.spec.model import Identifier, Model, Version
+from opdb.spec.fields import Identifier, Model, Version
 
 if TYPE_CHECKING:
     from opdb.spec.catalog import Soc

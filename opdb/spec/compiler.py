@@ -24,7 +24,8 @@ from opdb.spec.compiled import (
     TypeRow,
 )
 from opdb.spec.each import each_of
-from opdb.spec.model import RESERVED, Configuration, OpDef, ParamDef, Rule, Unchecked
+from opdb.spec.fields import RESERVED
+from opdb.spec.model import Configuration, KernelDef, OpDef, ParamDef, Rule, Unchecked
 from opdb.spec.shape_rules import KNOWN, ShapeRules, is_shape
 
 RANGES = {"u8": (0, 255), "u16": (0, 65535), "u32": (0, 2**32 - 1), "i8": (-128, 127), "i16": (-32768, 32767),
@@ -114,7 +115,24 @@ class _Compiler(ShapeRules):
                     ("kernel", "arguments", i),
                     f"'{name}' is no input, parameter, output or name of let{hint}",
                 )
+        self._tiling(kernel)
         return None if kernel.scratch is None else self.parse(kernel.scratch, ("kernel", "scratch"), INT)
+
+    def _tiling(self, kernel: KernelDef) -> None:
+        if kernel.tiling is None:
+            return
+        if len(self.op.outputs) != 1 or next(iter(self.op.outputs.values())).variadic:
+            self.fault(("kernel", "tiling"), "an op that runs in tiles has one output")
+        for name in kernel.tiling.inputs:
+            slot = self.op.inputs.get(name)
+            if slot is None:
+                close = difflib.get_close_matches(name, self.op.inputs, 1)
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                self.fault(("kernel", "tiling", "inputs", name), f"'{name}' is no input of the op{hint}")
+            elif slot.variadic:
+                self.fault(
+                    ("kernel", "tiling", "inputs", name), f"'{name}' is variadic: its tensors are read whole"
+                )
 
     def _slots(self) -> tuple[Slot, ...]:
         slots = []

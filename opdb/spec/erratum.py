@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from opdb.spec.model import Expression, Identifier, Model, Source, Version
+from opdb.spec.fields import Expression, Identifier, Model, Source, Version
 
 ID = r"^[A-Z][A-Z0-9]*-[0-9]{4}$"
 NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"

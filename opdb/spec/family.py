@@ -5,8 +5,6 @@ which of several correct ones is taken is for opdb.lowering.  A candidate with `
 per variant: ``$name`` in its texts is replaced by the variant's value.  ``expand`` gives the candidates without them.
 """
 
-# ruff: noqa: RUF012 (pydantic copies the defaults of models)
-
 from __future__ import annotations
 
 import re
@@ -17,17 +15,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from opdb.spec.compiled import Fault
-from opdb.spec.model import (
-    Decomposition,
-    Expression,
-    Identifier,
-    Intermediate,
-    Model,
-    Source,
-    Step,
-    TorchMapping,
-    listed,
-)
+from opdb.spec.fields import Expression, Identifier, Model, Source, listed
+from opdb.spec.model import Decomposition, Intermediate, Step, TorchMapping
 
 VALUE = re.compile(r"\$([A-Za-z_]\w*)")
 PLAIN = re.compile(r"-?[\w.]+")  # a value that needs no brackets inside an expression

@@ -19,7 +19,8 @@ from opdb.spec.backend import BACKEND, LETTER, Backend
 from opdb.spec.document import At, Document, parse_document
 from opdb.spec.erratum import DATE, ID, NAME, Erratum
 from opdb.spec.family import FamilyDef
-from opdb.spec.model import IDENTIFIER, KERNEL, SOURCE, BaseDef, OpDef, resolve
+from opdb.spec.fields import IDENTIFIER, SOURCE
+from opdb.spec.model import KERNEL, BaseDef, OpDef, resolve
 from opdb.spec.paths import SIDE_FILES, spec_name, spec_paths
 from opdb.spec.written import dump as dump
 

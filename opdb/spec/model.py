@@ -10,171 +10,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    PlainSerializer,
     model_serializer,
     model_validator,
 )
 
 from opdb.dtypes import BY_SHORT
 from opdb.runtime.checks import RuleStrength
+from opdb.spec.fields import IDENTIFIER, Expression, Identifier, Model, Source, listed
+from opdb.spec.tiling import Tiling
 
 KERNEL = r"^opdb_[a-z0-9_]+$"  # no other function of C is called
-IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
-SOURCE = r"^[^@#\s][^@#]*@[^@#\s]+(#.+)?$|^probe( .+)?$"
 PARAM = re.compile(
     r"^(?P<base>[a-z][a-z0-9]*|enum (i32 )?\{[^{}]*\})(?P<dims>(\[\d*\]){0,2})(?P<absent>\?)?( = (?P<default>.+))?$"
 )
-#: Words that generated Python or C cannot use as a name.
-RESERVED = frozenset(
-    [
-        "False",
-        "None",
-        "True",
-        "and",
-        "as",
-        "assert",
-        "async",
-        "await",
-        "break",
-        "class",
-        "continue",
-        "def",
-        "del",
-        "elif",
-        "else",
-        "except",
-        "finally",
-        "for",
-        "from",
-        "global",
-        "if",
-        "import",
-        "in",
-        "is",
-        "lambda",
-        "nonlocal",
-        "not",
-        "or",
-        "pass",
-        "raise",
-        "return",
-        "try",
-        "while",
-        "with",
-        "yield",
-        "match",
-        "case",
-        "type",
-        "auto",
-        "char",
-        "const",
-        "default",
-        "do",
-        "double",
-        "enum",
-        "extern",
-        "float",
-        "goto",
-        "inline",
-        "int",
-        "long",
-        "register",
-        "restrict",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "typedef",
-        "union",
-        "unsigned",
-        "void",
-        "volatile",
-        "bool",
-        "true",
-        "false",
-        "report",
-        "target",
-        "ok",
-        "op",
-        "self",
-        "result",
-        "results",
-        "sdk",
-    ]
-)
-
-Identifier = Annotated[str, Field(pattern=IDENTIFIER, max_length=60)]
-Source = Annotated[str, Field(pattern=SOURCE, description="document@version#locator, or 'probe RUN'")]
-
-
-def _text(value: Any) -> Any:
-    """Numbers and booleans may stand where an expression is expected."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, (int, float)) else value
-
-
-def _version(value: Any) -> Any:
-    """YAML reads 2.47 as a number, and 2.50 as 2.5: only a text is a version."""
-    if isinstance(value, float):
-        raise ValueError(f"a version needs quotes; e.g. '{value}'")
-    return value
-
-
-Version = Annotated[str, BeforeValidator(_version)]
-
-
-def listed(value: Any) -> Any:
-    return [value] if isinstance(value, (str, int)) else value
-
-
-def _plain(text: str) -> Any:
-    """The inverse of ``_text``: a literal is written as YAML's own number or boolean."""
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            if str(kind(text)) == text:
-                return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-#: Text in the rule language (opdb.lang); a number may be written bare.
-Expression = Annotated[str, BeforeValidator(_text), PlainSerializer(_plain)]
-
-
-@cache
-def _defaults(model: type[BaseModel]) -> dict[str, Any]:
-    """The defaults of the fields that have one; to compare with, not to hand out."""
-    fields = model.model_fields.items()
-    return {k: f.get_default(call_default_factory=True) for k, f in fields if not f.is_required()}
-
-
-class Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: Any) -> Any:
-        """Only what differs from the defaults, in the short spelling where there is one."""
-        full: dict[str, Any] = handler(self)
-        defaults = _defaults(type(self))
-        kept = {k: v for k, v in full.items() if k not in defaults or getattr(self, k) != defaults[k]}
-        return self._short(kept)
-
-    def _short(self, kept: dict[str, Any]) -> Any:
-        return kept
 
 
 class TensorDef(Model):
@@ -406,6 +259,7 @@ class KernelDef(Model):
     ``arguments``: what the function is given, in this order: inputs, parameters, names of ``let``, outputs;
     without, all inputs, parameters and outputs.  ``computes``: the type that it is written for; tensors of
     other real types are converted to it and back.  ``scratch``: the bytes that it needs besides, given last.
+    ``tiling``: how a run can be divided; without, it computes its whole output at once.
     """
 
     function: Annotated[str, Field(pattern=KERNEL)]
@@ -414,6 +268,7 @@ class KernelDef(Model):
     arguments: list[Identifier] | None = None
     computes: Literal["f32"] | None = None
     scratch: Expression | None = None
+    tiling: Tiling | None = None
     dtypes: list[str]
 
     @model_validator(mode="after")

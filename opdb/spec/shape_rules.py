@@ -15,7 +15,8 @@ from opdb.lang.nodes import BOOL, DTYPE, INT, INTS, TENSOR, TENSORS, Loop, Name,
 from opdb.lang.parse import ExpressionError, parse
 from opdb.spec.backend import Need
 from opdb.spec.compiled import Bind, CompiledRule, Fault, Inference, Slot
-from opdb.spec.model import RESERVED, OpDef, TensorDef
+from opdb.spec.fields import RESERVED
+from opdb.spec.model import OpDef, TensorDef
 
 DIMS = (0, 2**31 - 1)
 #: What names of a spec cannot be: functions and data types of the rule language.

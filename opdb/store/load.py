@@ -146,6 +146,7 @@ class _Rows:
                 arguments=r["arguments"] and r["arguments"].split(),
                 computes=r["computes"],
                 scratch=r["scratch"],
+                tiling=_json(r["tiling"]),
                 dtypes=r["dtypes"].split(),
             )
             for r in parts("kernel")

@@ -294,6 +294,7 @@ class Rows:
             arguments=" ".join(kernel.arguments) if kernel.arguments else None,
             computes=kernel.computes,
             scratch=kernel.scratch,
+            tiling=None if kernel.tiling is None else to_json(kernel.tiling.model_dump()),
         )
 
     def _mapping(

@@ -55,6 +55,43 @@ opdb_status opdb_mix(const opdb_tensor *x, const opdb_tensor *a, const opdb_tens
     return OPDB_OK;
 }
 """
+BLUR = """\
+op: Blur
+package: OpdbTest
+summary: The mean of three rows, the middle one twice, of stored values.
+inputs:
+  x: [N, H, W, C]
+outputs:
+  y: [N, H - 2, W, C]
+kernel:
+  function: opdb_blur
+  tiling:
+    axes: [any, any, any, {multiple: 4}]
+    inputs:
+      x: [same, {after: 2}, same, same]
+  dtypes: [uq8, sq8]
+"""
+BLUR_C = """\
+#include "kernel.h"
+
+opdb_status opdb_blur(const opdb_tensor *x, const opdb_tensor *y) {
+    const int64_t row = x->dims[2] * x->dims[3], h = y->dims[1];
+    for (int64_t n = 0; n < x->dims[0]; n++)
+        for (int64_t i = 0; i < h * row; i++) {
+            const int64_t at = n * (h + 2) * row + i;
+            if (x->dtype == OPDB_UQ8) {
+                const uint8_t *in = x->data;
+                ((uint8_t *)y->data)[n * h * row + i] =
+                    (uint8_t)((in[at] + 2 * in[at + row] + in[at + 2 * row] + 2) / 4);
+            } else {
+                const int8_t *in = x->data;
+                ((int8_t *)y->data)[n * h * row + i] =
+                    (int8_t)((in[at] + 2 * in[at + row] + in[at + 2 * row]) / 4);
+            }
+        }
+    return OPDB_OK;
+}
+"""
 #: Interface providers that go wrong, in a library beside the package's own.
 BROKEN_C = """\
 #include <string.h>
@@ -158,6 +195,21 @@ def mix_htp(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> Packag
         tmp_path_factory.mktemp("built"),
         kernels=[mix_specs / "mix.c"],
         backend="HTP",
+    )
+    package.build(made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def blur_htp(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
+    """An op whose tiles overlap."""
+    folder = tmp_path_factory.mktemp("blur")
+    shutil.copytree(mix_specs, folder, dirs_exist_ok=True)
+    (folder / "ops" / "Mix.yaml").unlink()
+    (folder / "ops" / "Blur.yaml").write_text(BLUR)
+    (folder / "blur.c").write_text(BLUR_C)
+    made = package.write(
+        read_catalog(folder), ["Blur"], folder / "made", kernels=[folder / "blur.c"], backend="HTP"
     )
     package.build(made)
     return made

@@ -198,6 +198,35 @@ def test_nodes_that_differ_in_parameters_alone(mix_htp: PackageFolder) -> None:
     assert np.array_equal(made["y2"], x + np.float32(SUM + 63))
 
 
+# -- tiles
+
+
+def blurred(dtype: str, shape: tuple[int, ...]) -> QnnGraph:
+    quant = Quant("SCALE_OFFSET", (0.5,), (-3,))
+    made = (shape[0], shape[1] - 2, *shape[2:])
+    tensors = {
+        "x": GraphTensor("x", dtype, shape, "APP_WRITE", None, quant),
+        "y": GraphTensor("y", dtype, made, "APP_READ", None, quant),
+    }
+    return QnnGraph("blurred", tensors, [GraphOp("blur", "Blur", ("x",), (), ("y",), "OpdbTest")])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("uq8", (1, 300, 200, 60)), ("uq8", (3, 5, 7, 12)), ("sq8", (2, 203, 101, 64))]
+)
+def test_tiles_that_overlap(blur_htp: PackageFolder, dtype: str, shape: tuple[int, ...]) -> None:
+    """3.6 MB do not fit in VTCM beside their result."""
+    signed = dtype == "sq8"
+    x = np.random.default_rng(0).integers(-128 if signed else 0, 128 if signed else 256, shape)
+    total = x[:, :-2] + 2 * x[:, 1:-1] + x[:, 2:]
+    want = np.trunc(total / 4) if signed else (total + 2) // 4
+    kind = np.int8 if signed else np.uint8
+    with Backend.open("HTP", "SM8650") as backend:
+        backend.register_op_package(blur_htp.library)
+        with backend.prepare(blurred(dtype, shape)) as graph:
+            assert np.array_equal(graph.execute({"x": x.astype(kind)})["y"], want.astype(kind))
+
+
 # -- context binaries and registering
 
 RELOAD = """

@@ -22,7 +22,8 @@ from opdb.importers.slots import KINDS
 from opdb.lang.functions import FUNCTIONS
 from opdb.spec import files as spec
 from opdb.spec.backend import Backend
-from opdb.spec.model import RESERVED, SOURCE, OpDef
+from opdb.spec.fields import RESERVED, SOURCE
+from opdb.spec.model import OpDef
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 #: The configuration that a collection's data types go into: it has no names for them.

@@ -9,6 +9,7 @@
 #include "opdb/backends.h" /* generated: opdb_target */
 #include "opdb/qnn_op_package.h"
 #include "opdb/runtime.h"
+#include "opdb/tiling.h"
 
 /* A parameter; the backend shows every scalar as a double, whatever its type is. */
 typedef struct {
@@ -29,11 +30,13 @@ typedef struct {
     /* How many tensors a node may have; omitted ones do not count.  Whether one may have five dimensions. */
     uint32_t min_inputs, max_inputs, min_outputs, max_outputs;
     bool five;
+    const opdb_tiling *tiling; /* NULL: a run computes the whole output */
 } opdb_package_op;
 
 typedef struct {
     QnnOpPackage_Info_t info; /* name of the package, number and names of its ops, build id */
     const opdb_package_op *ops;
+    int64_t tile_bytes; /* what a tile and its inputs may have */
     const enum opdb_dtype
         *shown; /* types of tensors that the backend shows to packages; ended by OPDB_NO_DTYPE */
 } opdb_package;

@@ -1,0 +1,48 @@
+"""Which of the installed QNN libraries take an op package: each asked in a child process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from opdb.errors import OpdbError
+from opdb.generated.constants.backends import BACKENDS
+from opdb.probe.client import VendorWorker
+from opdb.runtime.qnn import libraries
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one library says to a package; ``why`` is "" where it is taken."""
+
+    qnn_version: str  # e.g. 2.47.0
+    backend: str
+    soc: str
+    why: str
+
+
+def matrix(library: Path, soc: str) -> Iterator[Taken]:
+    """One answer for each backend that takes packages here, of each installed version of QNN.
+
+    ``soc`` for a backend that emulates a chip.  Raises OpdbError where there is no such file, or no library of QNN.
+    """
+    if not library.is_file():
+        raise OpdbError(f"{library}: there is no such file; `opdb package qnn OP...` builds one")
+    found = libraries.discover()
+    if not found:
+        raise OpdbError("no QNN libraries are here: pip install 'opdb[qnn]', or opdb libraries install 2.7.0")
+    for one in found:
+        for name in one.present:
+            record = BACKENDS.get(name)
+            if record is not None and record.op_packages == "opdb":
+                yield _asked(one, name, soc if record.chip_fields else "", library)
+
+
+def _asked(found: libraries.Libraries, backend: str, soc: str, library: Path) -> Taken:
+    try:
+        with VendorWorker(backend, soc or None, libraries=found.folder, op_packages=[library]) as worker:
+            worker.info()
+    except OpdbError as error:
+        return Taken(found.qnn_version(), backend, soc, str(error))
+    return Taken(found.qnn_version(), backend, soc, "")
