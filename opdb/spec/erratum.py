@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from opdb.spec.fields import Expression, Identifier, Model, Source, Version
+from opdb.spec.fields import Expression, Identifier, Model, Source, Version, WithShort
 
 ID = r"^[A-Z][A-Z0-9]*-[0-9]{4}$"
 NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
@@ -23,7 +23,7 @@ class Scope(Model):
     execution: Literal["emulator", "device", "unknown"] = "unknown"  # where it was seen
 
 
-class Cost(Model):
+class Cost(WithShort):
     """What the workaround costs.  Small: at most one more op per node, no more MACs, at most twice the bytes."""
 
     class_: Annotated[Literal["none", "small", "large"], Field(alias="class")]

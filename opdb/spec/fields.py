@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_serializer
@@ -132,23 +131,20 @@ def _plain(text: str) -> Any:
 Expression = Annotated[str, BeforeValidator(_text), PlainSerializer(_plain)]
 
 
-@cache
-def _defaults(model: type[BaseModel]) -> dict[str, Any]:
-    """The defaults of the fields that have one; to compare with, not to hand out."""
-    fields = model.model_fields.items()
-    return {k: f.get_default(call_default_factory=True) for k, f in fields if not f.is_required()}
-
-
 class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: Any) -> Any:
+    def model_dump(self, **options: Any) -> dict[str, Any]:
         """Only what differs from the defaults, in the short spelling where there is one."""
-        full: dict[str, Any] = handler(self)
-        defaults = _defaults(type(self))
-        kept = {k: v for k, v in full.items() if k not in defaults or getattr(self, k) != defaults[k]}
-        return self._short(kept)
+        return super().model_dump(**{"exclude_defaults": True, **options})
+
+
+class WithShort(Model):
+    """A model that has a short spelling, which ``_short`` makes of the data."""
+
+    @model_serializer(mode="wrap")
+    def _shortened(self, handler: Any) -> Any:
+        return self._short(handler(self))
 
     def _short(self, kept: dict[str, Any]) -> Any:
-        return kept
+        raise NotImplementedError

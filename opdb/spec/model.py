@@ -21,7 +21,7 @@ from pydantic import (
 
 from opdb.dtypes import BY_SHORT
 from opdb.runtime.checks import RuleStrength
-from opdb.spec.fields import IDENTIFIER, Expression, Identifier, Model, Source, listed
+from opdb.spec.fields import IDENTIFIER, Expression, Identifier, Model, Source, WithShort, listed
 from opdb.spec.tiling import Tiling
 
 KERNEL = r"^opdb_[a-z0-9_]+$"  # no other function of C is called
@@ -30,7 +30,7 @@ PARAM = re.compile(
 )
 
 
-class TensorDef(Model):
+class TensorDef(WithShort):
     """One tensor slot.  Three spellings: a list of dims, a shape expression, a record."""
 
     shape: list[Expression] | str | None = None  # None: any shape (variadic inputs), "any": not inferable
@@ -60,7 +60,7 @@ class TensorDef(Model):
         return kept["shape"] if list(kept) == ["shape"] else kept
 
 
-class ParamDef(Model):
+class ParamDef(WithShort):
     """One parameter.  ``type`` in one line: ``u32[2] = [1, 1]``, ``f32 = 0.001``, ``f32?``, ``enum {A: 0} = A``.
 
     An enum is u32, as QNN's are but for a few: ``enum i32 {A: 0}``.
@@ -139,7 +139,7 @@ class ParamDef(Model):
 STRENGTHS: tuple[RuleStrength, ...] = get_args(RuleStrength)
 
 
-class Rule(Model):
+class Rule(WithShort):
     """One constraint.  ``require`` must hold; ``expect`` is a warning where a backend leaves it open.
 
     What a library does wrong with an op that it takes is no rule: it is a record of specs/errata.
@@ -187,7 +187,7 @@ class Configuration(Model):
     until: str | None = None  # last SDK
 
 
-class Unchecked(Model):
+class Unchecked(WithShort):
     """A rule of the op that the libraries of a backend do not check: breaking it is a warning there."""
 
     source: Source

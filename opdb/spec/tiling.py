@@ -23,10 +23,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from opdb.spec.fields import Identifier, Model
+from opdb.spec.fields import Identifier, Model, WithShort
 
 
-class Cut(Model):
+class Cut(WithShort):
     """One axis of the output.  ``multiple`` 0: whole; 1: any part."""
 
     multiple: Annotated[int, Field(ge=0)] = 0
@@ -48,7 +48,7 @@ class Cut(Model):
         return ("any" if self.multiple else "whole") + "..." * self.rest
 
 
-class Part(Model):
+class Part(WithShort):
     """One axis of an input: what a tile reads of it."""
 
     kind: Literal["whole", "part"] = "part"
