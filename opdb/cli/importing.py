@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,6 +56,8 @@ def import_xml(
             "their own with --output"
         )
     made = drafts(found, file.name, catalog.backends)
+    for note in found.notes:
+        print(f"{file}: warning: {note}", file=sys.stderr)
     paths = _write(folder, {d.op: d.text for d in made}, force)
     if json:
         print_json([{"op": d.op, "file": str(paths[d.op]), "not_expressed": list(d.words)} for d in made])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import opdb.specs
 from opdb.errors import OpdbError, SpecError
@@ -190,7 +191,6 @@ def test_a_collection_of_others(catalog: Catalog, tmp_path: Path) -> None:
         ("QNN_DATATYPE_FLOAT_16", "QNN_DATATYPE_FLOAT_17", 46, "<Datatype>: 'QNN_DATATYPE_FLOAT_17' is not a data type"),
         ("<Rank>SCALAR</Rank>", "<Rank>7D</Rank>", 29, "<Shape>: the rank '7D' is not one of SCALAR, 1D"),
         ('Version="1.2"', "", 3, "<OpDefCollection>: the attribute Version is missing"),
-        ("<OpName>ScaleRows", "<OpName>ScaleRow", 42, "the supported op 'ScaleRow' is not in <OpDefList>"),
         ("<Name>out[0]</Name><Data", "<Name>out[1]</Name><Data", 44, "ScaleRows has no output 'out[1]'"),
         ('Type="Shape">The', 'Type="Form">The', 12, "<Constraint>: the type 'Form' is not one of"),
         ("<Enum>EXACT", "<Enum>FAST", 31, "the enum value 'FAST' is there 2 times"),
@@ -241,3 +241,61 @@ def test_ops_of_qnns_own_package_need_a_name(catalog: Catalog) -> None:
         collection([relu], "my-package")
     own = dataclasses.replace(collection([relu], "Mine"), package="Theirs")
     assert own == collection([relu], "Theirs")
+
+
+# -- files as they are found in public packages
+
+
+def read_text(tmp_path: Path, text: str) -> Collection:
+    path = tmp_path / "package.xml"
+    path.write_text(text)
+    return read(path)
+
+
+def test_an_op_that_only_a_supplement_names_is_left_out(tmp_path: Path) -> None:
+    """Two packages of LLaMA have supplements for an op Attention that they do not define."""
+    text = FOREIGN.replace(
+        "</SupplementalOpDefList>",
+        "<SupplementalOpDef><Name>Attention</Name><Input><Name>in[0]</Name>"
+        "<Datatype>QNN_DATATYPE_FLOAT_16</Datatype></Input></SupplementalOpDef></SupplementalOpDefList>",
+    ).replace("<OpName>ScaleRows</OpName>", "<OpName>ScaleRows</OpName><OpName>Attention</OpName>")
+    found = read_text(tmp_path, text)
+    assert [op.name for op in found.ops] == ["ScaleRows"]
+    assert found.supplements[0].ops == ("ScaleRows",) and set(found.supplements[0].tensors) == {"ScaleRows"}
+    assert len(found.notes) == 2 and all(
+        "'Attention' is not in <OpDefList>; ignored" in n for n in found.notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "qhpi"), [("", False), (' UseQHPI="true"', True), (' UseQHPI="false"', False)]
+)
+def test_packages_that_say_they_use_qhpi(tmp_path: Path, given: str, qhpi: bool) -> None:
+    assert read_text(tmp_path, FOREIGN.replace(' Version="1.2"', f' Version="1.2"{given}')).qhpi is qhpi
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ("<Rank>4D</Rank><Text>[N, C, H , W]</Text>", ["N", "C", "H", "W"]),
+        ("<Rank>4D</Rank><Text>same as input</Text>", ["N", "H", "W", "C"]),
+        ("<Rank>4D</Rank><Text>Same shape as in[0]</Text>", ["N", "H", "W", "C"]),
+        ("<Rank>4D</Rank><Text>same as the moon</Text>", "any"),
+    ],
+)
+def test_shapes_in_words(tmp_path: Path, catalog: Catalog, shape: str, expected: object) -> None:
+    text = FOREIGN.replace(
+        "<Name>out[0]</Name><Mandatory>true</Mandatory><Datatype>BACKEND_SPECIFIC</Datatype>\n        <Shape><Rank>4D</Rank></Shape>",
+        f"<Name>out[0]</Name><Mandatory>true</Mandatory><Datatype>BACKEND_SPECIFIC</Datatype><Shape>{shape}</Shape>",
+    )
+    (draft,) = drafts(read_text(tmp_path, text), "package.xml", catalog.backends)
+    shape_of_y = yaml.safe_load(draft.text)["outputs"]["y"]
+    found = shape_of_y["shape"] if isinstance(shape_of_y, dict) else shape_of_y
+    assert found == expected
+
+
+@pytest.mark.parametrize("layout", ["NDHWC", "NONTRIVIAL"])
+def test_layouts_are_kept(tmp_path: Path, catalog: Catalog, layout: str) -> None:
+    text = FOREIGN.replace("<Layout>NHWC</Layout>", f"<Layout>{layout}</Layout>")
+    (draft,) = drafts(read_text(tmp_path, text), "package.xml", catalog.backends)
+    assert f"layout: {layout}" in draft.text

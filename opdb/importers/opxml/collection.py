@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 #: In the place of data types or a layout: each backend's supplement says.
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 #: Rank of the document -> number of dims; None: any.
-RANKS: dict[str, int | None] = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4, "ND": None}
-LAYOUTS = ("NHWC", "NHCW")
+RANKS: dict[str, int | None] = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4, "5D": 5, "ND": None}
+#: NONTRIVIAL keeps a converter from moving a tensor's axes.
+LAYOUTS = ("NHWC", "NHCW", "NDHWC", "NONTRIVIAL")
 KINDS = ("Number", "Shape", "Value", "Datatype", "Description")
 #: The element of each kind of tensor -> what a message calls it.
 ROLES = {"Input": "input", "Output": "output", "Parameter": "parameter"}
@@ -78,3 +79,5 @@ class Collection:
     version: str
     ops: tuple[OpXml, ...]
     supplements: tuple[Supplement, ...] = ()
+    qhpi: bool = False  # the package is written for QHPI (UseQHPI)
+    notes: tuple[str, ...] = field(default=(), compare=False)  # what was left out, each with its line

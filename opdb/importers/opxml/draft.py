@@ -15,7 +15,7 @@ from opdb import reference
 from opdb.errors import OpdbError
 from opdb.importers import samples, trial
 from opdb.importers.naming import symbol
-from opdb.importers.opxml.collection import RANKS, Collection, OpXml, Supplement, Tensor
+from opdb.importers.opxml.collection import LAYOUTS, RANKS, Collection, OpXml, Supplement, Tensor
 from opdb.importers.opxml.specs import BACKEND_RULES, EXPECTED, split
 from opdb.importers.settle import settle
 from opdb.importers.slots import KINDS
@@ -28,6 +28,7 @@ from opdb.spec.model import OpDef
 NAME = re.compile(r"[A-Za-z_]\w*")
 #: The configuration that a collection's data types go into: it has no names for them.
 CONFIGURATION = "xml"
+SAME = re.compile(r"(?:the )?same (?:shape |size |dimensions? )?as (.+)", re.IGNORECASE)
 ABSENT = re.compile(r"none|null|n/?a", re.IGNORECASE)
 
 
@@ -155,7 +156,7 @@ class _Maker:
         if t.dtypes:
             entry["dtype"] = list(t.dtypes)
         entry |= {"optional": not t.mandatory, "static": t.static and t.role == "Input", "doc": t.description}
-        entry["layout"] = t.layout if t.layout in ("NHWC", "NHCW") else None
+        entry["layout"] = t.layout if t.layout in LAYOUTS else None
         if t.repeated:
             entry |= {"variadic": True, **self._count(t, own)}
             match = re.fullmatch(rf"{own}\[([a-z_]\w*)\]: (.+)", t.text or "")
@@ -180,6 +181,8 @@ class _Maker:
         """The shape that the text states, else one of the stated rank."""
         dims = RANKS[t.rank or "ND"]
         text = t.text or ""
+        if same := self._same_as(t, text):
+            return self._shape(same, self.names[same.role, same.name])
         if text.startswith("[") and text.endswith("]") and " for " not in text:
             parts = [self._dim(p) for p in split(text[1:-1])]
             fits = dims is None or len(parts) == dims
@@ -197,6 +200,17 @@ class _Maker:
         if not t.mandatory:
             return None
         return [f"{stem}..."] if dims is None else [f"{stem}{i}" for i in range(dims)]
+
+    def _same_as(self, t: Tensor, text: str) -> Tensor | None:
+        """The input whose shape a text like "same as input" or "Same shape as in[0]" means."""
+        match = SAME.fullmatch(text.strip())
+        others = [i for i in self.op.of("Input") if i is not t and not i.repeated]
+        if match is None or not others:
+            return None
+        name = match[1].strip(" '\"`.")
+        if name.lower() in ("input", "the input", "input tensor"):
+            return others[0]
+        return next((i for i in others if name in (i.name, self.names[i.role, i.name])), None)
 
     def _dim(self, text: str) -> str:
         """A dim; a lone word in lower case is a symbol of its own."""

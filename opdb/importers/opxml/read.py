@@ -43,6 +43,7 @@ class _Reader:
     def __init__(self, path: str) -> None:
         self.path = path
         self.problems: list[Problem] = []
+        self.notes: list[str] = []
 
     def fault(self, element: Element, message: str) -> None:
         tag = element.tag if isinstance(element.tag, str) else "?"
@@ -70,7 +71,24 @@ class _Reader:
         known = {op.name: op for op in ops}
         supplements = tuple(self.supplement(e, known) for e in root.findall("SupplementalOpDefList"))
         self.unique(root, "supplement of backend", [s.backend for s in supplements])
-        return Collection(given["PackageName"], given["Domain"], given["Version"], ops, supplements)
+        qhpi = root.get("UseQHPI", "false").strip().lower()
+        if qhpi not in FLAGS:
+            self.fault(root, f"UseQHPI is {qhpi!r}, neither true nor false")
+        return Collection(
+            given["PackageName"],
+            given["Domain"],
+            given["Version"],
+            ops,
+            supplements,
+            FLAGS.get(qhpi, False),
+            tuple(self.notes),
+        )
+
+    def ignored(self, element: Element, name: str) -> None:
+        """An op that only a supplement names: Qualcomm's generator takes such files (packages of LLaMA have them)."""
+        self.notes.append(
+            f"line {element.sourceline}: <{element.tag}>: the op {name!r} is not in <OpDefList>; ignored"
+        )
 
     def children(self, element: Element, tag: str) -> Iterator[Element]:
         for child in element:
@@ -193,15 +211,16 @@ class _Reader:
         backend = element.get("Backend", "")
         if not backend:
             self.fault(element, "the attribute Backend is missing")
-        ops = tuple(words(e) for e in element.findall("SupportedOps/OpName"))
-        for name in ops:
+        named = [words(e) for e in element.findall("SupportedOps/OpName")]
+        for name in named:
             if name not in known:
-                self.fault(element, f"the supported op {name!r} is not in <OpDefList>")
+                self.ignored(element, name)
+        ops = tuple(name for name in named if name in known)
         tensors: dict[str, tuple[Tensor, ...]] = {}
         for part in element.findall("SupplementalOpDef"):
             name = self.text(part, "Name", required=True)
             if name not in known:
-                self.fault(part, f"the op {name!r} is not in <OpDefList>")
+                self.ignored(part, name)
                 continue
             if name in tensors:
                 self.fault(part, f"the op {name!r} is there twice")
