@@ -103,7 +103,8 @@ def said(catalog: Catalog, case: Case, worker: VendorWorker, backend: str) -> tu
     except OpdbError as error:
         return "unsupported", str(error)
     if answer.verdict != "yes":
-        return "failed", f"{answer.stage} {answer.verdict} {answer.code}: {' | '.join(answer.log[-3:])}"
+        why = [line.partition("error: ")[2] for line in answer.log if line.startswith("error: ")]
+        return "failed", f"{answer.stage} {answer.verdict} {answer.code}: {' | '.join(why[:2])}"
     pairs = list(zip((answer.outputs[t.name] for t in graph.outputs), wanted, strict=True))
     if all(np.array_equal(a.view(np.uint8), b.view(np.uint8)) for a, b in map(flat, pairs)):
         return "equal", ""

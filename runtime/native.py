@@ -95,9 +95,11 @@ class _Arena:
         out.dims = self.new("int64_t[]", list(config.shape or ()) or [0])
         out.count = len(values)
         numbers = [v for v in values if isinstance(v, (bool, int, float))]
-        out.real = float(numbers[0]) if numbers else 0.0
+        # what QNN's struct holds of it: a real number of 32 bits
+        as_held = (lambda v: float(ffi.cast("float", v))) if config.dtype == "f32" else float
+        out.real = as_held(numbers[0]) if numbers else 0.0
         if config.shape is not None and config.dtype.startswith(("f", "bf")):
-            out.reals = self.new("double[]", [float(v) for v in numbers] or [0.0])
+            out.reals = self.new("double[]", [as_held(v) for v in numbers] or [0.0])
         whole = [int(v) if isinstance(v, (bool, int)) else 0 for v in values]
         out.ints = self.new("int64_t[]", whole or [0])
 
