@@ -87,6 +87,21 @@ class UNet(nn.Module):
         return torch.sigmoid(self.end(x))
 
 
+class DenseLayer(nn.Module):
+    """A layer of DenseNet: the batch norm stands before its convolution, behind a Concat, and cannot be folded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(16, 16, 3, padding=1)
+        self.norm = nn.BatchNorm2d(32)
+        self.norm.running_mean.uniform_(-1, 1)
+        self.norm.running_var.uniform_(0.5, 2)
+        self.then = nn.Conv2d(32, 16, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.then(torch.relu(self.norm(torch.cat([x, self.first(x)], 1))))
+
+
 def _twice(a: int, b: int) -> nn.Sequential:
     parts = [(nn.Conv2d(c, b, 3, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU()) for c in (a, b)]
     return nn.Sequential(*parts[0], *parts[1])
@@ -123,5 +138,6 @@ BLOCKS: dict[str, Callable[[], Any]] = {
     "bert_layers": _two_encoders,
     "decoder_t1": _decoder(1, 511),
     "decoder_t128": _decoder(128, 384),
+    "dense_layer": lambda: (DenseLayer().eval(), (torch.randn(1, 16, 56, 56),)),
     "unet": _unet,
 }

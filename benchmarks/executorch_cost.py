@@ -75,7 +75,7 @@ def networks() -> dict[str, Callable[[], Any]]:
     from _vision import NETWORKS
 
     return {n: NETWORKS[n] for n in VISION} | {
-        n: BLOCKS[n] for n in ("bert_block", "decoder_t1", "decoder_t128")
+        n: BLOCKS[n] for n in ("bert_block", "decoder_t1", "decoder_t128", "dense_layer")
     }
 
 
