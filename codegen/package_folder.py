@@ -21,7 +21,7 @@ from opdb.spec.catalog import Catalog
 GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h", "qnn_abi.h", "qnn_op_package.h")
 RUNTIME_HEADERS = ("binding", "checked", "lists", "op_package", "report", "runtime", "tiling")
 RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/config_view.c", "packages/op_package.c",
-                   "packages/package.h")  # fmt: skip
+                   "packages/op_view.c", "packages/op_view.h", "packages/package.h")  # fmt: skip
 #: Of packages that call functions of the backend's library.
 LINKED_HEADERS = ("qhpi",)
 LINKED_SOURCES = ("packages/htp.h", "packages/htp_description.c", "packages/htp_description.h", "packages/htp_nodes.c",

@@ -6,6 +6,7 @@ The same specs, kernels and compiler give the same bytes, in whichever folder.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opdb.codegen import c_sources, package_folder, packages
+from opdb.codegen import c_sources, ort, package_folder, packages
 from opdb.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS, PACKAGED
 from opdb.generated.constants.socs import SOCS
@@ -84,6 +85,36 @@ def write(
     root, names = folder or Path(name), tuple(sorted(set(ops)))
     write_folder(root, texts, MANIFEST, {"package": name, "ops": names, "backend": backend}, force)
     return PackageFolder(name, names, root, tuple(texts), backend)
+
+
+def write_ort(
+    catalog: Catalog,
+    ops: Sequence[str],
+    name: str,
+    folder: Path | None = None,
+    *,
+    domain: str,
+    kernels: Sequence[Path] = (),
+    force: bool = False,
+) -> tuple[Path, tuple[str, ...]]:
+    """Writes the sources of a custom-op library for ONNX Runtime to ``folder``, by default ``name``; returns it, and its files.
+
+    Raises OpdbError as ``write``, and for a name or a domain that is none.
+    """
+    if not re.fullmatch(r"[A-Za-z]\w*", name):
+        raise OpdbError(f"{name!r}: the name of a library has letters, digits and _")
+    if not re.fullmatch(r"[A-Za-z][\w.-]*", domain):
+        raise OpdbError(f"{domain!r} is no domain of ONNX; it has letters, digits, ., _ and -, e.g. com.opdb")
+    texts = ort.folder(catalog, ops, name, domain, kernels)
+    root = folder or Path(name)
+    write_folder(root, texts, MANIFEST, {"package": name, "ops": sorted(set(ops)), "domain": domain}, force)
+    return root, tuple(texts)
+
+
+def build_ort(root: Path, name: str) -> Path:
+    """Compiles such a library and returns its path.  Raises OpdbError as ``build``."""
+    make(root, f"the custom ops {name}")
+    return (root / ort.library(name)).resolve()
 
 
 def build(made: PackageFolder) -> Path:

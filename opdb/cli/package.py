@@ -81,6 +81,49 @@ def qnn(
 
 
 @package_app.command()
+def ort(
+    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the library.")],
+    folder: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where; else ./<name>.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the library.")] = "opdb",
+    domain: Annotated[
+        str, typer.Option("--domain", metavar="DOMAIN", help="The domain of the ops in ONNX files.")
+    ] = "com.opdb",
+    kernel: Annotated[
+        list[Path] | None, typer.Option("--kernel", metavar="FILE.c", help="A kernel; may be repeated.")
+    ] = None,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Generate custom ops for ONNX Runtime from specs and kernels, and compile them."""
+    from opdb import package as op_package
+
+    _, catalog = synced(db, specs)
+    names = [known_op(op, catalog.ops) for op in ops]
+    root, files = op_package.write_ort(
+        catalog, names, name, folder, domain=domain, kernels=kernel or (), force=force
+    )
+    library = None if no_build else op_package.build_ort(root, name)
+    if json:
+        print_json(
+            {
+                "ops": sorted(set(names)),
+                "domain": domain,
+                "folder": str(root),
+                "files": list(files),
+                "library": None if library is None else str(library),
+            }
+        )
+        return
+    print(f"{domain}: {', '.join(sorted(set(names)))}; {len(files)} files in {root}")
+    print(f"build it with: make -C {root}" if library is None else f"library   {library}")
+
+
+@package_app.command()
 def check(
     ops: Annotated[list[str], typer.Argument(metavar="OP...", help="Ops whose kernel has a 'tiling'.")],
     tiling: Annotated[

@@ -105,3 +105,8 @@ void opdb_got_name(opdb_violation *v, const char *name, const char *value) {
 void opdb_got_bool(opdb_violation *v, const char *name, bool value) {
     opdb_got_name(v, name, value ? "true" : "false");
 }
+
+void opdb_violation_text(const opdb_violation *v, char *text, size_t size) {
+    snprintf(text, size, "%s: %s%s%s%s%s%s", v->rule, v->why, v->why[0] != '\0' ? " Rule: " : "", v->sentence,
+             v->got[0] != '\0' ? "; got " : "", v->got, v->undecidable ? " (cannot be evaluated)" : "");
+}

@@ -21,6 +21,9 @@ opdb_violation *opdb_hit(opdb_report *report, const char *erratum, const char *t
 /* Whether a violation is more than a warning; those that were dropped count. */
 bool opdb_is_broken(const opdb_report *report);
 
+/* A violation on one line: the rule, why, what must hold, the values; cut where it does not fit. */
+void opdb_violation_text(const opdb_violation *v, char *text, size_t size);
+
 /* Append one value.  `v` may be NULL: nothing happens. */
 void opdb_got_int(opdb_violation *v, const char *name, int64_t value);
 void opdb_got_ints(opdb_violation *v, const char *name, opdb_ints value); /* [1, 2] */

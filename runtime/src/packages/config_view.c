@@ -4,40 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void opdb_op_view_free(opdb_op_view *view) {
-    const size_t tensors = view->quants != NULL ? view->op.num_inputs + view->op.num_outputs : 0;
-    for (size_t i = 0; i < tensors; i++) {
-        free((void *)view->quants[i].scales);
-        free((void *)view->quants[i].offsets);
-    }
-    free(view->quants);
-    free(view->tensors);
-    free(view->slots);
-    free(view->dims);
-    free(view->params);
-    free(view->shapes);
-    free(view->ints);
-    free(view->reals);
-}
-
-bool opdb_op_view_new(opdb_op_view *view, const char *op, size_t inputs, size_t outputs, size_t params,
-                      size_t values) {
-    const size_t tensors = inputs + outputs;
-    memset(view, 0, sizeof *view);
-    view->tensors = calloc(tensors + 1, sizeof *view->tensors);
-    view->slots = calloc(tensors + 1, sizeof *view->slots);
-    view->dims = calloc(tensors + 1, sizeof *view->dims);
-    view->quants = calloc(tensors + 1, sizeof *view->quants);
-    view->params = calloc(params + 1, sizeof *view->params);
-    view->shapes = calloc(params + 1, sizeof *view->shapes);
-    view->ints = calloc(values + 1, sizeof *view->ints);
-    view->reals = calloc(values + 1, sizeof *view->reals);
-    view->op =
-        (opdb_op){op, inputs, view->slots, outputs, view->slots + inputs, params, view->params, NULL, 0};
-    return view->tensors && view->slots && view->dims && view->quants && view->params && view->shapes &&
-           view->ints && view->reals;
-}
-
 /* Whether real zero is the middle of the stored values of `dtype`. */
 static bool is_symmetric(enum opdb_dtype dtype, const int32_t *offsets, size_t count) {
     const int64_t bits = dtype == OPDB_UQ4 ? 4 : dtype == OPDB_UQ8 ? 8 : dtype == OPDB_UQ16 ? 16 : 32;

@@ -25,13 +25,12 @@ void opdb_package_complain(const char *format, ...) {
 }
 
 void opdb_package_complain_of(const opdb_report *report) {
-    for (size_t i = 0; i < report->n; i++) {
-        const opdb_violation *v = &report->v[i];
-        if (v->strength == OPDB_REQUIRE)
-            opdb_package_complain("%s: %s%s%s%s%s%s", v->rule, v->why, v->why[0] != '\0' ? " Rule: " : "",
-                                  v->sentence, v->got[0] != '\0' ? "; got " : "", v->got,
-                                  v->undecidable ? " (cannot be evaluated)" : "");
-    }
+    char text[2048];
+    for (size_t i = 0; i < report->n; i++)
+        if (report->v[i].strength == OPDB_REQUIRE) {
+            opdb_violation_text(&report->v[i], text, sizeof text);
+            opdb_package_complain("%s", text);
+        }
 }
 
 /* -- the functions of the interface */

@@ -2,24 +2,12 @@
 #ifndef OPDB_PACKAGE_H
 #define OPDB_PACKAGE_H
 
+#include "op_view.h"
 #include "opdb/binding.h"
 #include "opdb/op_package.h"
 
 /* QNN_OP_PACKAGE_ERROR_*; an accepted op is QNN_SUCCESS. */
 enum { SUCCESS = 0, GENERAL = 1100, INVALID_INFO = 3101, REFUSED = 3110, INVALID_ARGUMENT = 3200 };
-
-/* An op as the generated code takes it, with the memory behind it. */
-typedef struct {
-    opdb_op op;
-    opdb_tensor *tensors;           /* inputs, then outputs */
-    const opdb_tensor **slots;      /* for each tensor its address, or NULL where it is omitted */
-    int64_t (*dims)[OPDB_MAX_RANK]; /* for each tensor */
-    opdb_quant *quants;             /* for each tensor; with memory of its own */
-    opdb_param *params;
-    int64_t (*shapes)[OPDB_MAX_RANK]; /* for each parameter */
-    int64_t *ints;                    /* the values of all parameters */
-    double *reals;                    /* those of lists of real numbers, at the same places */
-} opdb_op_view;
 
 /* What differs between the backends of QNN; cpu_package.c or htp_package.c defines it. */
 typedef struct {
@@ -39,11 +27,6 @@ const opdb_package_op *opdb_package_find(const char *type);
 
 /* -- views; a function that returns text says why it cannot take something, or NULL */
 
-/* Memory for so many tensors, parameters and values of parameters; false where there is none.  Free it in any
- * case. */
-bool opdb_op_view_new(opdb_op_view *view, const char *op, size_t inputs, size_t outputs, size_t params,
-                      size_t values);
-void opdb_op_view_free(opdb_op_view *view);
 /* The encoding of tensor `i`, whose dtype is set. */
 const char *opdb_op_view_encoding(opdb_op_view *view, size_t i, const Qnn_QuantizeParams_t *in);
 /* Tensor parameter `i`, its values in `view->ints` at `from`. */
