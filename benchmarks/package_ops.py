@@ -1,6 +1,7 @@
-"""Every op that has a kernel, as an op package of QNN's CPU and HTP backends, next to the same kernel called from Python.
+"""Every op that has a kernel, as an op package of QNN's CPU and HTP backends or a custom op of ONNX Runtime, next to the
+same kernel called from Python.
 
-    python benchmarks/package_ops.py [OP ...] [--backend CPU|HTP] [--qnn 2.47] [--soc SM8650] [--folder DIR] [--cases N]
+    python benchmarks/package_ops.py [OP ...] [--backend CPU|HTP|ORT] [--qnn 2.47] [--soc SM8650] [--folder DIR] [--cases N]
 
 One package of all ops is written and compiled (kept in --folder, where it is given, and used again); then each case of
 ``opdb conformance`` about the op definition alone runs in a graph of one node.  Both run the same C, so the results are
@@ -13,14 +14,14 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from opdb import package
-from opdb.codegen import packages
+from opdb.codegen import ort, packages
 from opdb.codegen.constants import PACKAGE
 from opdb.conformance.cases import Case, cases
 from opdb.conformance.data import inputs as data_of
@@ -34,12 +35,15 @@ from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
 
 NAME = "OpdbAll"
+#: Those that numpy has too.
+ONNX_TYPES = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "bool8": 9, "f16": 10, "f64": 11,
+              "u32": 12, "u64": 13}  # fmt: skip
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("ops", nargs="*")
-    parser.add_argument("--backend", default="HTP", choices=("CPU", "HTP"))
+    parser.add_argument("--backend", default="HTP", choices=("CPU", "HTP", "ORT"))
     parser.add_argument("--qnn", default="2.47")
     parser.add_argument("--soc", default="SM8650")
     parser.add_argument("--folder", type=Path)
@@ -50,6 +54,8 @@ def main() -> int:
     chosen = [n for n in asked.ops or chosen if n in chosen]
     with tempfile.TemporaryDirectory() as spare:
         folder = (asked.folder or Path(spare)) / asked.backend.lower()
+        if asked.backend == "ORT":
+            return in_onnx_runtime(catalog, chosen, folder, asked.cases)
         made = package.write(catalog, chosen, folder, package=NAME, backend=asked.backend, force=True)
         library = made.library if made.library.exists() else package.build(made)
         found = libraries.find(asked.qnn)
@@ -61,17 +67,74 @@ def main() -> int:
         ) as worker:
             totals: Counter[str] = Counter()
             for name in chosen:
-                counts = told(catalog, name, worker, asked)
-                totals += counts
+                totals += told(
+                    catalog, name, asked.cases, lambda case: said(catalog, case, worker, asked.backend)
+                )
     print(f"{asked.backend} {asked.qnn}: " + ", ".join(f"{n} {kind}" for kind, n in totals.most_common()))
     return 1 if totals["wrong"] or totals["failed"] else 0
 
 
-def told(catalog: Catalog, name: str, worker: VendorWorker, asked: argparse.Namespace) -> Counter[str]:
+def in_onnx_runtime(catalog: Catalog, chosen: list[str], folder: Path, most: int) -> int:
+    chosen = [n for n in chosen if not ort.unfit(catalog.compiled(n))]
+    package.write_ort(catalog, chosen, "all", folder, domain="com.opdb", force=True)
+    built = folder / ort.library("all")
+    library = built if built.exists() else package.build_ort(folder, "all")
+    totals: Counter[str] = Counter()
+    for name in chosen:
+        totals += told(catalog, name, most, lambda case: of_onnx(case, library))
+    print("ONNX Runtime: " + ", ".join(f"{n} {kind}" for kind, n in totals.most_common()))
+    return 1 if totals["wrong"] or totals["failed"] else 0
+
+
+def of_onnx(case: Case, library: Path) -> tuple[str, str]:
+    """What becomes of a case as a model of one node; types as in ``said``."""
+    import onnx
+    import onnxruntime
+
+    given = [t for t in (*case.config.inputs, *case.config.outputs) if t.type != "NULL"]
+    if hidden := {t.dtype for t in given} - set(ONNX_TYPES):
+        return "hidden", f"ONNX has no {', '.join(sorted(hidden))}, or numpy none"
+    inputs = data_of(case.id, case.config)
+    try:
+        wanted = native.run(case.config, inputs)
+    except OpdbError as error:
+        return "no kernel", str(error)
+    make, names = onnx.helper, [f"x{i}" if a is not None else "" for i, a in enumerate(inputs)]
+    outputs = [f"y{i}" for i in range(len(case.config.outputs))]
+    attributes = {p.name: list(p.value) if p.shape is not None else p.value for p in case.config.params}
+    attributes = {n: int(v) if isinstance(v, bool) else v for n, v in attributes.items() if v != []}
+    node = make.make_node(case.op, names, outputs, domain="com.opdb", **attributes)
+    graph = make.make_graph(
+        [node],
+        "graph",
+        [
+            make.make_tensor_value_info(n, ONNX_TYPES[t.dtype], t.shape)
+            for n, t in zip(names, case.config.inputs, strict=True)
+            if n
+        ],
+        [
+            make.make_tensor_value_info(n, ONNX_TYPES[t.dtype], None)
+            for n, t in zip(outputs, case.config.outputs, strict=True)
+        ],
+    )
+    opsets = [make.make_opsetid("", 17), make.make_opsetid("com.opdb", 1)]
+    model = make.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.register_custom_ops_library(str(library))
+    try:
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        made = session.run(None, {n: a for n, a in zip(names, inputs, strict=True) if n})
+    except Exception as error:  # its own classes, by message
+        return "failed", str(error)[:300]
+    return judged(list(zip(made, wanted, strict=True)))
+
+
+def told(catalog: Catalog, name: str, most: int, ask: Callable[[Case], tuple[str, str]]) -> Counter[str]:
     counts: Counter[str] = Counter()
     why: dict[str, str] = {}
-    for case in of_definition(catalog, name, asked.cases):
-        kind, text = said(catalog, case, worker, asked.backend)
+    for case in of_definition(catalog, name, most):
+        kind, text = ask(case)
         counts[kind] += 1
         if kind != "equal":
             why.setdefault(kind, f"{case.id}: {text}")
@@ -105,7 +168,10 @@ def said(catalog: Catalog, case: Case, worker: VendorWorker, backend: str) -> tu
     if answer.verdict != "yes":
         why = [line.partition("error: ")[2] for line in answer.log if line.startswith("error: ")]
         return "failed", f"{answer.stage} {answer.verdict} {answer.code}: {' | '.join(why[:2])}"
-    pairs = list(zip((answer.outputs[t.name] for t in graph.outputs), wanted, strict=True))
+    return judged(list(zip((answer.outputs[t.name] for t in graph.outputs), wanted, strict=True)))
+
+
+def judged(pairs: list[tuple[np.ndarray, np.ndarray]]) -> tuple[str, str]:
     if all(np.array_equal(a.view(np.uint8), b.view(np.uint8)) for a, b in map(flat, pairs)):
         return "equal", ""
     worst = next(i for i, (a, b) in enumerate(map(flat, pairs)) if not np.array_equal(a, b))
