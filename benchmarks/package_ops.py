@@ -145,7 +145,14 @@ def told(catalog: Catalog, name: str, most: int, ask: Callable[[Case], tuple[str
 
 
 def of_definition(catalog: Catalog, name: str, most: int) -> Iterator[Case]:
-    yield from [c for c in cases(catalog, name).cases if not c.backend and c.runs][:most]
+    """Cases that run, with their inputs in the op's order: a graph gives them by position, not by name."""
+    places = {s.name: i for i, s in enumerate(catalog.compiled(name).inputs)}
+
+    def ordered(case: Case) -> bool:
+        found = [places.get(t.name, 0) for t in case.config.inputs if t.name]
+        return found == sorted(found)
+
+    yield from [c for c in cases(catalog, name).cases if not c.backend and c.runs and ordered(c)][:most]
 
 
 def said(catalog: Catalog, case: Case, worker: VendorWorker, backend: str) -> tuple[str, str]:
