@@ -31,7 +31,7 @@ def test_sources_only(loaded: Run, tmp_path: Path) -> None:
     [
         (("DequantizeAd",), "did you mean 'DequantizeAdd'?"),
         (("Relu",), "in QNN's own package qti.aisw"),
-        (("DequantizeAdd", "--backend", "HTP"), "an op package for HTP is C++"),
+        (("DequantizeAdd", "--backend", "GPU"), "an op package for GPU is OpenCL"),
     ],
 )
 def test_bad_use(loaded: Run, tmp_path: Path, args: tuple[str, ...], words: str) -> None:

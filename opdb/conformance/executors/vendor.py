@@ -88,11 +88,11 @@ class VendorExecutor:
         if package == PACKAGE:
             return self._worker
         if package not in self._packaged:
-            op_package.check_backend(self.backend)
             self._folder = self._folder or tempfile.TemporaryDirectory(prefix="opdb-packages-")
             catalog = read_catalog(specs_folder())
             ops = of_catalog(catalog).get(package, [])
-            library = op_package.build(op_package.write(catalog, ops, Path(self._folder.name, package)))
+            made = op_package.write(catalog, ops, Path(self._folder.name, package), backend=self.backend)
+            library = op_package.build(made)
             self._packaged[package] = VendorWorker(self.backend, self.soc or None, op_packages=[library])
         return self._packaged[package]
 
