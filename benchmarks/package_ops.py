@@ -27,6 +27,7 @@ from opdb.conformance.cases import Case, cases
 from opdb.conformance.data import inputs as data_of
 from opdb.errors import OpdbError
 from opdb.graph import single
+from opdb.op_config import OpConfig, ParamConfig
 from opdb.probe.client import VendorWorker
 from opdb.runtime import native
 from opdb.runtime.qnn import libraries
@@ -96,7 +97,7 @@ def of_onnx(case: Case, library: Path) -> tuple[str, str]:
         return "hidden", f"ONNX has no {', '.join(sorted(hidden))}, or numpy none"
     inputs = data_of(case.id, case.config)
     try:
-        wanted = native.run(case.config, inputs)
+        wanted = native.run(as_held(case.config), inputs)
     except OpdbError as error:
         return "no kernel", str(error)
     make, names = onnx.helper, [f"x{i}" if a is not None else "" for i, a in enumerate(inputs)]
@@ -163,7 +164,7 @@ def said(catalog: Catalog, case: Case, worker: VendorWorker, backend: str) -> tu
         return "hidden", f"{backend} shows op packages no {', '.join(sorted(hidden))}"
     inputs = data_of(case.id, case.config)
     try:
-        wanted = native.run(case.config, inputs)
+        wanted = native.run(as_held(case.config), inputs)
     except OpdbError as error:
         return "no kernel", str(error)
     graph = single(replace(case.config, package=NAME), inputs)
@@ -176,6 +177,20 @@ def said(catalog: Catalog, case: Case, worker: VendorWorker, backend: str) -> tu
         why = [line.partition("error: ")[2] for line in answer.log if line.startswith("error: ")]
         return "failed", f"{answer.stage} {answer.verdict} {answer.code}: {' | '.join(why[:2])}"
     return judged(list(zip((answer.outputs[t.name] for t in graph.outputs), wanted, strict=True)))
+
+
+def as_held(config: OpConfig) -> OpConfig:
+    """With the numbers of float32 parameters that a struct of C holds of them: those that a package gets."""
+
+    def held(p: ParamConfig) -> ParamConfig:
+        if p.dtype != "f32":
+            return p
+        value = (
+            float(np.float32(p.value)) if p.shape is None else tuple(float(np.float32(v)) for v in p.value)
+        )
+        return replace(p, value=value)
+
+    return replace(config, params=tuple(map(held, config.params)))
 
 
 def judged(pairs: list[tuple[np.ndarray, np.ndarray]]) -> tuple[str, str]:

@@ -88,18 +88,16 @@ class _Arena:
             "opdb_quant *", (n, scales, self.new("int32_t[]", offsets[:n] or [0]), quant.bits or 0)
         )
 
-    def param(self, config: ParamConfig, out: Any, runs: bool) -> None:
-        """``runs``: for a kernel, which gets a real number of 32 bits as QNN's struct holds it; rules read it as it is written."""
+    def param(self, config: ParamConfig, out: Any) -> None:
         values = [config.value] if config.shape is None else list(config.value)
         out.name, out.dtype = self.text(config.name), BY_SHORT[config.dtype].code
         out.rank = 0 if config.shape is None else len(config.shape)
         out.dims = self.new("int64_t[]", list(config.shape or ()) or [0])
         out.count = len(values)
         numbers = [v for v in values if isinstance(v, (bool, int, float))]
-        as_held = (lambda v: float(ffi.cast("float", v))) if runs and config.dtype == "f32" else float
-        out.real = as_held(numbers[0]) if numbers else 0.0
+        out.real = float(numbers[0]) if numbers else 0.0
         if config.shape is not None and config.dtype.startswith(("f", "bf")):
-            out.reals = self.new("double[]", [as_held(v) for v in numbers] or [0.0])
+            out.reals = self.new("double[]", [float(v) for v in numbers] or [0.0])
         whole = [int(v) if isinstance(v, (bool, int)) else 0 for v in values]
         out.ints = self.new("int64_t[]", whole or [0])
 
@@ -125,7 +123,7 @@ class _Arena:
             setattr(out, group, self.new("opdb_tensor *[]", made or [ffi.NULL]))
         params = self.new("opdb_param[]", max(len(config.params), 1))
         for i, p in enumerate(config.params):
-            self.param(p, params[i], arrays is not None)
+            self.param(p, params[i])
         out.num_params, out.params = len(config.params), params
         return out
 
