@@ -77,6 +77,8 @@ def unfit(op: CompiledOp) -> str:
         return "its kernel takes quantized types only, which ONNX writes as pairs of nodes"
     if bad := [p.name for p in op.params if p.definition.base == "str"]:
         return f"parameters that are texts: {', '.join(bad)}"
+    if unknown := [s.name for s in op.outputs if s.definition.shape in (None, "any")]:
+        return f"the shape of {', '.join(unknown)} does not follow from its inputs and parameters"
     for slots in (op.inputs, op.outputs):
         if any(s.variadic for s in slots[:-1]):
             return "a variadic slot that is not the last one"

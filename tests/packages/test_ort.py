@@ -113,6 +113,7 @@ def test_what_no_library_can_have(catalog: Catalog, tmp_path: Path) -> None:
     for arguments, message in (
         ((["Relu"], "a-b", "com.example"), "the name of a library"),
         ((["Relu"], "mine", "com example"), "no domain of ONNX"),
+        ((["Relu", "Reshape"], "mine", "com.example"), "Reshape: the shape of y does not follow"),
         ((["Quantize"], "mine", "com.example"), "Quantize: its kernel takes quantized types only"),
     ):
         ops, name, domain = arguments

@@ -34,7 +34,11 @@ static bool well(void *status) {
 
 static void *refusal(const opdb_report *report, const opdb_ort_op *op, opdb_status status) {
     char text[TEXT];
-    snprintf(text, sizeof text, "%s: the kernel answers %d", op->name, (int)status);
+    if (status == OPDB_UNDECIDABLE)
+        snprintf(text, sizeof text, "%s: the shapes of its outputs do not follow from inputs and parameters",
+                 op->name);
+    else
+        snprintf(text, sizeof text, "%s: the kernel answers %d", op->name, (int)status);
     for (size_t i = 0; i < report->n; i++)
         if (report->v[i].strength == OPDB_REQUIRE) {
             opdb_violation_text(&report->v[i], text, sizeof text);
