@@ -23,14 +23,8 @@ from opdb.spec.compiled import CompiledOp, Slot
 TYPES = ("f16", "f32", "f64", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool8")
 GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h")
 RUNTIME_HEADERS = ("binding", "checked", "lists", "ort", "report", "runtime")
-RUNTIME_SOURCES = (
-    "binding.c",
-    "lists.c",
-    "report.c",
-    "packages/op_view.c",
-    "packages/op_view.h",
-    "packages/ort_package.c",
-)
+RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/op_view.c", "packages/op_view.h", "packages/ort_package.c",
+                   "packages/ort_values.c", "packages/ort_values.h")  # fmt: skip
 
 
 def library(name: str) -> str:
@@ -58,12 +52,13 @@ def folder(
         "headers": sorted(p for p in texts if p.endswith(".h")),
     }
     texts["Makefile"] = render(
-        "ort_package.mk.j2",
-        name=name,
+        "op_package.mk.j2",
+        title='Custom ops for ONNX Runtime, written by "opdb package ort".',
         library=library(name),
         cflags=CFLAGS,
         ldflags=LDFLAGS,
         includes=INCLUDES,
+        linked=None,
         **view,
     )
     return dict(sorted(texts.items()))

@@ -104,9 +104,15 @@ def folder(
     texts |= c_sources.kernels(part, names, c_sources.of_elements(catalog, part), kernels)
     view = {"sources": sources(texts), "headers": sorted(p for p in texts if p.endswith(".h"))}
     texts["Makefile"] = render(
-        "op_package.mk.j2", package=package, backend=backend, library=library(package, backend), cflags=CFLAGS,
-        ldflags=LDFLAGS, includes=INCLUDES, linked=linked, **view,
-    )  # fmt: skip
+        "op_package.mk.j2",
+        title=f'The op package {package} for QNN\'s {backend} backend, written by "opdb package qnn".',
+        library=library(package, backend),
+        cflags=CFLAGS,
+        ldflags=LDFLAGS,
+        includes=INCLUDES,
+        linked=linked,
+        **view,
+    )
     return package, dict(sorted(texts.items()))
 
 

@@ -1,4 +1,4 @@
-"""package qnn."""
+"""package qnn, ort, check, matrix."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from opdb.cli.options import Db, Json, Specs, known_op, synced
 from opdb.cli.output import print_json
 from opdb.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
+
+Kernel = Annotated[
+    list[Path] | None, typer.Option("--kernel", metavar="FILE.c", help="A kernel; may be repeated.")
+]
+NoBuild = Annotated[bool, typer.Option("--no-build", help="Write the sources only.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")]
 
 package_app = typer.Typer(
     help="Op packages: libraries of ops that a vendor does not have.",
@@ -35,15 +41,13 @@ def qnn(
     package: Annotated[
         str | None, typer.Option("--package", metavar="NAME", help="Its name, if not that of the specs.")
     ] = None,
-    kernel: Annotated[
-        list[Path] | None, typer.Option("--kernel", metavar="FILE.c", help="A kernel; may be repeated.")
-    ] = None,
+    kernel: Kernel = None,
     soc: Annotated[
         str | None,
         typer.Option("--soc", metavar="SOC", help="Size tiles for its VTCM, not the smallest chip's 2 MiB."),
     ] = None,
-    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
+    no_build: NoBuild = False,
+    force: Force = False,
     db: Db = None,
     specs: Specs = None,
     json: Json = False,
@@ -90,11 +94,9 @@ def ort(
     domain: Annotated[
         str, typer.Option("--domain", metavar="DOMAIN", help="The domain of the ops in ONNX files.")
     ] = "com.opdb",
-    kernel: Annotated[
-        list[Path] | None, typer.Option("--kernel", metavar="FILE.c", help="A kernel; may be repeated.")
-    ] = None,
-    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
+    kernel: Kernel = None,
+    no_build: NoBuild = False,
+    force: Force = False,
     db: Db = None,
     specs: Specs = None,
     json: Json = False,

@@ -200,16 +200,26 @@ def mix_htp(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> Packag
     return made
 
 
-@pytest.fixture(scope="session")
-def blur_htp(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
-    """An op whose tiles overlap."""
-    folder = tmp_path_factory.mktemp("blur")
+def _blur(folder: Path, mix_specs: Path, text: str) -> PackageFolder:
     shutil.copytree(mix_specs, folder, dirs_exist_ok=True)
     (folder / "ops" / "Mix.yaml").unlink()
-    (folder / "ops" / "Blur.yaml").write_text(BLUR)
+    (folder / "ops" / "Blur.yaml").write_text(text)
     (folder / "blur.c").write_text(BLUR_C)
     made = package.write(
         read_catalog(folder), ["Blur"], folder / "made", kernels=[folder / "blur.c"], backend="HTP"
     )
     package.build(made)
     return made
+
+
+@pytest.fixture(scope="session")
+def blur_htp(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
+    """An op whose tiles overlap."""
+    return _blur(tmp_path_factory.mktemp("blur"), mix_specs, BLUR)
+
+
+@pytest.fixture(scope="session")
+def untiled_htp(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
+    """The same op without a tiling."""
+    text = BLUR[: BLUR.index("  tiling:")] + BLUR[BLUR.index("  dtypes:") :]
+    return _blur(tmp_path_factory.mktemp("untiled"), mix_specs, text)

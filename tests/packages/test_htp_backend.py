@@ -185,7 +185,7 @@ def test_two_ranks_in_one_graph_are_refused(mix_htp: PackageFolder) -> None:
 
 
 def test_nodes_that_differ_in_parameters_alone(mix_htp: PackageFolder) -> None:
-    """Two nodes of one shape and other values: each gets its own."""
+    """Two nodes of the same shapes and different parameters each get their own."""
     first, second = mixed(("x",)), mixed(("x",), numbers=(30, 40))
     tensors = dict(first.tensors) | {"y2": replace(second.tensors["y"], name="y2")}
     more = replace(second.ops[0], name="more", outputs=("y2",))
@@ -212,10 +212,10 @@ def blurred(dtype: str, shape: tuple[int, ...]) -> QnnGraph:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape"), [("uq8", (1, 300, 200, 60)), ("uq8", (3, 5, 7, 12)), ("sq8", (2, 203, 101, 64))]
+    ("dtype", "shape"), [("uq8", (1, 600, 400, 60)), ("uq8", (3, 5, 7, 12)), ("sq8", (2, 503, 301, 64))]
 )
 def test_tiles_that_overlap(blur_htp: PackageFolder, dtype: str, shape: tuple[int, ...]) -> None:
-    """3.6 MB do not fit in VTCM beside their result."""
+    """14 and 19 MB do not fit in VTCM at once."""
     signed = dtype == "sq8"
     x = np.random.default_rng(0).integers(-128 if signed else 0, 128 if signed else 256, shape)
     total = x[:, :-2] + 2 * x[:, 1:-1] + x[:, 2:]
@@ -225,6 +225,13 @@ def test_tiles_that_overlap(blur_htp: PackageFolder, dtype: str, shape: tuple[in
         backend.register_op_package(blur_htp.library)
         with backend.prepare(blurred(dtype, shape)) as graph:
             assert np.array_equal(graph.execute({"x": x.astype(kind)})["y"], want.astype(kind))
+
+
+def test_what_does_not_fit_needs_a_tiling(untiled_htp: PackageFolder) -> None:
+    with VendorWorker("HTP", "SM8650", op_packages=[untiled_htp.library]) as worker:
+        said = worker.run(blurred("uq8", (1, 600, 400, 60)), {"x": np.zeros((1, 600, 400, 60), np.uint8)})
+        assert (said.stage, said.code) == ("finalize", 1002)
+        assert any("not sufficiently tiled to fit in TCM" in line for line in said.log)
 
 
 # -- context binaries and registering

@@ -34,7 +34,7 @@ typedef struct {
 } opdb_package_op;
 
 typedef struct {
-    QnnOpPackage_Info_t info; /* name of the package, number and names of its ops, build id */
+    QnnOpPackage_Info_t info; /* name of the package, number and names of its ops */
     const opdb_package_op *ops;
     int64_t tile_bytes; /* what a tile and its inputs may have */
     const enum opdb_dtype

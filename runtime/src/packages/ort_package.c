@@ -6,30 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "op_view.h"
+#include "ort_values.h"
 
-#define CALL(number, type, ...) ((type (*)(__VA_ARGS__))api[number])
-
-enum { MAX_TENSORS = 64, TEXT = 1024 };
+enum { TEXT = 1024 };
 
 typedef struct {
     opdb_ort_custom_op base; /* first: ONNX Runtime hands its address back */
     const opdb_ort_op *op;
 } custom_op;
 
-static opdb_ort_api api;
-
 static const opdb_ort_op *op_of(const opdb_ort_custom_op *custom) { return ((const custom_op *)custom)->op; }
 
 static void *status_of(int code, const char *text) {
     return CALL(ORT_CREATE_STATUS, void *, int, const char *)(code, text);
-}
-
-/* Whether a call went well; its status is gone. */
-static bool well(void *status) {
-    if (status != NULL)
-        CALL(ORT_RELEASE_STATUS, void, void *)(status);
-    return status == NULL;
 }
 
 static void *refusal(const opdb_report *report, const opdb_ort_op *op, opdb_status status) {
@@ -45,152 +34,6 @@ static void *refusal(const opdb_report *report, const opdb_ort_op *op, opdb_stat
             break;
         }
     return status_of(status == OPDB_INVALID ? ORT_INVALID_ARGUMENT : ORT_FAIL, text);
-}
-
-/* ONNX's number of a data type; 0 for one that it does not have. */
-static int type_of(enum opdb_dtype dtype) {
-    switch ((int)dtype) {
-    case OPDB_F32:
-        return 1;
-    case OPDB_U8:
-        return 2;
-    case OPDB_I8:
-        return 3;
-    case OPDB_U16:
-        return 4;
-    case OPDB_I16:
-        return 5;
-    case OPDB_I32:
-        return 6;
-    case OPDB_I64:
-        return 7;
-    case OPDB_BOOL8:
-        return 9;
-    case OPDB_F16:
-        return 10;
-    case OPDB_F64:
-        return 11;
-    case OPDB_U32:
-        return 12;
-    case OPDB_U64:
-        return 13;
-    case OPDB_BF16:
-        return 16;
-    default:
-        return 0;
-    }
-}
-
-/* -- attributes, of a kernel or while shapes are inferred */
-
-typedef struct {
-    const void *info;  /* of a kernel; else NULL */
-    const void *infer; /* the context of shape inference */
-} attributes;
-
-/* The values of an attribute, or how many there are where `out` is NULL; 0 where it is not given. */
-static size_t read_attribute(const attributes *from, const opdb_ort_param *param, void *out, size_t room) {
-    const bool real = param->dtype == OPDB_F32 || param->dtype == OPDB_F64;
-    size_t count = room;
-    if (from->info != NULL) {
-        if (param->rank > 0)
-            return well(CALL(real ? ORT_ATTRIBUTE_FLOATS : ORT_ATTRIBUTE_INTS, void *, const void *,
-                             const char *, void *, size_t *)(from->info, param->name, out, &count))
-                       ? count
-                       : 0;
-        int64_t spare;
-        return well(CALL(real ? ORT_ATTRIBUTE_FLOAT : ORT_ATTRIBUTE_INT, void *, const void *, const char *,
-                         void *)(from->info, param->name, out == NULL ? &spare : out));
-    }
-    const void *attribute = NULL;
-    if (!well(CALL(ORT_INFER_ATTRIBUTE, void *, const void *, const char *,
-                   const void **)(from->infer, param->name, &attribute)) ||
-        attribute == NULL)
-        return 0;
-    const int kind = param->rank > 0 ? (real ? ORT_ATTR_FLOATS : ORT_ATTR_INTS)
-                     : real          ? ORT_ATTR_FLOAT
-                                     : ORT_ATTR_INT;
-    const size_t size = real ? sizeof(float) : sizeof(int64_t);
-    size_t bytes = 0;
-    int64_t spare;
-    const bool read = well(CALL(ORT_READ_ATTRIBUTE, void *, const void *, int, void *, size_t,
-                                size_t *)(attribute, kind, out == NULL ? (void *)&spare : out,
-                                          out == NULL ? sizeof spare : room * size, &bytes));
-    return read || bytes > 0 ? bytes / size : 0;
-}
-
-/* The parameters that are given, in the memory of `view`; false where there is none. */
-static bool read_params(const attributes *from, const opdb_ort_op *op, opdb_op_view *view,
-                        const size_t *counts) {
-    size_t at = 0, given = 0;
-    for (size_t i = 0; i < op->num_params; i++) {
-        const opdb_ort_param *in = &op->params[i];
-        opdb_param *out = &view->params[given];
-        const size_t n = counts[i];
-        if (n == 0)
-            continue;
-        const bool real = in->dtype == OPDB_F32 || in->dtype == OPDB_F64;
-        float *floats = real ? calloc(n, sizeof *floats) : NULL;
-        if (real && floats == NULL)
-            return false;
-        (void)read_attribute(from, in, real ? (void *)floats : (void *)&view->ints[at], n);
-        for (size_t k = 0; real && k < n; k++)
-            view->reals[at + k] = (double)floats[k];
-        out->real = real ? view->reals[at] : 0.0;
-        free(floats);
-        out->name = in->name;
-        out->dtype = in->dtype;
-        out->rank = in->rank;
-        out->dims = view->shapes[given];
-        view->shapes[given][0] = in->rank == 2 ? (int64_t)n / in->width : (int64_t)n;
-        view->shapes[given][1] = in->width;
-        out->count = (int64_t)n;
-        out->ints = &view->ints[at];
-        out->reals = real && in->rank > 0 ? &view->reals[at] : NULL;
-        at += n;
-        given++;
-    }
-    view->op.num_params = given;
-    return true;
-}
-
-/* A view with room for so many tensors and all attributes, which are in it. */
-static bool open_view(const attributes *from, const opdb_ort_op *op, size_t inputs, size_t outputs,
-                      opdb_op_view *view) {
-    size_t counts[MAX_TENSORS], values = 0;
-    memset(view, 0, sizeof *view);
-    if (op->num_params > MAX_TENSORS)
-        return false;
-    for (size_t i = 0; i < op->num_params; i++) {
-        counts[i] = read_attribute(from, &op->params[i], NULL, 0);
-        values += counts[i];
-    }
-    return opdb_op_view_new(view, op->name, inputs, outputs, op->num_params, values) &&
-           read_params(from, op, view, counts);
-}
-
-/* -- tensors */
-
-/* Dims of tensor `i`; false for one whose dims are not all known, or that has too many. */
-static bool read_shape(void *info, opdb_op_view *view, size_t i, enum opdb_dtype dtype) {
-    opdb_tensor *out = &view->tensors[i];
-    size_t rank = 0;
-    if (!well(CALL(ORT_DIMENSIONS_COUNT, void *, const void *, size_t *)(info, &rank)) ||
-        rank > OPDB_MAX_RANK ||
-        !well(CALL(ORT_DIMENSIONS, void *, const void *, int64_t *, size_t)(info, view->dims[i], rank)))
-        return false;
-    for (size_t d = 0; d < rank; d++)
-        if (view->dims[i][d] < 0)
-            return false;
-    out->rank = (uint32_t)rank;
-    out->dims = view->dims[i];
-    out->dtype = dtype;
-    out->encoding = OPDB_ENCODING_NONE;
-    out->symmetric = true;
-    out->type = OPDB_TENSOR_NATIVE;
-    out->axis = -1;
-    view->slots[i] = out;
-    return true;
 }
 
 /* The type of tensor `i` of those of the slots; the last slot has all that are left where it is variadic. */
@@ -212,7 +55,8 @@ static const opdb_ort_op *row_of(const opdb_ort_op *op, size_t inputs, const int
         const opdb_ort_op *row = &opdb_this_package.ops[i];
         bool fits = strcmp(row->name, op->name) == 0;
         for (size_t k = 0; fits && k < inputs; k++)
-            fits = types[k] == 0 || type_of(slot_type(row->input_types, row->num_inputs, k)) == types[k];
+            fits =
+                types[k] == 0 || opdb_ort_type(slot_type(row->input_types, row->num_inputs, k)) == types[k];
         if (fits)
             return row;
     }
@@ -226,15 +70,17 @@ static void *infer_with(const opdb_ort_op *op, void *context, opdb_op_view *view
     int types[MAX_TENSORS] = {0};
     report.n = report.dropped = 0;
     for (size_t i = 0; i < inputs; i++)
-        if (!well(CALL(ORT_INFER_INPUT, void *, const void *, size_t, void **)(context, i, &infos[i])) ||
+        if (!opdb_ort_well(
+                CALL(ORT_INFER_INPUT, void *, const void *, size_t, void **)(context, i, &infos[i])) ||
             infos[i] == NULL ||
-            !well(CALL(ORT_ELEMENT_TYPE, void *, const void *, int *)(infos[i], &types[i])))
+            !opdb_ort_well(CALL(ORT_ELEMENT_TYPE, void *, const void *, int *)(infos[i], &types[i])))
             infos[i] = NULL; /* omitted */
     op = row_of(op, inputs, types);
     if (op == NULL)
         return NULL; /* ONNX Runtime says that there is no such kernel */
     for (size_t i = 0; i < inputs; i++)
-        if (infos[i] != NULL && !read_shape(infos[i], view, i, slot_type(op->input_types, op->num_inputs, i)))
+        if (infos[i] != NULL &&
+            !opdb_ort_read_shape(infos[i], view, i, slot_type(op->input_types, op->num_inputs, i)))
             return NULL; /* not known yet */
     drop_absent(view);
     const opdb_status status = op->infer(&view->op, &shapes, &report);
@@ -244,13 +90,13 @@ static void *infer_with(const opdb_ort_op *op, void *context, opdb_op_view *view
         return refusal(&report, op, status);
     for (size_t i = 0; i < shapes.n; i++) {
         void *info = NULL;
-        const int type = type_of(slot_type(op->output_types, op->num_outputs, i));
-        const bool made =
-            well(CALL(ORT_CREATE_SHAPE, void *, void **)(&info)) &&
-            well(CALL(ORT_SET_ELEMENT_TYPE, void *, void *, int)(info, type)) &&
-            well(CALL(ORT_SET_DIMENSIONS, void *, void *, const int64_t *, size_t)(info, shapes.v[i].dims,
-                                                                                   shapes.v[i].rank)) &&
-            well(CALL(ORT_INFER_OUTPUT, void *, const void *, size_t, const void *)(context, i, info));
+        const int type = opdb_ort_type(slot_type(op->output_types, op->num_outputs, i));
+        const bool made = opdb_ort_well(CALL(ORT_CREATE_SHAPE, void *, void **)(&info)) &&
+                          opdb_ort_well(CALL(ORT_SET_ELEMENT_TYPE, void *, void *, int)(info, type)) &&
+                          opdb_ort_well(CALL(ORT_SET_DIMENSIONS, void *, void *, const int64_t *,
+                                             size_t)(info, shapes.v[i].dims, shapes.v[i].rank)) &&
+                          opdb_ort_well(CALL(ORT_INFER_OUTPUT, void *, const void *, size_t,
+                                             const void *)(context, i, info));
         if (info != NULL)
             CALL(ORT_RELEASE_SHAPE, void, void *)(info);
         if (!made)
@@ -261,15 +107,15 @@ static void *infer_with(const opdb_ort_op *op, void *context, opdb_op_view *view
 
 static void *infer(const opdb_ort_custom_op *custom, void *context) {
     const opdb_ort_op *op = op_of(custom);
-    const attributes from = {NULL, context};
+    const opdb_ort_attributes from = {NULL, context};
     opdb_op_view view;
     size_t inputs = 0;
     memset(&view, 0, sizeof view);
-    if (!well(CALL(ORT_INFER_INPUT_COUNT, void *, const void *, size_t *)(context, &inputs)) ||
+    if (!opdb_ort_well(CALL(ORT_INFER_INPUT_COUNT, void *, const void *, size_t *)(context, &inputs)) ||
         inputs > MAX_TENSORS)
         return NULL;
-    void *status = open_view(&from, op, inputs, 0, &view) ? infer_with(op, context, &view, inputs)
-                                                          : status_of(ORT_FAIL, "out of memory");
+    void *status = opdb_ort_open_view(&from, op, inputs, 0, &view) ? infer_with(op, context, &view, inputs)
+                                                                   : status_of(ORT_FAIL, "out of memory");
     opdb_op_view_free(&view);
     return status;
 }
@@ -286,10 +132,12 @@ static void *create(const opdb_ort_custom_op *custom, opdb_ort_api given, const 
     kernel *made = calloc(1, sizeof *made);
     if (made == NULL)
         return status_of(ORT_FAIL, "out of memory");
-    const attributes from = {info, NULL};
+    const opdb_ort_attributes from = {info, NULL};
     made->op = op_of(custom);
     *out = made;
-    return open_view(&from, made->op, 0, 0, &made->attributes) ? NULL : status_of(ORT_FAIL, "out of memory");
+    return opdb_ort_open_view(&from, made->op, 0, 0, &made->attributes)
+               ? NULL
+               : status_of(ORT_FAIL, "out of memory");
 }
 
 static void destroy(void *given) {
@@ -302,16 +150,16 @@ static bool read_inputs(const opdb_ort_op *op, void *context, opdb_op_view *view
     for (size_t i = 0; i < inputs; i++) {
         const void *value = NULL;
         void *info = NULL;
-        if (!well(CALL(ORT_INPUT, void *, const void *, size_t, const void **)(context, i, &value)))
+        if (!opdb_ort_well(CALL(ORT_INPUT, void *, const void *, size_t, const void **)(context, i, &value)))
             return false;
         if (value == NULL)
             continue; /* omitted */
-        if (!well(CALL(ORT_TYPE_AND_SHAPE, void *, const void *, void **)(value, &info)))
+        if (!opdb_ort_well(CALL(ORT_TYPE_AND_SHAPE, void *, const void *, void **)(value, &info)))
             return false;
-        const bool read = read_shape(info, view, i, slot_type(op->input_types, op->num_inputs, i));
+        const bool read = opdb_ort_read_shape(info, view, i, slot_type(op->input_types, op->num_inputs, i));
         CALL(ORT_RELEASE_SHAPE, void, void *)(info);
-        if (!read ||
-            !well(CALL(ORT_TENSOR_DATA, void *, const void *, void **)(value, &view->tensors[i].data)))
+        if (!read || !opdb_ort_well(
+                         CALL(ORT_TENSOR_DATA, void *, const void *, void **)(value, &view->tensors[i].data)))
             return false;
     }
     return true;
@@ -332,9 +180,10 @@ static bool make_outputs(const opdb_ort_op *op, void *context, opdb_op_view *vie
                              .type = OPDB_TENSOR_NATIVE,
                              .axis = -1};
         view->slots[inputs + i] = out;
-        if (!well(CALL(ORT_OUTPUT, void *, void *, size_t, const int64_t *, size_t,
-                       void **)(context, i, out->dims, out->rank, &value)) ||
-            value == NULL || !well(CALL(ORT_TENSOR_DATA, void *, const void *, void **)(value, &out->data)))
+        if (!opdb_ort_well(CALL(ORT_OUTPUT, void *, void *, size_t, const int64_t *, size_t,
+                                void **)(context, i, out->dims, out->rank, &value)) ||
+            value == NULL ||
+            !opdb_ort_well(CALL(ORT_TENSOR_DATA, void *, const void *, void **)(value, &out->data)))
             return false;
     }
     return true;
@@ -375,8 +224,8 @@ static void *compute(void *given, void *context) {
     opdb_op_view view;
     size_t inputs = 0, outputs = 0;
     memset(&view, 0, sizeof view);
-    if (!well(CALL(ORT_INPUT_COUNT, void *, const void *, size_t *)(context, &inputs)) ||
-        !well(CALL(ORT_OUTPUT_COUNT, void *, const void *, size_t *)(context, &outputs)) ||
+    if (!opdb_ort_well(CALL(ORT_INPUT_COUNT, void *, const void *, size_t *)(context, &inputs)) ||
+        !opdb_ort_well(CALL(ORT_OUTPUT_COUNT, void *, const void *, size_t *)(context, &outputs)) ||
         inputs > MAX_TENSORS || outputs > MAX_TENSORS)
         return status_of(ORT_FAIL, "more than 64 tensors");
     if (!opdb_op_view_new(&view, made->op->name, inputs, outputs, 0, 0)) {
@@ -399,8 +248,12 @@ static const char *provider(const opdb_ort_custom_op *c) {
 }
 static size_t input_count(const opdb_ort_custom_op *c) { return op_of(c)->num_inputs; }
 static size_t output_count(const opdb_ort_custom_op *c) { return op_of(c)->num_outputs; }
-static int input_type(const opdb_ort_custom_op *c, size_t i) { return type_of(op_of(c)->input_types[i]); }
-static int output_type(const opdb_ort_custom_op *c, size_t i) { return type_of(op_of(c)->output_types[i]); }
+static int input_type(const opdb_ort_custom_op *c, size_t i) {
+    return opdb_ort_type(op_of(c)->input_types[i]);
+}
+static int output_type(const opdb_ort_custom_op *c, size_t i) {
+    return opdb_ort_type(op_of(c)->output_types[i]);
+}
 static int input_kind(const opdb_ort_custom_op *c, size_t i) { return op_of(c)->inputs[i].kind; }
 static int output_kind(const opdb_ort_custom_op *c, size_t i) { return op_of(c)->outputs[i].kind; }
 static int memory(const opdb_ort_custom_op *c, size_t i) {
@@ -426,8 +279,8 @@ static int any(const opdb_ort_custom_op *c) {
 
 void *opdb_ort_register(void *options, const opdb_ort_base *base) {
     static custom_op *ops; /* as long as the process: sessions point to them */
-    api = base->get(OPDB_ORT_API_VERSION);
-    if (api == NULL)
+    opdb_ort_functions = base->get(OPDB_ORT_API_VERSION);
+    if (opdb_ort_functions == NULL)
         return NULL; /* an ONNX Runtime before 1.17 cannot even be told */
     if (ops == NULL)
         ops = calloc(opdb_this_package.num_ops, sizeof *ops);
