@@ -129,13 +129,16 @@ def ort(
 def check(
     ops: Annotated[list[str], typer.Argument(metavar="OP...", help="Ops whose kernel has a 'tiling'.")],
     tiling: Annotated[
-        bool, typer.Option("--tiling", help="Run each legal tile of each sample, and compare with the whole.")
+        bool,
+        typer.Option(
+            "--tiling", help="Run each sample in tiles of the legal sizes, and compare with the whole."
+        ),
     ] = False,
     db: Db = None,
     specs: Specs = None,
     json: Json = False,
 ) -> None:
-    """Prove that kernels compute in tiles what they compute whole, reading nothing else."""
+    """Check that kernels compute in tiles what they compute whole, and read nothing else."""
     from dataclasses import asdict
 
     from opdb.conformance import tiles

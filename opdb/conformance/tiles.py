@@ -1,4 +1,4 @@
-"""Whether a kernel computes in tiles what it computes whole, for each tile that its spec allows.
+"""Whether a kernel computes in tiles what it computes whole, for tiles of the sizes that its spec allows.
 
 A tile gets copies of what the spec says it reads, each with memory beside it that nobody may touch: a kernel that reads
 or writes outside of its tile ends the process, which is a child.  Each tile runs twice, with the forbidden memory behind
@@ -30,9 +30,9 @@ from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp
 from opdb.spec.tiling import Cut, Tiling
 
-#: All sizes of a tile along an axis of up to so many parts; of a longer one these many, the smallest and largest among them.
+#: How many sizes of a tile are tried along an axis, about: all where there are no more, else the smallest, the largest, some between.
 SIZES = 6
-#: The most sizes of tiles of one op config.
+#: How many combinations of these sizes are tried for one op config.
 GRIDS = 200
 
 Array = np.ndarray[Any, Any]
@@ -91,7 +91,7 @@ def _in_child(compiled: CompiledOp, tiling: Tiling, sample: int, dtype: str) -> 
 
 def _checked(told: Connection, compiled: CompiledOp, tiling: Tiling, sample: int, dtype: str) -> None:
     """Tells the number of tiles, the tile that is about to run, and None; in the end the fault, or ""."""
-    faulthandler.disable()  # that it dies is an answer
+    faulthandler.disable()  # a crash is one of the expected answers
     count = 0
     try:
         config = sample_config(compiled, sample, kernel_types(compiled, dtype))
