@@ -1,6 +1,8 @@
 """A pool of Dask's workers, on one machine or many.
 
-Dask does a job again whose worker is gone.  Each worker has opdb and the libraries of its own; they are compared with
+Dask runs a job again when its worker dies, and gives up on a job after several deaths.  It counts a death for every
+job that the worker had, so a job that only waited there may be given up: such a job runs once more, alone, before it
+is named as the cause.  Each worker has opdb and the libraries of its own; they are compared with
 those of this machine before the first job, and again in each process that begins to answer.
 """
 
@@ -33,6 +35,10 @@ AHEAD = 1
 #: Servers that a thread of a worker keeps open: so many commands can share the workers.
 KEPT = 4
 SCHEMES = ("tcp", "tls", "ws", "wss", "ucx")
+
+
+class _WorkersDied(OpdbError):
+    """Dask gave a job up: several workers that had it died."""
 
 
 class Cluster:
@@ -83,19 +89,34 @@ class Cluster:
         """See Pool."""
         waiting, asked = iter(jobs), dict[Any, Any]()  # by future
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        suspects = list[Any]()  # given up once
         held = self._client.submit(_same, self._work, pure=False)  # Dask makes it again where it is lost
+
+        def ask(job: Any) -> None:
+            future = self._client.submit(_answer, held, self._pack(job), pure=False)
+            asked[future] = job
+            future.add_done_callback(done.put)
+
         try:
             while True:
-                room = self._room()
+                room = 0 if suspects else self._room()
                 while len(asked) < room and (job := next(waiting, None)) is not None:
-                    future = self._client.submit(_answer, held, self._pack(job), pure=False)
-                    asked[future] = job
-                    future.add_done_callback(done.put)
+                    ask(job)
+                alone = bool(suspects) and not asked
+                if alone:
+                    ask(suspects.pop())
                 if not asked:
                     return
                 future = self._next(done)
                 job = asked.pop(future)
-                yield job, self._result(future, job)
+                try:
+                    answer = self._result(future, job)
+                except _WorkersDied:
+                    if alone:
+                        raise
+                    suspects.append(job)
+                else:
+                    yield job, answer
         finally:
             for future in asked:
                 future.cancel()
@@ -136,7 +157,7 @@ class Cluster:
         try:
             kind, value = future.result()
         except KilledWorker:
-            raise OpdbError(self._gone(f"several workers ended at {job.name}")) from None
+            raise _WorkersDied(self._gone(f"several workers ended at {job.name}")) from None
         except Exception as error:
             raise OpdbError(self._gone(f"no answer about {job.name} ({_line(error)})")) from error
         if kind == "differs":

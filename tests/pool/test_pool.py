@@ -84,6 +84,16 @@ def test_a_job_that_ends_every_process_is_one_clear_error(where: dict[str, Any],
         squares(pool, (Number(n, 99 if n == 7 else 0, str(tmp_path)) for n in EXPECTED))
 
 
+@pytest.mark.kill
+def test_a_job_that_dask_gives_up_runs_once_more_alone(workers: Any, tmp_path: Path) -> None:
+    """Dask counts a death for jobs that only waited at the worker too, so they must not be named as its cause."""
+    deaths = pytest.importorskip("dask.config").get("distributed.scheduler.allowed-failures") + 1
+    with open_pool(Squares(), dask=workers.scheduler_address) as pool:
+        found, _ = squares(pool, (Number(n, deaths if n == 7 else 0, str(tmp_path)) for n in EXPECTED))
+    assert found == EXPECTED
+    assert len(list(tmp_path.iterdir())) == deaths
+
+
 def test_a_jobs_own_mistake_is_its_answer_and_a_fault_is_raised(where: dict[str, Any]) -> None:
     with open_pool(Squares(), **where) as pool:
         ((_, answer),) = pool.answers(iter([Number(-4)]))
