@@ -24,7 +24,7 @@ from opdb.lang.functions import FUNCTIONS
 from opdb.lang.nodes import DTYPE, TENSOR, TENSORS, Name, Node, is_enum, walk
 from opdb.lang.printer import to_text
 from opdb.reference.signature import torch_schema
-from opdb.runtime import constants, lowering, tensors
+from opdb.runtime import channels, constants, lowering, tensors
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompileError, Param
 from opdb.spec.family import Candidate
@@ -50,7 +50,7 @@ FOLDER = "generated/python/builders"
 #: Functions that make a tensor: their texts get the tensor whose dtype they take.
 MAKERS = tuple(f.name for f in FUNCTIONS.values() if f.params and set(f.params[-1]) == {TENSOR, DTYPE})
 #: The modules of opdb.runtime that have the functions of torch mappings.
-HOMES = (constants, lowering, tensors)
+HOMES = (channels, constants, lowering, tensors)
 #: Names that a builder uses itself, besides the functions of the rule language.
 OWN_NAMES = (
     frozenset({"all", "any", "map", "node", "given", "listed", "smallest", "largest", "same"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,7 +54,8 @@ class TensorRef:
     ``key`` identifies the origin for the sink (a torch node and result index); None for a tensor that
     the builder makes (``fill`` is then the value of every element, ``ramp`` says what they are, or ``data``
     holds the values, row-major) or for an intermediate (``local``).
-    ``base_shape`` is the shape at the origin, before transforms.
+    ``base_shape`` is the shape at the origin, before transforms.  ``values`` gives the numbers that a static tensor with
+    a key stores there, or None while they are not known; ``data`` of a tensor with an encoding is stored numbers, too.
     """
 
     shape: tuple[int, ...]
@@ -68,6 +69,7 @@ class TensorRef:
     base_shape: tuple[int, ...] = ()
     transforms: tuple[Transform, ...] = ()
     ramp: Ramp | None = None
+    values: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def rank(self) -> int:
@@ -342,7 +344,7 @@ def _ends(dtype: str) -> int:
 
 
 def _with_zeros(t: TensorRef, shape: tuple[int, ...], kind: str, values: tuple[int, ...]) -> TensorRef:
-    if not t.static or t.made:
+    if not t.static or (t.made and t.data is None):
         raise Rejection("a filter that is only known when the program runs")
     zeros = {-offset for offset in t.quant.offset} if t.quant is not None else {0}
     if len(zeros) != 1 or (t.quant is not None and t.quant.blocks is not None):

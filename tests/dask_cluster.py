@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 ROOT = str(Path(__file__).parents[1])
+#: Dask gives up a job whose workers died more often; each death costs the start of a process.
+ALLOWED_DEATHS = 1
 
 
 def path_with_tests() -> str:
@@ -26,10 +28,10 @@ def path_with_tests() -> str:
 @contextmanager
 def local_cluster(workers: int = 2, **env: str) -> Iterator[Any]:
     """A LocalCluster of processes, one thread each, with ``env`` besides this process's environment."""
-    distributed = pytest.importorskip("distributed")
+    distributed, config = pytest.importorskip("distributed"), pytest.importorskip("dask.config")
     if ROOT not in sys.path:
         sys.path.append(ROOT)  # which the workers get
-    with distributed.LocalCluster(
+    with config.set({"distributed.scheduler.allowed-failures": ALLOWED_DEATHS}), distributed.LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=":0",
         env=env,
     ) as cluster:  # fmt: skip

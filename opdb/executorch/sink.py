@@ -363,6 +363,9 @@ class Sink:
         if not kind.quantized:
             known = self._has_data(ref)
             array = transformed(made_values(ref), ref.transforms, self._values) if known else None
+        elif ref.quant is not None:  # stored numbers
+            encoding, config = self.view.encoding(ref.quant)
+            array = transformed(made_values(ref), ref.transforms)
         elif ref.ramp is not None:
             raise Rejection(f"a constant of places of the type {kind.qnn}")
         else:

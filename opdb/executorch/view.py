@@ -11,10 +11,11 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
+import numpy as np
 import torch
 from executorch.backends.qualcomm.builders.node_visitor import NodeVisitor
 from executorch.backends.qualcomm.builders.utils import get_parameter, is_graph_output
@@ -31,6 +32,7 @@ from executorch.backends.qualcomm.utils.constants import (
     QCOM_SCALE,
     QCOM_SCALE_OFFSET,
 )
+from torch._subclasses.fake_tensor import FakeTensor
 
 from opdb.coverage.moves import between_views, of_constants, read_in_ranks, seen
 from opdb.coverage.nodes import DTYPES
@@ -45,6 +47,7 @@ INT32 = torch.empty(0, dtype=torch.int32)
 INDICES = ("index", "indices")
 
 PER_TENSOR = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
+PER_CHANNEL = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET
 
 
 @cache
@@ -167,6 +170,10 @@ class FxNodeView:
         """ExecuTorch's encoding and config from which ``quant`` was read, or that say the same of an intermediate."""
         if quant not in self._encodings and quant.encoding == "SCALE_OFFSET":
             return PER_TENSOR, {QCOM_SCALE: quant.scale[0], QCOM_OFFSET: quant.offset[0]}
+        if quant not in self._encodings and quant.encoding == "AXIS_SCALE_OFFSET":
+            pairs = list(zip(quant.scale, quant.offset, strict=True))
+            stored = np.array(pairs, [("scale", np.float32), ("offset", np.int32)])
+            return PER_CHANNEL, {QCOM_SCALE_OFFSET: stored, QCOM_AXIS: quant.axis}
         if quant not in self._encodings:
             raise Rejection("an encoding that no tensor of this node has")
         encoding, config = self._encodings[quant]
@@ -253,7 +260,19 @@ class FxNodeView:
             quant = replace(quant, axis=axis if order is None else order.index(axis))
         if quant is not None:
             self._encodings[quant] = (encoding, config)
-        return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape)
+        values = partial(self._stored_values, source) if static else None
+        return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape, values=values)
+
+    def _stored_values(self, source: torch.fx.Node) -> Any:
+        """The numbers of a constant as it is stored, as an array; None while partitioning."""
+        tensor = self.constant(source).detach()
+        if isinstance(tensor, FakeTensor):
+            return None
+        _, config = self._visitor.get_quant_encoding_conf(source, self.node)
+        self._visitor.get_data_type(tensor, config)  # settles config's dtype
+        if config:
+            tensor = self._visitor.get_quant_tensor_value(tensor, source.meta[QCOM_QUANT_ATTRS], config)
+        return tensor.contiguous().numpy()
 
     def _axis(self, source: torch.fx.Node) -> int:
         """The dimension of a constant, in PyTorch's layout, that its encoding goes along."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -142,7 +143,13 @@ class Tensors:
         source = found.args[0] if _is(found, "dequantize") else found
         static = isinstance(source, torch.fx.Node) and source.name in self._constants
         dtype, quant = encoded if encoded is not None else (self.dtype(value.dtype), None)
-        return TensorRef(shape, dtype, static, key, quant=quant, base_shape=shape)
+        values = partial(self._stored, source) if isinstance(source, torch.fx.Node) and static else None
+        return TensorRef(shape, dtype, static, key, quant=quant, base_shape=shape, values=values)
+
+    def _stored(self, source: torch.fx.Node) -> Any:
+        """Of a constant, as an array; None where its data is not here."""
+        found = self._data.get(self._constants[source.name])
+        return None if found is None else found.detach().numpy()
 
     def _encoding(self, node: torch.fx.Node, key: Key) -> tuple[str, Quant] | None:
         """Of what a dequantize node reads, or of what the quantize node after a result writes."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
+from opdb.runtime.channels import floats
 from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView
-from opdb.runtime.tensors import Rejection, TensorRef, Transform
+from opdb.runtime.tensors import Rejection, TensorRef
 
 DTYPE = "f32"
 #: Encodings of one scale for all of a tensor, which Dequantize and Quantize take.
@@ -106,7 +107,7 @@ class InFloats:
             return value
         self.changed = True
         if value.static:
-            return _dequantized(value)
+            return floats(value)
         return self._stand_in(f"float_{_name(value)}", value, self._read)
 
     def _stand_in(self, name: str, t: TensorRef, known: dict[str, TensorRef]) -> TensorRef:
@@ -120,14 +121,6 @@ class InFloats:
 
     def _float(self, name: str, t: TensorRef) -> TensorRef:
         return TensorRef(t.shape, DTYPE, local=name, base_shape=t.shape)
-
-
-def _dequantized(t: TensorRef) -> TensorRef:
-    """A static tensor, of one scale or one for each place along an axis, as numbers of floating point."""
-    if t.quant is None or t.encoding not in (PER_TENSOR, "AXIS_SCALE_OFFSET") or t.transforms:
-        raise Rejection(f"a constant with the encoding {t.encoding}")
-    step = Transform("dequantize", (t.quant.scale, t.quant.offset, t.axis))
-    return replace(t, dtype=DTYPE, quant=None, transforms=(step,))
 
 
 def _converted(op: str, source: TensorRef, result: TensorRef) -> LoweredOp:

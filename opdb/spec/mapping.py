@@ -37,7 +37,7 @@ from opdb.spec.compiled import CompiledOp, CompileError, Fault
 from opdb.spec.model import Decomposition, Step, TorchMapping
 
 Place = tuple[str | int, ...]
-LET = (INT, INTS, FLOAT, BOOL)
+LET = (INT, INTS, FLOAT, BOOL, TENSOR)
 #: ATen's argument types without alias marks and list lengths -> the rule language's.
 TYPES: Mapping[str, Name] = {
     "Tensor": Name(TENSOR), "Tensor[]": Name(TENSORS), "Tensor?[]": Name(TENSORS),

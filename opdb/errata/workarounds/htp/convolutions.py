@@ -70,7 +70,7 @@ def _with_taps_of_zero(op: LoweredOp, height: int, width: int) -> Sequence[Lower
     """None for a filter whose values are only known when the program runs."""
     x, weight = op.inputs[0], op.inputs[1]
     assert x is not None and weight is not None
-    if not weight.static or weight.made:
+    if not weight.static or (weight.made and weight.data is None):
         return None
     given = _params(op)
     *others, (top, bottom), (left, right) = given["pad_amount"]
