@@ -202,13 +202,15 @@ def module_view(name: str, summary: str, forms: Iterable[tuple[str, Form]]) -> d
             constants.setdefault(parameter, {}).update(values)
     used = set().union(*(w.lowering for w in writers)) | {"Lowered", "NodeView"}
     checks = set().union(*(w.checks for w in writers))
+    homes = {m.__name__: found for m in HOMES if (found := _defined(m, used))}
+    if checks:
+        homes["opdb.runtime.checks"] = sorted(checks, key=str.lower)
     return {
         "name": name,
         "summary": summary,
         "functions": functions,
         "constants": {p: sorted(v.items(), key=lambda item: item[1]) for p, v in sorted(constants.items())},
-        "checks": sorted(checks, key=str.lower),
-        "homes": {m.__name__: names for m in HOMES if (names := _defined(m, used))},
+        "homes": dict(sorted(homes.items())),
     }
 
 

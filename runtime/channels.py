@@ -15,8 +15,9 @@ from opdb.op_config import Quant
 from opdb.runtime.static import made_values, transformed
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
-#: A shift is at most this much in steps of its scale: a convolution adds it to sums of 32 bits.
-LARGEST_SHIFT = 2**30
+#: A shift is at most this much in steps of its scale.  Up to HTP v69, a DepthWiseConv2d of 8 bits and two taps loses shifts of
+#: 2**26 and more (QNN 2.47 on SM8350 and SM8450); 2**22 and 2**30 are equally exact elsewhere.
+LARGEST_SHIFT = 2**22
 PER_CHANNEL = "AXIS_SCALE_OFFSET"
 
 
@@ -34,7 +35,7 @@ def channel_filter(factor: TensorRef, shift: TensorRef, x: TensorRef) -> TensorR
     """``factor`` [C] as the filter [1, 1, 1, C] of sq8 with a scale for each channel.
 
     Each factor is -127, 0 or 127 times its scale, unless ``shift`` [C], in steps of that scale times the scale of ``x``,
-    would not fit a sum of 32 bits: then the scale is larger.
+    would be more than LARGEST_SHIFT: then the scale is larger.
     """
     factors, shifts = numbers(factor), numbers(shift)
     scales = np.maximum(np.abs(factors) / 127, np.abs(shifts) / (x.scale * LARGEST_SHIFT))

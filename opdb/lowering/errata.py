@@ -107,10 +107,12 @@ def _decided(node: Lowered, new: tuple[LoweredOp, ...], erratum: str, decision: 
     return replace(node, notes=(*node.notes, note), warned=(*node.warned, erratum))
 
 
+@cache
 def _of_patterns(backend: str) -> list[str]:
     return _named(backend, OF_PATTERNS)
 
 
+@cache
 def _of_programs(backend: str) -> list[str]:
     return _named(backend, OF_PROGRAMS)
 

@@ -87,6 +87,10 @@ class _Layouts:
                 base, way = self._of(t.name)
                 self.ends.setdefault(base, []).append(way)
         self.allowed: dict[tuple[str, Layout, Layout], bool] = {}
+        #: of each op itself and those that make or read a tensor of it
+        self.near = [self._near(op) for op in self.ops]
+        #: (op, its tensors that count, back) -> how the ops near it stood when it kept its layout
+        self.kept: dict[tuple[int, tuple[str, ...], bool], list[Fit]] = {}
 
     def _absorbed(self, op: GraphOp) -> bool:
         """Whether an op is a Transpose that moves stored values alone."""
@@ -112,6 +116,11 @@ class _Layouts:
                     base, way = self._of(read)
                     if self.edit.tensors[base].type != "STATIC":
                         self.readers.setdefault(base, []).append((i, k, way))
+
+    def _near(self, op: GraphOp) -> tuple[int, ...]:
+        tensors = {*op.outputs, *(self._of(t)[0] for t in op.inputs if t is not None)}
+        makers = (self.maker[t][0] for t in tensors if t in self.maker)
+        return tuple({*makers, *(i for t in tensors for i, _, _ in self.readers.get(t, ()))})
 
     # -- what a state costs
 
@@ -230,8 +239,12 @@ class _Layouts:
         """Takes the layout of an op that is cheapest for the tensors ``around``; by how much they are dearer then."""
         if self.ops[i].op not in RULES:
             return 0
+        stand = [self.fits[j] for j in self.near[i]]
+        if self.kept.get((i, around, back)) == stand:
+            return 0
         reading, read = dict.fromkeys(self._as_read(i)), dict.fromkeys(self._as_wanted(i))
-        best, preferred = self.fits[i], read if back else reading
+        best = had = self.fits[i]
+        preferred = read if back else reading
         before = least = sum(map(self.cost, around))
         for layout in (*(reading if back else read), *preferred):
             option = self._option(i, layout)
@@ -242,6 +255,8 @@ class _Layouts:
             if price < least or (price == least and layout in preferred):
                 best, least = option, price
         self.fits[i] = best
+        if best is had:
+            self.kept[i, around, back] = stand
         return least - before
 
     def _rank(self, i: int) -> int:

@@ -165,6 +165,15 @@ def batch_norm() -> nn.Module:
     return norm
 
 
+def unlike_channels(norm: nn.Module) -> nn.Module:
+    """Channels of which one is multiplied by 30, one by almost nothing and one by nothing."""
+    norm.running_mean = torch.tensor([0.5, -1.0, 0.25, 0.0])
+    norm.running_var = torch.tensor([0.004, 2.0, 0.5, 1.0])
+    norm.weight = nn.Parameter(torch.tensor([2.0, -0.01, 0.7, 0.0]))
+    norm.bias = nn.Parameter(torch.tensor([0.1, -1.0, 1.5, 2.0]))
+    return norm
+
+
 def sampled(mode: str, padding: str, corners: bool) -> nn.Module:
     return Calls(lambda x, grid: f.grid_sample(x, grid, mode, padding, corners))
 
@@ -237,6 +246,11 @@ def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "Conv1d without a batch": (nn.Conv1d(4, 6, 3, padding=1), (torch.randn(4, 11),)),
         "Conv2d without a batch": (nn.Conv2d(2, 3, 3, padding=1), (image[0],)),
         "BatchNorm2d": (batch_norm(), (image,)),
+        "BatchNorm1d of rows": (unlike_channels(nn.BatchNorm1d(4)), (torch.randn(5, 4),)),
+        "BatchNorm3d of unlike channels": (
+            unlike_channels(nn.BatchNorm3d(4)),
+            (torch.randn(1, 4, 2, 3, 3),),
+        ),
         "reciprocal near zero": (Calls(torch.reciprocal), (torch.tensor([[0.001, 0.01, 0.5, 1.0, 100.0]]),)),
         "Conv2d one wide by steps of 2": (nn.Conv2d(4, 5, (3, 1), 2, (0, 1)), (torch.randn(1, 4, 9, 7),)),
         "Conv3d one wide by steps of 2": (
@@ -289,6 +303,23 @@ def several_results() -> Any:
             got=[t.tolist() for t in flow.run_pte(compiled.pte, (x,))],
             wanted=[t.tolist() for t in quantized(x)],
         )
+    finally:
+        opdb.executorch.unregister()
+
+
+def steps_of_unlike_channels(soc: str, recipe: str) -> float:
+    """How far a batch norm of an image is off whose factors differ, in steps of the result."""
+    torch.manual_seed(6)
+    given = (torch.randn(1, 4, 6, 5),)
+    module = nn.Sequential(nn.ReLU(), unlike_channels(nn.BatchNorm2d(4))).eval()
+    opdb.executorch.register(execution="emulator")
+    try:
+        quantized = flow.quantize(module, given, soc, recipe)
+        compiled = flow.compile_module(quantized, given, soc, PRECISION)
+        assert not compiled.not_delegated
+        (got,) = flow.run_pte(compiled.pte, given)
+        scales = [n.args[1] for n in quantized.graph.nodes if "quantize_per_tensor" in str(n.target)]
+        return float((got - quantized(*given)).abs().max() / scales[-1])
     finally:
         opdb.executorch.unregister()
 

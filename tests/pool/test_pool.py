@@ -13,7 +13,14 @@ import pytest
 from opdb.errors import MissingExtra, OpdbError
 from opdb.pool import DEATHS, Pool, cluster, open_pool
 
-from ..dask_cluster import ALLOWED_DEATHS, dask_worker, kill_a_worker, local_cluster, path_with_tests, scheduler
+from ..dask_cluster import (
+    ALLOWED_DEATHS,
+    dask_worker,
+    kill_a_worker,
+    local_cluster,
+    path_with_tests,
+    scheduler,
+)
 from .echo import Number, Squares
 
 EXPECTED = {n: n * n for n in range(40) if n != 13}
