@@ -19,7 +19,7 @@ from opdb.lang.functions import FUNCTIONS, Function
 from opdb.lang.nodes import BOOL, Name, Scope
 from opdb.lang.parse import parse
 from opdb.op_config import Quant, TensorConfig
-from opdb.runtime import checks, constants, lowering, tensors
+from opdb.runtime import channels, checks, constants, lowering, tensors
 
 EXAMPLES = [(f, text, value) for f in FUNCTIONS.values() for text, value in f.examples]
 #: Why a row has no examples of the rule language.
@@ -130,7 +130,7 @@ def test_same_quant_and_the_numbers_of_an_encoding(tmp_path: Path) -> None:
 
 def test_the_python_functions_are_those_of_checks_or_builtins() -> None:
     for f in FUNCTIONS.values():
-        homes = (lowering, tensors, constants) if f.torch else (checks,)
+        homes = (lowering, tensors, constants, channels) if f.torch else (checks,)
         builtin = f.python in ("len", "min", "max", "float", "present")
         assert builtin or any(callable(getattr(home, f.python, None)) for home in homes), f.name
 
@@ -216,6 +216,9 @@ def test_english() -> None:
             "slice_places(S, n, m, n)": "the places of n slices from m on in steps of n behind dimensions of the sizes S",
             "window_factors(S, L, S, L, S, p, x)": "by what the means of windows of L among S are multiplied, zeros beyond the"
             " edges included",
+            "floats(x)": "x in floating point",
+            "channel_filter(x, x, x)": "x as a filter with a scale for each channel",
+            "channel_bias(x, x, x)": "x as the bias of x with the filter x",
             "block_diagonal(x, n)": "x without its n groups",
             "spaced(x, S)": "x with zeros between, for the dilation S",
             "widened(x)": "x in 16 bits",
