@@ -1,4 +1,4 @@
-"""package qnn, ort, check, matrix."""
+"""package qnn, ort, check, matrix, inspect."""
 
 from __future__ import annotations
 
@@ -154,6 +154,36 @@ def check(
             print(f"{f.op} sample {f.sample} {f.dtype}: {f.tiles} tiles, {f.fault or 'as the whole'}")
     if any(f.fault for f in found):
         raise typer.Exit(1)
+
+
+@package_app.command()
+def inspect(
+    library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
+    soc: Annotated[str, typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.")] = "SM8650",
+    no_load: Annotated[
+        bool, typer.Option("--no-load", help="Read the file only, and run none of it.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """What a library of custom ops is: its machine, interface, ops, and what it needs."""
+    from dataclasses import asdict
+
+    from opdb.probe import package_file, packages
+    from opdb.targets.target import soc_name
+
+    file = package_file.read(library)
+    loaded = packages.Loaded("", why="--no-load") if no_load else packages.ask(library, file, soc_name(soc))
+    if json:
+        print_json(asdict(file) | {"loaded": asdict(loaded)})
+        return
+    print(f"{library.name}: {file.kind}")
+    print(f"machine   {file.machine}, ELF{file.bits}")
+    print(f"build id  {file.build_id or 'none'}")
+    for provider in file.providers:
+        print(f"provider  {provider}")
+    print(f"needs     {', '.join(file.needs) or 'nothing'}")
+    said = f"{', '.join(loaded.ops)} ({loaded.by})" if loaded.ops else f"not asked: {loaded.why}"
+    print(f"ops       {said}")
 
 
 @package_app.command()

@@ -36,6 +36,7 @@ from opdb.probe.results import (
 )
 from opdb.runtime.qnn.errors import QnnError, VendorVerdict
 from opdb.runtime.qnn.libraries import in_folder, installed
+from opdb.runtime.qnn.op_package import OpPackage
 
 if TYPE_CHECKING:
     from opdb.runtime.qnn.graph import GraphOptions
@@ -101,6 +102,15 @@ class VendorWorker:
         answer = self._request("supported_operations")
         if isinstance(answer, _Lost):
             raise OpdbError(f"the QNN library {answer.verdict} while listing its ops ({answer.code_name})")
+        return tuple(answer)
+
+    def op_packages(self) -> tuple[OpPackage, ...]:
+        """The op packages that the backend was given, with their ops.  Raises OpdbError where it refuses one."""
+        answer = self._request("op_packages")
+        if isinstance(answer, _Lost):
+            raise OpdbError(
+                f"the QNN library {answer.verdict} while listing op packages ({answer.code_name})"
+            )
         return tuple(answer)
 
     def chip(self) -> Chip:

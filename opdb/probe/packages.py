@@ -1,4 +1,4 @@
-"""Which of the installed QNN libraries take an op package: each asked in a child process."""
+"""What QNN libraries say to op packages: each asked in a child process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from opdb.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS
 from opdb.probe.client import VendorWorker
+from opdb.probe.package_file import QNN_CPU, PackageFile
 from opdb.runtime.qnn import libraries
 
 
@@ -37,6 +38,34 @@ def matrix(library: Path, soc: str) -> Iterator[Taken]:
             record = BACKENDS.get(name)
             if record is not None and record.op_packages == "opdb":
                 yield _asked(one, name, soc if record.chip_fields else "", library)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a package says when QNN has loaded it; ``ops`` is empty and ``why`` says the reason where it was not."""
+
+    by: str  # e.g. QNN 2.51.0, HTP SM8650
+    ops: tuple[str, ...] = ()
+    why: str = ""
+
+
+def ask(library: Path, file: PackageFile, soc: str) -> Loaded:
+    """The ops of a QNN package, from the newest installed QNN library that is for it."""
+    if not file.loadable:
+        return Loaded("", why=f"only a {file.machine} machine can load it")
+    if not file.providers:
+        return Loaded("", why="only QNN packages are loaded here")
+    backend = "CPU" if file.kind == QNN_CPU else "HTP"
+    found = [one for one in libraries.discover() if backend in one.present]
+    if not found:
+        return Loaded("", why=f"no QNN library for {backend} is here: opdb libraries install 2.3.0")
+    chip = soc if BACKENDS[backend].chip_fields else ""
+    by = f"QNN {found[-1].qnn_version()}, {backend} {chip}".rstrip()
+    try:
+        with VendorWorker(backend, chip or None, libraries=found[-1].folder, op_packages=[library]) as worker:
+            return Loaded(by, tuple(op for package in worker.op_packages() for op in package.ops))
+    except OpdbError as error:
+        return Loaded(by, why=str(error))
 
 
 def _asked(found: libraries.Libraries, backend: str, soc: str, library: Path) -> Taken:

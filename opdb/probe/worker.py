@@ -78,6 +78,8 @@ class Server:
             return self._validate_many(backend, *args)
         if name == "supported_operations":
             return backend.supported_operations()
+        if name == "op_packages":
+            return list(backend.op_packages.values())
         if name == "chip":
             return jobs.chip(backend)
         if name == "run":
