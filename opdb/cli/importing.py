@@ -1,9 +1,9 @@
-"""import xml, header, docs; export xml."""
+"""import xml, udo, cloud-ai, header, docs; export xml."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from opdb.cli.options import Db, Format, Json, Specs, known_op, synced
 from opdb.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
+    from opdb.importers.opxml.collection import Collection
     from opdb.spec.catalog import Catalog
 
 import_app = typer.Typer(
@@ -43,20 +44,58 @@ def import_xml(
     json: Json = False,
 ) -> None:
     """Draft the specs of the custom ops in an XML file."""
-    from opdb.errors import OpdbError
-    from opdb.importers.opxml.draft import drafts
     from opdb.importers.opxml.read import read
 
+    _drafted(file, [read(file)], output, force, specs, json)
+
+
+@import_app.command("udo")
+def import_udo(
+    file: Annotated[Path, typer.Argument(help="The JSON of a UDO package of SNPE.")],
+    output: Output = None,
+    force: Force = False,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Draft the specs of the ops of a UDO package."""
+    from opdb.importers.udo import read
+
+    _drafted(file, read(file), output, force, specs, json)
+
+
+@import_app.command("cloud-ai")
+def import_cloud_ai(
+    file: Annotated[Path, typer.Argument(help="The custom_op_config.yaml of a Cloud AI package.")],
+    output: Output = None,
+    force: Force = False,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Draft the specs of the custom ops of a Cloud AI package."""
+    from opdb.importers.cloud_ai import read
+
+    _drafted(file, read(file), output, force, specs, json)
+
+
+def _drafted(
+    file: Path, found: Sequence[Collection], output: Path | None, force: bool, specs: Path | None, json: bool
+) -> None:
+    """Writes the drafts of packages, and prints what they do not express."""
+    from opdb.errors import OpdbError
+    from opdb.importers.opxml.draft import drafts
+
     catalog, folder = _catalog(specs, output)
-    found = read(file)
-    taken = [op.name for op in found.ops if op.name in catalog.ops]
+    names = [op.name for collection in found for op in collection.ops]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise OpdbError(f"{file}: {', '.join(twice)} is there more than once; a spec has one op of a name")
+    taken = [name for name in names if name in catalog.ops]
     if taken and output is None:
         raise OpdbError(
             f"{file}: specs/ops has {', '.join(taken)} already; rename the op, or write the drafts to a folder of "
             "their own with --output"
         )
-    made = drafts(found, file.name, catalog.backends)
-    for note in found.notes:
+    made = [d for collection in found for d in drafts(collection, file.name, catalog.backends)]
+    for note in (n for collection in found for n in collection.notes):
         print(f"{file}: warning: {note}", file=sys.stderr)
     paths = _write(folder, {d.op: d.text for d in made}, force)
     if json:

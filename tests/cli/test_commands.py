@@ -22,7 +22,7 @@ COMMANDS = (
     "libraries list",
     "context show", "context check", "demo",
     "package check", "package inspect", "package matrix", "package ort", "package qnn",
-    "import xml", "import header", "import docs", "export xml",
+    "import xml", "import udo", "import cloud-ai", "import header", "import docs", "export xml",
     "db upgrade", "db check", "db dump", "db restore", "db datasette", "db views",
 )  # fmt: skip
 
