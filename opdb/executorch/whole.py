@@ -19,6 +19,7 @@ from torch.export.graph_signature import InputKind
 from opdb.coverage.nodes import DTYPES, TorchNode
 from opdb.executorch.blocks import STEPS, channel_axis, errata, stepped
 from opdb.op_config import Blocks, Quant
+from opdb.quantize.conventions import PYTORCH, QNN, Encoding, converted
 from opdb.runtime.lowering import Lowered, NodeView, Rejected
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
@@ -176,7 +177,7 @@ class Tensors:
             return dtype, held
         scales = self._numbers(given.get("scale", given.get("scales")))
         zeros = self._numbers(given.get("zero_point", given.get("zero_points")))
-        offsets = tuple(-int(z) for z in zeros)
+        offsets = tuple(converted(Encoding(dtype, 1.0, int(z), PYTORCH), QNN)[0].offset for z in zeros)
         prefix = "BW_" if bits else ""
         axis = given.get("axis")
         if axis is None:
