@@ -33,7 +33,7 @@ PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-g
 # A test that hangs ends its process after ten minutes, and the run, by name; the sweep has longer tests.
 HANGS := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-.PHONY: setup demo test lint format generated unit breadth sweep sanitized sanitize fuzz conformance bench wheel clean
+.PHONY: setup demo test lint format generated unit breadth sweep sanitized sanitize fuzz mutants conformance bench wheel clean
 .DELETE_ON_ERROR:
 
 setup: .venv/compiled
@@ -123,6 +123,10 @@ sanitize: sanitized
 fuzz: sanitized
 	@PYTHONPATH=$(SANITIZED):tests/property LD_PRELOAD="$(ASAN_LIBRARY)" ASAN_OPTIONS=$(ASAN) \
 		$(BIN)/python -P tests/property/fuzz.py --configs $(CONFIGS)
+
+# Faults in the C of op packages, each of which has to be found.
+mutants: setup
+	@$(BIN)/python benchmarks/package_mutants
 
 conformance: setup
 	@$(BIN)/opdb init && $(BIN)/opdb conformance run
