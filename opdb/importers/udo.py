@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
 from opdb.errors import OpdbError
+from opdb.generated.constants.backends import DEFAULT
 from opdb.importers.documents import Lenient, inside, read_documents
 from opdb.importers.opxml.collection import Collection, OpXml, Supplement, Tensor
 from opdb.spec.document import Document
@@ -30,7 +31,8 @@ DataType = Literal[
     "FLOAT_16", "FLOAT_32", "FIXED_4", "FIXED_8", "FIXED_16", "INT_8", "INT_16", "INT_32", "UINT_8", "UINT_16",
     "UINT_32", "STRING",
 ]  # fmt: skip
-Core = Literal["CPU", "GPU", "DSP"]
+Core = Literal["CPU", "GPU", "DSP"]  # SNPE's names of them
+DSP = get_args(Core)[-1]
 PACKAGE = re.compile(r"UdoPackage_\d+")
 #: Where the generator writes and what it builds against: nothing of an op.
 PLACES = ("UDO_PACKAGE_PATH", "SNPE_UDO_ROOT")
@@ -97,8 +99,8 @@ def _collection(package: _Package, document: Document) -> Collection:
 def _backends(operator: _Operator) -> dict[str, str]:
     """Core -> QNN's name of it.  A DSP without HTP has another backend."""
     versions = [int(v) for a in operator.dsp_arch_types if (v := re.sub(r"\D", "", a))]
-    dsp = "DSP" if versions and max(versions) < FIRST_HTP else "HTP"
-    return {core: dsp if core == "DSP" else core for core in operator.core_types}
+    dsp = DSP if versions and max(versions) < FIRST_HTP else DEFAULT
+    return {core: dsp if core == DSP else core for core in operator.core_types}
 
 
 def _roles(operator: _Operator) -> Iterator[tuple[str, str, _Tensor, str]]:

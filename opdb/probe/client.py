@@ -36,10 +36,10 @@ from opdb.probe.results import (
 )
 from opdb.runtime.qnn.errors import QnnError, VendorVerdict
 from opdb.runtime.qnn.libraries import in_folder, installed
-from opdb.runtime.qnn.op_package import OpPackage
 
 if TYPE_CHECKING:
     from opdb.runtime.qnn.graph import GraphOptions
+    from opdb.runtime.qnn.op_package import OpPackage
 
 #: Seconds that a child may take to start Python and open its library, besides the time of the request.
 START_SECONDS = 60.0

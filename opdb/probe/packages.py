@@ -55,7 +55,10 @@ def ask(library: Path, file: PackageFile, soc: str) -> Loaded:
         return Loaded("", why=f"only a {file.machine} machine can load it")
     if not file.providers:
         return Loaded("", why="only QNN packages are loaded here")
-    backend = "CPU" if file.kind == QNN_CPU else "HTP"
+    links = file.kind != QNN_CPU
+    backend = next(
+        b.name for b in BACKENDS.values() if b.op_packages == "opdb" and b.op_packages_link == links
+    )
     found = [one for one in libraries.discover() if backend in one.present]
     if not found:
         return Loaded("", why=f"no QNN library for {backend} is here: opdb libraries install 2.3.0")

@@ -174,7 +174,8 @@ def test_what_is_asked_of_backends() -> None:
 
 
 def test_no_code_names_a_backend() -> None:
-    """Outside the bindings to the vendor's libraries and the workarounds of errata; PyTorch's own key is no backend."""
+    """Outside the bindings to the vendor's libraries and the workarounds of errata; a key of PyTorch's and SNPE's names of cores
+    are no backends."""
     found = []
     for room in ("opdb", "codegen", "runtime"):
         for path in (ROOT / room).rglob("*.py"):
@@ -185,7 +186,8 @@ def test_no_code_names_a_backend() -> None:
                 found += [(name, n.value) for n in texts]
     found += [(p.name, m) for p in (ROOT / "codegen/templates").iterdir()
               for m in re.findall(r"[\"'](\w+)[\"']", p.read_text()) if m in BACKENDS]  # fmt: skip
-    assert found == [("opdb/torch_ops/__init__.py", "CPU")]
+    cores = [("opdb/importers/udo.py", core) for core in ("CPU", "DSP", "GPU")]
+    assert sorted(found) == [*cores, ("opdb/torch_ops/__init__.py", "CPU")]
 
 
 # -- SDKs
