@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from typing import Any, Protocol
 
 from opdb.dtypes import BY_SHORT
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.runtime.checks import shown
 from opdb.runtime.tensors import Rejection, TensorRef, Transform, full
 
@@ -40,6 +40,10 @@ class LoweredOp:
     package: str = "qti.aisw"
 
     def config(self, ident: str | None = None) -> OpConfig:
+        return self._config if ident is None else replace(self._config, id=ident)
+
+    @cached_property
+    def _config(self) -> OpConfig:
         absent = TensorConfig("", "f32", (), "NULL")
         n = len(self.inputs)
         names = self.slots or ("",) * (n + len(self.outputs))
@@ -49,7 +53,6 @@ class LoweredOp:
             self.params,
             tuple(t.config(s) for t, s in zip(self.outputs, names[n:], strict=False)),
             package=self.package,
-            id=ident,
         )
 
 
@@ -146,18 +149,26 @@ def _flat(slots: Inputs) -> list[tuple[str, TensorRef | None]]:
             for t in ([given] if given is None or isinstance(given, TensorRef) else given)]  # fmt: skip
 
 
-def layout_ops(t: TensorRef, inverse: bool = False) -> list[LoweredOp]:
+def layout_ops(t: TensorRef, inverse: bool = False) -> tuple[LoweredOp, ...]:
     """The ops that carry out the transforms of ``t``; with ``inverse``, undo them (Transposes and Reshapes).
 
     Each reads the output of the one before.  Their tensors have neither origin nor name: a sink gives them.
     A second input is a static tensor of one value.
     """
-    ops, before = [], t.base_shape
-    for step in t.transforms:
-        after = _after(step, before)
-        ops.append(_undone(step, before, after, t) if inverse else _done(step, before, after, t))
+    return _layout_ops(t.transforms, t.base_shape, t.dtype, t.quant, inverse) if t.transforms else ()
+
+
+@lru_cache(1 << 12)
+def _layout_ops(
+    steps: tuple[Transform, ...], shape: tuple[int, ...], dtype: str, quant: Quant | None, inverse: bool
+) -> tuple[LoweredOp, ...]:
+    ops, before = [], TensorRef(shape, dtype, quant=quant, base_shape=shape)
+    for step in steps:
+        shape = _after(step, before.shape)
+        after = replace(before, shape=shape, base_shape=shape)
+        ops.append(_undone(step, before, after) if inverse else _done(step, before, after))
         before = after
-    return ops[::-1] if inverse else ops
+    return tuple(ops[::-1] if inverse else ops)
 
 
 def _after(step: Transform, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -169,23 +180,22 @@ def _after(step: Transform, shape: tuple[int, ...]) -> tuple[int, ...]:
     return step.values if step.kind == "reshape" else shape
 
 
-def _done(step: Transform, before: tuple[int, ...], after: tuple[int, ...], t: TensorRef) -> LoweredOp:
-    a, b = (TensorRef(s, t.dtype, quant=t.quant, base_shape=s) for s in (before, after))
+def _done(step: Transform, before: TensorRef, after: TensorRef) -> LoweredOp:
     if step.kind == "permute":
-        return LoweredOp("Transpose", (a,), (tensor_param("perm", "u32", step.values),), (b,))
+        return LoweredOp("Transpose", (before,), (tensor_param("perm", "u32", step.values),), (after,))
     if step.kind == "tile":
-        return LoweredOp("Tile", (a,), (tensor_param("multiples", "u32", step.values),), (b,))
+        return LoweredOp("Tile", (before,), (tensor_param("multiples", "u32", step.values),), (after,))
     if step.kind == "reshape":
-        return LoweredOp("Reshape", (a,), (), (b,))
+        return LoweredOp("Reshape", (before,), (), (after,))
     op = {"mod": "ElementWiseMod", "scale": "ElementWiseMultiply"}[step.kind]
-    return LoweredOp(op, (a, full((1,), step.values[0], t)), (), (b,))
+    return LoweredOp(op, (before, full((1,), step.values[0], before)), (), (after,))
 
 
-def _undone(step: Transform, before: tuple[int, ...], after: tuple[int, ...], t: TensorRef) -> LoweredOp:
+def _undone(step: Transform, before: TensorRef, after: TensorRef) -> LoweredOp:
     if step.kind == "permute":
-        back = tuple(sorted(range(len(after)), key=step.values.__getitem__))
-        return _done(Transform("permute", back), after, before, t)
-    return _done(Transform("reshape", before), after, before, t)
+        back = tuple(sorted(range(after.rank), key=step.values.__getitem__))
+        return _done(Transform("permute", back), after, before)
+    return _done(Transform("reshape", before.shape), after, before)
 
 
 @dataclass(frozen=True)

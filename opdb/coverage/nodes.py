@@ -76,8 +76,14 @@ class TorchNode:
         self.target, self.name = str(node.target), node.name
         self._schemas = _arguments(node.target)
         self._given = {**dict(zip(self._schemas, node.args, strict=False)), **node.kwargs}
+        self._read: dict[str, Any] = {}
 
     def arg(self, name: str) -> Any:
+        if name not in self._read:
+            self._read[name] = self._arg(name)
+        return self._read[name]
+
+    def _arg(self, name: str) -> Any:
         if name not in self._schemas:
             raise Rejection(f"{self.target} has no argument '{name}' in this version of PyTorch")
         type_, has_default, default = self._schemas[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count
 
 from opdb.errata.policy import AVOID, WARN, policy, warning
@@ -30,11 +30,8 @@ class _Obeying:
     def facts(self) -> Facts:
         return Facts(self.around, next(self.numbers))
 
-    def pattern(self, erratum: str, ops: tuple[LoweredOp, ...]) -> tuple[LoweredOp, ...]:
+    def pattern(self, erratum: str, decision: str, ops: tuple[LoweredOp, ...]) -> tuple[LoweredOp, ...]:
         """``ops`` after the workaround of an erratum that depends on the surroundings."""
-        decision = policy(erratum, self.target)
-        if decision not in (AVOID, WARN):
-            return ops
         find = OF_PATTERNS[RECORDS[erratum].workaround]
         made: list[LoweredOp] = []
         for op in ops:
@@ -66,8 +63,8 @@ def obeyed(lowered: Lowered, target: Target, around: Surroundings, hits: Hits) -
     """
     obeying = _Obeying(target, around, hits)
     ops = lowered.ops
-    for erratum in _of_patterns(str(target.backend)):
-        ops = obeying.pattern(erratum, ops)
+    for erratum, decision in _of_patterns(target):
+        ops = obeying.pattern(erratum, decision, ops)
     ops = tuple(new for op in ops for new in obeying.op(op))
     avoided, warned = (tuple(dict.fromkeys(ids)) for ids in (obeying.avoided, obeying.warned))
     return replace(lowered, ops=ops, avoided=avoided, warned=warned)
@@ -87,10 +84,7 @@ def obeyed_in_program(lowered: Mapping[str, Lowered | Rejected], target: Target)
     ``lowered``: the nodes in the order of execution.
     """
     changed: dict[str, Lowered] = {}
-    for erratum in _of_programs(str(target.backend)):
-        decision = policy(erratum, target)
-        if decision not in (AVOID, WARN):
-            continue
+    for erratum, decision in _named(target, OF_PROGRAMS):
         now = {**lowered, **changed}
         ops = {name: each.ops for name, each in now.items() if isinstance(each, Lowered)}
         for name, new in OF_PROGRAMS[RECORDS[erratum].workaround](ops).items():
@@ -107,14 +101,9 @@ def _decided(node: Lowered, new: tuple[LoweredOp, ...], erratum: str, decision: 
     return replace(node, notes=(*node.notes, note), warned=(*node.warned, erratum))
 
 
-@cache
-def _of_patterns(backend: str) -> list[str]:
-    return _named(backend, OF_PATTERNS)
-
-
-@cache
-def _of_programs(backend: str) -> list[str]:
-    return _named(backend, OF_PROGRAMS)
+@lru_cache(64)
+def _of_patterns(target: Target) -> list[tuple[str, str]]:
+    return list(_named(target, OF_PATTERNS))
 
 
 @cache
@@ -122,6 +111,12 @@ def _of_backend(backend: str) -> list[Erratum]:
     return [e for e in RECORDS.values() if e.backend == backend]
 
 
-def _named(backend: str, workarounds: Mapping[str, object]) -> list[str]:
-    """The errata that have one of these workarounds, in the order of the workarounds."""
-    return [e.id for name in workarounds for e in _of_backend(backend) if e.workaround == name]
+def _named(target: Target, workarounds: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """The errata of ``target`` that have one of these workarounds and are not ignored, in the order of the workarounds.
+
+    Each with what the policy makes of it, AVOID or WARN.
+    """
+    for name in workarounds:
+        for erratum in _of_backend(str(target.backend)):
+            if erratum.workaround == name and (decision := policy(erratum.id, target)) in (AVOID, WARN):
+                yield erratum.id, decision

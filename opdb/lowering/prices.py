@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -146,6 +146,11 @@ class Table:
     lines: Mapping[Kind, Line]
     compared: frozenset[Forms] = frozenset()
 
+    @cached_property
+    def compared_names(self) -> frozenset[tuple[str, str, str]]:
+        """Of ``compared``, the torch operators and the names of the forms."""
+        return frozenset((operator, earlier, later) for operator, earlier, later, *_ in self.compared)
+
     def line(self, kind: Kind) -> Line:
         for k in (kind, Kind("", kind.numbers, kind.shape), Kind("", kind.numbers, USUAL)):
             if (found := self.lines.get(k)) is not None:
@@ -185,7 +190,7 @@ class OfOperator:
         return MODELLED.saves(new, old)
 
     def beyond(self, form: str, ops: tuple[str, ...], old: Lowered) -> bool:
-        if any(pair[:3] == (self.torch_target, old.form, form) for pair in self.table.compared):
+        if (self.torch_target, old.form, form) in self.table.compared_names:
             return False
         return MODELLED.beyond(form, ops, old)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from opdb import validate
@@ -41,7 +41,7 @@ def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lower
     if not mapped(view.target):
         return Rejected((unmapped_reason(view.target),))
     prices = prices or prices_of(view.target, target)
-    around = view if isinstance(view, Surroundings) else Nowhere()
+    around = _around(view)
 
     doubts = partial(_doubts, target=target)
     lowered, reasons = cheapest(
@@ -59,11 +59,20 @@ def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lower
 
 def fitting(view: NodeView, target: Target) -> tuple[Lowered, ...]:
     """All candidates of ``view`` that ``target`` accepts and that have the fewest doubts, in the order of the family."""
-    around = view if isinstance(view, Surroundings) else Nowhere()
+    around = _around(view)
     tried = (_attempt(form, view, target, around)[0] for form in forms(view.target))
     found = [(_doubts(lowered, target), lowered) for lowered in tried if lowered is not None]
     fewest = min((doubts for doubts, _ in found), default=0)
     return tuple(lowered for doubts, lowered in found if doubts == fewest)
+
+
+def _around(view: Any) -> Surroundings:
+    return view if _stands_in_a_program(type(view)) else Nowhere()
+
+
+@cache
+def _stands_in_a_program(kind: type) -> bool:
+    return issubclass(kind, Surroundings)
 
 
 def _doubts(lowered: Lowered, target: Target) -> int:
