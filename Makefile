@@ -127,6 +127,7 @@ fuzz: sanitized
 # Faults in the C of op packages, each of which has to be found.
 mutants: setup
 	@$(BIN)/python benchmarks/package_mutants
+	@$(BIN)/python benchmarks/package_mutants --sanitize
 
 conformance: setup
 	@$(BIN)/opdb init && $(BIN)/opdb conformance run

@@ -1,8 +1,8 @@
 """What a package has to compute and to refuse, asked of one library in this process.
 
-    python battery.py BACKEND LIBRARY
+    python battery.py HTP|CPU|ORT LIBRARY
 
-Exit 0 where all is right; else 1 with the first case that is not, or whatever ends the process.
+Prints 'passed' where all is right; else exit code 1 with the first case that is not, or whatever ends the process.
 """
 
 from __future__ import annotations
@@ -177,6 +177,47 @@ def plain(kind: str, x: Any, y: Any | None) -> Case:
     )
 
 
+def cases_of_onnx() -> Iterator[Case]:
+    """Those that a model of one node can have: no encodings."""
+    for inputs in (("x",), ("x", "a"), ("x", None, "b"), ("x", "a", "b"), ("x", None, None)):
+        yield weighted(inputs, (2, 3))
+    for shape in ((6,), (3, 2), (2, 1, 3, 1, 2)):
+        yield weighted(("x", "a"), shape)
+    for dtype in ("i8", "u8", "i16", "u16"):
+        yield shifted(dtype, (3, 5))
+    yield halved((8, 3, 5))
+    yield from on_floats()
+    wrong = tuple(replace(p, value=9) if p.name == "mode" else p for p in PARAMS)
+    refused = weighted(("x",), (2, 3), wrong)
+    yield Case("Weighted, no such mode", refused.graph, refused.inputs, None, "Weighted.PARAMS")
+
+
+def sides(shape: tuple[int, int]) -> Case:
+    x = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
+    tensors = [
+        GraphTensor("x", "f32", shape, "APP_WRITE"),
+        GraphTensor("ends", "f32", shape[:1], "APP_READ"),
+        GraphTensor("tops", "f32", shape[1:], "APP_READ"),
+    ]
+    graph = made("sides", tensors, op("Sides", ("x",), ("ends", "tops")))
+    return Case(f"Sides {shape}", graph, {"x": x}, {"ends": x.sum(1), "tops": x.sum(0)})
+
+
+def broken() -> Case:
+    """A rule that says nothing of shapes."""
+    case = plain("Positive", np.ones((9, 3), np.float32), None)
+    return Case("Positive, nine rows", case.graph, case.inputs, None, "Positive.C1")
+
+
+def on_floats() -> Iterator[Case]:
+    yield sides((3, 5))
+    yield broken()
+    big = np.arange(512 * 700, dtype=np.float32).reshape(512, 700)
+    yield plain("Turned", big, big[::-1, ::-1].copy())
+    yield plain("Positive", np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
+    yield plain("Positive", np.array([[1.0, -1.0]], np.float32), None)
+
+
 def cases(backend: str) -> Iterator[Case]:
     htp = backend == "HTP"
     for inputs in (("x",), ("x", "a"), ("x", None, "b"), ("x", "a", "b")):
@@ -205,10 +246,7 @@ def cases(backend: str) -> Iterator[Case]:
         yield blurred("sq8", (2, 403, 301, 64))
         yield halved((1600, 100, 64))
     yield halved((8, 3, 5))
-    big = np.arange(512 * 700, dtype=np.float32).reshape(512, 700)
-    yield plain("Turned", big, big[::-1, ::-1].copy())
-    yield plain("Positive", np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
-    yield plain("Positive", np.array([[1.0, -1.0]], np.float32), None)
+    yield from on_floats()
 
 
 def on_qnn(backend: str, library: Path, found: Iterator[Case]) -> None:
@@ -243,4 +281,10 @@ def judge(case: Case, got: Arrays) -> None:
 
 if __name__ == "__main__":
     backend, library = sys.argv[1:]
-    on_qnn(backend, Path(library), cases(backend))
+    if backend == "ORT":
+        from onnx_models import on_onnx_runtime
+
+        on_onnx_runtime(Path(library), cases_of_onnx())
+    else:
+        on_qnn(backend, Path(library), cases(backend))
+    print("passed")

@@ -93,7 +93,18 @@ inputs:
   x: [S...]
 outputs:
   y: [S...]
+constraints:
+  C1: y.shape[0] < 9
 kernel: {function: opdb_positive, dtypes: [f32]}
+""",
+    "Sides": """
+summary: The sum of each row, and of each column.
+inputs:
+  x: [H, W]
+outputs:
+  ends: [H]
+  tops: [W]
+kernel: {function: opdb_sides, dtypes: [f32]}
 """,
 }
 KERNELS = """\
@@ -199,6 +210,23 @@ opdb_status opdb_turned(const opdb_tensor *x, const opdb_tensor *y, void *scratc
     return OPDB_OK;
 }
 
+opdb_status opdb_sides(const opdb_tensor *x, const opdb_tensor *ends, const opdb_tensor *tops) {
+    float *row = ends->data, *column = tops->data;
+    if (ends->dims[0] != x->dims[0] || tops->dims[0] != x->dims[1])
+        return OPDB_OUTSIDE;
+    for (int64_t i = 0; i < tops->dims[0]; i++)
+        column[i] = 0;
+    for (int64_t i = 0; i < ends->dims[0]; i++) {
+        row[i] = 0;
+        for (int64_t k = 0; k < tops->dims[0]; k++) {
+            const float value = ((const float *)x->data)[i * tops->dims[0] + k];
+            row[i] += value;
+            column[k] += value;
+        }
+    }
+    return OPDB_OK;
+}
+
 opdb_status opdb_positive(const opdb_tensor *x, const opdb_tensor *y) {
     for (int64_t i = 0; i < size_of(x); i++) {
         if (((const float *)x->data)[i] < 0)
@@ -212,12 +240,12 @@ opdb_status opdb_positive(const opdb_tensor *x, const opdb_tensor *y) {
 
 def catalog(folder: Path) -> tuple[Catalog, Path]:
     """The specs in a folder of their own, and the file of their kernels."""
-    (folder / "ops").mkdir(parents=True)
+    (folder / "ops").mkdir(parents=True, exist_ok=True)
     for name, text in SPECS.items():
         (folder / "ops" / f"{name}.yaml").write_text(f"op: {name}\npackage: {PACKAGE}{text}")
     kernels = folder / "mutants.c"
     kernels.write_text(KERNELS)
     own = Path(opdb.specs.__file__).parent
-    shutil.copytree(own / "backends", folder / "backends")
+    shutil.copytree(own / "backends", folder / "backends", dirs_exist_ok=True)
     shutil.copy(own / "socs.yaml", folder)
     return read_catalog(folder), kernels

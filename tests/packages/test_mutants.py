@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "benchmarks" / "package_mutants"))
 
+from mutants import MUTANTS, UNSEEN  # noqa: E402
 
-def _module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        name, ROOT / "benchmarks" / "package_mutants" / f"{name}.py"
-    )
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[name] = found  # dataclasses look there
-    spec.loader.exec_module(found)
-    return found
-
-
-MUTANTS = _module("mutants").MUTANTS
-FAULTS = [(backend, m) for backend, mutants in MUTANTS.items() for m in mutants]
+FAULTS = [(kind, m) for kinds in (MUTANTS, UNSEEN) for kind, mutants in kinds.items() for m in mutants]
 
 
 @pytest.mark.parametrize(("backend", "mutant"), FAULTS, ids=[f"{b} {m.file} {m.what}" for b, m in FAULTS])

@@ -98,7 +98,6 @@ typedef struct {
 /* An op for one type of each slot: ONNX Runtime chooses among those of one name. */
 typedef struct {
     const char *name;
-    void (*validate)(const opdb_op *op, const opdb_target *target, opdb_report *report);
     opdb_status (*infer)(const opdb_op *op, opdb_shapes *shapes, opdb_report *report);
     size_t (*scratch)(const opdb_op *op);
     opdb_status (*run)(const opdb_op *op, opdb_report *report);

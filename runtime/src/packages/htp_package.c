@@ -55,10 +55,26 @@ static uint64_t choices_of_five(bool five, uint32_t count) {
     return !five ? 1 : count <= 5 ? UINT64_C(1) << count : 3;
 }
 
+/* What is registered: it stays as long as the library, as QHPI may go on reading it. */
+static opdb_qhpi_info **registered;
+static size_t num_registered;
+
+static opdb_qhpi_info *new_info(void) {
+    opdb_qhpi_info **grown = realloc(registered, (num_registered + 1) * sizeof *grown);
+    opdb_qhpi_info *info = calloc(1, sizeof *info);
+    if (grown != NULL)
+        registered = grown;
+    if (grown == NULL || info == NULL) {
+        free(info);
+        return NULL;
+    }
+    return registered[num_registered++] = info;
+}
+
 /* The op of described nodes with these outputs: a kernel for each number and choice of inputs.  The library
  * goes on to the next kernel where inputs differ in layout; where outputs do, it crashes. */
 static bool register_described(const opdb_package_op *op, uint32_t num_outputs, uint64_t five_outputs) {
-    opdb_qhpi_info *info = calloc(1, sizeof *info);
+    opdb_qhpi_info *info = new_info();
     opdb_qhpi_kernel *kernels = NULL;
     char *name = malloc(OPDB_HTP_NAME);
     uint32_t count = 0;
@@ -98,7 +114,7 @@ static uint32_t refuse(opdb_qhpi_handle *handle, uint32_t num_outputs, opdb_qhpi
 
 /* The op under its own name, whose nodes early() replaces.  QHPI takes no op without a kernel. */
 static bool register_op(const opdb_package_op *op) {
-    opdb_qhpi_info *info = calloc(1, sizeof *info);
+    opdb_qhpi_info *info = new_info();
     opdb_qhpi_kernel *kernel = calloc(1, sizeof *kernel);
     char *name = malloc(OPDB_HTP_NAME);
     if (info == NULL || kernel == NULL || name == NULL ||
@@ -123,7 +139,7 @@ static bool register_all(const opdb_package_op *op) {
 }
 
 /* What libQnnHtp.so looks for in a package.  One op per call: of two, a library whose structs are longer
- * loses the second.  What is registered stays as long as the library. */
+ * loses the second. */
 __attribute__((visibility("default"))) const char *qhpi_init(void);
 const char *qhpi_init(void) {
     for (uint32_t i = 0; i < opdb_this_package.info.numOperations; i++)

@@ -191,7 +191,6 @@ static bool make_outputs(const opdb_ort_op *op, void *context, opdb_op_view *vie
 
 static void *compute_with(const kernel *made, void *context, opdb_op_view *view, size_t inputs,
                           size_t outputs) {
-    static const opdb_target NONE = {.backend = OPDB_BACKEND_NONE};
     const opdb_ort_op *op = made->op;
     opdb_report report;
     opdb_shapes shapes;
@@ -206,10 +205,6 @@ static void *compute_with(const kernel *made, void *context, opdb_op_view *view,
     if (shapes.n > outputs || !make_outputs(op, context, view, &shapes, inputs))
         return status_of(ORT_FAIL, "an output cannot be made");
     view->op.num_outputs = shapes.n;
-    op->validate(&view->op, &NONE, &report);
-    if (opdb_is_broken(&report))
-        return refusal(&report, op, OPDB_INVALID);
-    report.n = 0;
     view->op.scratch_size = op->scratch(&view->op);
     view->op.scratch = view->op.scratch_size > 0 ? malloc(view->op.scratch_size) : NULL;
     if (view->op.scratch_size > 0 && view->op.scratch == NULL)
@@ -277,8 +272,12 @@ static int any(const opdb_ort_custom_op *c) {
     return INT32_MAX;
 }
 
+static custom_op *ops; /* as long as the library: sessions point to them */
+
+/* ONNX Runtime unloads the library with the last session. */
+__attribute__((destructor)) static void forget(void) { free(ops); }
+
 void *opdb_ort_register(void *options, const opdb_ort_base *base) {
-    static custom_op *ops; /* as long as the process: sessions point to them */
     opdb_ort_functions = base->get(OPDB_ORT_API_VERSION);
     if (opdb_ort_functions == NULL)
         return NULL; /* an ONNX Runtime before 1.17 cannot even be told */
