@@ -180,7 +180,8 @@ def view(op: CompiledOp, choice: Choice) -> dict[str, Any]:
     tensors, tiling = len(inputs) + len(outputs), packages.tiling_tables(op)
     divided = tiling is not None and len(op.outputs) == 1
     return {
-        "op": op.name, "package": choice.name, "summary": op.definition.summary, "kernel": kernel, "inputs": inputs, "outputs": outputs,
+        "op": op.name, "package": choice.name, "summary": op.definition.summary or "a custom op",
+        "kernel": kernel, "inputs": inputs, "outputs": outputs,
         "params": [_param(p) for p in params], "num_values": max(values, 1), "divided": divided, "tiling": tiling,
         "scratch": -(-choice.scratch // PAGE) * PAGE if needs else 0,
         "node": _node_bytes(tensors, len(params), max(values, 1), divided),
@@ -265,7 +266,7 @@ def _for_card(op: CompiledOp, texts: Mapping[str, str], kernels: Mapping[str, st
     text = render(
         "aic_aic.c.j2",
         op=op.name,
-        summary=op.definition.summary,
+        summary=op.definition.summary or "a custom op",
         header=f"{snake(op.name)}_tables.h",
         shim=f"{snake(op.name)}_kernel.h",
     )
@@ -273,7 +274,7 @@ def _for_card(op: CompiledOp, texts: Mapping[str, str], kernels: Mapping[str, st
     all_texts = {**texts, main: text}
     paths = [*(p for p in sorted(kernels) if p.endswith(".c")), "src/lists.c", "src/packages/tiling.c", main]
     body = joined(all_texts, paths, (*FOLDERS, f"{op.name}/src/"), stand_in, op.name)
-    intro = render("aic_intro.c.j2", op=op.name, summary=op.definition.summary)
+    intro = render("aic_intro.c.j2", op=op.name, summary=op.definition.summary or "a custom op")
     return with_header(Artifact(f"generated/c/aic/{op.name}", f"{intro}{body}", (spec_path(op.name),), "c"))
 
 
