@@ -134,7 +134,11 @@ def _check_names(counts: Counts, ops: Sequence[CompiledOp]) -> None:
     """Raises OpdbError for counts of ops, and names, that the package does not have."""
     if other := sorted({*counts.inputs, *counts.outputs} - {op.name for op in ops}):
         raise OpdbError(f"{', '.join(other)}: not in the package, so that tensors cannot be counted")
-    known = {f"{op.name}.{part.name}" for op in ops for part in (*op.inputs, *op.params)}
+    known = {
+        f"{op.name}.{name}"
+        for op in ops
+        for name in (*(s.name for s in op.inputs), *(p.name for p in op.params))
+    }
     if other := sorted(counts.without - known):
         raise OpdbError(
             f"{', '.join(other)}: no input or parameter of the package, so that it cannot be left out"
@@ -256,7 +260,7 @@ def _of_generation(api: str) -> dict[str, str]:
         f"{ROOM}cloud_ai_api.h": c_sources.runtime((), (f"packages/cloud_ai/api/{api}.h",)).popitem()[1]
     }
     root = c_sources.runtime_folder() / "src/packages/cloud_ai/stand_in"
-    headers = sorted((*(root / "all").glob("*.h"), *(root / api).glob("*.h")))
+    headers = sorted((*(root / "all").glob("*.h"), *(root / f"v{api.replace('.', '_')}").glob("*.h")))
     return found | {f"{STAND_IN}{h.name}": h.read_text(encoding="utf-8") for h in headers}
 
 

@@ -112,10 +112,10 @@ def _why_left(catalog: Catalog, op: Foreign, left: dict[str, str]) -> str:
     """Why an op is in no package; "" where it is.  Raises OpdbError for nodes that are not the op of the spec."""
     try:
         compiled = catalog.compiled(op.name)
-        why = aic.unfit(compiled)
     except CompileError as error:
-        why = str(error)
-    if why:
+        left[op.name] = str(error)
+        return left[op.name]
+    if why := aic.unfit(compiled):
         left[op.name] = why
         return why
     known = [p.name for p in compiled.params]

@@ -184,7 +184,8 @@ class Node:
         self.outputs = (self.kind * max(len(made) - n, 1))(*made[n:])
         self.params = (Param * max(len(config.params), 1))(*map(self._param, config.params))
         self.counts = (n, len(made) - n, len(config.params))
-        self.sizes = [[t.sizes[d] for d in range(t.rank)] for t in made]
+        self.tiles: Any = None  # for each output, and the outputs' names: what some generations want besides
+        self.names: Any = None
 
     def _ints(self, values: Sequence[int]) -> Any:
         made = (c_int32 * RANKS)(*values)
@@ -360,7 +361,6 @@ class Package:
         kernel = getattr(self.card, self.entry.kernels["AIC"][0])
         barrier, syncs = threading.Barrier(THREADS), [0] * THREADS
 
-        @SYNC
         def sync(thread: int) -> None:
             syncs[thread] += 1
             barrier.wait(60)
@@ -373,7 +373,7 @@ class Package:
             for t in threads:
                 t.join()
 
-        ran = self._ran(config, inputs, call, sync)
+        ran = self._ran(config, inputs, call, SYNC(sync))
         ran.syncs = syncs
         return ran
 
