@@ -23,6 +23,7 @@ from opdb.lang.nodes import is_enum
 from opdb.samples import kernel_types
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, Param, Slot
+from opdb.spec.tiling import Tiling
 
 #: Generation -> the version that its packages are tagged with by default, and the file of its functions.
 GENERATIONS = {"1.17": "functions_1.17.c", "5.0.0": "functions_5.0.0.cpp", "1.21": "functions_1.21.cpp"}
@@ -170,6 +171,17 @@ def rows(op: CompiledOp) -> list[dict[str, str]]:
     return list(found.values())
 
 
+def tiling_of(op: CompiledOp) -> Tiling | None:
+    """How the output can be divided: as the spec says, and any way for a kernel that computes element by element.
+
+    Where a dimension of 1 is stretched, an input cannot be cut with the output; the functions see that in the shapes.
+    """
+    kernel = op.definition.kernel
+    if kernel is None or kernel.tiling is not None or kernel.each is None or len(op.outputs) != 1:
+        return kernel.tiling if kernel else None
+    return Tiling.model_validate({"axes": ["any..."], "inputs": {s.name: ["same..."] for s in op.inputs}})
+
+
 def view(op: CompiledOp, choice: Choice) -> dict[str, Any]:
     """What the templates are given of an op."""
     counts = choice.counts
@@ -181,7 +193,7 @@ def view(op: CompiledOp, choice: Choice) -> dict[str, Any]:
     kernel = rules_c.view(op)["kernel"]
     needs = kernel["in_floats"] or kernel["scratch"] is not None
     values = sum(_values(p) for p in params)
-    tensors, tiling = len(inputs) + len(outputs), packages.tiling_tables(op)
+    tensors, tiling = len(inputs) + len(outputs), packages.tiling_tables(op, tiling_of(op))
     divided = tiling is not None and len(op.outputs) == 1
     return {
         "op": op.name, "package": choice.name, "summary": op.definition.summary or "a custom op",

@@ -154,6 +154,8 @@ def unfit(entry: Entry, rows: Sequence[dict[str, str]], config: OpConfig) -> str
     for t in tensors:
         if t.quant is not None and (t.quant.encoding != "SCALE_OFFSET" or len(t.quant.scale) != 1):
             return f"{t.name}: a tensor has one scale and offset"
+        if t.type == "APP_WRITE":
+            return f"{t.name}: whether the application writes a tensor is not said"
         if t.sparse is not None:
             return f"{t.name}: no tensor is sparse"
     types = [(t.name.partition("[")[0], t.dtype) for t in tensors]
