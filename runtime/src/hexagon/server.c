@@ -212,18 +212,29 @@ static void put_shapes(void) {
     }
 }
 
-/* Runs the op in scratch of its size; OPDB_TOO_SMALL where that is not to be had. */
+/* What was counted between two moments. */
+static opdb_counters between(opdb_counters from, opdb_counters to) {
+    to.packets -= from.packets;
+    to.instructions -= from.instructions;
+    to.vector -= from.vector;
+    return to;
+}
+
+/* Runs the op in scratch of its size; OPDB_TOO_SMALL where that is not to be had.  `counted`: what it
+ * executes besides its validator, which runs once more for that. */
 static opdb_status run(const opdb_entry *entry, opdb_op *op, opdb_counters *counted) {
+    static const opdb_target any = {.backend = OPDB_BACKEND_NONE};
     op->scratch_size = entry->scratch(op);
     op->scratch = op->scratch_size > 0 ? room(op->scratch_size) : NULL;
     if (op->scratch_size > 0 && op->scratch == NULL)
         op->scratch_size = 0;
-    const opdb_counters before = opdb_count();
+    const opdb_counters begin = opdb_count();
+    entry->validate(op, &any, &report);
+    report.n = report.dropped = 0;
+    const opdb_counters validated = opdb_count();
     const opdb_status status = entry->run(op, &report);
-    *counted = opdb_count();
-    counted->packets -= before.packets;
-    counted->instructions -= before.instructions;
-    counted->vector -= before.vector;
+    if (status == OPDB_OK)
+        *counted = between(between(begin, validated), between(validated, opdb_count()));
     return status;
 }
 
@@ -231,9 +242,11 @@ static void answer(void) {
     const int64_t kind = word();
     opdb_target target = {0};
     target.backend = (int32_t)word();
-    target.arch = (int32_t)word();
     target.sdk = (int32_t)word();
+    target.arch = (int32_t)word();
     target.soc_model = (int32_t)word();
+    target.has_fp16 = (int32_t)word();
+    target.has_bf16 = (int32_t)word();
     size_t *bytes;
     opdb_op op = op_of(&bytes);
     const opdb_entry *entry = opdb_find(op.op);
