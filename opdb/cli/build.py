@@ -52,13 +52,14 @@ def build(
     that QEMU runs.  Exit 1 where a node of the model has no kernel.
     """
     from opdb import c_library
+    from opdb.codegen.c_library import HEXAGON
     from opdb.hexagon.tools import check_compiler
 
     if not ops and model is None:
         raise OpdbError("name ops, or a model with --for")
     if model is None and (no_pass or io_layout != "keep"):
         raise OpdbError("--no-pass and --io-layout are for a model; name one with --for")
-    if target == c_library.HEXAGON and not no_build:
+    if target == HEXAGON and not no_build:
         check_compiler()
     _, catalog = synced(db, specs)
     needed = c_library.of_words(ops or (), lambda op: known_op(op, catalog.ops))

@@ -8,9 +8,10 @@ from math import prod
 from typing import Any
 
 from opdb.dtypes import DTYPES
+from opdb.runtime._native import ffi
 from opdb.runtime.binding import ANY, Context
 from opdb.runtime.checks import Violation
-from opdb.runtime.native import STRENGTHS, ffi
+from opdb.runtime.native import STRENGTHS
 
 BITS = {d.code: d.bits for d in DTYPES}
 VALIDATE, INFER, SCRATCH, RUN = range(4)

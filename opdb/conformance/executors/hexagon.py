@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from opdb import __version__, c_library
+from opdb.codegen.c_library import HEXAGON
 from opdb.conformance.cases import Case
 from opdb.conformance.executors.base import Answer, Array, Executor
 from opdb.conformance.executors.validators import verdict
@@ -101,7 +102,7 @@ def program(catalog: Catalog, folder: Path | None = None) -> Path:
 def _compile(catalog: Catalog, made: Path) -> None:
     ops = {name: frozenset[str]() for name, op in catalog.ops.items() if op.kernel is not None}
     with tempfile.TemporaryDirectory(prefix="opdb-hexagon-") as folder:
-        library = c_library.write(catalog, ops, Path(folder), target=c_library.HEXAGON)
+        library = c_library.write(catalog, ops, Path(folder), target=HEXAGON)
         c_library.build(library, *VARIABLES)
         fresh = made.with_name(f".{made.name}")
         shutil.copy(library.server, fresh)
