@@ -22,7 +22,7 @@ RUNTIME_CFLAGS = ("-std=gnu11", "-O2", "-ffreestanding", "-fno-builtin", "-Wall"
                   "-ffp-contract=off", "-ffunction-sections", "-fno-stack-protector")  # fmt: skip
 LDFLAGS = ("-nostdlib", "-static", "-fuse-ld=lld", "-Wl,--gc-sections")
 HEADERS = ("inttypes", "math", "stdio", "string", "unistd")
-RUNTIME = ("functions.c", "integers.c", "reals.c", "system.c", "text.c")
+RUNTIME = ("functions.c", "integers.c", "print.c", "reals.c", "system.c", "text.c")
 SERVER = "opdb_server"
 
 
@@ -30,7 +30,7 @@ def folder(
     texts: Mapping[str, str], ops: Sequence[str], includes: Sequence[str], name: str
 ) -> dict[str, str]:
     """``texts``, the runtime, the server and a Makefile; text by path."""
-    files = (*RUNTIME, "server.c", "counters.h", "reals.h", *(f"include/{h}.h" for h in HEADERS))
+    files = (*RUNTIME, "server.c", "counters.h", "frames.h", "reals.h", *(f"include/{h}.h" for h in HEADERS))
     runtime = c_sources.runtime((), [f"hexagon/{file}" for file in files])
     made = render(
         "hexagon.mk.j2", name=name, ops=ops, server=SERVER, compiler=COMPILER, archiver=ARCHIVER, machine=MACHINE,

@@ -6,7 +6,8 @@ y, = server.run(config, [x])
 
 from __future__ import annotations
 
-from opdb.hexagon.server import Counted, Server
+from opdb.hexagon.process import Counted, ServerLost
+from opdb.hexagon.server import Server
 from opdb.hexagon.tools import check_compiler, emulator
 
-__all__ = ["Counted", "Server", "check_compiler", "emulator"]
+__all__ = ["Counted", "Server", "ServerLost", "check_compiler", "emulator"]

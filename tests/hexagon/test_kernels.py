@@ -16,7 +16,7 @@ from opdb.conformance.executors.hexagon import HexagonExecutor
 from opdb.conformance.judge import outcome, seen
 from opdb.conformance.lanes import Judge, Lane
 from opdb.hexagon import Server
-from opdb.hexagon.server import ServerLost
+from opdb.hexagon.process import ServerLost
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.package import compiler_command
 from opdb.runtime import native
@@ -82,7 +82,7 @@ def test_a_kernel_counts_the_same_twice_and_more_for_more(server: Server) -> Non
     assert counted[2].packets > 5 * counted[0].packets
 
 
-@pytest.mark.parametrize("op", ["Relu", "Softmax", "ElementWiseAdd", "Quantize"])
+@pytest.mark.parametrize("op", ["Relu", "Quantize"])
 def test_the_executor_passes_its_cases(op: str, catalog: Catalog, case_set: Callable[[str], CaseSet]) -> None:
     executor = HexagonExecutor(ROOT / "build" / "hexagon")
     try:

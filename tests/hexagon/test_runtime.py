@@ -85,6 +85,11 @@ def test_whole_numbers_are_divided_as_in_c(rows: tuple[np.ndarray, ...]) -> None
                 assert int(got[row, column]) == want, (p, q, column)
 
 
+def rest(value: int, of: int) -> int:
+    """C's %."""
+    return value % of if value >= 0 else -(-value % of)
+
+
 def test_text_is_pythons(run_program: Program) -> None:
     draw = np.random.default_rng(36)
     values = np.concatenate([
@@ -102,6 +107,7 @@ def test_text_is_pythons(run_program: Program) -> None:
         signed = low - 2**32 if low >= 2**31 else low
         v = float(value)
         want = f"{v:.9g} {v:.17g} {v:g} {bits} {bits % 2**64:x} {signed} {low} abc xyz!"
+        want += f" {low % 4096:08x} {rest(bits, 100):5d} {rest(bits, 1000):012d}"
         assert line == want, v
 
 

@@ -19,7 +19,7 @@ from opdb.conformance.executors.validators import verdict
 from opdb.errors import OpdbError
 from opdb.files import data_folder
 from opdb.hexagon import Server, check_compiler, emulator
-from opdb.hexagon.server import ServerLost
+from opdb.hexagon.process import ServerLost
 from opdb.runtime.native import KernelError
 from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog

@@ -29,4 +29,12 @@ static inline opdb_counters opdb_count(void) {
     return c;
 }
 
+/* What was counted between two moments. */
+static inline opdb_counters opdb_counted(opdb_counters from, opdb_counters to) {
+    to.packets -= from.packets;
+    to.instructions -= from.instructions;
+    to.vector -= from.vector;
+    return to;
+}
+
 #endif

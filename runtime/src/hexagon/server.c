@@ -1,118 +1,14 @@
-/* The ops of a library as a server: calls come on descriptor 0, answers go to descriptor 1, until the input
- * ends.
+/* The ops of a library as a server.  It is compiled for x86-64 too: the same calls, to compare the bits.
  *
- * Everything is words of 8 bytes, the lowest byte first; a block is its bytes, filled up to a multiple of 8,
- * and starts at a multiple of 128 where it is data.  A call is its length in bytes and then what `op_of` and
- * `tensor_of` read. An answer is: status, scratch, violations, violations that were left out, packets,
- * instructions, instructions of HVX; then, of RUN, each output (bytes, block), of INFER, the shapes (number;
- * of each rank and dims); then the violations. It is compiled for x86-64 too: the same calls, to compare the
- * bits. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-#include <unistd.h>
-
+ * A call (frames.h): what is asked, a target, and an op as `op_of` and `tensor_of` read it.  An answer:
+ * status, bytes of scratch, violations, violations that were left out, packets, instructions, instructions of
+ * HVX; then, of RUN, each output (bytes, block), of INFER, the shapes (how many; rank and dims of each); then
+ * the violations. */
 #include "counters.h"
+#include "frames.h"
 #include "opdb/ops.h"
 
 enum { VALIDATE, INFER, SCRATCH, RUN };
-enum { END_OF_INPUT = 65, TOO_LARGE = 71, BROKEN_PIPE = 74 }; /* exit codes */
-enum { ALIGNMENT = 128, MEMORY = 512 << 20 };
-
-/* One call's memory: its frame, the structures, outputs and scratch. */
-static unsigned char memory[MEMORY] __attribute__((aligned(ALIGNMENT)));
-static size_t used;
-
-/* NULL where there is no room. */
-static void *room(size_t bytes) {
-    if (bytes > MEMORY - ALIGNMENT - used)
-        return NULL;
-    void *at = memory + used;
-    used = (used + bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return at;
-}
-
-static void *taken(size_t bytes) {
-    void *at = room(bytes);
-    if (at == NULL)
-        _exit(TOO_LARGE);
-    return at;
-}
-
-/* False where the input ends before the first byte. */
-static bool received(void *to, size_t bytes) {
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t n = read(0, (char *)to + done, bytes - done);
-        if (n <= 0) {
-            if (n == 0 && done == 0)
-                return false;
-            _exit(END_OF_INPUT);
-        }
-        done += (size_t)n;
-    }
-    return true;
-}
-
-static void sent(const void *from, size_t bytes) {
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t n = write(1, (const char *)from + done, bytes - done);
-        if (n <= 0)
-            _exit(BROKEN_PIPE);
-        done += (size_t)n;
-    }
-}
-
-/* What is sent with the next block of data, or at the end of an answer. */
-static unsigned char waiting[1 << 16];
-static size_t num_waiting;
-
-static void flush(void) {
-    sent(waiting, num_waiting);
-    num_waiting = 0;
-}
-
-static void put(const void *from, size_t bytes) {
-    static const unsigned char zeros[8];
-    const size_t filling = -bytes % 8;
-    if (bytes + filling > sizeof waiting - num_waiting)
-        flush();
-    if (bytes + filling > sizeof waiting) {
-        sent(from, bytes);
-        sent(zeros, filling);
-        return;
-    }
-    memcpy(waiting + num_waiting, from, bytes);
-    memset(waiting + num_waiting + bytes, 0, filling);
-    num_waiting += bytes + filling;
-}
-
-static void put_word(int64_t value) { put(&value, sizeof value); }
-
-static void put_text(const char *s) {
-    put_word((int64_t)strlen(s));
-    put(s, strlen(s));
-}
-
-/* The call at hand. */
-static const unsigned char *at;
-
-static int64_t word(void) {
-    int64_t value;
-    memcpy(&value, at, sizeof value);
-    at += sizeof value;
-    return value;
-}
-
-static const void *block(size_t bytes) {
-    const void *found = at;
-    at += (bytes + 7) / 8 * 8;
-    return found;
-}
-
-static const void *data_block(size_t bytes) {
-    at = memory + ((size_t)(at - memory) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return block(bytes);
-}
 
 static const opdb_quant *quant_of(void) {
     opdb_quant *q = taken(sizeof *q);
@@ -212,14 +108,6 @@ static void put_shapes(void) {
     }
 }
 
-/* What was counted between two moments. */
-static opdb_counters between(opdb_counters from, opdb_counters to) {
-    to.packets -= from.packets;
-    to.instructions -= from.instructions;
-    to.vector -= from.vector;
-    return to;
-}
-
 /* Runs the op in scratch of its size; OPDB_TOO_SMALL where that is not to be had.  `counted`: what it
  * executes besides its validator, which runs once more for that. */
 static opdb_status run(const opdb_entry *entry, opdb_op *op, opdb_counters *counted) {
@@ -234,7 +122,7 @@ static opdb_status run(const opdb_entry *entry, opdb_op *op, opdb_counters *coun
     const opdb_counters validated = opdb_count();
     const opdb_status status = entry->run(op, &report);
     if (status == OPDB_OK)
-        *counted = between(between(begin, validated), between(validated, opdb_count()));
+        *counted = opdb_counted(opdb_counted(begin, validated), opdb_counted(validated, opdb_count()));
     return status;
 }
 
@@ -281,13 +169,7 @@ static void answer(void) {
 }
 
 int main(void) {
-    int64_t bytes;
-    while (received(&bytes, sizeof bytes)) {
-        used = 0;
-        at = taken((size_t)bytes);
-        if (!received((void *)(uintptr_t)at, (size_t)bytes))
-            _exit(END_OF_INPUT);
+    while (next_call())
         answer();
-    }
     return 0;
 }

@@ -19,13 +19,32 @@ static void add(text *t, char c) {
     t->n++;
 }
 
-static void add_digits(text *t, uint64_t v, unsigned base) {
-    char digits[20];
+static int digits_of(uint64_t v, unsigned base, char digits[20]) {
     int n = 0;
     do {
         digits[n++] = "0123456789abcdef"[v % base];
         v /= base;
     } while (v > 0);
+    return n;
+}
+
+static void add_digits(text *t, uint64_t v, unsigned base) {
+    char digits[20];
+    for (int n = digits_of(v, base, digits); n > 0;)
+        add(t, digits[--n]);
+}
+
+/* A whole number in so many places at least; with zeros or blanks in front. */
+static void add_whole(text *t, uint64_t v, unsigned base, bool negative, int width, bool zeros) {
+    char digits[20];
+    int n = digits_of(v, base, digits);
+    const int blank = width - n - negative;
+    for (int i = 0; i < blank && !zeros; i++)
+        add(t, ' ');
+    if (negative)
+        add(t, '-');
+    for (int i = 0; i < blank && zeros; i++)
+        add(t, '0');
     while (n > 0)
         add(t, digits[--n]);
 }
@@ -127,12 +146,6 @@ static void add_real(text *t, double v, int precision) {
     add_digits(t, (uint64_t)(exponent < 0 ? -exponent : exponent), 10);
 }
 
-static void add_signed(text *t, int64_t v) {
-    if (v < 0)
-        add(t, '-');
-    add_digits(t, v < 0 ? -(uint64_t)v : (uint64_t)v, 10);
-}
-
 /* The number behind the point of a conversion, -1 without one; *format moves behind it. */
 static int precision_of(const char **format, va_list *arguments) {
     if (**format != '.')
@@ -168,7 +181,10 @@ int vsnprintf(char *to, size_t size, const char *format, va_list given) {
             add(&t, *format);
             continue;
         }
-        format++;
+        const bool zeros = *++format == '0';
+        int width = 0;
+        while (*format >= '0' && *format <= '9')
+            width = 10 * width + *format++ - '0';
         const int precision = precision_of(&format, &arguments);
         const bool wide = is_long(&format);
         switch (*format) {
@@ -179,14 +195,17 @@ int vsnprintf(char *to, size_t size, const char *format, va_list given) {
             add(&t, (char)va_arg(arguments, int));
             break;
         case 'd':
-        case 'i':
-            add_signed(&t, wide ? va_arg(arguments, int64_t) : va_arg(arguments, int));
+        case 'i': {
+            const int64_t v = wide ? va_arg(arguments, int64_t) : va_arg(arguments, int);
+            add_whole(&t, v < 0 ? -(uint64_t)v : (uint64_t)v, 10, v < 0, width, zeros);
             break;
+        }
         case 'u':
-        case 'x':
-            add_digits(&t, wide ? va_arg(arguments, uint64_t) : va_arg(arguments, unsigned),
-                       *format == 'x' ? 16 : 10);
+        case 'x': {
+            const uint64_t v = wide ? va_arg(arguments, uint64_t) : va_arg(arguments, unsigned);
+            add_whole(&t, v, *format == 'x' ? 16 : 10, false, width, zeros);
             break;
+        }
         case 'p':
             add_string(&t, "0x", 2);
             add_digits(&t, (uintptr_t)va_arg(arguments, void *), 16);
