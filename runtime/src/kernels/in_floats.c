@@ -2,7 +2,11 @@
 
 #include "opdb/checked.h"
 
+#ifdef OPDB_SMALL_STACK
+enum { TENSORS = 20, ALIGNMENT = 16 };
+#else
 enum { TENSORS = 64, ALIGNMENT = 16 };
+#endif
 
 static bool is_converted(const opdb_tensor *t) {
     return t != NULL && t->dtype != OPDB_F32 && opdb_kind_of(t) == OPDB_REAL;
