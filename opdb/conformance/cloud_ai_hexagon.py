@@ -24,15 +24,18 @@ from opdb.op_config import OpConfig
 class HexagonCard:
     """The kernel of one op of a package that opdb wrote; a context manager.
 
-    ``folder``: of the package, for generation ``api``; ``made``: the program to be compiled.  ``last``: what the last run
-    did besides.  Raises OpdbError: there is no compiler or emulator, or with the compiler's first complaint.
+    ``folder``: of the package, for generation ``api``; ``made``: the program to be compiled; ``flags``: the kernel's, by
+    default those of the configuration.  ``last``: what the last run did besides.
+    Raises OpdbError: there is no compiler or emulator, or with the compiler's first complaint.
     """
 
-    def __init__(self, folder: Path, api: str, op: str, made: Path) -> None:
+    def __init__(
+        self, folder: Path, api: str, op: str, made: Path, flags: Sequence[str] = aic.COMPILER_ARGS
+    ) -> None:
         self.api, self.entry = api, entries(folder)[op]
         self.symbol, source = self.entry.kernels["AIC"]
         program = compile_card(
-            source, folder / aic.STAND_IN, self.symbol, made, arrays=api == "1.17", flags=aic.COMPILER_ARGS
+            source, folder / aic.STAND_IN, self.symbol, made, arrays=api == "1.17", flags=flags
         )
         self._card = Card([emulator(), str(program.resolve())])
         self.last: CardRan | None = None

@@ -116,13 +116,10 @@ def compile_card(
     root = Path(str(files("opdb.runtime"))) / "src" / "hexagon"
     libc = ["-nostdlibinc", "-isystem", str(root / "include"), f"-I{headers.resolve()}"]
     ours = [hexagon.COMPILER, *hexagon.MACHINE, *hexagon.RUNTIME_CFLAGS, *libc]
-    theirs = [
-        hexagon.COMPILER,
-        *hexagon.MACHINE,
-        *(w for f in hexagon.CFLAGS for w in f.split()),
-        *flags,
-        *libc,
-    ]
+    said = [
+        w for f in hexagon.CFLAGS for w in f.split() if not w.startswith("-W")
+    ]  # its warnings are its author's
+    theirs = [hexagon.COMPILER, *hexagon.MACHINE, *said, *flags, *libc]
     to.parent.mkdir(parents=True, exist_ok=True)
     what, objects = f"the kernel {kernel}", [f"{to.name}.kernel.o", f"{to.name}.card.o"]
     compiled(to.parent, what, [*theirs, "-c", str(source.resolve()), "-o", objects[0]])
