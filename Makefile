@@ -28,8 +28,8 @@ TESTS := tests
 OTHERS := 2.5.0 2.7.0
 OTHERS_HOME := $(CURDIR)/.venv/share
 OTHER_LIBRARIES := $(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.5.0:$(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.7.0
-PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-gtest tools/with-postgres \
-	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-gtest tools/with-hexagon \
+	tools/with-postgres $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 # A test that hangs ends its process after ten minutes, and the run, by name; the sweep has longer tests.
 HANGS := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
@@ -103,7 +103,8 @@ breadth: setup .venv/others
 
 sweep: setup .venv/others
 	@echo "sweep: the long tests"
-	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-gtest tools/with-postgres $(BIN)/pytest -q -n 2 -m sweep $(TESTS)
+	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-gtest tools/with-hexagon tools/with-postgres \
+		$(BIN)/pytest -q -n 2 -m sweep $(TESTS)
 
 # C modules compiled with AddressSanitizer and UBSan.
 sanitized: setup

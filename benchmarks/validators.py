@@ -54,7 +54,7 @@ def accepted(catalog: Catalog, target: Target) -> Iterator[OpConfig]:
 def measure(config: OpConfig, target: Target, backend: Backend) -> tuple[float, float, float, float]:
     """Nanoseconds: Python, C through the binding, C alone, the library's call."""
     module, context = validators.module(config.op), target.context()
-    ours, theirs = native._Arena(), Arena()
+    ours, theirs = native.Arena(), Arena()
     op, report, entry = ours.op(config), native.ffi.new("opdb_report *"), native._entry(config.op)
     fields = asdict(context) | {"backend": validators.BACKENDS.index(target.backend or "")}
     c_target = native.ffi.new("opdb_target *", fields)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from opdb.codegen import c_sources
+from opdb.codegen import c_sources, hexagon
 from opdb.codegen.artifact import sorted_ops, spec_path
 from opdb.codegen.environment import render
 from opdb.errors import OpdbError
@@ -24,11 +24,15 @@ CFLAGS = ("-std=c99", *(f for f in c_sources.CFLAGS if f not in ("-std=c11", "-f
 LDFLAGS = ("-shared", "-s", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,defs", "-lm")
 INCLUDES = ("-Iinclude", "-Isrc/kernels")
 NAME = "opdb_kernels"
+#: What a library is compiled for.
+HOST, HEXAGON = TARGETS = ("host", "hexagon")
 
 
-def folder(catalog: Catalog, needed: Mapping[str, frozenset[str]]) -> dict[str, str]:
-    """All files, text by path: what ``sources`` has, a Makefile and a CMakeLists.txt."""
+def folder(catalog: Catalog, needed: Mapping[str, frozenset[str]], target: str = HOST) -> dict[str, str]:
+    """All files, text by path: what ``sources`` has, a Makefile and a CMakeLists.txt; of HEXAGON, see codegen.hexagon."""
     texts = sources(catalog, needed)
+    if target == HEXAGON:
+        return hexagon.folder(texts, _names(catalog, needed), INCLUDES, NAME)
     view = {
         "name": NAME, "ops": _names(catalog, needed), "cflags": CFLAGS, "ldflags": LDFLAGS, "includes": INCLUDES,
         "sources": c_sources.sources(texts), "headers": sorted(p for p in texts if p.endswith(".h")),

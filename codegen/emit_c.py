@@ -203,7 +203,8 @@ class Block:
         op, join, own = ("!=", " && ", AND) if node.value else ("==", " || ", OR)
         choices = [self.expression(a, ADD) for a in node.args[1:]]
         if any("&ok" in c for c in choices):  # all choices are evaluated, as in Python
-            return f" {join[1]} ".join(f"({left} {op} {c})" for c in choices), IF
+            cast = "(int)"  # what tells a compiler that & and | are meant
+            return f" {join[1]} ".join(f"{cast}({left} {op} {c})" for c in choices), IF
         return join.join(f"{left} {op} {c}" for c in choices), own if len(choices) > 1 else COMPARE_UP
 
     def _if(self, node: Node) -> tuple[str, int]:

@@ -139,8 +139,7 @@ class _Op:
             for c in loop.conditions:
                 text = inner.expression(c, 8)
                 inner.put(f"if (!{text}) continue;")
-        held = inner.expression(body, 8)
-        inner.put(f"if ({held}) continue;")
+        inner.put(f"if ({inner.expression(body)}) continue;")
         inner.put("found = true;")
         for loop in loops:
             inner.put(self._got_loop(loop.var, loop.source))

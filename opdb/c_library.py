@@ -1,4 +1,7 @@
-"""Selective build: a folder with the C sources of just the ops and data types that a program needs, and its library."""
+"""Selective build: a folder with the C sources of just the ops and data types that a program needs, and its library.
+
+It is compiled for this machine, or by clang for Hexagon.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,41 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from opdb.codegen import c_library
+from opdb.codegen import c_library, hexagon
+from opdb.codegen.c_library import HEXAGON, HOST, TARGETS
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
-from opdb.package import make
+from opdb.hexagon.tools import check_compiler
+from opdb.package import compiled, make
 from opdb.source_folder import write_folder
 from opdb.spec.catalog import Catalog
 
 MANIFEST = "opdb-library.json"
+#: All ops are about a minute's work for clang.
+HEXAGON_SECONDS = 1800
 
 
 @dataclass(frozen=True)
 class Library:
-    """A folder of sources.  ``build`` makes the two libraries there."""
+    """A folder of sources.  ``build`` makes ``products`` there."""
 
     folder: Path
     needed: Mapping[str, tuple[str, ...]]  # op -> data types of its first input
     files: tuple[str, ...]  # below the folder
+    target: str = HOST
+
+    @property
+    def products(self) -> tuple[Path, ...]:
+        """Two libraries; for Hexagon the static one, that of its C runtime and the server."""
+        if self.target == HEXAGON:
+            return self.static, self.folder / "libopdb_runtime.a", self.server
+        return self.static, self.shared
+
+    @property
+    def server(self) -> Path:
+        """The program that opdb.hexagon.Server runs."""
+        return self.folder / hexagon.SERVER
 
     @property
     def static(self) -> Path:
@@ -69,15 +89,31 @@ def merged(*parts: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
 
 
 def write(
-    catalog: Catalog, needed: Mapping[str, frozenset[str]], folder: Path, force: bool = False
+    catalog: Catalog,
+    needed: Mapping[str, frozenset[str]],
+    folder: Path,
+    force: bool = False,
+    target: str = HOST,
 ) -> Library:
-    """Writes the sources, a Makefile and a CMakeLists.txt.  Raises OpdbError: see codegen.c_library and source_folder."""
-    texts = c_library.folder(catalog, needed)
+    """Writes the sources and a Makefile, and for this machine a CMakeLists.txt; ``target``: one of TARGETS.
+
+    Raises OpdbError: no such target; see codegen.c_library and source_folder.
+    """
+    if target not in TARGETS:
+        raise OpdbError(f"no target {target!r}; there are {' and '.join(TARGETS)}")
+    texts = c_library.folder(catalog, needed, target)
     types = {op: tuple(sorted(dtypes)) for op, dtypes in sorted(needed.items())}
-    write_folder(folder, texts, MANIFEST, {"ops": types}, force)
-    return Library(folder, types, tuple(texts))
+    write_folder(folder, texts, MANIFEST, {"ops": types, "target": target}, force)
+    return Library(folder, types, tuple(texts), target)
 
 
-def build(library: Library) -> None:
-    """Runs the folder's Makefile.  Raises OpdbError: no make or compiler, or what the compiler says first."""
-    make(library.folder, "the library")
+def build(library: Library, *variables: str) -> None:
+    """Runs the folder's Makefile, with ``variables`` of it.
+
+    Raises OpdbError: no make or compiler, or what the compiler says first.
+    """
+    if library.target == HEXAGON:
+        check_compiler()
+        compiled(library.folder, "the library", ["make", "--silent", "-j2", *variables], HEXAGON_SECONDS)
+    else:
+        make(library.folder, "the library", *variables)

@@ -205,11 +205,11 @@ def build(made: PackageFolder) -> Path:
     return target
 
 
-def compiled(folder: Path, what: str, command: Sequence[str]) -> None:
-    """Runs a compiler in a folder, or make.  Raises OpdbError: none is there, or with the first complaint."""
+def compiled(folder: Path, what: str, command: Sequence[str], seconds: float = BUILD_SECONDS) -> None:
+    """Runs a compiler in a folder, or make, for so long.  Raises OpdbError: none is there, or with the first complaint."""
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
+            command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OpdbError(f"{folder}: {what} was not built: {error}") from None

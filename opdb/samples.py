@@ -13,7 +13,7 @@ from opdb.op_config import OpConfig, ParamConfig, Quant, Sparse, TensorConfig, c
 from opdb.runtime.checks import Undecidable
 from opdb.spec.compiled import CompiledOp, Param, Slot
 from opdb.spec.each import kind_of
-from opdb.validate import infer
+from opdb.validate import check, infer
 
 ABSENT = "NULL"
 #: Outputs that are known to lie in [0, 1], as a calibration would find: op -> values of `operation` (None: any).
@@ -73,6 +73,28 @@ def kernel_types(compiled: CompiledOp, dtype: str) -> dict[str, str]:
         return dtype if like in cell else cell[0]
 
     return {s.name: chosen(s) for s in compiled.slots}
+
+
+#: Slots whose types follow one another, not the first input.
+_OWN_TYPES = {"ElementWiseMux": {"candidates": "f16", "y": "f16"}}
+
+
+def kernel_configs(compiled: CompiledOp) -> list[OpConfig]:
+    """The samples of an op in every data type of its kernel, as far as the op definition accepts them.
+
+    Where it refuses outputs of such a type, they are f32.
+    """
+    kernel = compiled.definition.kernel
+    found = []
+    for sample in range(len(compiled.definition.samples)):
+        for dtype in kernel.dtypes if kernel else ():
+            types = kernel_types(compiled, dtype) | _OWN_TYPES.get(compiled.name, {})
+            for output in ({}, {s.name: "f32" for s in compiled.outputs}):
+                config = sample_config(compiled, sample, types | output)
+                if check(config).verdict == "accept":
+                    found.append(config)
+                    break
+    return found
 
 
 def with_sparse(compiled: CompiledOp, config: OpConfig) -> OpConfig:

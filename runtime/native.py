@@ -48,7 +48,7 @@ class KernelError(OpdbError):
         super().__init__(f"{op}: the C kernel answers '{status}'" + (f": {reasons}" if reasons else ""))
 
 
-class _Arena:
+class Arena:
     """C structures of one call; they live as long as the arena."""
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ def _violations(report: Any) -> tuple[Violation, ...]:
 def validate(config: OpConfig, context: Context | None = None) -> tuple[Violation, ...]:
     """What the generated C validator says of ``config``; the same rules and values as the Python one."""
     context = context or Context()
-    arena = _Arena()
+    arena = Arena()
     op, report = arena.op(config), ffi.new("opdb_report *")
     backend = -1 if context.backend is None else validators.BACKENDS.index(context.backend)
     target = ffi.new("opdb_target *", asdict(context) | {"backend": backend})
@@ -173,7 +173,7 @@ def validate(config: OpConfig, context: Context | None = None) -> tuple[Violatio
 
 def infer(config: OpConfig) -> list[list[int]] | None:
     """The shapes of all output tensors in order; None where they do not follow from inputs and parameters."""
-    arena = _Arena()
+    arena = Arena()
     op, report, shapes = arena.op(config), ffi.new("opdb_report *"), ffi.new("opdb_shapes *")
     if _entry(config.op).infer(op, shapes, report) != lib.OPDB_OK:
         return None
@@ -198,14 +198,14 @@ class Prepared:
         ):
             for t, a in zip(tensors, arrays, strict=True):
                 if a is not None and not (
-                    tuple(a.shape) == t.shape and a.dtype == _numpy(t.dtype) and a.flags.c_contiguous
+                    tuple(a.shape) == t.shape and a.dtype == numpy_dtype(t.dtype) and a.flags.c_contiguous
                 ):
                     raise OpdbError(
-                        f"{config.op}: {t.name or side} wants a contiguous array of {_numpy(t.dtype)} "
+                        f"{config.op}: {t.name or side} wants a contiguous array of {numpy_dtype(t.dtype)} "
                         f"{list(t.shape)}, got {a.dtype} {list(a.shape)}"
                     )
         self.op, self.results = config.op, list(results)
-        self._arena = _Arena()
+        self._arena = Arena()
         self._struct = self._arena.op(config, inputs, results)
         self._report = ffi.new("opdb_report *")
         entry = _entry(config.op)
@@ -244,13 +244,18 @@ def run(config: OpConfig, arrays: Sequence[np.ndarray | None]) -> list[np.ndarra
             raise OpdbError(
                 f"{config.op}: the data of {t.name or 'an input'} has shape {list(a.shape)}, the config {list(t.shape)}"
             )
-        data.append(None if a is None else numpy.ascontiguousarray(a, dtype=_numpy(t.dtype)).reshape(t.shape))
-    prepared = Prepared(config, data, [numpy.empty(t.shape, dtype=_numpy(t.dtype)) for t in config.outputs])
+        data.append(
+            None if a is None else numpy.ascontiguousarray(a, dtype=numpy_dtype(t.dtype)).reshape(t.shape)
+        )
+    prepared = Prepared(
+        config, data, [numpy.empty(t.shape, dtype=numpy_dtype(t.dtype)) for t in config.outputs]
+    )
     prepared.run()
     return prepared.results
 
 
-def _numpy(dtype: str) -> str:
+def numpy_dtype(dtype: str) -> str:
+    """How numpy stores an element type; ex) uint8 for uq8.  Raises OpdbError: it has no whole bytes."""
     storage = BY_SHORT[dtype].numpy
     if storage is None:
         raise OpdbError(f"{BY_SHORT[dtype].qnn} has no whole-byte elements; the C kernels do not take it")

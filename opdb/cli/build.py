@@ -37,6 +37,9 @@ def build(
     no_pass: NoPass = None,
     io_layout: IoLayout = "keep",
     passes: Passes = False,
+    target: Annotated[
+        str, typer.Option("--target", metavar="host|hexagon", help="What it is compiled for.")
+    ] = "host",
     no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
     db: Db = None,
@@ -45,25 +48,30 @@ def build(
 ) -> None:
     """Write a self-contained C library of the kernels that a model or a list of ops needs, and compile it.
 
-    No Python, no allocation; a Makefile and a CMakeLists.txt.  Exit 1 where a node of the model has no kernel.
+    No Python, no allocation; a Makefile and a CMakeLists.txt.  For Hexagon (clang-19, v68): static libraries and a server
+    that QEMU runs.  Exit 1 where a node of the model has no kernel.
     """
     from opdb import c_library
+    from opdb.codegen.c_library import HEXAGON
+    from opdb.hexagon.tools import check_compiler
 
     if not ops and model is None:
         raise OpdbError("name ops, or a model with --for")
     if model is None and (no_pass or io_layout != "keep"):
         raise OpdbError("--no-pass and --io-layout are for a model; name one with --for")
+    if target == HEXAGON and not no_build:
+        check_compiler()
     _, catalog = synced(db, specs)
     needed = c_library.of_words(ops or (), lambda op: known_op(op, catalog.ops))
     if model is not None:
         needed = c_library.merged(
             needed, c_library.of_graphs([_graph(model, decompose, no_pass or (), io_layout, json)])
         )
-    library = c_library.write(catalog, needed, folder, force)
+    library = c_library.write(catalog, needed, folder, force, target)
     sizes: dict[str, int] = {}
     if not no_build:
         c_library.build(library)
-        sizes = {str(file): file.stat().st_size for file in (library.static, library.shared)}
+        sizes = {str(file): file.stat().st_size for file in library.products}
     if json:
         print_json(
             {"folder": str(folder), "ops": library.needed, "files": list(library.files), "bytes": sizes}

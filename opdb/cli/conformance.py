@@ -42,7 +42,7 @@ def run(
         typer.Option(
             "--executor",
             metavar="NAME",
-            help="python, c, torch, onnx.reference, qnn-cpu or qnn-htp; may be repeated.",
+            help="python, c, torch, onnx.reference, qnn-cpu, qnn-htp, or hexagon, which is asked by name only; may be repeated.",
         ),
     ] = None,
     soc: Annotated[
@@ -67,12 +67,12 @@ def run(
     names = [known_op(name, catalog.ops) for name in op or ()] or None
     command = "opdb " + " ".join(sys.argv[1:])
     from opdb.conformance.cases import DEFAULT_SOCS
-    from opdb.conformance.executors import EXECUTORS
+    from opdb.conformance.executors import USUAL
     from opdb.conformance.run import run as run_cases
 
     with _progress() as progress:
         summary = run_cases(
-            catalog, opened, names, executor or tuple(EXECUTORS), soc or DEFAULT_SOCS, seed, jobs or 1, progress,
+            catalog, opened, names, executor or USUAL, soc or DEFAULT_SOCS, seed, jobs or 1, progress,
             dask=dask, only=case or (), resume=resume, command=command,
         )  # fmt: skip
     if json:

@@ -16,7 +16,7 @@ NOT = "not-applicable"
 #: What a result is worth, from good to bad.  known: an erratum says so.  finding: a vendor's library does
 #: otherwise than the documents say.  fail: wrong, and nobody said so.
 OUTCOMES = ("pass", "unknown", "known", "finding", "fail")
-OWN = ("python", "c")
+OWN = ("python", "c", "hexagon")
 #: They compute and validate nothing; the first judges all others.
 REFERENCES = ("torch", "onnx.reference")
 

@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from opdb import __version__, schema
 from opdb.conformance.cases import DEFAULT_SOCS, Case, CaseSet, cases, read_config
-from opdb.conformance.executors import EXECUTORS, open_executors, require_known
+from opdb.conformance.executors import USUAL, open_executors, require_known
 from opdb.conformance.judge import outcome, seen
 from opdb.conformance.known import explain
 from opdb.conformance.known import reason as reason_of
@@ -83,7 +83,7 @@ def run(
     catalog: Catalog,
     store: Store,
     ops: Sequence[str] | None = None,
-    executors: Sequence[str] = tuple(EXECUTORS),
+    executors: Sequence[str] = USUAL,
     socs: Sequence[str] = DEFAULT_SOCS,
     seed: int = 0,
     jobs: int = 1,

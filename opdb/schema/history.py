@@ -112,7 +112,7 @@ probe_result = history(
 
 executor = history(
     "executor",
-    text("name"),  # python, c, torch, onnx.reference, qnn-cpu, qnn-htp
+    text("name"),  # python, c, hexagon, torch, onnx.reference, qnn-cpu, qnn-htp
     text("version"),  # of what computes; ex) 2.47
     text("backend", ""),  # the QNN backend that it measures, '' for our own code and PyTorch
     to("library", nullable=True),

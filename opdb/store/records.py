@@ -59,7 +59,7 @@ class ProbeRunRecord(RunRecord):
 
 @dataclass(frozen=True)
 class ExecutorRecord:
-    """Who computes: python, c, torch, onnx.reference, qnn-cpu, qnn-htp."""
+    """Who computes: python, c, hexagon, torch, onnx.reference, qnn-cpu, qnn-htp."""
 
     name: str
     version: str  # ex) 2.47

@@ -97,6 +97,28 @@ def test_cmake_builds_the_same(loaded: Run, tmp_path: Path) -> None:
     assert run_program(tmp_path, out / "libopdb_kernels.a") == pytest.approx(expected(), abs=1e-6)
 
 
+def test_sources_for_hexagon_need_no_compiler(loaded: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "lib"
+    done = loaded(
+        "build", "Softmax:f32", "-o", str(folder), "--target", "hexagon", "--no-build", env={"PATH": ""}
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"build it with: make -C {folder}" in done.stdout
+    assert "CC = clang-19" in (folder / "Makefile").read_text()
+    assert (folder / "src/hexagon/server.c").is_file() and not (folder / "CMakeLists.txt").exists()
+
+
+def test_hexagon_without_its_compiler(loaded: Run, tmp_path: Path) -> None:
+    args = ("build", "Softmax:f32", "-o", str(tmp_path / "lib"), "--target", "hexagon")
+    done = loaded(*args, env={"PATH": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (
+        2,
+        "opdb: no compiler for Hexagon: clang-19 and ld.lld-19 and llvm-ar-19 are not on PATH; install them (Debian: "
+        "apt-get install clang-19 lld-19 llvm-19)\n",
+    )
+    assert not (tmp_path / "lib").exists()
+
+
 @pytest.mark.torch
 @pytest.mark.breadth
 def test_what_a_model_needs(loaded: Run, tmp_path: Path) -> None:
@@ -121,6 +143,7 @@ def test_what_a_model_needs(loaded: Run, tmp_path: Path) -> None:
         (("Softmax:f33",), "no data type f33"),
         (("Softmax:bool8",), "specs/ops/Softmax.yaml: kernel: none for bool8; there is one for"),
         (("BboxTransform",), "specs/ops/BboxTransform.yaml: kernel: the op has none"),
+        (("Softmax", "--target", "arm"), "no target 'arm'; there are host and hexagon"),
         (("--for", "nothing.pt2"), "nothing.pt2: no such file"),
     ],
 )

@@ -105,7 +105,7 @@ def test_what_is_missing_is_named_and_the_others_run(
         ({"ops": ["Relo"]}, "unknown op 'Relo'"),
         (
             {"executors": ["cc"]},
-            "no executor 'cc'; known: python, c, torch, onnx.reference, qnn-cpu, qnn-htp",
+            "no executor 'cc'; known: python, c, hexagon, torch, onnx.reference, qnn-cpu, qnn-htp",
         ),
         ({"socs": ["SM8651"]}, "unknown SoC 'SM8651'; did you mean"),
         ({"ops": ["Relu"], "only": ["Relu-sample9*"]}, r"no case 'Relu-sample9\*' among"),

@@ -127,7 +127,7 @@ def known(tensor: TensorConfig, data: Any) -> TensorConfig:
     return replace(tensor, data=data.view(kind).tolist())
 
 
-class Arena(native._Arena):
+class Arena(native.Arena):
     """Structures from malloc, each with what AddressSanitizer lays around it: those of Python lie together."""
 
     libc = FFI()

@@ -25,6 +25,12 @@ def _c(soc: str) -> Executor:
     return CExecutor()
 
 
+def _hexagon(soc: str) -> Executor:
+    from opdb.conformance.executors.hexagon import HexagonExecutor
+
+    return HexagonExecutor()
+
+
 def _torch(soc: str) -> Executor:
     from opdb.conformance.executors.torch_oracle import TorchExecutor
 
@@ -49,10 +55,13 @@ LIBRARIES = {f"qnn-{b.name.lower()}": b for b in ASKED}
 EXECUTORS: dict[str, Callable[[str], Executor]] = {
     "python": _python,
     "c": _c,
+    "hexagon": _hexagon,
     "torch": _torch,
     "onnx.reference": _onnx,
     **{name: partial(_qnn, name, b.name) for name, b in LIBRARIES.items()},
 }
+#: Those that are asked where none is named: hexagon wants another compiler, and time to compile all kernels.
+USUAL = tuple(name for name in EXECUTORS if name != "hexagon")
 PER_SOC = tuple(name for name, b in LIBRARIES.items() if b.per_soc)
 
 

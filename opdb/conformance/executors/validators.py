@@ -25,7 +25,7 @@ class PythonExecutor(Executor):
         return True
 
     def answer(self, case: Case, inputs: Sequence[Array | None]) -> Answer:
-        return _verdict(check(case.config, case.target).violations)
+        return verdict(check(case.config, case.target).violations)
 
 
 class CExecutor(Executor):
@@ -42,21 +42,21 @@ class CExecutor(Executor):
     def answer(self, case: Case, inputs: Sequence[Array | None]) -> Answer:
         from opdb.runtime import native
 
-        verdict = _verdict(native.validate(case.config, case.target.context()))
-        if verdict.kind != "ok" or not case.runs:
-            return verdict
+        said = verdict(native.validate(case.config, case.target.context()))
+        if said.kind != "ok" or not case.runs:
+            return said
         try:
             outputs = native.run(case.config, inputs)
         except native.KernelError as error:
             if error.status == "unsupported":
-                return Answer("ok", rules=verdict.rules, text="no kernel for these types", computed=False)
-            return Answer("error", rules=verdict.rules, stage="execute", text=str(error))
+                return Answer("ok", rules=said.rules, text="no kernel for these types", computed=False)
+            return Answer("error", rules=said.rules, stage="execute", text=str(error))
         except OpdbError as error:
-            return Answer("error", rules=verdict.rules, stage="execute", text=str(error))
-        return Answer("ok", tuple(outputs), verdict.rules)
+            return Answer("error", rules=said.rules, stage="execute", text=str(error))
+        return Answer("ok", tuple(outputs), said.rules)
 
 
-def _verdict(violations: Sequence[Violation]) -> Answer:
+def verdict(violations: Sequence[Violation]) -> Answer:
     """ok without violations but warnings; a message for each violation."""
     rules = tuple(dict.fromkeys(v.rule for v in violations))
     text = "\n".join(f"{v.rule}: {v.message}" for v in violations)

@@ -35,7 +35,7 @@ package text the package that the library came in, ex) onnxruntime-qnn
 package_version text the version of that package
 emulated boolean whether the library ran on a host in place of the chip
 case text the conformance case
-executor text what ran the case: python, c, torch, onnx.reference, qnn-cpu, qnn-htp
+executor text what ran the case: python, c, hexagon, torch, onnx.reference, qnn-cpu, qnn-htp
 executor_version text the version of what computes
 when text the condition under which it applies; empty: always
 why text the reason, in words

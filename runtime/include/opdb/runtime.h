@@ -153,7 +153,7 @@ typedef enum {
     OPDB_INVALID = 1,     /* the report says why */
     OPDB_UNSUPPORTED = 2, /* no kernel for these dtypes */
     OPDB_UNKNOWN_OP = 3,
-    OPDB_TOO_SMALL = 4,   /* scratch or output buffer */
+    OPDB_TOO_SMALL = 4,   /* scratch or output buffer; scratch that no memory of this machine holds */
     OPDB_UNDECIDABLE = 5, /* the shapes do not follow from inputs and parameters */
     OPDB_OUTSIDE = 6      /* an index in the data lies outside of its tensor; outputs may be half written */
 } opdb_status;

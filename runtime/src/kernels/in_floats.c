@@ -1,5 +1,7 @@
 #include "in_floats.h"
 
+#include "opdb/checked.h"
+
 #ifdef OPDB_SMALL_STACK
 enum { TENSORS = 20, ALIGNMENT = 16 };
 #else
@@ -11,15 +13,17 @@ static bool is_converted(const opdb_tensor *t) {
 }
 
 static size_t bytes_of(const opdb_tensor *t) {
-    return ((size_t)size_of(t) * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    bool ok = true;
+    const int64_t bytes = opdb_mul(opdb_prod(opdb_shape(t), &ok), sizeof(float), &ok);
+    return opdb_bytes(opdb_add(bytes, ALIGNMENT - 1, &ok) / ALIGNMENT * ALIGNMENT, ok);
 }
 
 size_t opdb_size_in_floats(const opdb_op *op) {
     size_t bytes = 0;
     for (size_t i = 0; i < op->num_inputs; i++)
-        bytes += is_converted(op->inputs[i]) ? bytes_of(op->inputs[i]) : 0;
+        bytes = opdb_bytes_of_both(bytes, is_converted(op->inputs[i]) ? bytes_of(op->inputs[i]) : 0);
     for (size_t i = 0; i < op->num_outputs; i++)
-        bytes += is_converted(op->outputs[i]) ? bytes_of(op->outputs[i]) : 0;
+        bytes = opdb_bytes_of_both(bytes, is_converted(op->outputs[i]) ? bytes_of(op->outputs[i]) : 0);
     return bytes;
 }
 
@@ -40,7 +44,7 @@ opdb_status opdb_run_in_floats(const opdb_op *op, opdb_status (*compute)(const o
     opdb_tensor floats[TENSORS];
     if (op->num_inputs + op->num_outputs > TENSORS)
         return OPDB_UNSUPPORTED;
-    if (op->scratch_size < opdb_size_in_floats(op))
+    if (!opdb_has_scratch(op, opdb_size_in_floats(op)))
         return OPDB_TOO_SMALL;
     opdb_op inner = *op;
     inner.inputs = slots;

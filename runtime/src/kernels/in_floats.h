@@ -4,7 +4,7 @@
 
 #include "elements.h"
 
-/* The bytes of scratch for the tensors that are real and not f32. */
+/* The bytes of scratch for the tensors that are real and not f32; at most OPDB_TOO_MANY. */
 size_t opdb_size_in_floats(const opdb_op *op);
 
 /* Calls `compute` with an op whose real tensors all are f32 and whose scratch is what is left of op's.
