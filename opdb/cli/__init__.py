@@ -58,6 +58,8 @@ _COMMANDS = {
     "run": ("run",),
     "context": ("context",),
     "package": ("package",),
+    "aic": ("aic",),
+    "aic_check": ("aic",),
     "executorch": ("executorch",),
     "importing": ("import", "export"),
     "demo": ("demo",),
