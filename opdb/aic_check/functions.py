@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from opdb.aic_check.source import Source
 from opdb.aic_check.trials import Asked, described
 
 #: Samples of an op that are run, and how many of them may have the same types.
-SAMPLES, SAME_TYPES = 8, 2
+SAMPLES, SAME_TYPES = 8, 3
+#: How often types are tried that were never taken, once others were.
+PATIENCE = 5
+#: How many nodes are tried with functions that crash and take none.
+CRASHES = 30
 TODO = ("infer", "verify", *(f"select {b}" for b in BACKENDS))
 
 
@@ -26,7 +31,7 @@ class Sample:
 
     node: Node
     outputs: tuple[tuple[int, tuple[int, ...]], ...]
-    selected: dict[str, str]
+    selected: dict[str, str] = field(compare=False)
 
 
 class Functions:
@@ -46,9 +51,13 @@ class Functions:
         self.tried = self.inferred = 0
         self.pairs: dict[tuple[str, str], None] = {}  # what verify compared: ours, theirs
         self.refused: Node | None = None  # by verify, the likeliest
+        self._said: set[tuple[str, str]] = set()
 
     def fault(self, id_: str, function: str, message: str, cure: str) -> None:
-        """At the function's line where its source is there, else at functionsLibrary."""
+        """At the function's line where its source is there, else at functionsLibrary; named with the first node that shows it."""
+        if id_ not in ("select-unknown", "select-nothing") and (id_, function) in self._said:
+            return
+        self._said.add((id_, function))
         place = source.body(self.text, function) if self.text is not None else None
         if self.text is not None and place is not None:
             self.findings.add(id_, self.text.path, place[0], self.op.type, message, cure)
@@ -73,14 +82,18 @@ class Functions:
 
     def _search(self, texts: Sequence[str]) -> list[Sample]:
         found: list[Sample] = []
+        tried, taken = Counter[tuple[int, ...]](), Counter[tuple[int, ...]]()
         for node in trials.nodes(self.op, self.asked, texts):
             types = tuple(t.dtype for t in node.inputs)
-            if sum(tuple(t.dtype for t in s.node.inputs) == types for s in found) >= SAME_TYPES:
+            if taken[types] >= SAME_TYPES or (found and not taken[types] and tried[types] >= PATIENCE):
                 continue
+            tried[types] += 1
             sample = self._try(node)
             if sample is not None:
+                taken[types] += 1
                 found.append(sample)
-            if len(found) == SAMPLES or self.findings.has("hang", self.op.type):
+            died = not found and self.findings.has("crash", self.op.type) and tried.total() >= CRASHES
+            if len(found) == SAMPLES or self.findings.has("hang", self.op.type) or died:
                 break
         return found
 
@@ -191,9 +204,9 @@ class Functions:
     def _nothing_taken(self) -> None:
         given = bool(self.asked.shapes or self.asked.values)
         tell = "say which it takes: --shape INPUT=2,3,8 and --param NAME=VALUE"
-        if self.findings.has("crash", self.op.type) or self.findings.has("hang", self.op.type):
-            return
-        if self.findings.has("library-load", self.op.type):
+        if any(
+            self.findings.has(id_, self.op.type) for id_ in ("crash", "hang", "library-load", "infer-output")
+        ):
             return
         if not self.inferred and self.findings.has("stub", self.op.type):
             return

@@ -23,7 +23,8 @@ from opdb.errors import OpdbError
 
 ROOT = Path(str(files("opdb.runtime"))) / "src" / "packages" / "cloud_ai"
 HOST = ROOT / "host"
-SECONDS = 20.0
+#: After which a call counts as hung.
+SECONDS = 10.0
 #: Interface -> the folder of its headers, the part of the host that speaks it, macros.
 INTERFACES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "1.17": ("1.17", "arrays.cpp", ()),
@@ -109,7 +110,6 @@ class Host:
         inputs: Sequence[npt.NDArray[Any]] = (),
         outputs_file: Path | None = None,
         sanitizer: str = "plain",
-        seconds: float = SECONDS,
     ) -> Answer:
         """Does ``todo`` in order: ``infer``, ``verify``, ``select BACKEND``, ``run BACKEND FILL``.
 
@@ -118,7 +118,7 @@ class Host:
         text = "\n".join(self._job(functions, node, todo, kernel, inputs, outputs_file)) + "\n"
         ours, theirs = os.pipe()
         process = subprocess.Popen(
-            ["/bin/sh", "-c", f'exec "$0" 3>&{theirs}', str(self._program(sanitizer))],
+            [str(self._program(sanitizer)), str(theirs)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[theirs],
             cwd=self._tools.folder, env={**os.environ, **OPTIONS}, start_new_session=True,
         )  # fmt: skip
@@ -126,7 +126,7 @@ class Host:
         answer = Answer()
         with os.fdopen(ours, "rb") as pipe:
             try:
-                printed, _ = process.communicate(text.encode(), timeout=seconds)
+                printed, _ = process.communicate(text.encode(), timeout=SECONDS)
                 code = process.returncode
             except subprocess.TimeoutExpired:
                 process.kill()
@@ -141,6 +141,10 @@ class Host:
                 continue  # cut off by a crash
         answer.during = next((str(x["begin"]) for x in reversed(answer.lines) if "begin" in x), "")
         answer.died = _death(code, answer)
+        if not answer.lines:
+            raise OpdbError(
+                f"the program that calls packages did not start ({answer.died}): {answer.printed[:200]}"
+            )
         return answer
 
     def _program(self, sanitizer: str) -> Path:

@@ -54,6 +54,8 @@ _CPP_RULES = (
 )
 _LOG = re.compile(r"\bAIC_PRINT_(?:DEBUG|INFO|WARN|ERROR|FATAL)\s*\(")
 _SPECIFIER = re.compile(r"%[-+ #0]*[\d*]*(?:\.[\d*]*)?(?:hh|h|ll|l|j|z|t|L)?[a-zA-Z]|%%")
+#: Strings and macros that stand together.
+_FORMAT = re.compile(r"(?:\w+\s*)?\"(?:\\.|[^\"\\\n])*\"(?:\s*(?:\"(?:\\.|[^\"\\\n])*\"|\w+))*")
 _LONG = re.compile(r"%[-+ #0]*[\d*]*(?:\.[\d*]*)?(?:ll|j)[a-zA-Z]")
 
 
@@ -148,14 +150,13 @@ def included(source: Source) -> list[Path]:
 
 
 def _logs(source: Source) -> Iterator[tuple[int, str, str]]:
-    """Where, which macro, and the strings of its first argument."""
+    """Where, which macro, and its format: the strings that stand together, AIC_LOG64*_FMT as the two specifiers that it is."""
     for match in _LOG.finditer(source.code):
         end = _closed(source.code, match.end() - 1, "()")
-        call = source.bare[match.end() : end]
-        strings = re.match(r"(?:\s*(?:\"(?:\\.|[^\"\\\n])*\"|\w+))*", call)
-        first = strings.group() if strings is not None else ""
+        found = _FORMAT.search(source.bare, match.end(), end)
+        text = re.sub(r"\bAIC_LOG64\w*FMT\b", '"%x%x"', found.group()) if found is not None else ""
         yield (
             match.start(),
             match.group()[:-1].strip(),
-            "".join(re.findall(r"\"((?:\\.|[^\"\\\n])*)\"", first)),
+            "".join(re.findall(r"\"((?:\\.|[^\"\\\n])*)\"", text)),
         )

@@ -93,16 +93,17 @@ def _shapes(op: Op, asked: Asked) -> Iterator[tuple[tuple[int, ...], ...]]:
     ranks += [tuple(min(r, m) for m in limits) for r in (4, 3, 2, 1, 5) if r < top]
     if len(limits) > 1 and top <= 5 and len(limits) <= 3:
         ranks += sorted(itertools.product(*(range(m, 0, -1) for m in limits)), key=lambda r: -sum(r))
-    seen = set()
-    for base in BASES:
-        for combination in dict.fromkeys(ranks):
-            made = tuple(
-                asked.shapes.get(t.name, base[len(base) - r :])
-                for t, r in zip(op.inputs, combination, strict=True)
-            )
-            if made not in seen:
-                seen.add(made)
-                yield made
+    order = dict.fromkeys(ranks)
+    pairs = [(BASES[0], ranks[0]), (BASES[1], ranks[0])]  # the second does not divide by four threads
+    pairs += [(base, combination) for base in BASES for combination in order]
+    made = (
+        tuple(
+            asked.shapes.get(t.name, base[len(base) - r :])
+            for t, r in zip(op.inputs, combination, strict=True)
+        )
+        for base, combination in pairs
+    )
+    yield from dict.fromkeys(made)
 
 
 def _types(count: int) -> Iterator[tuple[int, ...]]:
