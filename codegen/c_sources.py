@@ -74,13 +74,14 @@ def formatted(made: Mapping[str, Artifact]) -> dict[str, str]:
     }
 
 
-def _runtime_folder() -> Path:
+def runtime_folder() -> Path:
+    """Where the C of the runtime is: include and src."""
     return Path(str(files("opdb.runtime")))
 
 
 def runtime(headers: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
     """Files of the runtime: headers by name, sources by path below runtime/src."""
-    root = _runtime_folder()
+    root = runtime_folder()
     found = {f"include/opdb/{name}.h": root / "include" / "opdb" / f"{name}.h" for name in headers}
     found |= {f"src/{name}": root / "src" / name for name in sources}
     return {path: file.read_text(encoding="utf-8") for path, file in found.items()}
@@ -94,7 +95,7 @@ def kernels(
     ``computed``: those that are generated, by path.  ``given``: C files to be looked at first.  Raises OpdbError for
     an op without a kernel and a file that cannot be read.
     """
-    own = sorted((_runtime_folder() / "src" / "kernels").glob("*.[ch]"))
+    own = sorted((runtime_folder() / "src" / "kernels").glob("*.[ch]"))
     known = {path.rpartition("/")[2]: text for path, text in computed.items()}
     known |= {p.name: _read(p) for p in (*own, *given)}
     wanted: list[str] = []

@@ -66,10 +66,15 @@ def folder(
 
 def unfit(op: CompiledOp) -> str:
     """Why an op cannot be one of ONNX Runtime; "" where it can."""
+    if op.definition.kernel is not None and not rows(op):
+        return "its kernel takes quantized types only, which ONNX writes as pairs of nodes"
+    return unnamed(op)
+
+
+def unnamed(op: CompiledOp) -> str:
+    """Why an op cannot be run by who knows shapes of inputs and parameters only; "" where it can."""
     if op.definition.kernel is None:
         return "it has no kernel"
-    if not rows(op):
-        return "its kernel takes quantized types only, which ONNX writes as pairs of nodes"
     if bad := [p.name for p in op.params if p.definition.base == "str"]:
         return f"parameters that are texts: {', '.join(bad)}"
     if unknown := [s.name for s in op.outputs if s.definition.shape in (None, "any")]:

@@ -116,7 +116,7 @@ def table(
                 "params": [(p.name, BY_SHORT[p.definition.base].enumerator) for p in op.params],
                 "target": _target(catalog, backend, op, op.name in native),
                 "counts": (*_counts(op.inputs), *_counts(op.outputs)),
-                "tiling": _tiling(op),
+                "tiling": tiling_tables(op),
                 "five": str(any(_may_have_five(s) for s in (*op.inputs, *op.outputs))).lower(),
             }
             for op in chosen
@@ -156,7 +156,7 @@ def _may_have_five(slot: Slot) -> bool:
     return not isinstance(shape, list) or len(shape) == 5 or any("..." in str(d) for d in shape)
 
 
-def _tiling(op: CompiledOp) -> dict[str, object] | None:
+def tiling_tables(op: CompiledOp) -> dict[str, object] | None:
     """The tables of opdb/tiling.h, whose axes are counted from the last."""
     tiling = op.definition.kernel and op.definition.kernel.tiling
     if not tiling:

@@ -45,54 +45,6 @@ void opdb_got_values(opdb_violation *v, const char *name, const opdb_tensor *ten
         opdb_got_ints(v, name, *tensor->values);
 }
 
-const opdb_tensor *opdb_slot_tensor(const opdb_tensor *const *tensors, size_t count, size_t i) {
-    return i < count ? tensors[i] : NULL;
-}
-
-opdb_tensors opdb_slot_tensors(const opdb_tensor *const *tensors, size_t count, size_t from, size_t after) {
-    opdb_tensors many = {0, NULL};
-    if (count > from + after) {
-        many.n = (int64_t)(count - from - after);
-        many.v = tensors + from;
-    }
-    return many;
-}
-
-const opdb_param *opdb_find_param(const opdb_op *op, const char *name) {
-    for (size_t i = 0; i < op->num_params; ++i)
-        if (strcmp(op->params[i].name, name) == 0)
-            return &op->params[i];
-    return NULL;
-}
-
-opdb_ints opdb_param_ints(const opdb_param *param) {
-    opdb_ints values = {0, NULL};
-    if (param != NULL) {
-        values.n = param->count;
-        values.v = param->ints;
-    }
-    return values;
-}
-
-opdb_rows opdb_param_rows(const opdb_param *param) {
-    opdb_rows rows = {0, 0, NULL};
-    if (param != NULL) {
-        rows.n = param->dims[0];
-        rows.width = param->dims[1];
-        rows.v = param->ints;
-    }
-    return rows;
-}
-
-opdb_reals opdb_param_reals(const opdb_param *param) {
-    opdb_reals values = {0, NULL};
-    if (param != NULL && param->reals != NULL) {
-        values.n = param->count;
-        values.v = param->reals;
-    }
-    return values;
-}
-
 /* Adds a violation of a rule that has no reason besides its sentence. */
 static opdb_violation *refuse(opdb_report *report, const char *rule, const char *sentence) {
     return opdb_broken(report, rule, sentence, "", false, OPDB_REQUIRE);
@@ -344,13 +296,6 @@ void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const 
             output ? signature->outputs[slot - signature->num_inputs].name : signature->inputs[slot].name;
         got_dtypes(v, name, tensors_of(signature, op, slot));
     }
-}
-
-bool opdb_dtype_in(enum opdb_dtype dtype, const enum opdb_dtype *allowed, size_t count) {
-    for (size_t i = 0; i < count; ++i)
-        if (allowed[i] == dtype)
-            return true;
-    return false;
 }
 
 void opdb_add_shape(opdb_shapes *shapes, opdb_ints shape, bool *ok) {

@@ -2,6 +2,8 @@
 #ifndef OPDB_BINDING_H
 #define OPDB_BINDING_H
 
+#include <string.h>
+
 #include "opdb/checked.h"
 
 #ifdef __cplusplus
@@ -49,15 +51,52 @@ void opdb_check_unknown(const opdb_signature *signature, const opdb_op *op, cons
                         opdb_strength strength, opdb_report *report);
 
 /* Slot number `i`: NULL where omitted. */
-const opdb_tensor *opdb_slot_tensor(const opdb_tensor *const *tensors, size_t count, size_t i);
+static inline const opdb_tensor *opdb_slot_tensor(const opdb_tensor *const *tensors, size_t count, size_t i) {
+    return i < count ? tensors[i] : NULL;
+}
 /* The tensors of a variadic slot that starts at `from` and leaves `after` tensors to later slots. */
-opdb_tensors opdb_slot_tensors(const opdb_tensor *const *tensors, size_t count, size_t from, size_t after);
+static inline opdb_tensors opdb_slot_tensors(const opdb_tensor *const *tensors, size_t count, size_t from,
+                                             size_t after) {
+    opdb_tensors many = {0, NULL};
+    if (count > from + after) {
+        many.n = (int64_t)(count - from - after);
+        many.v = tensors + from;
+    }
+    return many;
+}
 /* The parameter of this name, or NULL. */
-const opdb_param *opdb_find_param(const opdb_op *op, const char *name);
+static inline const opdb_param *opdb_find_param(const opdb_op *op, const char *name) {
+    for (size_t i = 0; i < op->num_params; ++i)
+        if (strcmp(op->params[i].name, name) == 0)
+            return &op->params[i];
+    return NULL;
+}
 
-opdb_ints opdb_param_ints(const opdb_param *param);
-opdb_rows opdb_param_rows(const opdb_param *param);
-opdb_reals opdb_param_reals(const opdb_param *param);
+static inline opdb_ints opdb_param_ints(const opdb_param *param) {
+    opdb_ints values = {0, NULL};
+    if (param != NULL) {
+        values.n = param->count;
+        values.v = param->ints;
+    }
+    return values;
+}
+static inline opdb_rows opdb_param_rows(const opdb_param *param) {
+    opdb_rows rows = {0, 0, NULL};
+    if (param != NULL) {
+        rows.n = param->dims[0];
+        rows.width = param->dims[1];
+        rows.v = param->ints;
+    }
+    return rows;
+}
+static inline opdb_reals opdb_param_reals(const opdb_param *param) {
+    opdb_reals values = {0, NULL};
+    if (param != NULL && param->reals != NULL) {
+        values.n = param->count;
+        values.v = param->reals;
+    }
+    return values;
+}
 
 /* Values that may be absent: reading one clears ok. */
 static inline const opdb_tensor *opdb_given(const opdb_tensor *t, bool *ok) {
@@ -143,7 +182,12 @@ void opdb_check_types(const opdb_signature *signature, const opdb_op *op, const 
                       const char *sentence, const opdb_type_row *rows, size_t num_rows, int64_t sdk,
                       const opdb_need *needs, opdb_report *report);
 
-bool opdb_dtype_in(enum opdb_dtype dtype, const enum opdb_dtype *allowed, size_t count);
+static inline bool opdb_dtype_in(enum opdb_dtype dtype, const enum opdb_dtype *allowed, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+        if (allowed[i] == dtype)
+            return true;
+    return false;
+}
 void opdb_add_shape(opdb_shapes *shapes, opdb_ints shape, bool *ok);
 
 const char *opdb_dtype_name(enum opdb_dtype dtype);            /* ex) "uq8"; "?" for no dtype of the table */
