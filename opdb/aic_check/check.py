@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from opdb.aic_check.functions import Functions, Sample
 from opdb.aic_check.host import DTYPES, HOST, INTERFACES, ROOT, Host
 from opdb.aic_check.kernels import Kernel, Runs
 from opdb.aic_check.source import Source
-from opdb.aic_check.toolchain import Toolchain
+from opdb.aic_check.toolchain import Diagnostic, Toolchain
 from opdb.aic_check.trials import Asked
 from opdb.errors import OpdbError
 
@@ -144,10 +145,7 @@ class _Op:
             together, _ = self.tools.library(files.companions(text, self.sources.all, kernels), "plain", args)
             path = together or path
         if path is None:
-            error = next(d for d in said if d.is_error)
-            self.findings.add(
-                "build", text.path, error.line, self.op.type, f"does not compile: {error.text}", "correct it"
-            )  # fmt: skip
+            self._not_built(text, said)
         return path
 
     # -- kernels ------------------------------------------------------------------------------------------------------
@@ -168,8 +166,13 @@ class _Op:
         if any(word in text.code for word in ("float16_ty", "__fp16")):
             args = (*args, "-include", str(HOST / "shims" / "opdb_float16.h"))
         libraries: dict[str, Path] = {}
-        if kernel_lint.lint(text, one.type, args, self.op.type, self.tools, self.findings):
-            libraries = self._sanitized(text, args, ("plain", "threads", "addresses"))
+        made = kernel_lint.lint(text, one.type, args, self.op.type, self.tools, self.findings)
+        if made is not None:
+            plain, said = self.tools.linked(made)
+            if plain is None:
+                self._not_built(text, said)
+            else:
+                libraries = {"plain": plain, **self._built_kernels(text, args, ("threads", "addresses"))}
         return Kernel(one, text, libraries)
 
     def _interpreter(self, one: Implementation) -> Kernel:
@@ -186,43 +189,47 @@ class _Op:
                 "kernel-symbol", op.file, one.line, op.type, f"{shown(own.path)} does not export {one.type}",
                 'define it inside extern "C", or correct \'type\' in the YAML',
             )  # fmt: skip
-        libraries: dict[str, Path] = {}
         body = source.body(text, one.type) if text is not None else None
-        if text is not None and body is not None:
-            if not body[1].strip():
-                self.findings.add(
-                    "stub", text.path, body[0], op.type, f"{one.type} is empty", "write the kernel"
-                )
-            libraries = self._sanitized(text, (), ("plain", "addresses"), companions=True)
-        if own is not None and own.usable and one.type in own.exports and files.fits(op, self.interface):
-            libraries["plain"] = own.path
-        elif own is not None and own.usable and not libraries:
+        if text is not None and body is not None and not body[1].strip():
+            self.findings.add("stub", text.path, body[0], op.type, f"{one.type} is empty", "write the kernel")
+        there = own is not None and own.usable and one.type in own.exports
+        if own is not None and there and files.fits(op, self.interface):
+            more = {} if text is None else self._built_kernels(text, (), ("addresses",), quietly=True)
+            return Kernel(one, text, {"plain": own.path, **more})
+        if text is not None:
+            return Kernel(one, text, self._built_kernels(text, (), ("plain", "addresses")))
+        if there:
             self.findings.add(
                 "not-run", op.file, one.impl_line, op.type,
                 f"{one.type} was made with the SDK's headers, whose layouts are not public: not run",
                 "put its source beside it",
             )  # fmt: skip
-        return Kernel(one, text, libraries)
+        return Kernel(one, None, {})
 
-    def _sanitized(
-        self, text: Source, args: tuple[str, ...], sanitizers: tuple[str, ...], companions: bool = False
+    def _built_kernels(
+        self, text: Source, args: tuple[str, ...], sanitizers: tuple[str, ...], quietly: bool = False
     ) -> dict[str, Path]:
+        """Libraries of a source by sanitizer; with the sources beside it, where it needs them."""
         made: dict[str, Path] = {}
+        aic = [i.type for i in self.op.implementations if i.backend == "AIC"]
         for sanitizer in sanitizers:
             path, said = self.tools.library([text.path], sanitizer, args)
-            if companions and path is None:
-                kernels = [i.type for i in self.op.implementations if i.backend == "AIC"]
+            if path is None:
                 path, said = self.tools.library(
-                    files.companions(text, self.sources.all, kernels), sanitizer, args
+                    files.companions(text, self.sources.all, aic), sanitizer, args
                 )
             if path is None:
-                error = next(d for d in said if d.is_error)
-                self.findings.add(
-                    "build", text.path, error.line, self.op.type, f"does not compile: {error.text}", "correct it"
-                )  # fmt: skip
+                if not quietly:
+                    self._not_built(text, said)
                 break
             made[sanitizer] = path
         return made
+
+    def _not_built(self, text: Source, said: Sequence[Diagnostic]) -> None:
+        error = next(d for d in said if d.is_error)
+        self.findings.add(
+            "build", text.path, error.line, self.op.type, f"does not compile: {error.text}", "correct it"
+        )  # fmt: skip
 
     # -- memory -------------------------------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ class Sources:
 
 
 def interface(op: Op, functions: Source | None, library: Library | None) -> str:
-    """Which interface an op is for: by its source, else by what its library exports."""
+    """Which interface an op is for: by its source, else by what its library exports, else by a kernel or the YAML."""
     if functions is not None:
         for word, name in (("CustomOpPropertiesHandle", "1.21"), ("CustomOpProperties", "5.0.0")):
             if re.search(rf"\b{word}\b", functions.code):

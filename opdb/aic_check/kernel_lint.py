@@ -27,8 +27,8 @@ CURES = {
 
 def lint(
     text: Source, kernel: str, args: Sequence[str], op: str, tools: Toolchain, findings: Findings
-) -> bool:
-    """Whether the source compiles here, so that the kernel can run."""
+) -> Object | None:
+    """What the compiler made of the source; None when it does not compile here, so that the kernel cannot run."""
     for part in (text, *(source.read(p) for p in source.included(text))):
         source.lint_kernel(part, op, findings)
     body = source.body(text, kernel)
@@ -38,9 +38,9 @@ def lint(
     warnings(said, text.path, op, findings)
     if made is None:
         _not_compiled(text, said, op, findings)
-        return False
+        return None
     _object(text, kernel, made, op, findings)
-    return True
+    return made
 
 
 def warnings(said: Sequence[Diagnostic], path: Path, op: str, findings: Findings) -> None:

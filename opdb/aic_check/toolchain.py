@@ -55,6 +55,7 @@ class Frame:
 class Object:
     """``defined``, ``undefined``: global symbols.  ``constructors``: something runs when it is loaded."""
 
+    path: Path
     defined: tuple[str, ...]
     undefined: tuple[str, ...]
     constructors: bool
@@ -70,10 +71,27 @@ class Toolchain:
     def object(self, source: Path, args: Sequence[str] = ()) -> tuple[Object | None, list[Diagnostic]]:
         """As AIC's compiler has it by default: -O1.  None when it does not compile."""
         out = self._fresh("o")
-        flags = ("-c", "-O1", "-fstack-usage", "-Wvla", "-Wreturn-type", "-Wformat", "-fno-exceptions")
+        flags = (
+            "-c",
+            "-O1",
+            "-fPIC",
+            "-fstack-usage",
+            "-Wvla",
+            "-Wreturn-type",
+            "-Wformat",
+            "-fno-exceptions",
+        )
         said = self._run([*self._command(source), *flags, *taken(args, source), *self._include(source), str(source),
                           "-o", str(out)])  # fmt: skip
         return (_object(out) if out.is_file() else None), said
+
+    def linked(self, made: Object) -> tuple[Path | None, list[Diagnostic]]:
+        """The shared library of an object."""
+        out = self._fresh("so")
+        said = self._run(
+            [*cpp_command(), "-shared", *SANITIZERS["plain"], str(made.path), "-lm", "-o", str(out)]
+        )
+        return (out if out.is_file() else None), said
 
     def library(
         self, sources: Sequence[Path], sanitizer: str = "plain", args: Sequence[str] = ()
@@ -201,7 +219,7 @@ def _object(path: Path) -> Object:
         undefined = tuple(sorted(s.name for s in shared if s.entry.st_shndx == "SHN_UNDEF"))
         constructors = any(s.name.startswith((".init_array", ".ctors")) for s in elf.iter_sections())
     usage = path.with_suffix(".su")
-    return Object(defined, undefined, constructors, tuple(_frames(usage)) if usage.is_file() else ())
+    return Object(path, defined, undefined, constructors, tuple(_frames(usage)) if usage.is_file() else ())
 
 
 def _frames(path: Path) -> list[Frame]:
