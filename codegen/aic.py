@@ -281,8 +281,11 @@ def _build_files(
         "interpreter": interpreter_library(choice.name), "cflags": CFLAGS, "cxxflags": CXXFLAGS, "ldflags": LDFLAGS, "includes": INCLUDES,
         "card_flags": CARD_FLAGS, "compiler_args": COMPILER_ARGS,
         "ops": [
-            {"name": n, "functions": functions_library(n), "card": card_library(n), "rules": f"src/ops/{snake(n)}.c",
-             "functions_source": source(n, "functions.c"), "interpreter_source": source(n, "interpreter.c"), "aic_source": source(n, "aic.c"), **v}
+            {
+                "name": n, "functions": functions_library(n), "card": card_library(n), "rules": f"src/ops/{snake(n)}.c",
+                "functions_source": source(n, "functions.c"), "interpreter_source": source(n, "interpreter.c"),
+                "aic_source": source(n, "aic.c"), **v,
+            }
             for n, v in zip(names, views, strict=True)
         ],
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""package qnn, ort, check, matrix, inspect."""
+"""package qnn, ort, aic, check, matrix, inspect."""
 
 from __future__ import annotations
 
@@ -123,6 +123,91 @@ def ort(
         return
     print(f"{domain}: {', '.join(sorted(set(names)))}; {len(files)} files in {root}")
     print(f"build it with: make -C {root}" if library is None else f"library   {library}")
+
+
+@package_app.command()
+def aic(
+    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the package.")],
+    api: Annotated[
+        str,
+        typer.Option(
+            "--api", metavar="VERSION", help="The generation of the interface: 1.17, 5.0.0 or 1.21."
+        ),
+    ] = "1.21",
+    folder: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where; else ./<name>.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the package.")] = "opdb",
+    domain: Annotated[
+        str, typer.Option("--domain", metavar="DOMAIN", help="The domain of the ops in ONNX files.")
+    ] = "com.opdb",
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="N.N.N", help="The version that the SDK checks.")
+    ] = None,
+    scratch: Annotated[
+        int, typer.Option("--scratch", metavar="BYTES", help="Scratch of an op that needs any.")
+    ] = 2**20,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--inputs", metavar="OP=N", help="How many inputs, where it is open; may be repeated."),
+    ] = None,
+    outputs: Annotated[
+        list[str] | None, typer.Option("--outputs", metavar="OP=N", help="How many outputs; may be repeated.")
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without", metavar="OP.NAME", help="An input or parameter that is left out; may be repeated."
+        ),
+    ] = None,
+    kernel: Kernel = None,
+    no_build: NoBuild = False,
+    force: Force = False,
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Generate a custom-op package for Qualcomm Cloud AI from specs and kernels, and compile it."""
+    from opdb import package as op_package
+    from opdb.codegen.aic import Choice, Counts
+
+    _, catalog = synced(db, specs)
+    names = [known_op(op, catalog.ops) for op in ops]
+    counts = Counts(_numbers(inputs, "--inputs"), _numbers(outputs, "--outputs"), frozenset(without or ()))
+    choice = Choice(api, name, domain, version, scratch, counts)
+    made = op_package.write_aic(catalog, names, choice, folder, kernels=kernel or (), force=force)
+    libraries = () if no_build else op_package.build_aic(made)
+    if json:
+        print_json(
+            {
+                "package": name,
+                "ops": list(made.ops),
+                "api": api,
+                "domain": domain,
+                "folder": str(made.folder),
+                "files": list(made.files),
+                "config": str(made.config),
+                "libraries": [str(p) for p in libraries],
+            }
+        )
+        return
+    print(f"{name} for Cloud AI {api}: {', '.join(made.ops)}; {len(made.files)} files in {made.folder}")
+    print(f"config    {made.config}")
+    if no_build:
+        print(f"build it with: make -C {made.folder}")
+    for path in libraries:
+        print(f"library   {path}")
+
+
+def _numbers(given: list[str] | None, option: str) -> dict[str, int]:
+    """OP=N by op.  Raises OpdbError for what is not that."""
+    found = {}
+    for text in given or ():
+        op, _, number = text.partition("=")
+        if not number.isdecimal():
+            raise OpdbError(f"{option} {text}: expected OP=N, e.g. Concat=3")
+        found[op] = int(number)
+    return found
 
 
 @package_app.command()

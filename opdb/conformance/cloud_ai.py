@@ -144,8 +144,8 @@ def entries(folder: Path) -> dict[str, Entry]:
     return found
 
 
-def unfit(entry: Entry, rows: Sequence[dict[str, str]], slots: Sequence[str], config: OpConfig) -> str:
-    """Why a node of a package's op cannot be this one; "" where it can.  ``rows`` of the op, ``slots`` those of its tensors."""
+def unfit(entry: Entry, rows: Sequence[dict[str, str]], config: OpConfig) -> str:
+    """Why a node of a package's op cannot be this one; "" where it can.  ``rows``: those of the op."""
     tensors = (*config.inputs, *config.outputs)
     if any(t.type == "NULL" for t in tensors):
         return "an input before a given one is left out"

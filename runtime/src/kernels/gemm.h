@@ -7,7 +7,11 @@
 enum {
     GEMM_ROWS = 8, /* of the tile that stays in registers */
     GEMM_COLUMNS = 32,
-    GEMM_DEPTH = 256, /* of what is multiplied at once */
+#ifdef OPDB_SMALL_STACK
+    GEMM_DEPTH = 16, /* of what is multiplied at once */
+#else
+    GEMM_DEPTH = 256,
+#endif
     GEMM_TAPS = 64
 };
 

@@ -1,6 +1,10 @@
 #include "in_floats.h"
 
+#ifdef OPDB_SMALL_STACK
+enum { TENSORS = 20, ALIGNMENT = 16 };
+#else
 enum { TENSORS = 64, ALIGNMENT = 16 };
+#endif
 
 static bool is_converted(const opdb_tensor *t) {
     return t != NULL && t->dtype != OPDB_F32 && opdb_kind_of(t) == OPDB_REAL;
