@@ -72,13 +72,17 @@ def interface(op: Op, functions: Source | None, library: Library | None) -> str:
             if word in library.exports:
                 return name
         return "1.17"
-    return (
-        "5.0.0"
-        if op.version == "5.0.0"
-        else "1.21"
-        if op.listed and not op.version.startswith("1.1")
-        else "1.17"
-    )
+    for one in op.implementations:
+        path = found_path(op, one.impl)
+        if (
+            path is not None
+            and path.suffix in SUFFIXES
+            and re.search(r"\bnumInputs\b", source.read(path).code)
+        ):
+            return "1.17"
+    if op.version == "5.0.0":
+        return "5.0.0"
+    return "1.21" if op.listed else "1.17"
 
 
 def library(op: Op, text: str, line: int, what: str, findings: Findings) -> Library | None:
