@@ -23,12 +23,21 @@ STAND_INS = ROOT / "stand_in"
 
 
 @dataclass(frozen=True)
+class Tried:
+    """What of an op was called: the interface, how many samples its functions took, the kernels that ran on them."""
+
+    interface: str
+    samples: int
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Checked:
-    """What was found, and what was tried: samples that each op took, and the kernels that ran, by op."""
+    """What was found, and what was tried, by op."""
 
     files: tuple[str, ...]
     findings: tuple[Finding, ...]
-    ops: dict[str, dict[str, object]]
+    ops: dict[str, Tried]
 
     @property
     def errors(self) -> int:
@@ -87,7 +96,7 @@ class _Op:
             hosts[self.interface] = (tools, Host(self.interface, tools))
         self.tools, self.host = hosts[self.interface]
 
-    def check(self) -> dict[str, object]:
+    def check(self) -> Tried:
         op = self.op
         functions = self._functions()
         samples: list[Sample] = []
@@ -102,7 +111,7 @@ class _Op:
             runs.agree(computed)
             ran = runs.ran
         self._memory(samples)
-        return {"interface": self.interface, "samples": len(samples), "kernels": ran}
+        return Tried(self.interface, len(samples), tuple(ran))
 
     # -- the functions library ----------------------------------------------------------------------------------------
 

@@ -246,7 +246,7 @@ class Functions:
                 )  # fmt: skip
 
     def _select_anyway(self) -> dict[str, str]:
-        """What select says to the likeliest node, whether or not the others take it."""
+        """What select says to the likeliest node that none took; NULL may be right there."""
         node = self.refused or next(trials.nodes(self.op, self.asked), None)
         if node is None:
             return {}
@@ -255,8 +255,9 @@ class Functions:
             answer = self.host.ask(self.path, node, ["infer", f"select {backend}"])
             if answer.died and answer.during.startswith("select"):
                 self._explained(answer, node)
-            for s in answer.all("select"):
-                out[backend] = "" if s["null"] else str(s["name"])
+            selected = answer.first("select")
+            if selected and not selected["null"]:
+                out[backend] = str(selected["name"])
         return out
 
 

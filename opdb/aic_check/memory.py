@@ -35,8 +35,8 @@ def check(op: Op, tensors: Mapping[str, int], tiled: bool, findings: Findings) -
 
 
 def _names(op: Op, one: Implementation, findings: Findings) -> None:
-    known = [t.name for t in (*op.inputs, *op.outputs, *op.scratch)]
-    known += [p.name for p in op.parameters]
+    known = [t.name for t in (*op.inputs, *op.outputs)]
+    known += [s.name for s in op.scratch] + [p.name for p in op.parameters]
     wanted: dict[str, str] = {}
     for memory in (*MEMORIES, "requiredFor"):
         for name, line in one.memory.get(memory, ()):

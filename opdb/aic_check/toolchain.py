@@ -100,7 +100,8 @@ class Toolchain:
         out = self._fresh("so")
         cpp = any(s.suffix != ".c" for s in sources)
         flags = (
-            "-shared", "-fPIC", "-g", "-O1", "-fno-builtin", "-Wreturn-type", *SANITIZERS[sanitizer], *taken(args, sources[0]),
+            "-shared", "-fPIC", "-g", "-O1", "-fno-builtin", "-Wreturn-type", *SANITIZERS[sanitizer],
+            *(a for a in taken(args, sources[0]) if not a.startswith("-O")),
         )  # fmt: skip
         command = [*(cpp_command() if cpp else self._command(sources[0])), *flags, *self._include(*sources)]
         said = self._run([*command, *map(str, sources), "-lm", "-o", str(out)])

@@ -60,10 +60,9 @@ def nodes(op: Op, asked: Asked, texts: Sequence[str] = ()) -> Iterator[Node]:
     shapes = list(_shapes(op, asked))
     params = list(_params(op, asked, texts))
     kinds = list(_types(len(op.inputs)))
-    # All shapes with the first types and parameters, then the others.
     order = sorted(
         itertools.product(range(len(kinds)), range(len(params)), range(len(shapes))),
-        key=lambda i: (i[0] + i[1], i[2]),
+        key=lambda i: (i[0] + 2 * i[1] + i[2], i),
     )  # fmt: skip
     for k, p, s in order[:MOST]:
         yield node(op, shapes[s], kinds[k], params[p])
@@ -107,15 +106,13 @@ def _shapes(op: Op, asked: Asked) -> Iterator[tuple[tuple[int, ...], ...]]:
 
 
 def _types(count: int) -> Iterator[tuple[int, ...]]:
-    for kind in (FLOAT, FLOAT16, QINT8):
-        yield (kind,) * count
-    for kind in (FLOAT, FLOAT16, QINT8):
-        for index in (INT32, INT64):
-            if count > 1:
-                yield (*(kind,) * (count - 1), index)
-                yield (kind, *(index,) * (count - 1))
-    yield (INT32,) * count
-    yield (INT64,) * count
+    """All inputs of one type; then the first, or the last, of another type than the rest."""
+    same = [(kind,) * count for kind in (FLOAT, FLOAT16, QINT8, INT32, INT64)]
+    mixed: list[tuple[int, ...]] = []
+    if count > 1:
+        for kind, other in ((QINT8, FLOAT), (FLOAT, INT32), (FLOAT16, INT32), (FLOAT, INT64), (QINT8, INT32)):
+            mixed += [(kind, *(other,) * (count - 1)), (*(kind,) * (count - 1), other)]
+    yield from dict.fromkeys([*same[:3], *mixed, *same[3:]])
 
 
 #: Values of parameters by type, tried together.

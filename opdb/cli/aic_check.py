@@ -36,6 +36,8 @@ def check(
     json: Json = False,
 ) -> None:
     """Check a package of custom ops for Cloud AI: its YAML, libraries and kernels.  Exit 1 for errors."""
+    from dataclasses import asdict
+
     from opdb.aic_check.check import check as judge
     from opdb.aic_check.trials import Asked
 
@@ -47,7 +49,7 @@ def check(
         print_json(
             {
                 "files": done.files,
-                "ops": done.ops,
+                "ops": {name: asdict(tried) for name, tried in done.ops.items()},
                 "errors": done.errors,
                 "warnings": warnings,
                 "findings": [f.json() for f in done.findings],
@@ -57,8 +59,8 @@ def check(
         for finding in done.findings:
             print(finding)
         for name, about in done.ops.items():
-            ran = ", ".join(about["kernels"]) or "none"  # type: ignore[call-overload]
-            print(f"{name}: interface {about['interface']}, {about['samples']} samples, kernels run: {ran}")
+            ran = ", ".join(about.kernels) or "none"
+            print(f"{name}: interface {about.interface}, {about.samples} samples, kernels run: {ran}")
         print(f"{done.errors} errors, {warnings} warnings")
     if done.errors or (strict and warnings):
         raise typer.Exit(1)

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from opdb.aic_check import host
-from opdb.aic_check.check import Checked, check
+from opdb.aic_check.check import Checked, Tried, check
 from opdb.aic_check.trials import Asked
+from opdb import package
+from opdb.codegen.aic import Choice
 from opdb.errors import OpdbError
+from opdb.spec.catalog import Catalog
 
 from .packages import SHARE_AIC, SHARE_FUNCTIONS, SHARE_YAML, first, gelu, host_only, norm, share, write
 
@@ -53,7 +56,7 @@ def test_the_first_form_and_libraries_without_sources(tmp_path: Path) -> None:
 
 
 def test_faults_of_a_norm(tmp_path: Path) -> None:
-    """Those of the norm of quic/efficient-transformers: packages.md of its own structure, interface 5.0.0."""
+    """Those of the norm of quic/efficient-transformers: small files of its structure, interface 5.0.0."""
     done = check(norm(tmp_path), Asked())
     assert ids(done) == {"verify-name", "select-unknown", "no-return", "unwritten", "path"}
     assert "verify asks for a parameter epsilon; the YAML calls it eps; renamed, verify is true" in found(
@@ -171,6 +174,17 @@ def test_a_sample_that_is_given(tmp_path: Path) -> None:
     for wrong in (Asked({"z": (1,)}), Asked({"x": (1,) * 5}), Asked(values={"mode": (1.0,)})):
         with pytest.raises(OpdbError, match=r"--(shape|param) "):
             check(tmp_path / "b", wrong)
+
+
+@pytest.mark.parametrize("api", ["1.17", "5.0.0", "1.21"])
+def test_packages_that_opdb_makes(api: str, catalog: Catalog, tmp_path: Path) -> None:
+    """All libraries and both kernels of a package of each interface are called, and nothing is found."""
+    made = package.write_aic(catalog, ["DequantizeAdd"], Choice(api, "opdb", "com.opdb", None, 2**20), tmp_path / "made")
+    package.build_aic(made)
+    done = check(made.folder, Asked())
+    assert done.findings == ()
+    assert done.ops["DequantizeAdd"].interface == api
+    assert done.ops["DequantizeAdd"].kernels == ("DequantizeAddInterpreter", "DequantizeAddAIC")
 
 
 def test_libraries_that_are_none(tmp_path: Path) -> None:
