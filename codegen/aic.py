@@ -111,6 +111,7 @@ def folder(
     compiled = [part.compiled(n) for n in names]
     if faults := [f"{op.name}: {why}" for op in compiled if (why := unfit(op))]:
         raise OpdbError("no custom op of Cloud AI: " + "; ".join(faults))
+    _check_names(choice.counts, compiled)
     views = [view(op, choice) for op in compiled]
     made = c_sources.generated(catalog, part, names, GENERATED_HEADERS)
     for op, of in zip(compiled, views, strict=True):
@@ -127,6 +128,17 @@ def folder(
     texts |= {source(op.name, "aic.c"): _for_card(op, texts, own_kernels[op.name]) for op in compiled}
     texts |= _build_files(choice, compiled, views, texts)
     return dict(sorted(texts.items()))
+
+
+def _check_names(counts: Counts, ops: Sequence[CompiledOp]) -> None:
+    """Raises OpdbError for counts of ops, and names, that the package does not have."""
+    if other := sorted({*counts.inputs, *counts.outputs} - {op.name for op in ops}):
+        raise OpdbError(f"{', '.join(other)}: not in the package, so that tensors cannot be counted")
+    known = {f"{op.name}.{part.name}" for op in ops for part in (*op.inputs, *op.params)}
+    if other := sorted(counts.without - known):
+        raise OpdbError(
+            f"{', '.join(other)}: no input or parameter of the package, so that it cannot be left out"
+        )
 
 
 def unfit(op: CompiledOp) -> str:
