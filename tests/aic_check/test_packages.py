@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from opdb import package
 from opdb.aic_check import host
 from opdb.aic_check.check import Checked, Tried, check
 from opdb.aic_check.trials import Asked
-from opdb import package
 from opdb.codegen.aic import Choice
 from opdb.errors import OpdbError
 from opdb.spec.catalog import Catalog
@@ -38,21 +38,14 @@ def replaced(text: str, old: str, new: str) -> str:
 def test_a_package_that_is_right(tmp_path: Path) -> None:
     done = check(share(tmp_path), Asked())
     assert done.findings == ()
-    assert done.ops["Share"] == {
-        "interface": "1.17",
-        "samples": 3,
-        "kernels": ["ShareInterpreter", "ShareAIC"],
-    }
+    assert done.ops["Share"] == Tried("1.17", 3, ("ShareInterpreter", "ShareAIC"))
 
 
 def test_the_first_form_and_libraries_without_sources(tmp_path: Path) -> None:
     """A document for each op; texts that verify compares a parameter with are found out."""
     done = check(first(tmp_path), Asked())
     assert done.findings == ()
-    assert {op: about["kernels"] for op, about in done.ops.items()} == {
-        "Reverse": ["reverse"],
-        "Add": ["add"],
-    }
+    assert {op: t.kernels for op, t in done.ops.items()} == {"Reverse": ("reverse",), "Add": ("add",)}
 
 
 def test_faults_of_a_norm(tmp_path: Path) -> None:
@@ -179,7 +172,7 @@ def test_a_sample_that_is_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize("api", ["1.17", "5.0.0", "1.21"])
 def test_packages_that_opdb_makes(api: str, catalog: Catalog, tmp_path: Path) -> None:
     """All libraries and both kernels of a package of each interface are called, and nothing is found."""
-    made = package.write_aic(catalog, ["DequantizeAdd"], Choice(api, "opdb", "com.opdb", None, 2**20), tmp_path / "made")
+    made = package.write_aic(catalog, ["DequantizeAdd"], Choice(api), tmp_path / "made")
     package.build_aic(made)
     done = check(made.folder, Asked())
     assert done.findings == ()
