@@ -68,7 +68,7 @@ def check(path: Path, asked: Asked, op_type: str | None = None, interface: str |
         hosts: dict[str, tuple[Toolchain, Host]] = {}
         sources: dict[Path, Sources] = {}
         for op in chosen:
-            root = op.file.parent
+            root = op.file.parent.resolve()
             if root not in sources:
                 sources[root] = Sources(root)
             one = _Op(op, asked, sources[root], hosts, Path(folder), findings, interface)
@@ -255,7 +255,17 @@ class _Op:
                 for t_out, (dtype, dims) in zip(self.op.outputs, sample.outputs, strict=True):
                     width = min(2, np.dtype(DTYPES[dtype]).itemsize)
                     tensors[t_out.name] = int(np.prod(dims, dtype=np.int64)) * width
-        memory.check(self.op, tensors, False, self.findings)
+        memory.check(self.op, tensors, self._tiled(), self.findings)
+
+    def _tiled(self) -> bool:
+        """Whether the op has a function that may divide its tensors into tiles, as far as can be known without calling it."""
+        for function in ("customOpSetTileConfig", "customOpSetProperties"):
+            body = source.body(self.text, function) if self.text is not None else None
+            if body is not None:
+                return "".join(body[1].split()) != "returnfalse;"
+            if self.text is None and self.library is not None and function in self.library.exports:
+                return True
+        return False
 
 
 def _tools(folder: Path, interface: str) -> Toolchain:

@@ -43,7 +43,6 @@ KINDS = {
     "infer-output": (ERROR, "the shape inference gives an output no shape, or more dimensions than maxDims"),
     "select-nothing": (ERROR, "select names no kernel for a backend that has one"),
     "select-unknown": (ERROR, "select names a kernel that no implementation has"),
-    "tiles": (ERROR, "the functions for tiles fail, or map a tile to what no input has"),
     "unwritten": (ERROR, "a kernel leaves elements of an output unwritten"),
     "input-changed": (ERROR, "a kernel writes to an input"),
     "depends": (ERROR, "the result of a kernel depends on what memory held before"),

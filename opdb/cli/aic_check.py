@@ -61,7 +61,7 @@ def check(
         for name, about in done.ops.items():
             ran = ", ".join(about.kernels) or "none"
             print(f"{name}: interface {about.interface}, {about.samples} samples, kernels run: {ran}")
-        print(f"{done.errors} errors, {warnings} warnings")
+        print(f"{_counted(done.errors, 'error')}, {_counted(warnings, 'warning')}")
     if done.errors or (strict and warnings):
         raise typer.Exit(1)
 
@@ -93,3 +93,7 @@ def _values(text: str) -> tuple[float | str, ...]:
         return tuple(words[w.lower()] if w.lower() in words else float(w) for w in text.split(","))
     except ValueError:
         return (text,)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
