@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opdb.aic_check import config, files, kernel_lint, memory, source
-from opdb.aic_check.config import Implementation, Op
+from opdb.aic_check.config import CARD, Implementation, Op
 from opdb.aic_check.files import Sources
 from opdb.aic_check.findings import Finding, Findings, listed, shown
 from opdb.aic_check.functions import Functions, Sample
@@ -150,7 +150,7 @@ class _Op:
     def _built(self, text: Source, args: tuple[str, ...]) -> Path | None:
         path, said = self.tools.library([text.path], "plain", args)
         if path is None:
-            kernels = [i.type for i in self.op.implementations if i.backend == "AIC"]
+            kernels = [i.type for i in self.op.implementations if i.backend == CARD]
             together, _ = self.tools.library(files.companions(text, self.sources.all, kernels), "plain", args)
             path = together or path
         if path is None:
@@ -160,7 +160,7 @@ class _Op:
     # -- kernels ------------------------------------------------------------------------------------------------------
 
     def _kernel(self, one: Implementation) -> Kernel:
-        return self._aic(one) if one.backend == "AIC" else self._interpreter(one)
+        return self._aic(one) if one.backend == CARD else self._interpreter(one)
 
     def _aic(self, one: Implementation) -> Kernel:
         path = config.found_path(self.op, one.impl)
@@ -220,7 +220,7 @@ class _Op:
     ) -> dict[str, Path]:
         """Libraries of a source by sanitizer; with the sources beside it, where it needs them."""
         made: dict[str, Path] = {}
-        aic = [i.type for i in self.op.implementations if i.backend == "AIC"]
+        aic = [i.type for i in self.op.implementations if i.backend == CARD]
         for sanitizer in sanitizers:
             path, said = self.tools.library([text.path], sanitizer, args)
             if path is None:

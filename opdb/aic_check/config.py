@@ -17,7 +17,9 @@ from opdb.errors import OpdbError
 from opdb.importers.documents import read_documents
 from opdb.spec.document import At, Document
 
-BACKENDS = ("Interpreter", "AIC")
+#: What the YAML calls the card; and the host, where kernels run for tests.
+CARD = "AIC"
+BACKENDS = ("Interpreter", CARD)
 #: Spellings of types of parameters that real files have -> the type.
 TYPES = {"float": "float", "int": "int", "i32": "int", "bool": "bool", "string": "string"}
 MEMORIES = ("DDR", "CacheableDDR", "VTCM")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opdb.aic_check import source
-from opdb.aic_check.config import Implementation, Op
+from opdb.aic_check.config import CARD, Implementation, Op
 from opdb.aic_check.findings import Findings
 from opdb.aic_check.functions import Sample
 from opdb.aic_check.host import (
@@ -68,7 +68,7 @@ class Runs:
     def check(self, kernel: Kernel, samples: Sequence[Sample]) -> dict[Sample, list[Array]]:
         """Adds what is wrong with a kernel; what it computes of each sample."""
         computed, sanitized = {}, 0
-        aic = kernel.implementation.backend == "AIC"
+        aic = kernel.implementation.backend == CARD
         for sample in samples:
             if not self._is_for(kernel, sample, aic):
                 continue

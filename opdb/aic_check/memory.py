@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from opdb.aic_check.config import MEMORIES, Implementation, Op
+from opdb.aic_check.config import CARD, MEMORIES, Implementation, Op
 from opdb.aic_check.findings import Findings, listed
 
 #: Bytes of a core's VTCM: software-kit-for-qualcomm-cloud-ai-100-cc.
@@ -29,7 +29,7 @@ def check(op: Op, tensors: Mapping[str, int], tiled: bool, findings: Findings) -
                 f"make it {LARGEST:,} bytes or less",
             )  # fmt: skip
     for one in op.implementations:
-        if one.backend == "AIC":
+        if one.backend == CARD:
             _names(op, one, findings)
             _fits(op, one, sizes, tiled, findings)
 
