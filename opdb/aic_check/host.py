@@ -27,9 +27,9 @@ HOST = ROOT / "host"
 SECONDS = 10.0
 #: Interface -> the folder of its headers, the part of the host that speaks it, macros.
 INTERFACES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "1.17": ("1.17", "arrays.cpp", ()),
-    "5.0.0": ("5.0.0", "properties.cpp", ()),
-    "1.21": ("1.21", "properties.cpp", ("-DHOST_HANDLE",)),
+    "1.17": ("v1_17", "arrays.cpp", ()),
+    "5.0.0": ("v5_0_0", "properties.cpp", ()),
+    "1.21": ("v1_21", "properties.cpp", ("-DHOST_HANDLE",)),
 }
 #: CustomOpDataType -> bytes as numpy has them.  bfloat16 is read as 16 bits.
 DTYPES: Mapping[int, str] = {

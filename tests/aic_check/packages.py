@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from opdb.aic_check.host import ROOT
+from opdb.aic_check.host import INTERFACES, ROOT
 
 STAND_IN = ROOT / "stand_in"
 
@@ -358,7 +358,7 @@ def built(library: Path, *sources: Path, api: str = "1.17") -> None:
     """As a package's author compiles a library: with the headers of an interface."""
     library.parent.mkdir(parents=True, exist_ok=True)
     compiler = ["gcc", "-std=gnu11"] if sources[0].suffix == ".c" else ["g++"]
-    include = [f"-I{STAND_IN / api}", f"-I{STAND_IN / 'all'}"]
+    include = [f"-I{STAND_IN / INTERFACES[api][0]}", f"-I{STAND_IN / 'all'}"]
     subprocess.run(
         [*compiler, "-O1", "-w", "-shared", "-fPIC", *include, *map(str, sources), "-lm", "-o", str(library)],
         check=True,

@@ -49,7 +49,7 @@ FAULTS = {
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
     return Toolchain(
-        tmp_path_factory.mktemp("made"), [STAND_INS / "5.0.0", STAND_INS / "all", HOST / "shims"]
+        tmp_path_factory.mktemp("made"), [STAND_INS / "v5_0_0", STAND_INS / "all", HOST / "shims"]
     )
 
 
