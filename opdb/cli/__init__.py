@@ -59,7 +59,6 @@ _COMMANDS = {
     "context": ("context",),
     "package": ("package",),
     "aic": ("aic",),
-    "aic_check": ("aic",),
     "executorch": ("executorch",),
     "importing": ("import", "export"),
     "demo": ("demo",),

@@ -1,4 +1,4 @@
-"""aic check."""
+"""aic check; opdb.cli.aic adds it to its group."""
 
 from __future__ import annotations
 
@@ -7,14 +7,9 @@ from typing import Annotated
 
 import typer
 
-from opdb.cli.aic import aic_app
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.errors import OpdbError
-
-
-def add_to(app: typer.Typer) -> None:
-    aic_app.command()(check)
 
 
 def check(

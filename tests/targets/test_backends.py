@@ -150,7 +150,11 @@ def test_the_file_of_all_backends_is_refused(tmp_path: Path) -> None:
 def test_cloud_ai_is_one_file() -> None:
     """Without number, library, rules: the op definitions, on its chip."""
     mentions = [p for p in (ROOT / "opdb").rglob("*.py") if re.search(r"\bAIC\b", p.read_text())]
-    packages = ("opdb/aic_check/", "opdb/cli/aic")  # of custom ops, whose YAML calls the card so
+    packages = (
+        "opdb/aic_check/",
+        "opdb/cli/aic",
+        "opdb/conformance/cloud_ai.py",
+    )  # of custom ops, whose YAML calls the card so
     assert [p for p in mentions if not p.relative_to(ROOT).as_posix().startswith(packages)] == []
     record = BACKENDS["AIC"]
     assert (record.id, record.library, record.chips, record.letter) == (None, None, ("AIC100",), "Q")
@@ -188,8 +192,8 @@ def test_no_code_names_a_backend() -> None:
     found += [(p.name, m) for p in (ROOT / "codegen/templates").iterdir()
               for m in re.findall(r"[\"'](\w+)[\"']", p.read_text()) if m in BACKENDS]  # fmt: skip
     cores = [("opdb/importers/udo.py", core) for core in ("CPU", "DSP", "GPU")]
-    card = ("opdb/aic_check/config.py", "AIC")
-    assert sorted(found) == [card, *cores, ("opdb/torch_ops/__init__.py", "CPU")]
+    card = [(name, "AIC") for name in ("opdb/aic_check/config.py", "opdb/conformance/cloud_ai.py")]
+    assert sorted(found) == [*card, *cores, ("opdb/torch_ops/__init__.py", "CPU")]
 
 
 # -- SDKs
