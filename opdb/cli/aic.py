@@ -1,4 +1,4 @@
-"""aic skeleton.  ``package aic`` makes packages from specs."""
+"""aic skeleton; ``aic check`` is aic_check.  ``package aic`` makes packages from specs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ aic_app = typer.Typer(
 
 
 def add_to(app: typer.Typer) -> None:
+    from opdb.cli.aic_check import check
+
+    aic_app.command()(check)
     app.add_typer(aic_app, name="aic")
 
 

@@ -1,0 +1,1 @@
+"""Checks packages of custom ops for Qualcomm Cloud AI, whoever wrote them: their YAML, libraries, kernels."""
