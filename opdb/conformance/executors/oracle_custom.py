@@ -17,7 +17,9 @@ def dequantize_add(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 def fake_quantize(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     low, high, steps = params["low"], params["high"], params.get("levels", 256) - 1
-    return [low + torch.round((inputs[0].clamp(low, high) - low) * steps / (high - low)) * (high - low) / steps]
+    return [
+        low + torch.round((inputs[0].clamp(low, high) - low) * steps / (high - low)) * (high - low) / steps
+    ]
 
 
 def band_energy(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
