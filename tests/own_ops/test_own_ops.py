@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from opdb.cli import app
+from opdb.cli import authoring
 from opdb.errors import MissingExtra, OpdbError, SpecError
 from opdb.runtime.qnn import libraries
 from opdb.store import read_catalog
@@ -48,8 +49,13 @@ opdb_status opdb_row_scale(const opdb_tensor *in0, const opdb_tensor *in1, doubl
 ROW_SCALE_PY = "def row_scale(x, w, gain, shift):\n    return x * w * gain + sum(shift)\n"
 
 
+COMMANDS = typer.Typer()
+COMMANDS.callback()(lambda: None)  # so that the one command has a name
+authoring.add_to(COMMANDS)
+
+
 def add(*arguments: object) -> Any:
-    return CliRunner().invoke(app, ["add-op", *map(str, arguments), "--yes"])
+    return CliRunner().invoke(COMMANDS, ["add-op", *map(str, arguments), "--yes"])
 
 
 def fault(*arguments: object) -> str:
@@ -172,7 +178,7 @@ def test_faults_are_one_line_and_leave_nothing(xml: Path, model: Path, tmp_path:
         ("--from-xml and --from-onnx: give one", ("SoftCap", "--from-xml", xml, "--from-onnx", model, "--to", to)),
         ("none.c: cannot read this kernel", ("SoftCap", "--from-xml", xml, "--kernel", tmp_path / "none.c", "--to", to)),
         ("it has 1 inputs, 0 parameters", ("SoftCap", "--from-xml", xml, "--like", "Relu", "--to", to)),
-        ("Logit: its C kernel takes", ("SoftCap", "--from-xml", xml, "--like", "Logit", "--to", to)),
+        ("Transpose: its C kernel takes", ("SoftCap", "--from-xml", xml, "--like", "Transpose", "--to", to)),
         ("'Soft Cap' is no name of an op", ("Soft Cap", "--from-xml", xml, "--to", to)),
         ("--torch does not go with --to", ("SoftCap", "--torch", "aten.relu.default", "--to", to)),
         ("--from-onnx goes with --to DIR", ("SoftCap", "--from-onnx", model)),
