@@ -146,7 +146,9 @@ def _run(
     clock: _Clock,
 ) -> bool:
     """Runs the samples on each version and chip; whether something is wrong, or to be written."""
+    from opdb.generated.constants.backends import DEFAULT
     from opdb.own_ops import trials
+    from opdb.probe.client import VendorWorker
 
     if not catalog.ops[own.op].samples:
         print(f"left: {own.spec}: it has no samples, so nothing ran: add one, e.g. {{x: [2, 3]}}")
@@ -154,8 +156,9 @@ def _run(
     unwritten, wrong = own.unwritten, False
     for libraries in trials.installed():
         for soc in socs:
-            done = trials.run(catalog, own.op, library, libraries, soc, reference, unwritten)
-            clock.say("ran", f"QNN {libraries.qnn_version()}, HTP {soc}: {_counts(done)}")
+            with VendorWorker(DEFAULT, soc, libraries=libraries.folder, op_packages=[library]) as worker:
+                done = trials.run(catalog, own.op, worker, soc, reference, unwritten)
+            clock.say("ran", f"QNN {libraries.qnn_version()}, {DEFAULT} {soc}: {_counts(done)}")
             wrong |= _print_wrong(done)
     if unwritten:
         print(f"left: {own.c}: write there what {own.op} computes, then give the same command again")

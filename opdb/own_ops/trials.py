@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from opdb.conformance import data, tolerance
 from opdb.errors import OpdbError
@@ -79,26 +78,26 @@ def installed() -> list[Libraries]:
 def run(
     catalog: Catalog,
     op: str,
-    library: Path,
-    libraries: Libraries,
+    worker: VendorWorker,
     soc: str,
     reference: Reference | None,
     only_validate: bool = False,
 ) -> list[Trial]:
-    """What becomes of each sample.  ``only_validate``: the kernel is still to be written."""
+    """What becomes of each sample in a worker for ``soc`` that has the op's package.
+
+    ``only_validate``: the kernel is still to be written.
+    """
     made: list[Trial] = []
-    with VendorWorker(DEFAULT, soc, libraries=libraries.folder, op_packages=[library]) as worker:
-        for name, config, why in configs(catalog, op, soc):
-            if why:
-                made.append(Trial(name, "refused", why))
-            elif only_validate:
-                said = worker.validate(config)
-                made.append(
-                    Trial(name, "taken" if said.verdict == "accept" else "failed", " ".join(said.log[:1]))
-                )
-            else:
-                made.append(_run(catalog, name, config, worker, reference))
-    return made  # fmt: skip
+    for name, config, why in configs(catalog, op, soc):
+        if why:
+            made.append(Trial(name, "refused", why))
+        elif only_validate:
+            said = worker.validate(config)
+            taken = said.verdict == "accept"
+            made.append(Trial(name, "taken" if taken else "failed", " ".join(said.log[:1])))
+        else:
+            made.append(_run(catalog, name, config, worker, reference))
+    return made
 
 
 def _run(
