@@ -70,13 +70,17 @@ def add(name: str, asked: Asked) -> None:
         if not asked.yes and not typer.confirm(f"\nwrite {own.spec}?"):
             print("nothing written")
             raise typer.Exit(1)
-        catalog = own_folder.write(own, text, asked.kernel)
+        catalog = own_folder.write(own, text, asked.kernel, begin=True)
         clock.say("spec", str(own.spec))
-    compiled = catalog.compiled(name)
-    generated = (
-        f"{compiled.definition.kernel.function}, generated from 'each'" if compiled.each else str(own.c)
-    )  # type: ignore[union-attr]
-    clock.say("kernel", generated)
+    kernel = catalog.compiled(name).definition.kernel
+    if kernel is None:
+        raise OpdbError(
+            f"{own.spec}: kernel: the op has none, and could not run; e.g. 'function: {own.function}'"
+        )
+    generated = f"{kernel.function}, generated from 'each'"
+    clock.say(
+        "kernel", generated if kernel.each is not None else str(own.c) if own.c.is_file() else kernel.function
+    )
     made = own_folder.build(own, catalog, None)
     clock.say("package", str(made.library))
     wrong = _run(own, catalog, made.library, socs, _reference(own, catalog, asked), clock)

@@ -47,6 +47,11 @@ class OwnOp:
         return self.folder / KERNELS / f"{snake(self.op)}.c"
 
     @property
+    def function(self) -> str:
+        """What its kernel is called."""
+        return f"opdb_{snake(self.op)}"
+
+    @property
     def unwritten(self) -> bool:
         """Whether the kernel is the one that opdb began."""
         return self.c.is_file() and TO_WRITE in self.c.read_text(encoding="utf-8")
@@ -132,10 +137,10 @@ def _of_like(op: OpDef, like: OpDef) -> dict[str, Any]:
     return {"function": f"opdb_{snake(op.op)}", "each": each}
 
 
-def write(own: OwnOp, text: str, kernel: Path | None) -> Catalog:
+def write(own: OwnOp, text: str, kernel: Path | None, begin: bool = False) -> Catalog:
     """Writes the spec and, where there is one to write, the kernel; the catalogue of the folder.
 
-    Raises SpecError or OpdbError; then nothing has changed.
+    ``begin``: where there is none, one to be gone on with.  Raises SpecError or OpdbError; then nothing has changed.
     """
     c = None if kernel is None else _read(kernel)
     before = {p: p.read_bytes() if p.exists() else None for p in (own.spec, own.c)}
@@ -148,7 +153,7 @@ def write(own: OwnOp, text: str, kernel: Path | None) -> Catalog:
         compiled = catalog.compiled(own.op)
         if c is not None:
             write_atomically(own.c, c)
-        elif not compiled.each and not own.c.exists():
+        elif begin and not compiled.each and not own.c.exists():
             write_atomically(own.c, begun(compiled))
     except BaseException as error:
         for path, content in before.items():
