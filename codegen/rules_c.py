@@ -68,6 +68,7 @@ class _Op:
         self.names: dict[str, Name] = dict(op.scope.names)
         self.enums = {name: number for name, (_, number) in op.scope.enums.items()}
         self.enum_params = {p.name for p in op.params if is_enum(p.type)}
+        self.real_lists = {p.name for p in op.params if _of_reals(p)}
 
     def emit(
         self, node: Node, depth: int = 2, names: Mapping[str, Name] | None = None, prefix: str = ""
@@ -90,6 +91,8 @@ class _Op:
         name = local(atom.value)
         if atom.value in self.enum_params:
             call = f"opdb_got_name(v, {label}, {atom.value}_name({name}));"
+        elif atom.value in self.real_lists:
+            call = f"opdb_got_reals(v, {label}, {name});"
         else:
             call = f"opdb_got_{GOT.get(atom.type, 'int')}(v, {label}, {name});"
         known = names.get(atom.value)
@@ -287,7 +290,7 @@ def _strength(op: CompiledOp, ident: str, strength: RuleStrength) -> str:
 
 
 def _of_reals(p: Param) -> bool:
-    """Whether it is a list of real numbers; no rule reads any."""
+    """Whether it is a list of real numbers; rules may ask for its length only."""
     return p.type == INTS and p.definition.base.startswith(("f", "bf"))
 
 

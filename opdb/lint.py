@@ -17,7 +17,7 @@ from opdb.reference.signature import torch_schema
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompileError, Fault, TypeRow, overlap
 from opdb.spec.family import Candidate
-from opdb.spec.files import Document, dump, parse_document
+from opdb.spec.files import Document, dump, parse_document, reread
 from opdb.spec.mapping import compile_decomposition, compile_mapping, unaccounted
 from opdb.spec.model import Decomposition
 from opdb.spec.paths import spec_name
@@ -29,35 +29,31 @@ def lint(folder: Path) -> list[Problem]:
     catalog = read_catalog(folder)
     problems: list[Problem] = []
     for name in catalog.ops:
-        document = _document(folder, f"ops/{name}.yaml")
+        document = reread(folder, f"ops/{name}.yaml")
         problems += [_problem(document, f) for f in _op_faults(catalog, name)]
         problems += _spelling(document, dump(catalog.own[name]))
     for name in catalog.bases:
-        document = _document(folder, f"bases/{name}.yaml")
+        document = reread(folder, f"bases/{name}.yaml")
         problems += _spelling(document, dump(catalog.bases[name]))
     for name in catalog.families:
-        document = _document(folder, f"torch/{name}.yaml")
+        document = reread(folder, f"torch/{name}.yaml")
         problems += [_problem(document, f) for f in _family_faults(catalog, name)]
         problems += _spelling(document, dump(catalog.families[name]))
     for name, erratum in catalog.errata.items():
-        problems += _spelling(_document(folder, spec_name("errata", name)), dump(erratum))
+        problems += _spelling(reread(folder, spec_name("errata", name)), dump(erratum))
     return sorted(set(problems))
 
 
 def open_mappings(folder: Path, op: str) -> list[Problem]:
     """What the torch mappings of one op leave open, or have wrong."""
-    catalog, document = read_catalog(folder), _document(folder, f"ops/{op}.yaml")
+    catalog, document = read_catalog(folder), reread(folder, f"ops/{op}.yaml")
     problems = [_problem(document, f) for f in _mapping_faults(catalog, op)]
     for candidate in (c for c in catalog.candidates if c.op == op):
-        document = _document(folder, f"torch/{candidate.family}.yaml")
+        document = reread(folder, f"torch/{candidate.family}.yaml")
         for target in candidate.torch:
             faults = map(candidate.fault, _candidate_faults(catalog, candidate, target))
             problems += [_problem(document, f) for f in faults]
     return problems
-
-
-def _document(folder: Path, name: str) -> Document:
-    return parse_document((folder / name).read_text(encoding="utf-8"), name)
 
 
 def _problem(document: Document, fault: Fault) -> Problem:

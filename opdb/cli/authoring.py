@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -38,17 +39,60 @@ def add_op(
     xml: Annotated[
         Path | None, typer.Option("--from-xml", metavar="FILE", help="An OpDef collection with the op.")
     ] = None,
+    onnx: Annotated[
+        Path | None,
+        typer.Option("--from-onnx", metavar="MODEL", help="A model with nodes of the op; with --to."),
+    ] = None,
     package: Annotated[str | None, typer.Option("--package", help="Op package, if not qti.aisw.")] = None,
     library: Library = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            help="A folder of your own: spec, kernel and HTP package go there, and it runs.",
+        ),
+    ] = None,
+    each: Annotated[
+        str | None,
+        typer.Option("--each", metavar="TEXT", help="What an element of the result is; with --to."),
+    ] = None,
+    kernel: Annotated[
+        Path | None, typer.Option("--kernel", metavar="FILE.c", help="The kernel in C; with --to.")
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option("--reference", metavar="FILE.py", help="What it should compute, in numpy; with --to."),
+    ] = None,
+    soc: Annotated[
+        list[str] | None,
+        typer.Option("--soc", metavar="SOC", help="The chip to run for; may be repeated; with --to."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False,
     db: Db = None,
     specs: Specs = None,
 ) -> None:
     """Write the spec of an op, or map further torch operators to it; regenerate, compile, and prove it."""
     from opdb import authoring
+    from opdb.cli import own_ops
     from opdb.cli.generation import repository
     from opdb.settings import specs_folder
 
+    if to is not None:
+        not_here = {"--torch": torch, "--torch-library": library, "--db": db, "--specs": specs}
+        _refuse(not_here, "does not go with --to, which leaves opdb's own specs alone")
+        own_ops.add(
+            name, own_ops.Asked(to, xml, onnx, each, kernel, like, reference, package, soc or (), yes)
+        )
+        return
+    only_there = {
+        "--from-onnx": onnx,
+        "--each": each,
+        "--kernel": kernel,
+        "--reference": reference,
+        "--soc": soc,
+    }
+    _refuse(only_there, "goes with --to DIR, the folder in which the op is made")
     root, folder = repository(), specs_folder(specs)
     new = authoring.draft(name, folder, torch or (), like, package, xml=xml, library=library)
     files = new.new or [new.path]
@@ -64,6 +108,15 @@ def add_op(
         raise typer.Exit(1)
     if not _make_and_prove(name, folder, root, db, specs, library):
         raise typer.Exit(1)
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """Raises OpdbError for the first option that was given."""
+    from opdb.errors import OpdbError
+
+    for option, value in options.items():
+        if value:
+            raise OpdbError(f"{option} {why}")
 
 
 def _write(new: object, folder: Path, shown: str, yes: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from opdb.cli.options import Db, Json, Specs, known_op, synced
 from opdb.cli.output import print_json
 from opdb.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
+
+if TYPE_CHECKING:
+    from opdb.spec.catalog import Catalog
 
 Kernel = Annotated[
     list[Path] | None, typer.Option("--kernel", metavar="FILE.c", help="A kernel; may be repeated.")
@@ -27,6 +30,24 @@ package_app = typer.Typer(
 
 def add_to(app: typer.Typer) -> None:
     app.add_typer(package_app, name="package")
+
+
+def _kernels(given: list[Path] | None, specs: Path | None) -> list[Path]:
+    """The files that were named, and those of a folder of ops of one's own."""
+    from opdb.settings import specs_folder
+    from opdb.spec.paths import kernel_files
+
+    return [*(given or ()), *kernel_files(specs_folder(specs))]
+
+
+def _catalog(db: str | None, specs: Path | None) -> Catalog:
+    """That of the database; a folder of ops of one's own is read as it is."""
+    from opdb.settings import specs_folder
+    from opdb.spec.paths import kernel_files
+    from opdb.store import read_catalog
+
+    folder = specs_folder(specs)
+    return read_catalog(folder) if kernel_files(folder) else synced(db, specs)[1]
 
 
 @package_app.command()
@@ -58,10 +79,17 @@ def qnn(
 
     backend = backend_name(backend)
     op_package.check_backend(backend)
-    _, catalog = synced(db, specs)
+    catalog = _catalog(db, specs)
     names = [known_op(name, catalog.ops) for name in ops]
     made = op_package.write(
-        catalog, names, folder, package=package, kernels=kernel or (), backend=backend, soc=soc, force=force
+        catalog,
+        names,
+        folder,
+        package=package,
+        kernels=_kernels(kernel, specs),
+        backend=backend,
+        soc=soc,
+        force=force,
     )
     library = None if no_build else op_package.build(made)
     if json:
@@ -104,10 +132,10 @@ def ort(
     """Generate custom ops for ONNX Runtime from specs and kernels, and compile them."""
     from opdb import package as op_package
 
-    _, catalog = synced(db, specs)
+    catalog = _catalog(db, specs)
     names = [known_op(op, catalog.ops) for op in ops]
     root, files = op_package.write_ort(
-        catalog, names, name, folder, domain=domain, kernels=kernel or (), force=force
+        catalog, names, name, folder, domain=domain, kernels=_kernels(kernel, specs), force=force
     )
     library = None if no_build else op_package.build_ort(root, name)
     if json:
@@ -230,7 +258,7 @@ def check(
 
     if not tiling:
         raise OpdbError("say what to check: --tiling")
-    _, catalog = synced(db, specs)
+    catalog = _catalog(db, specs)
     found = [f for op in ops for f in tiles.check(catalog, known_op(op, catalog.ops))]
     if json:
         print_json([asdict(f) for f in found])

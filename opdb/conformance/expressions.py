@@ -13,6 +13,7 @@ from opdb.codegen.emit_python import expression
 from opdb.codegen.names import local, renamed
 from opdb.codegen.rules_python import bound
 from opdb.generated import validators
+from opdb.importers.trial import validator_of
 from opdb.lang.nodes import BOOL, INT, Name, Node
 from opdb.op_config import OpConfig
 from opdb.runtime import checks
@@ -51,12 +52,11 @@ def reader(compiled: CompiledOp, nodes: Mapping[str, Node]) -> Reader:
         local(label): value for p in compiled.params for label, value in p.definition.enum.items()
     }
     exec(compile("\n".join(lines), f"<expressions of {compiled.name}>", "exec"), space)
-    module = validators.module(compiled.name)
-    signature = None if module is None else module.SIGNATURE
+    signature = (validators.module(compiled.name) or validator_of(compiled)).SIGNATURE
 
     def read(config: OpConfig, context: Context) -> dict[str, Any]:
         report = Report(compiled.name)
-        values = None if signature is None else bind(config, signature, report)
+        values = bind(config, signature, report)
         if values is None:
             raise Undecidable("; ".join(v.message for v in report.violations))
         found: dict[str, Any] = space["read"](*values, *(getattr(context, name) for name in CONTEXT))

@@ -112,7 +112,7 @@ def _compare(
         room = (0.5 if exact else steps) * unit
     elif half or tensor.dtype in ("f16", "bf16"):
         difference = _difference(have, want)
-        unit = np.spacing(np.abs(want).astype(np.float16)).astype(np.float64)
+        unit = np.spacing(np.minimum(np.abs(want), 2**15).astype(np.float16)).astype(np.float64)
         largest = float(np.max(np.abs(want), initial=0.0))
         room = np.maximum(HALF_ULP * unit, HALF_OF_LARGEST * largest)
         if exact:

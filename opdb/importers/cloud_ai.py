@@ -90,7 +90,7 @@ def read(path: Path) -> list[Collection]:
     if not ops:
         raise OpdbError(f"{path}: no custom op: expected the list CustomOps, or a document for each op")
     return [
-        Collection(_package(name), name, "1", tuple(found), notes=tuple(notes) if i == 0 else ())
+        Collection(package_of(name), name, "1", tuple(found), notes=tuple(notes) if i == 0 else ())
         for i, (name, found) in enumerate(ops.items())
     ]
 
@@ -108,7 +108,7 @@ def _places(document: Document) -> Iterator[At]:
         )
 
 
-def _package(domain: str) -> str:
+def package_of(domain: str) -> str:
     """A name for the op package: that of the domain, as QNN takes it."""
     name = re.sub(r"\W", "_", domain, flags=re.ASCII)
     return name if re.match(r"[A-Za-z]", name) else f"P{name}"

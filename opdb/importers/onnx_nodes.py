@@ -1,203 +1,251 @@
-"""Nodes of foreign domains in an ONNX file -> what they have in common, op by op, and a ``Collection`` for drafts.
+"""Nodes of foreign domains in an ONNX model -> collections, from which specs are drafted.
 
-Attributes become parameters as the first generation of Cloud AI's custom ops maps them (pytorch/glow PR 5208): a float, an
-int, a list of either, or a tensor of one dimension.  The file's own functions of that domain are looked into for nothing:
-an op that a model defines by others is a custom op all the same.
+A model has no definition of such an op, only uses of it: ranks, data types and attributes are what all its nodes have in
+common.  A dim that is the same in an input and an output of every node is one symbol.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from opdb.errors import MissingExtra, OpdbError
-from opdb.importers.opxml.collection import Collection, OpXml, Tensor
+from opdb.generated.constants.backends import BACKENDS
+from opdb.importers.cloud_ai import package_of
+from opdb.importers.opxml.collection import RANKS, Collection, OpXml, Tensor
 
-#: ONNX's own domains.
+try:
+    import onnx
+    from onnx import AttributeProto, TensorProto, shape_inference
+except ImportError:
+    raise MissingExtra("the package onnx, which reads models,", "onnx") from None
+
 OWN = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training")
-TYPES = {1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool8", 10: "f16", 11: "f64",
-         12: "u32", 13: "u64", 16: "bf16"}  # fmt: skip
-#: Kind of attribute -> data type, and whether it is a list.
-ATTRIBUTES = {"FLOAT": ("f32", False), "INT": ("i32", False), "FLOATS": ("f32", True), "INTS": ("i32", True)}
+#: Element types -> short names; 64-bit whole numbers become those of 32 bits that QNN's indices have.
+DTYPES = {
+    TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "bf16", TensorProto.DOUBLE: "f32",
+    TensorProto.INT8: "i8", TensorProto.UINT8: "u8", TensorProto.INT16: "i16", TensorProto.UINT16: "u16",
+    TensorProto.INT32: "i32", TensorProto.UINT32: "u32", TensorProto.INT64: "i32", TensorProto.UINT64: "u32",
+    TensorProto.BOOL: "bool8",
+}  # fmt: skip
+NARROWED = (TensorProto.DOUBLE, TensorProto.INT64, TensorProto.UINT64)
+#: Kinds of attributes -> data type and rank of the parameter.
+ATTRIBUTES = {
+    AttributeProto.INT: ("i32", "SCALAR"), AttributeProto.FLOAT: ("f32", "SCALAR"),
+    AttributeProto.INTS: ("i32", "1D"), AttributeProto.FLOATS: ("f32", "1D"),
+}  # fmt: skip
+Dim = int | str | None
+RANK_WORDS = {n: word for word, n in RANKS.items()}
+#: A use with more elements than this in a tensor is no sample.
+MOST = 2**18
+LETTERS = "ABDEFGJKLMOPQRTUVWXYZ"
 
 
 @dataclass
-class Port:
-    """An input or output in all nodes of an op: types and shapes that are known, and in how many nodes it is there."""
+class _Value:
+    """What is known of a tensor of the graph."""
 
-    dtypes: list[str] = field(default_factory=list)
-    shapes: list[tuple[int | str, ...] | None] = field(default_factory=list)
-
-    @property
-    def rank(self) -> int | None:
-        """None where it is not known, or not the same everywhere."""
-        ranks = {None if s is None else len(s) for s in self.shapes}
-        return ranks.pop() if len(ranks) == 1 else None
+    dtype: int = 0
+    shape: list[Dim] | None = None
+    constant: bool = False
 
 
 @dataclass
-class Attribute:
-    base: str
-    listed: bool
-    counts: set[int] = field(default_factory=set)  # of values, of a list
-    nodes: int = 0
-
-
-@dataclass
-class Foreign:
-    """An op of a foreign domain.  ``first``: the name of the first node that has it."""
+class _Uses:
+    """All nodes of one op: their tensors by place, None where one is left out, and their attributes."""
 
     domain: str
-    name: str
-    first: str
-    nodes: int = 0
-    inputs: list[Port] = field(default_factory=list)
-    outputs: list[Port] = field(default_factory=list)
-    attributes: dict[str, Attribute] = field(default_factory=dict)
-
-    def always(self, port: Port) -> bool:
-        return len(port.shapes) == self.nodes
+    inputs: list[list[_Value | None]] = field(default_factory=list)
+    outputs: list[list[_Value | None]] = field(default_factory=list)
+    attributes: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def read(path: Path, domain: str | None = None) -> list[Foreign]:
-    """The ops of ``domain``, or of every domain that is not ONNX's own.
-
-    Raises MissingExtra, and OpdbError: a file that is no ONNX model, no such nodes, an attribute that cannot be a parameter.
-    """
-    try:
-        import onnx
-    except ImportError:
-        raise MissingExtra("onnx", "onnx") from None
+def read(path: Path) -> list[Collection]:
+    """One collection for each foreign domain of a model.  Raises OpdbError: no model, or no such node."""
     try:
         model = onnx.load(str(path), load_external_data=False)
-    except Exception as error:  # protobuf's own classes
-        raise OpdbError(f"{path}: cannot be read as an ONNX model: {error}") from None
-    if not model.HasField("graph"):
-        raise OpdbError(f"{path}: cannot be read as an ONNX model: it has no graph")
-    with suppress(Exception):  # shapes are then those that the file says
-        model = onnx.shape_inference.infer_shapes(model)
-    found: dict[tuple[str, str], Foreign] = {}
-    others: set[str] = set()
-    for node, known in _nodes(model.graph, {}):
-        others.add(node.domain)
-        if node.domain in OWN or (domain is not None and node.domain != domain):
-            continue
-        name = node.name or f"the {node.op_type} that makes {node.output[0] if node.output else 'nothing'}"
-        if not re.fullmatch(r"[A-Za-z]\w*", node.op_type):
-            raise OpdbError(
-                f"{path}: {name}: the op {node.op_type!r} is no name in C; rename it in the model"
-            )
-        op = found.setdefault((node.domain, node.op_type), Foreign(node.domain, node.op_type, name))
-        _add(path, name, op, node, known)
-    if not found:
-        there = ", ".join(sorted(d or "ai.onnx" for d in others))
-        what = "a foreign domain" if domain is None else f"the domain {domain}"
-        raise OpdbError(f"{path}: no node of {what}; its nodes are of {there or 'none'}")
-    return list(found.values())
+    except OSError as error:
+        raise OpdbError(f"{path}: cannot read: {error.strerror}") from None
+    except Exception as error:  # protobuf's, by message
+        raise OpdbError(f"{path}: not an ONNX model: {str(error).splitlines()[0]}") from None
+    uses: dict[str, _Uses] = {}
+    functions = {(f.domain, f.name) for f in model.functions}
+    _collect(_inferred(model).graph, {}, uses)
+    if not uses:
+        raise OpdbError(f"{path}: all nodes are ONNX's own; expected one of another domain, e.g. com.example")
+    by_domain: dict[str, list[tuple[OpXml, list[str]]]] = {}
+    for name, found in uses.items():
+        op, notes = _op(name, found)
+        if (found.domain, name) in functions:
+            notes.append(f"{name}: the model has a function of that name, which says what it computes")
+        by_domain.setdefault(found.domain, []).append((op, notes))
+    return [
+        Collection(
+            package_of(domain),
+            domain,
+            "1",
+            tuple(op for op, _ in ops),
+            notes=tuple(n for _, notes in ops for n in notes),
+            rows="onnx",
+        )
+        for domain, ops in by_domain.items()
+    ]
 
 
-def _nodes(graph: Any, outer: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """All nodes, those of branches and loops too, each with types and shapes of tensors by name."""
-    known = outer | {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
-    known |= {t.name: t for t in graph.initializer}
+def _inferred(model: Any) -> Any:
+    """The model with the shapes that ONNX can tell; those of foreign nodes' outputs it cannot."""
+    try:
+        return shape_inference.infer_shapes(model)
+    except Exception:  # a model that ONNX cannot follow still has what it states
+        return model
+
+
+def _collect(graph: Any, outer: Mapping[str, _Value], uses: dict[str, _Uses]) -> None:
+    values = dict(outer)
+    for info in (*graph.value_info, *graph.input, *graph.output):
+        values[info.name] = _value(info.type.tensor_type)
+    for held in graph.initializer:
+        values[held.name] = _Value(held.data_type, list(held.dims), True)
     for node in graph.node:
-        yield node, known
         for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _nodes(inner, known)
+            for inner in (attribute.g, *attribute.graphs):
+                _collect(inner, values, uses)
+        if node.domain in OWN:
+            continue
+        found = uses.setdefault(node.op_type, _Uses(node.domain))
+        found.inputs.append([values.get(n, _Value()) if n else None for n in node.input])
+        found.outputs.append([values.get(n, _Value()) if n else None for n in node.output])
+        found.attributes.append({a.name: a for a in node.attribute})
 
 
-def _add(path: Path, name: str, op: Foreign, node: Any, known: dict[str, Any]) -> None:
-    op.nodes += 1
-    for names, ports in ((node.input, op.inputs), (node.output, op.outputs)):
-        for i, tensor in enumerate(names):
-            while len(ports) <= i:
-                ports.append(Port())
-            if tensor:
-                dtype, shape = _type(known.get(tensor))
-                ports[i].shapes.append(shape)
-                if dtype is not None and dtype not in ports[i].dtypes:
-                    ports[i].dtypes.append(dtype)
-    for attribute in node.attribute:
-        base, listed, count = _attribute(path, name, attribute)
-        seen = op.attributes.setdefault(attribute.name, Attribute(base, listed))
-        if (seen.base, seen.listed) != (base, listed):
-            raise OpdbError(
-                f"{path}: {name}: the attribute {attribute.name} has another type here than in other nodes; give it one type"
+def _value(proto: Any) -> _Value:
+    if not proto.HasField("shape"):
+        return _Value(proto.elem_type)
+    dims: list[Dim] = [
+        d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in proto.shape.dim
+    ]
+    return _Value(proto.elem_type, dims)
+
+
+def _op(name: str, uses: _Uses) -> tuple[OpXml, list[str]]:
+    notes: list[str] = []
+    columns = [
+        ("Input", i, _column(uses.inputs, i)) for i in range(max(map(len, uses.inputs), default=0))
+    ] + [("Output", i, _column(uses.outputs, i)) for i in range(max(map(len, uses.outputs), default=0))]
+    symbols = _symbols([c for _, _, c in columns])
+    tensors = [
+        _tensor(name, role, i, column, texts, notes)
+        for (role, i, column), texts in zip(columns, symbols, strict=True)
+    ]
+    tensors += list(_parameters(name, uses.attributes, notes))
+    made = tuple(b.name for b in BACKENDS.values() if b.op_packages == "opdb")
+    return OpXml(name, tuple(tensors), backends=made, examples=tuple(_examples(uses, tensors))), notes
+
+
+def _examples(uses: _Uses, tensors: Sequence[Tensor]) -> Iterator[dict[tuple[str, str], Any]]:
+    """The op as the nodes of the model have it; a dim without a number is 2."""
+    params = [t.name for t in tensors if t.role == "Parameter"]
+    made: list[dict[tuple[str, str], Any]] = []
+    for inputs, attributes in zip(uses.inputs, uses.attributes, strict=True):
+        given = [(i, v.shape) for i, v in enumerate(inputs) if v is not None]
+        if any(shape is None for _, shape in given):
+            continue
+        sizes = {i: [d if isinstance(d, int) else 2 for d in shape or ()] for i, shape in given}
+        if max(map(math.prod, sizes.values()), default=0) > MOST:
+            continue
+        use: dict[tuple[str, str], Any] = {("Input", f"in[{i}]"): shape for i, shape in sizes.items()}
+        for name in params:
+            if name in attributes:
+                use["Parameter", name] = onnx.helper.get_attribute_value(attributes[name])
+        if use not in made:
+            made.append(use)
+            yield use
+
+
+def _column(rows: Sequence[Sequence[_Value | None]], place: int) -> list[_Value | None]:
+    """One place of all nodes."""
+    return [row[place] if place < len(row) else None for row in rows]
+
+
+def _symbols(columns: Sequence[Sequence[_Value | None]]) -> list[list[str] | None]:
+    """For each place the dims in the notation of specs; None where the rank is unknown or differs.
+
+    Dims that are equal in every node, and not 1 in all of them, are one symbol.
+    """
+    names: dict[tuple[Dim, ...], str] = {}
+    out: list[list[str] | None] = []
+    for column in columns:
+        shapes = [v.shape if v is not None else None for v in column]
+        known = [s for s in shapes if s is not None]
+        if len(known) != len(shapes) or len({len(s) for s in known}) != 1:
+            out.append(None)
+            continue
+        dims: list[str] = []
+        for i in range(len(known[0])):
+            key = tuple(s[i] for s in known)
+            if None in key:
+                key = (f"{len(out)}.{i}",)
+            dims.append(names.setdefault(key, _letter(len(names))))
+        out.append(dims)
+    return out
+
+
+def _letter(n: int) -> str:
+    """A, B, D, ..., A1, ..."""
+    return LETTERS[n % len(LETTERS)] + (str(n // len(LETTERS)) if n >= len(LETTERS) else "")
+
+
+def _tensor(
+    op: str, role: str, place: int, column: Sequence[_Value | None], dims: list[str] | None, notes: list[str]
+) -> Tensor:
+    name = f"{'in' if role == 'Input' else 'out'}[{place}]"
+    given = [v for v in column if v is not None]
+    dtypes = list(dict.fromkeys(DTYPES[v.dtype] for v in given if v.dtype in DTYPES))
+    if any(v.dtype in NARROWED for v in given):
+        notes.append(
+            f"{op}: {name} has 64 bits in the model; taken as {dtypes[0]}, since backends have no more"
+        )
+    if not dtypes:
+        dtypes = ["f32"]
+        notes.append(f"{op}: the model does not say the type of {name}; taken as f32")
+    if dims is None and role == "Input":
+        notes.append(f"{op}: the model does not say one rank of {name}; any is taken")
+    if dims is None and role == "Output":
+        notes.append(f"{op}: the model does not say the shape of {name}; taken as that of in[0]")
+    if dims is not None and not dims:
+        dims = None
+    rank = "ND" if dims is None else RANK_WORDS.get(len(dims), "ND")
+    text = f"[{', '.join(dims)}]" if dims else "same as in[0]" if role == "Output" else None
+    static = bool(given) and all(v.constant for v in given) and role == "Input"
+    return Tensor(role, name, None not in column, tuple(dtypes), rank, text=text, static=static)  # fmt: skip
+
+
+def _parameters(op: str, nodes: Sequence[Mapping[str, Any]], notes: list[str]) -> Iterator[Tensor]:
+    for name in dict.fromkeys(n for attributes in nodes for n in attributes):
+        found = [attributes[name] for attributes in nodes if name in attributes]
+        kind = ATTRIBUTES.get(found[0].type)
+        if kind is None or any(a.type != found[0].type for a in found):
+            word = AttributeProto.AttributeType.Name(found[0].type)
+            notes.append(
+                f"{op}: the attribute {name} ({word}) is left out: op packages take numbers and lists"
             )
-        seen.nodes += 1
-        seen.counts.add(count)
-
-
-def _type(of: Any) -> tuple[str | None, tuple[int | str, ...] | None]:
-    if of is None:
-        return None, None
-    if hasattr(of, "dims"):  # a weight
-        return TYPES.get(of.data_type), tuple(of.dims)
-    shape = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in of.shape.dim)
-    return TYPES.get(of.elem_type), shape if of.HasField("shape") else None
-
-
-def _attribute(path: Path, name: str, attribute: Any) -> tuple[str, bool, int]:
-    """Data type, whether it is a list, and how many values it has."""
-    import onnx
-
-    kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
-    if kind in ATTRIBUTES:
-        base, listed = ATTRIBUTES[kind]
-        values = attribute.ints if kind == "INTS" else attribute.floats if kind == "FLOATS" else (0,)
-        if kind in ("INT", "INTS"):
-            for value in attribute.ints if listed else (attribute.i,):
-                if not -(2**31) <= value < 2**31:
-                    raise OpdbError(
-                        f"{path}: {name}: the attribute {attribute.name} = {value} has more than 32 bits"
-                    )
-        return base, listed, len(values)
-    if kind == "TENSOR" and len(attribute.t.dims) == 1 and attribute.t.data_type in (1, 6):
-        return TYPES[attribute.t.data_type], True, int(attribute.t.dims[0])
-    raise OpdbError(
-        f"{path}: {name}: the attribute {attribute.name} is of kind {kind}; a custom op takes floats, ints, lists of them "
-        "and tensors of one dimension of float or int32"
-    )
-
-
-def collection(ops: list[Foreign]) -> Collection:
-    """For drafts: ``ops`` are of one domain.  A shape of an output that is that of an input in every node is taken to be it."""
-    domain = ops[0].domain
-    package = re.sub(r"\W", "_", domain, flags=re.ASCII)
-    package = package if re.match(r"[A-Za-z]", package) else f"P{package}"
-    return Collection(package, domain, "1", tuple(OpXml(op.name, tuple(_tensors(op))) for op in ops))
-
-
-def names(ports: list[Port], alone: str, many: str) -> list[str]:
-    """x for one input, in1, in2 for several; y and out1, out2."""
-    return [alone] if len(ports) == 1 else [f"{many}{i + 1}" for i in range(len(ports))]
-
-
-def _tensors(op: Foreign) -> Iterator[Tensor]:
-    given = names(op.inputs, "x", "in")
-    for name, port in zip(given, op.inputs, strict=True):
-        yield Tensor("Input", name, op.always(port), tuple(port.dtypes), _rank(port))
-    for name, port in zip(names(op.outputs, "y", "out"), op.outputs, strict=True):
-        same = next((n for n, p in zip(given, op.inputs, strict=True) if _same(p, port)), None)
-        text = None if same is None else f"same as {same}"
-        dtypes = tuple(port.dtypes) or (tuple(op.inputs[0].dtypes) if op.inputs else ())
-        yield Tensor("Output", name, op.always(port), dtypes, "ND" if text else _rank(port), text=text)
-    for name, a in op.attributes.items():
-        known = f"[{next(iter(a.counts))}]" if a.listed and len(a.counts) == 1 else None
+            continue
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+            notes.append(f"{op}: the attribute {name!r} is left out: it is no name in C")
+            continue
+        values = [onnx.helper.get_attribute_value(a) for a in found]
+        seen = ", ".join(dict.fromkeys(_written(v) for v in values))
+        dtype, rank = kind
         yield Tensor(
-            "Parameter", name, a.nodes == op.nodes, (a.base,), "1D" if a.listed else "SCALAR", text=known
+            "Parameter", name, len(found) == len(nodes), (dtype,), rank, description=f"In the model: {seen}."
         )
 
 
-def _rank(port: Port) -> str:
-    rank = port.rank
-    return f"{rank}D" if rank is not None and 1 <= rank <= 5 else "ND"
-
-
-def _same(a: Port, b: Port) -> bool:
-    return len(a.shapes) > 0 and None not in a.shapes and a.shapes == b.shapes
+def _written(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    return f"[{', '.join(map(_written, value))}]" if isinstance(value, list) else str(value)

@@ -1,8 +1,9 @@
-"""Whether a sample of a draft keeps the op's own rules: the validator that would be generated judges it."""
+"""The validators of specs for which nothing is generated: of drafts, and of ops of one's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from opdb.codegen import rules_python
@@ -14,20 +15,24 @@ from opdb.spec.compiled import CompiledOp
 from opdb.spec.model import ParamDef
 
 
-def valid(op: CompiledOp) -> Callable[[Mapping[str, Any]], bool]:
-    """A judge of samples of ``op``; every tensor is float32 unless its slot fixes another type."""
+def validator_of(op: CompiledOp) -> Any:
+    """What would be generated as the validator of ``op``: SIGNATURE, DOCUMENTED, ``validate``, ``infer``."""
     module: dict[str, Any] = {}
-    exec(
-        compile(render("validator.py.j2", **rules_python.view(op)), f"<validator of {op.name}>", "exec"),
-        module,
-    )
+    text = render("validator.py.j2", **rules_python.view(op))
+    exec(compile(text, f"<validator of {op.name}>", "exec"), module)
+    return SimpleNamespace(**module)
+
+
+def valid(op: CompiledOp) -> Callable[[Mapping[str, Any]], bool]:
+    """A judge of samples of ``op`` by its own rules; every tensor is float32 unless its slot fixes another type."""
+    module = validator_of(op)
 
     def judge(sample: Mapping[str, Any]) -> bool:
         try:
             shapes = {s.name: sample[s.name] for s in op.outputs if s.name in sample}
             if any(s.name not in shapes and not s.optional for s in op.outputs):
-                shapes = module["infer"](config_of(op, sample, {})) | shapes
-            violations = module["validate"](config_of(op, sample, shapes))
+                shapes = module.infer(config_of(op, sample, {})) | shapes
+            violations = module.validate(config_of(op, sample, shapes))
         except (Undecidable, KeyError):
             return False
         return not [v for v in violations if not v.warning]
@@ -48,7 +53,8 @@ def config_of(op: CompiledOp, sample: Mapping[str, Any], outputs: Mapping[str, A
                     tensors.append(TensorConfig(slot.name, dtype, (), "NULL"))
                 continue
             each = shapes[slot.name] if slot.variadic else [shapes[slot.name]]
-            tensors += [TensorConfig(slot.name, dtype, tuple(s)) for s in each]
+            kind = "STATIC" if slot.definition.static else "NATIVE"
+            tensors += [TensorConfig(slot.name, dtype, tuple(s), kind) for s in each]
         groups.append(tuple(tensors))
     given = [_param(name, d, sample[name]) for name, d in op.definition.params.items() if name in sample]
     return with_sparse(op, OpConfig(op.name, groups[0], tuple(given), groups[1]))

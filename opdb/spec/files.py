@@ -21,7 +21,7 @@ from opdb.spec.erratum import DATE, ID, NAME, Erratum
 from opdb.spec.family import FamilyDef
 from opdb.spec.fields import IDENTIFIER, SOURCE
 from opdb.spec.model import KERNEL, BaseDef, OpDef, resolve
-from opdb.spec.paths import SIDE_FILES, spec_name, spec_paths
+from opdb.spec.paths import SIDE_FILES, spec_files, spec_name
 from opdb.spec.written import dump as dump
 
 M = TypeVar("M", bound=BaseModel)
@@ -34,8 +34,8 @@ __all__ = [
     "parse_document",
     "read_folder",
     "reread",
+    "spec_files",
     "spec_name",
-    "spec_paths",
 ]
 
 
@@ -170,7 +170,7 @@ def gather(
         )
     problems: list[Problem] = []
     documents: dict[str, Document] = {}
-    names = {path.relative_to(folder).as_posix(): path for path in spec_paths(folder)}
+    names = spec_files(folder)
     if drafts:
         names |= {f"ops/{path.name}": path for path in sorted((folder / "drafts").glob("*.yaml"))}
     for name, path in names.items():
@@ -234,4 +234,4 @@ def gather(
 
 def reread(folder: Path, name: str) -> Document:
     """The document of a file that is known to be sound, for the places in it."""
-    return parse_document((folder / name).read_text(encoding="utf-8"), name)
+    return parse_document(spec_files(folder)[name].read_text(encoding="utf-8"), name)

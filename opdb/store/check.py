@@ -20,7 +20,7 @@ from opdb.spec.errata import compile_erratum, scope_faults
 from opdb.spec.family import expand
 from opdb.spec.files import SpecSet, gather, reread
 from opdb.spec.model import Body, Decomposition, Rule
-from opdb.spec.paths import SIDE_FILES, spec_name
+from opdb.spec.paths import SIDE_FILES, spec_files, spec_name
 
 Place = tuple[str | int, ...]
 
@@ -71,7 +71,7 @@ def _to_judge(
     if (
         touched is None
         or touched & everywhere
-        or any(path.startswith("backends/") or not (folder / path).exists() for path in touched)
+        or any(path.startswith("backends/") or path not in spec_files(folder) for path in touched)
     ):
         return [*catalog.own], [*catalog.families], [*catalog.errata]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import opdb
 from opdb.errors import Problem, SpecError
 from opdb.spec.hashes import family_hash
-from opdb.spec.paths import spec_paths
+from opdb.spec.paths import spec_files
 from opdb.store.reader import Reader
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def reader() -> str:
 def digests(folder: Path) -> dict[str, str]:
     """The checksums of all spec files."""
     out, problems = {}, []
-    for path in spec_paths(folder):
-        name = path.relative_to(folder).as_posix()
+    for name, path in spec_files(folder).items():
         try:
             out[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError as error:

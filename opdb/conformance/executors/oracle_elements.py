@@ -31,10 +31,6 @@ def _holds_reals(tensor: TensorConfig) -> bool:
     return kind.quantized or kind.qnn.startswith(("FLOAT", "BFLOAT"))
 
 
-def dequantize_add(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    return [torch.add(inputs[1], inputs[0].double(), alpha=params["scale"])]
-
-
 def _softplus(x: T, params: Params) -> T:
     """A negative threshold (the default) never gives way to the straight line."""
     threshold = params.get("threshold", -1.0)

@@ -22,12 +22,13 @@ try:
     import torch
 
     from opdb.conformance.executors import oracle_boxes as boxes
+    from opdb.conformance.executors import oracle_custom as custom
     from opdb.conformance.executors import oracle_images as images
     from opdb.conformance.executors import oracle_moves as moves
     from opdb.conformance.executors import oracle_numbers as numbers
     from opdb.conformance.executors import oracle_products as products
     from opdb.conformance.executors import oracle_sequences as sequences
-    from opdb.conformance.executors.oracle_elements import convert, dequantize_add, of_elements
+    from opdb.conformance.executors.oracle_elements import convert, of_elements
 except ImportError:
     raise MissingExtra("the package torch that the executor 'torch' needs", "torch") from None
 
@@ -65,6 +66,7 @@ Oracle = Callable[[OpConfig, Inputs, Params], list[T]]
 OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_elements) | {
     "Argmax": numbers.arg(np.argmax),
     "Argmin": numbers.arg(np.argmin),
+    "BandEnergy": custom.band_energy,
     "BatchPermutation": moves.batch_permutation,
     "BatchToSpace": moves.batch_to_space,
     "Batchnorm": numbers.batchnorm,
@@ -82,11 +84,12 @@ OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_e
     "DepthWiseConv1d": products.conv,
     "DepthWiseConv2d": products.conv,
     "Dequantize": convert,
-    "DequantizeAdd": dequantize_add,
+    "DequantizeAdd": custom.dequantize_add,
     "ElementWiseSelect": moves.select,
     "ExpandDims": moves.reshape,
     "ExtractPatches": moves.extract_patches,
     "FullyConnected": products.fully_connected,
+    "FakeQuantize": custom.fake_quantize,
     "Gather": moves.gather,
     "GatherElements": moves.gather_elements,
     "GatherNd": moves.gather_nd,
@@ -119,6 +122,7 @@ OPS: dict[str, Oracle] = dict.fromkeys((*data.FUNCTIONS, *data.OPERATIONS), of_e
     "ScatterElements": moves.scatter_elements,
     "ScatterNd": moves.scatter_nd,
     "Shape": moves.shape,
+    "Sharpen": custom.sharpen,
     "Softmax": numbers.softmax,
     "SpaceToBatch": moves.space_to_batch,
     "SpaceToDepth": moves.space_to_depth,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 #: In the place of data types or a layout: each backend's supplement says.
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
@@ -57,6 +58,8 @@ class OpXml:
     backends: tuple[str, ...] = ()
     unread: tuple[str, ...] = field(default=(), compare=False)  # elements that no schema known here has
     line: int = field(default=0, compare=False)
+    #: Uses of the op: shapes of inputs and values of parameters, by role and name.
+    examples: tuple[Mapping[tuple[str, str], Any], ...] = field(default=(), compare=False)
 
     def of(self, role: str) -> tuple[Tensor, ...]:
         return tuple(t for t in self.tensors if t.role == role)
@@ -81,3 +84,6 @@ class Collection:
     supplements: tuple[Supplement, ...] = ()
     qhpi: bool = False  # the package is written for QHPI (UseQHPI)
     notes: tuple[str, ...] = field(default=(), compare=False)  # what was left out, each with its line
+    rows: str = field(
+        default="xml", compare=False
+    )  # the configuration that its data types go into: it has no names for them

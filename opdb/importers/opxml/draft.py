@@ -26,8 +26,6 @@ from opdb.spec.fields import RESERVED, SOURCE
 from opdb.spec.model import OpDef
 
 NAME = re.compile(r"[A-Za-z_]\w*")
-#: The configuration that a collection's data types go into: it has no names for them.
-CONFIGURATION = "xml"
 SAME = re.compile(r"(?:the )?same (?:shape |size |dimensions? )?as (.+)", re.IGNORECASE)
 ABSENT = re.compile(r"none|null|n/?a", re.IGNORECASE)
 
@@ -69,7 +67,9 @@ def _draft(found: Collection, op: OpXml, document: str, backends: Mapping[str, B
         at = ".".join(map(str, first["loc"]))
         raise OpdbError(f"{document}:{op.line}: <OpDef>: {op.name}: {at}: {first['msg']}") from None
     judge = trial.valid(compiled)
-    data["samples"] = [s for s in samples.samples(compiled.definition) if judge(s)]
+    seen = [{maker.names[slot]: v for slot, v in use.items()} for use in op.examples]
+    made = [*seen, *(s for s in samples.samples(compiled.definition) if s not in seen)]
+    data["samples"] = [s for s in made if judge(s)]
     words = tuple(dict.fromkeys(maker.words))
     text = spec.dump(OpDef.model_validate(data))
     return XmlDraft(op.name, text + "".join(f"# not expressed: {w}\n" for w in words), words)
@@ -329,7 +329,7 @@ class _Maker:
         entry: dict[str, Any] = {"source": self.source, "constraints": rules}
         row = self._row(parts)
         if row is not None:
-            entry["dtypes"] = {CONFIGURATION: [row]}
+            entry["dtypes"] = {self.found.rows: [row]}
         self.words[before:] = [f"{backend}: {w}" for w in self.words[before:]]
         return entry
 

@@ -1,0 +1,139 @@
+"""The example ops of the package OpdbCustom in each executor: a table of op, data type and executor.
+
+    python benchmarks/custom_ops.py [OP ...]
+
+Each sample of an op in each data type of its kernel runs as: PyTorch's formula in float64 (the reference); the C kernel
+called from Python; the QNN CPU package; the HTP package on each installed version of QNN for three chips; the custom op in
+ONNX Runtime.  A cell says "equal" where the bytes are those of the C called from Python, "near" for the reference where the
+difference is within the spec's tolerance, else why not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from package_ops import as_held, judged, of_onnx
+
+from opdb import package
+from opdb.codegen.packages import of_catalog, types
+from opdb.conformance import tolerance
+from opdb.conformance.cases import Case
+from opdb.conformance.data import inputs as data_of
+from opdb.conformance.executors.torch_oracle import compute
+from opdb.errors import OpdbError
+from opdb.graph import single
+from opdb.probe.client import VendorWorker
+from opdb.runtime import native
+from opdb.runtime.qnn import libraries
+from opdb.samples import kernel_types, sample_config
+from opdb.settings import specs_folder
+from opdb.spec.catalog import Catalog
+from opdb.store import read_catalog
+
+PACKAGE = "OpdbCustom"
+SOCS = ("SM8350", "SM8650", "SM8750")
+#: What becomes of a case in one executor: a word, and the reason where it is none of equal and near.
+Executor = Callable[[Case], tuple[str, str]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("ops", nargs="*")
+    asked = parser.parse_args()
+    catalog = read_catalog(specs_folder())
+    ops = [n for n in of_catalog(catalog)[PACKAGE] if not asked.ops or n in asked.ops]
+    with tempfile.TemporaryDirectory() as folder:
+        return table(catalog, ops, Path(folder))
+
+
+def table(catalog: Catalog, ops: list[str], folder: Path) -> int:
+    """Prints a line for each op, data type and executor; 1 if a result is wrong."""
+    bad = 0
+    for name, executor, close in executors(catalog, ops, folder):
+        for op in ops:
+            for dtype in catalog.ops[op].kernel.dtypes:  # type: ignore[union-attr]
+                found = [executor(case) for case in cases(catalog, op, dtype)]
+                words = sorted({word for word, _ in found})
+                why = next((text for _, text in found if text), "")
+                bad += any(word in ("wrong", "failed") for word in words)
+                print(
+                    f"{op:14} {dtype:5} {name:24} {len(found)} {', '.join(words)}{': ' * bool(why)}{why}",
+                    flush=True,
+                )
+        close()
+    return 1 if bad else 0  # fmt: skip
+
+
+def cases(catalog: Catalog, op: str, dtype: str) -> list[Case]:
+    """Each sample with ``dtype`` as the type of the first input."""
+    compiled = catalog.compiled(op)
+    made = []
+    for sample in range(len(compiled.definition.samples)):
+        config = sample_config(compiled, sample, kernel_types(compiled, dtype))
+        made.append(Case(f"{op}-sample{sample}-{dtype}", config, "positive"))
+    return made
+
+
+def executors(
+    catalog: Catalog, ops: list[str], folder: Path
+) -> Iterator[tuple[str, Executor, Callable[[], object]]]:
+    """Name, executor, and what ends it."""
+    yield "PyTorch, float64", partial(referred, catalog), lambda: None
+    built = {
+        backend: package.build(package.write(catalog, ops, folder / backend, backend=backend))
+        for backend in ("CPU", "HTP")
+    }
+    for backend, soc, found in places():
+        worker = VendorWorker(backend, soc, libraries=found.folder, op_packages=[built[backend]])
+        run = partial(packed, catalog, backend, worker)
+        yield f"QNN {found.qnn_version()} {backend} {soc or ''}".rstrip(), run, worker.close
+    root, _ = package.write_ort(catalog, ops, "examples", folder / "ort", domain="com.opdb")
+    yield "ONNX Runtime", partial(of_onnx, library=package.build_ort(root, "examples")), lambda: None
+
+
+def places() -> Iterator[tuple[str, str | None, libraries.Libraries]]:
+    """Backend, chip and libraries."""
+    seen: set[tuple[str, str]] = set()
+    for found in libraries.discover([]):
+        for backend, socs in (("CPU", (None,)), ("HTP", SOCS)):
+            if backend in found.present and (backend, found.qnn_version()) not in seen:
+                seen.add((backend, found.qnn_version()))
+                yield from ((backend, soc, found) for soc in socs)
+
+
+def referred(catalog: Catalog, case: Case) -> tuple[str, str]:
+    inputs = data_of(case.id, case.config)
+    made = native.run(as_held(case.config), inputs)
+    wanted = compute(as_held(case.config), inputs)
+    found = tolerance.compare(case.config, wanted, made, tolerance.bounds(catalog, case.config))
+    if not found.matches:
+        return "wrong", found.detail
+    return ("equal" if found.ulp <= 0.5 else "near"), ""
+
+
+def packed(catalog: Catalog, backend: str, worker: VendorWorker, case: Case) -> tuple[str, str]:
+    """A graph of the one op, in its package."""
+    given = {t.dtype for t in (*case.config.inputs, *case.config.outputs)}
+    if hidden := given - set(types(catalog.backends[backend])):
+        return "not possible", f"{backend} shows op packages no {', '.join(sorted(hidden))}"
+    inputs = data_of(case.id, case.config)
+    graph = single(replace(case.config, package=PACKAGE), inputs)
+    said = worker.run(graph, {n: inputs[int(n)] for n, t in graph.tensors.items() if t.type == "APP_WRITE"})
+    if said.verdict != "yes":
+        return "failed", f"{said.stage} {said.verdict} {said.code}: {' '.join(said.log)[:120]}"
+    wanted: list[np.ndarray] = native.run(as_held(case.config), inputs)
+    return judged(list(zip((said.outputs[t.name] for t in graph.outputs), wanted, strict=True)))
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except OpdbError as error:
+        sys.exit(f"custom_ops.py: {error}")
