@@ -57,7 +57,8 @@ def stand_in(backend: str) -> StandIn | None:
         f"{STAND_IN}{backend.lower()}.c",
         made,
         flags,
-        ("-Lbuild", f"-l:{record.library}", "-Wl,--no-as-needed"),
+        # Never unloaded: what was registered with the backend's library stays there.
+        ("-Lbuild", f"-l:{record.library}", "-Wl,--no-as-needed", "-Wl,-z,nodelete"),
     )
 
 
