@@ -57,8 +57,7 @@ def stand_in(backend: str) -> StandIn | None:
         f"{STAND_IN}{backend.lower()}.c",
         made,
         flags,
-        # Never unloaded: what was registered with the backend's library stays there.
-        ("-Lbuild", f"-l:{record.library}", "-Wl,--no-as-needed", "-Wl,-z,nodelete"),
+        ("-Lbuild", f"-l:{record.library}", "-Wl,--no-as-needed"),
     )
 
 

@@ -115,8 +115,15 @@ def on_qnn(
             raise OpdbError(
                 f"{own}: the option op_packages of ONNX Runtime has no way to write a path with {bad[0]!r} in it; move it"
             )
+        used = [op for op in said.ops if op in ops]
+        if len(used) > 1:
+            raise OpdbError(
+                f"{path}: has several ops of the model ({', '.join(used)}); ONNX Runtime's provider registers a package "
+                "once for each of its ops, and QNN takes it once: build a package for each op, e.g. opdb package qnn "
+                f"{used[0]} --backend {backend} --package {used[0]}Package"
+            )
         # The last part is the target of QNN's registration: CPU is the one that a host library has.
-        rows += [f"{op}:{own}:{file.providers[0]}:{_HOST}" for op in said.ops if op in ops]
+        rows += [f"{op}:{own}:{file.providers[0]}:{_HOST}" for op in used]
     if not rows:
         raise OpdbError(
             f"no node is an op of these packages, which have {', '.join(known) or 'none'}; the nodes are {', '.join(ops)}"

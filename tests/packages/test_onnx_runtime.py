@@ -186,13 +186,29 @@ def test_lists_and_two_outputs(built: tuple[Path, Path], tmp_path: Path, soc: st
     ]
 
 
-def test_several_ops_of_one_package(built: tuple[Path, Path], tmp_path: Path) -> None:
-    """The provider registers the package once for each of them."""
+def test_each_op_needs_a_package_of_its_own(built: tuple[Path, Path], specs: Path, tmp_path: Path) -> None:
+    """The provider registers a package once for each op, which QNN takes once."""
     add = node("DequantizeAdd", ["x", "bias"], ["sum"], scale=0.5)
     bands = node("Bands", ["sum"], ["energy", "peak"], edges=[0, 2, 4], weights=[1.0, 0.5])
     inputs = {"x": (INT8, [2, 3, 4]), "bias": (FLOAT, [4])}
     model = write(tmp_path / "two.onnx", [add, bands], inputs, {"energy": FLOAT, "peak": FLOAT})
-    assert all(f.equal for f in compared(model, built))
+    with pytest.raises(OpdbError, match=r"several ops of the model \(Bands, DequantizeAdd\)"):
+        compared(model, built)
+    made = []
+    for op in ("Bands", "DequantizeAdd"):
+        own = package.write(
+            read_catalog(specs),
+            [op],
+            tmp_path / op,
+            package=f"{op}Package",
+            kernels=[specs / "bands.c"],
+            backend="HTP",
+        )
+        made.append(package.build(own))
+    ops, values = onnx_runtime.ends(model)
+    settings = onnx_runtime.on_qnn(ops, made, custom_ops=[built[1]])
+    found = onnx_runtime.compare(model, onnx_runtime.on_cpu([built[1]]), settings, values)
+    assert [(f.name, f.equal) for f in found] == [("energy", True), ("peak", True)]
 
 
 def test_quantized_with_a_halo(built: tuple[Path, Path], tmp_path: Path) -> None:

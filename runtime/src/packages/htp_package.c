@@ -6,7 +6,6 @@
  *
  * So each node of an op becomes one of another op, while the graph is prepared: its inputs are the tensors
  * that are given and the description of the op config (htp_description.h) that was validated. */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -123,15 +122,12 @@ static bool register_all(const opdb_package_op *op) {
     return taken;
 }
 
-/* What libQnnHtp.so looks for in a package.  One op per call: of two, a library whose structs are longer
- * loses the second.  What is registered stays as long as the process, and newer libraries refuse
- * the same op again: a host may register a package once for each of its ops, or for each backend that it
- * opens. */
+/* What libQnnHtp.so looks for in a package, for each registration.  One op per call: of two, a library whose
+ * structs are longer loses the second.  What is registered stays as long as the backend: the next one has to
+ * be told again, and newer libraries refuse the same op twice. */
 __attribute__((visibility("default"))) const char *qhpi_init(void);
 const char *qhpi_init(void) {
-    static atomic_flag registered = ATOMIC_FLAG_INIT;
-    const bool again = atomic_flag_test_and_set(&registered);
-    for (uint32_t i = 0; !again && i < opdb_this_package.info.numOperations; i++)
+    for (uint32_t i = 0; i < opdb_this_package.info.numOperations; i++)
         if (!register_all(&opdb_this_package.ops[i]))
             opdb_package_complain("%s: QHPI does not take this op", opdb_this_package.ops[i].name);
     return opdb_this_package.info.packageName;
