@@ -1,7 +1,7 @@
 """Every op that has a kernel, as an op package of QNN's CPU and HTP backends or a custom op of ONNX Runtime, next to the
-same kernel called from Python.
+same kernel called from Python.  EP: ONNX Runtime's QNN execution provider, with the package for HTP.
 
-    python benchmarks/package_ops.py [OP ...] [--backend CPU|HTP|ORT] [--qnn 2.47] [--soc SM8650] [--folder DIR] [--cases N]
+    python benchmarks/package_ops.py [OP ...] [--backend CPU|HTP|ORT|EP] [--qnn 2.47] [--soc SM8650] [--folder DIR] [--cases N]
 
 One package of all ops is written and compiled (kept in --folder, where it is given, and used again); then each case of
 ``opdb conformance`` about the op definition alone runs in a graph of one node.  Both run the same C, so the results are
@@ -28,6 +28,7 @@ from opdb.conformance.data import inputs as data_of
 from opdb.errors import OpdbError
 from opdb.graph import single
 from opdb.op_config import OpConfig, ParamConfig
+from opdb.probe import onnx_runtime
 from opdb.probe.client import VendorWorker
 from opdb.runtime import native
 from opdb.runtime.qnn import libraries
@@ -44,8 +45,8 @@ ONNX_TYPES = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("ops", nargs="*")
-    parser.add_argument("--backend", default="HTP", choices=("CPU", "HTP", "ORT"))
-    parser.add_argument("--qnn", default="2.47")
+    parser.add_argument("--backend", default="HTP", choices=("CPU", "HTP", "ORT", "EP"))
+    parser.add_argument("--qnn", help="default 2.47; of EP the newest")
     parser.add_argument("--soc", default="SM8650")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--cases", type=int, default=10_000, help="the most cases of an op")
@@ -55,11 +56,11 @@ def main() -> int:
     chosen = [n for n in asked.ops or chosen if n in chosen]
     with tempfile.TemporaryDirectory() as spare:
         folder = (asked.folder or Path(spare)) / asked.backend.lower()
-        if asked.backend == "ORT":
-            return in_onnx_runtime(catalog, chosen, folder, asked.cases)
+        if asked.backend in ("ORT", "EP"):
+            return in_onnx_runtime(catalog, chosen, folder, asked)
         made = package.write(catalog, chosen, folder, package=NAME, backend=asked.backend, force=True)
         library = made.library if made.library.exists() else package.build(made)
-        found = libraries.find(asked.qnn)
+        found = libraries.find(asked.qnn or "2.47")
         with VendorWorker(
             asked.backend,
             None if asked.backend == "CPU" else asked.soc,
@@ -71,30 +72,52 @@ def main() -> int:
                 totals += told(
                     catalog, name, asked.cases, lambda case: said(catalog, case, worker, asked.backend)
                 )
-    print(f"{asked.backend} {asked.qnn}: " + ", ".join(f"{n} {kind}" for kind, n in totals.most_common()))
+    print(
+        f"{asked.backend} {asked.qnn or '2.47'}: "
+        + ", ".join(f"{n} {kind}" for kind, n in totals.most_common())
+    )
     return 1 if totals["wrong"] or totals["failed"] else 0
 
 
-def in_onnx_runtime(catalog: Catalog, chosen: list[str], folder: Path, most: int) -> int:
+def in_onnx_runtime(catalog: Catalog, chosen: list[str], folder: Path, asked: argparse.Namespace) -> int:
     chosen = [n for n in chosen if not ort.unfit(catalog.compiled(n))]
-    package.write_ort(catalog, chosen, "all", folder, domain="com.opdb", force=True)
-    built = folder / ort.library("all")
-    library = built if built.exists() else package.build_ort(folder, "all")
+    package.write_ort(catalog, chosen, "all", folder / "ort", domain="com.opdb", force=True)
+    built = folder / "ort" / ort.library("all")
+    library = built if built.exists() else package.build_ort(folder / "ort", "all")
+    settings = {name: onnx_runtime.on_cpu([library]) for name in chosen}
+    shown = frozenset(ONNX_TYPES)
+    if asked.backend == "EP":
+        shown &= set(packages.types(catalog.backends["HTP"]))
+        made = package.write(catalog, chosen, folder / "htp", package=NAME, backend="HTP", force=True)
+        if not made.library.exists():
+            package.build(made)
+        every = onnx_runtime.on_qnn(
+            chosen, [made.library], custom_ops=[library], soc=asked.soc, qnn=asked.qnn
+        )
+        settings = {name: of_one(every, name) for name in chosen}
     totals: Counter[str] = Counter()
     for name in chosen:
-        totals += told(catalog, name, most, lambda case: of_onnx(case, library))
-    print("ONNX Runtime: " + ", ".join(f"{n} {kind}" for kind, n in totals.most_common()))
+        totals += told(catalog, name, asked.cases, lambda case: of_onnx(case, settings[case.op], shown))
+    print(f"{asked.backend}: " + ", ".join(f"{n} {kind}" for kind, n in totals.most_common()))
     return 1 if totals["wrong"] or totals["failed"] else 0
 
 
-def of_onnx(case: Case, library: Path) -> tuple[str, str]:
+def of_one(settings: onnx_runtime.Settings, op: str) -> onnx_runtime.Settings:
+    """The settings without the other ops of the package."""
+    options = dict(settings.provider_options)
+    rows = options["op_packages"].split(",")
+    options["op_packages"] = next(row for row in rows if row.startswith(f"{op}:"))
+    return replace(settings, provider_options=options)
+
+
+def of_onnx(case: Case, settings: onnx_runtime.Settings, shown: frozenset[str]) -> tuple[str, str]:
     """What becomes of a case as a model of one node; types as in ``said``."""
     import onnx
     import onnxruntime
 
     given = [t for t in (*case.config.inputs, *case.config.outputs) if t.type != "NULL"]
-    if hidden := {t.dtype for t in given} - set(ONNX_TYPES):
-        return "hidden", f"ONNX has no {', '.join(sorted(hidden))}, or numpy none"
+    if hidden := {t.dtype for t in given} - shown:
+        return "hidden", f"no {', '.join(sorted(hidden))} in ONNX, numpy, or what HTP shows op packages"
     if any(p.shape is not None and 0 in p.shape for p in case.config.params):
         return "hidden", "an empty list counts as not given"
     inputs = data_of(case.id, case.config)
@@ -122,11 +145,12 @@ def of_onnx(case: Case, library: Path) -> tuple[str, str]:
     )
     opsets = [make.make_opsetid("", 17), make.make_opsetid("com.opdb", 1)]
     model = make.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
-    options = onnxruntime.SessionOptions()
+    providers = None if settings.provider_library else ["CPUExecutionProvider"]
+    onnxruntime.set_default_logger_severity(4)
+    options = settings.session_options()
     options.log_severity_level = 4
-    options.register_custom_ops_library(str(library))
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(model, options, providers=providers)
         made = session.run(None, {n: a for n, a in zip(names, inputs, strict=True) if n})
     except Exception as error:  # its own classes, by message
         return "failed", str(error)[:300]

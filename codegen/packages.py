@@ -19,7 +19,7 @@ from opdb.lang.nodes import is_enum
 from opdb.sdk import sdk_number
 from opdb.spec.backend import Backend
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp, Slot
+from opdb.spec.compiled import CompiledOp, Param, Slot
 from opdb.spec.tiling import Tiling
 
 #: Scalars arrive as doubles: 64-bit integers would lose bits; and there is no C type for 16-bit floats.
@@ -114,7 +114,7 @@ def table(
             {
                 "name": op.name,
                 "kernel": [BY_SHORT[d].enumerator for d in op.definition.kernel.dtypes],
-                "params": [(p.name, BY_SHORT[p.definition.base].enumerator) for p in op.params],
+                "params": [_param(p) for p in op.params],
                 "target": _target(catalog, backend, op, op.name in native),
                 "counts": (*_counts(op.inputs), *_counts(op.outputs)),
                 "tiling": tiling_tables(op, op.definition.kernel.tiling),
@@ -127,6 +127,12 @@ def table(
     }
     text = render("op_package.c.j2", **view)
     return Artifact(f"generated/c/packages/{package}.c", text, tuple(spec_path(name) for name in ops), "c")
+
+
+def _param(param: Param) -> tuple[str, str, int]:
+    dims = param.definition.dims
+    width = 0 if not dims else 1 if len(dims) == 1 else dims[-1] or 1
+    return param.name, BY_SHORT[param.definition.base].enumerator, width
 
 
 def _target(catalog: Catalog, backend: Backend, op: CompiledOp, native: bool) -> str:

@@ -1,4 +1,4 @@
-"""package qnn, ort, aic, check, matrix, inspect."""
+"""package qnn, ort, onnx, aic, check, matrix, inspect."""
 
 from __future__ import annotations
 
@@ -318,4 +318,55 @@ def matrix(
         for f in found:
             print(f"QNN {f.qnn_version:8} {f.backend} {f.soc:8} {f.why or 'taken'}")
     if all(f.why for f in found):
+        raise typer.Exit(1)
+
+
+@package_app.command()
+def onnx(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file with nodes of op packages.")],
+    custom_ops: Annotated[
+        list[Path],
+        typer.Option("--custom-ops", metavar="LIB", help="What `opdb package ort` built; repeatable."),
+    ],
+    op_package: Annotated[
+        list[Path],
+        typer.Option("--op-package", metavar="LIB", help="What `opdb package qnn` built; repeatable."),
+    ],
+    inputs: Annotated[
+        Path | None,
+        typer.Option("--inputs", metavar="FILE.npz", help="Inputs by name; by default random ones."),
+    ] = None,
+    soc: Annotated[str, typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.")] = "SM8650",
+    qnn: Annotated[
+        str | None,
+        typer.Option(
+            "--qnn", metavar="VERSION", help="QNN's version; by default the newest with the provider."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", metavar="NUMBER", help="The largest difference that passes.")
+    ] = 0.0,
+    json: Json = False,
+) -> None:
+    """Run an ONNX file on ONNX Runtime's CPU and, with op packages, through its QNN execution provider; compare."""
+    from dataclasses import asdict
+
+    from opdb.probe import onnx_runtime
+
+    ops, values = onnx_runtime.ends(model)
+    if inputs is not None:
+        values = onnx_runtime.given(inputs, values)
+    settings = onnx_runtime.on_qnn(ops, op_package, custom_ops=custom_ops, soc=soc, qnn=qnn)
+    found = onnx_runtime.compare(model, onnx_runtime.on_cpu(custom_ops), settings, values)
+    if json:
+        print_json({"settings": asdict(settings), "outputs": [asdict(f) for f in found]})
+    else:
+        print(f"register_custom_ops_library           {', '.join(settings.custom_ops)}")
+        print(f"register_execution_provider_library   {settings.provider_library}")
+        for key, value in settings.provider_options.items():
+            print(f"{key:<37} {value}")
+        for f in found:
+            how = "equal bit by bit" if f.equal else f"largest difference {f.difference:g}"
+            print(f"{f.name}: {f.dtype} {list(f.shape)}, CPU and QNN: {how}")
+    if any(not (f.equal or f.difference <= tolerance) for f in found):
         raise typer.Exit(1)

@@ -158,7 +158,7 @@ class Sink:
         if steps:
             into = steps[0].outputs[0].shape if steps[0].op in RESHAPING else None
         if into is not None and ref.quant is not None and self._just_quantized(ref):
-            steps = [*self._apart(ref, into), *steps]
+            steps = (*self._apart(ref, into), *steps)
         return self._transformed(self._stored_tensor(ref), ref, steps)
 
     def _just_quantized(self, ref: TensorRef) -> bool:
@@ -168,13 +168,13 @@ class Sink:
             source = source.args[0]
         return is_graph_input(source, self.visitor.edge_program) or "quantize_per_tensor" in name
 
-    def _apart(self, ref: TensorRef, into: Sequence[int]) -> list[LoweredOp]:
+    def _apart(self, ref: TensorRef, into: Sequence[int]) -> tuple[LoweredOp, ...]:
         """A Transpose or Tile that changes nothing, where a Quantize and a Reshape from or to five dimensions meet (HTP-0353)."""
         if not self.avoids("HTP-0353"):
-            return []
+            return ()
         shape = layout.stored(ref.base_shape, None if self.view.in_stored_order else self.view.order)
         if (len(shape) == 5) == (len(into) == 5):
-            return []
+            return ()
         permute, tile = Transform("permute", tuple(range(len(shape)))), Transform("tile", (1,) * len(shape))
         return layout_ops(replace(ref, base_shape=shape, transforms=(permute if len(shape) == 5 else tile,)))
 
@@ -274,7 +274,7 @@ class Sink:
         operands = [wrapper, *(self.operand(x) for x in step.inputs[1:] if x is not None)]
         self._wrap(f"{self.view.name}_{step.op}{len(self.ops)}", step.op, operands, step.params, [result])
 
-    def _layout(self, ref: TensorRef) -> list[LoweredOp]:
+    def _layout(self, ref: TensorRef) -> tuple[LoweredOp, ...]:
         """The ops from the tensor as it is stored to ``ref``."""
         return layout_ops(self._from_stored(ref))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 from opdb import validate
@@ -31,6 +31,8 @@ from opdb.targets.target import Target
 #: Rules of ops that HTP does not check and that no lowering breaks: it would compute something else.
 UNCHECKED = frozenset({"Reshape.C1"})
 REMEMBERED = 1 << 14  # verdicts of op configs
+#: Classes of views -> whether they have the methods of Surroundings, which takes long to ask.
+_IN_A_PROGRAM: dict[type, bool] = {}
 
 
 def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lowered | Rejected:
@@ -67,12 +69,10 @@ def fitting(view: NodeView, target: Target) -> tuple[Lowered, ...]:
 
 
 def _around(view: Any) -> Surroundings:
-    return view if _stands_in_a_program(type(view)) else Nowhere()
-
-
-@cache
-def _stands_in_a_program(kind: type) -> bool:
-    return issubclass(kind, Surroundings)
+    kind = type(view)
+    if kind not in _IN_A_PROGRAM:
+        _IN_A_PROGRAM[kind] = issubclass(kind, Surroundings)
+    return view if _IN_A_PROGRAM[kind] else Nowhere()
 
 
 def _doubts(lowered: Lowered, target: Target) -> int:

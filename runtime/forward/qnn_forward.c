@@ -2,7 +2,8 @@
  *
  * A program built against QNN headers up to 2.43 writes QnnHtpDevice_CustomConfig_t with its union at
  * byte 4 (12 bytes); libraries of 2.47 and later read it at byte 8 (16 bytes) and answer 14001,
- * "unknown custom config".  Everything else of the function table is passed on unchanged.
+ * "unknown custom config".  Before an op package is registered, the vendor's symbols become visible to it.
+ * Everything else of the function table is passed on unchanged.
  *
  * OPDB_QNN_HTP_REAL holds the absolute path of the vendor's library; estimates.h has another variable.  One
  * symbol is exported, QnnInterface_getProviders.  Safe to call from several threads.
@@ -23,6 +24,7 @@
 
 #include "estimates.h"
 
+#define OPDB_REAL "OPDB_QNN_HTP_REAL"
 #define OPDB_EXPORT __attribute__((visibility("default")))
 
 typedef uint64_t opdb_error; /* Qnn_ErrorHandle_t */
@@ -33,6 +35,7 @@ enum {
     OPDB_QNN_ERROR_NOT_SUPPORTED = 1000,    /* QNN_COMMON_ERROR_NOT_SUPPORTED */
     OPDB_QNN_ERROR_INVALID_ARGUMENT = 1004, /* QNN_COMMON_ERROR_INVALID_ARGUMENT */
     OPDB_MAX_PROVIDERS = 4,                 /* every library seen hands out one */
+    OPDB_REGISTER_OP_PACKAGE = 5,           /* index of backendRegisterOpPackage in the function table */
     OPDB_DEVICE_CREATE = 40,                /* index of deviceCreate in the function table */
     OPDB_DEVICE_SET_CONFIG = 41,
     OPDB_MAX_FUNCTIONS = 72,
@@ -72,6 +75,7 @@ typedef char opdb_layouts_are_right[sizeof(opdb_custom_old) == 12 && sizeof(opdb
 typedef opdb_error (*opdb_get_providers)(const opdb_interface ***, uint32_t *);
 typedef opdb_error (*opdb_device_create)(void *, const opdb_device_config **, void **);
 typedef opdb_error (*opdb_device_set_config)(void *, const opdb_device_config **);
+typedef opdb_error (*opdb_register)(void *, const char *, const char *, const char *);
 
 OPDB_EXPORT opdb_error QnnInterface_getProviders(const opdb_interface ***providers, uint32_t *n);
 
@@ -82,6 +86,7 @@ static const opdb_interface *list[OPDB_MAX_PROVIDERS];
 static uint32_t count;
 static opdb_device_create real_device_create;
 static opdb_device_set_config real_device_set_config;
+static opdb_register real_register;
 
 /* The configurations of one call in the new layout; NULL stands for "nothing to translate". */
 typedef struct {
@@ -146,6 +151,14 @@ static opdb_error device_set_config(void *device, const opdb_device_config **con
     return error;
 }
 
+/* A package for HTP calls functions of libQnnHtp.so, which to the loader is this library: the vendor's has to
+ * answer for it. */
+static opdb_error register_op_package(void *backend, const char *path, const char *provider,
+                                      const char *target) {
+    (void)dlopen(getenv(OPDB_REAL), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+    return real_register(backend, path, provider, target);
+}
+
 /* Number of functions that every interface of core API 2.`minor` has for certain; 0: not known. */
 static size_t known_functions(uint32_t major, uint32_t minor) {
     if (major != 2 || minor < 18) {
@@ -176,11 +189,15 @@ static void copy_interface(const opdb_interface *from, opdb_interface *to) {
                sizeof real_device_set_config);
         to->functions[OPDB_DEVICE_SET_CONFIG] = (opdb_function)device_set_config;
     }
+    if (to->functions[OPDB_REGISTER_OP_PACKAGE] != NULL) {
+        memcpy(&real_register, &to->functions[OPDB_REGISTER_OP_PACKAGE], sizeof real_register);
+        to->functions[OPDB_REGISTER_OP_PACKAGE] = (opdb_function)register_op_package;
+    }
     opdb_estimates_install(to->functions, (unsigned)functions);
 }
 
 static void load(void) {
-    const char *path = getenv("OPDB_QNN_HTP_REAL");
+    const char *path = getenv(OPDB_REAL);
     const opdb_interface **real = NULL;
     uint32_t n = 0;
     opdb_get_providers get = NULL;

@@ -99,6 +99,8 @@ static const char *view_node(node_state *state, const QnnCpuOpPackage_Node_t *in
         why = view_node_param(state, i, from, in->params[i]);
         from += node_values_of(in->params[i]);
     }
+    if (why == NULL)
+        opdb_op_view_as_defined(&state->view, state->op);
     return why;
 }
 
