@@ -359,9 +359,10 @@ class Package:
     def on_card(
         self, config: OpConfig, inputs: Sequence[Array], order: Sequence[int] = range(THREADS)
     ) -> Ran:
-        """Runs the kernel for the card in four threads, started in ``order``."""
+        """Runs the kernel for the card in four threads, started in ``order``; in fewer where it names fewer, which then
+        compute their parts alone."""
         kernel = getattr(self.card, self.entry.kernels["AIC"][0])
-        barrier, syncs = threading.Barrier(THREADS), [0] * THREADS
+        barrier, syncs = threading.Barrier(len(order)), [0] * THREADS
 
         def sync(thread: int) -> None:
             syncs[thread] += 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from opdb.aic_check import memory
 from opdb.aic_check.config import Op, read, yaml_files
-from opdb.aic_check.findings import Finding, Findings
+from opdb.aic_check.findings import KINDS, Finding, Findings
 from opdb.errors import OpdbError
 
 from .packages import FIRST_YAML, GELU_YAML, NORM_YAML, SHARE_YAML, write
@@ -97,3 +98,9 @@ def test_what_is_no_package(text: str, tmp_path: Path) -> None:
 def test_the_yaml_of_a_folder(tmp_path: Path) -> None:
     write(tmp_path, {"a/op.yaml": NORM_YAML, "b/ops.yml": FIRST_YAML, "other.yaml": "type: pipeline\n"})
     assert yaml_files(tmp_path) == [tmp_path / "a" / "op.yaml", tmp_path / "b" / "ops.yml"]
+
+
+def test_the_page_lists_each_finding() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "cloud-ai-check.md").read_text()
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| (error|warning) \|", text, re.MULTILINE))
+    assert rows == {id_: severity for id_, (severity, _) in KINDS.items()}

@@ -76,6 +76,18 @@ def test_faults_of_what_the_generator_leaves(tmp_path: Path) -> None:
     assert sum("select names no kernel" in s for s in said) == 2
 
 
+def test_a_library_of_the_sdk_without_sources(tmp_path: Path) -> None:
+    """Its layouts are not public: it is read and not called, which is said; what the YAML and the kernel show is found."""
+    folder = gelu(tmp_path) / "CustomGelu" / "src"
+    (folder / "customop_lib.so").rename(folder / "customgelu_lib.so")
+    for name in ("functions", "interpreter"):
+        (folder / f"customgelu_{name}.cpp").unlink()
+    done = check(tmp_path, Asked())
+    assert ids(done) == {"yaml-version", "stub", "not-run"}
+    assert done.ops["CustomGelu"] == Tried("1.21", 0, ())
+    assert [f.id for f in done.findings][-2:] == ["not-run", "not-run"]
+
+
 #: What is replaced in the AIC kernel -> the findings, the line of the first, its words.
 KERNEL_FAULTS = {
     "no barrier": ("    ctx->syncThread(threadID);\n", "", {"race", "depends"}, "share_aic.c:17: error: Share: ShareAIC has a data race"),

@@ -262,6 +262,31 @@ def test_real_ops_compute_what_python_does(real: Path, catalog: Catalog) -> None
         assert cloud_ai.in_child(ran, name) >= least
 
 
+def test_ops_that_compute_element_by_element_are_divided(catalog: Catalog, tmp_path: Path) -> None:
+    """C25, C26: without a word in the spec; an input that is stretched keeps the op whole."""
+    package.write_aic(catalog, ["ElementWiseAdd"], aic.Choice("1.21"), tmp_path)
+    package.make(tmp_path, "the package", QUICK, "all", "card")
+
+    def ran() -> None:
+        add = cloud_ai.Package(tmp_path, "1.21", "ElementWiseAdd")
+        for other, axes, mine in (((2, 6, 5), {0: 1, 1: 1, 2: 1}, 15), ((1, 6, 5), {}, 60)):
+            config = OpConfig(
+                "ElementWiseAdd",
+                (TensorConfig("in0", "f32", (2, 6, 5)), TensorConfig("in1", "f32", other)),
+                (),
+                (TensorConfig("y", "f32", (2, 6, 5)),),
+            )
+            x, y = (
+                np.random.default_rng(0).standard_normal(t.shape).astype(np.float32) for t in config.inputs
+            )
+            assert add.tile_axes(config) == axes
+            assert np.array_equal(add.on_card(config, [x, y]).outputs[0], x + y)
+            alone = add.on_card(config, [x, y], [0]).outputs[0]
+            assert int((alone == x + y).sum()) == mine
+
+    cloud_ai.in_child(ran)
+
+
 def held(config: OpConfig) -> OpConfig:
     """With the numbers of parameters that a float holds."""
     return replace(

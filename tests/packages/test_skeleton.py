@@ -89,8 +89,10 @@ def test_drafts_and_a_package_of_what_has_a_kernel(model: Path, catalog: Catalog
     assert "  alpha: f32\n" in text and "i32[2]" in text and "function: opdb_scaled" in text
     assert "k: i32" in made.drafts["Top2"].read_text()
     (written,) = made.packages
+    config_text = written.config.read_text()
+    assert written.ops == ("DequantizeAdd", "Scaled") and "    package: com.acme\n" in config_text
     assert (
-        written.ops == ("DequantizeAdd", "Scaled") and "    package: com.acme\n" in written.config.read_text()
+        "      - name: places\n        dataType: int\n        scalar: false\n        size: 2\n" in config_text
     )
     package.make(
         written.folder,
