@@ -222,3 +222,29 @@ def test_a_folder_takes_backends_and_chips_from_opdb(tmp_path: Path, catalog: An
     (own / "socs.yaml").write_text("[]\n")
     with pytest.raises(SpecError, match="no chip"):  # its own are the only ones
         read_catalog(own)
+
+
+@pytest.mark.torch
+def test_an_op_like_another(xml: Path, tmp_path: Path, catalog: Any) -> None:
+    """Elu's parameter alpha is cap here; PyTorch's ELU judges."""
+    import numpy as np
+
+    from opdb.importers.opxml.read import read
+    from opdb.importers.trial import validator_of
+    from opdb.own_ops import references
+    from opdb.own_ops.folder import drafted, open_folder, with_kernel, write
+    from opdb.samples import kernel_types, sample_config
+
+    text, _ = drafted("SoftCap", [read(xml)], xml)
+    own = write(
+        open_folder(tmp_path / "own", "SoftCap"), with_kernel(text, None, "Mine", catalog.ops["Elu"]), None
+    )
+    compiled = own.compiled("SoftCap")
+    assert own.ops["SoftCap"].package == "Mine"
+    assert own.ops["SoftCap"].kernel.each == "x if x > 0 else cap * expm1(x)"  # type: ignore[union-attr]
+    config = sample_config(compiled, 0, kernel_types(compiled, "f32"), validator_of(compiled).infer)
+    x = np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4)
+    (made,) = references.of_op(catalog.compiled("Elu"), compiled)(config, [x])
+    (same,) = references.of_elements(compiled)(config, [x])
+    assert np.allclose(made, np.where(x > 0, x, 0.5 * np.expm1(x)), rtol=1e-6)
+    assert np.allclose(made, same, rtol=1e-6)
