@@ -34,7 +34,7 @@ from opdb.spec.compiled import CompiledOp
 from opdb.store import read_catalog
 
 #: For this machine alone and little optimized, which compiles several times as fast; the bits are those of the chosen clone.
-FAST = " ".join("-O1" if f == "-O3" else f for f in (*aic.CFLAGS, "-DOPDB_NO_CLONES", "-march=native"))
+FAST = " ".join(("-O1" if f == "-O3" else f for f in (*aic.CFLAGS, "-DOPDB_NO_CLONES", "-march=native")))
 
 
 def main() -> int:
