@@ -23,6 +23,7 @@ from opdb.lang.nodes import is_enum
 from opdb.samples import kernel_types
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, Param, Slot
+from opdb.spec.tiling import Tiling
 
 #: Generation -> the version that its packages are tagged with by default, and the file of its functions.
 GENERATIONS = {"1.17": "functions_1.17.c", "5.0.0": "functions_5.0.0.cpp", "1.21": "functions_1.21.cpp"}
@@ -111,6 +112,7 @@ def folder(
     compiled = [part.compiled(n) for n in names]
     if faults := [f"{op.name}: {why}" for op in compiled if (why := unfit(op))]:
         raise OpdbError("no custom op of Cloud AI: " + "; ".join(faults))
+    _check_names(choice.counts, compiled)
     views = [view(op, choice) for op in compiled]
     made = c_sources.generated(catalog, part, names, GENERATED_HEADERS)
     for op, of in zip(compiled, views, strict=True):
@@ -127,6 +129,21 @@ def folder(
     texts |= {source(op.name, "aic.c"): _for_card(op, texts, own_kernels[op.name]) for op in compiled}
     texts |= _build_files(choice, compiled, views, texts)
     return dict(sorted(texts.items()))
+
+
+def _check_names(counts: Counts, ops: Sequence[CompiledOp]) -> None:
+    """Raises OpdbError for counts of ops, and names, that the package does not have."""
+    if other := sorted({*counts.inputs, *counts.outputs} - {op.name for op in ops}):
+        raise OpdbError(f"{', '.join(other)}: not in the package, so that tensors cannot be counted")
+    known = {
+        f"{op.name}.{name}"
+        for op in ops
+        for name in (*(s.name for s in op.inputs), *(p.name for p in op.params))
+    }
+    if other := sorted(counts.without - known):
+        raise OpdbError(
+            f"{', '.join(other)}: no input or parameter of the package, so that it cannot be left out"
+        )
 
 
 def unfit(op: CompiledOp) -> str:
@@ -154,6 +171,17 @@ def rows(op: CompiledOp) -> list[dict[str, str]]:
     return list(found.values())
 
 
+def tiling_of(op: CompiledOp) -> Tiling | None:
+    """How the output can be divided: as the spec says, and any way for a kernel that computes element by element.
+
+    Where a dimension of 1 is stretched, an input cannot be cut with the output; the functions see that in the shapes.
+    """
+    kernel = op.definition.kernel
+    if kernel is None or kernel.tiling is not None or kernel.each is None or len(op.outputs) != 1:
+        return kernel.tiling if kernel else None
+    return Tiling.model_validate({"axes": ["any..."], "inputs": {s.name: ["same..."] for s in op.inputs}})
+
+
 def view(op: CompiledOp, choice: Choice) -> dict[str, Any]:
     """What the templates are given of an op."""
     counts = choice.counts
@@ -165,10 +193,11 @@ def view(op: CompiledOp, choice: Choice) -> dict[str, Any]:
     kernel = rules_c.view(op)["kernel"]
     needs = kernel["in_floats"] or kernel["scratch"] is not None
     values = sum(_values(p) for p in params)
-    tensors, tiling = len(inputs) + len(outputs), packages.tiling_tables(op)
+    tensors, tiling = len(inputs) + len(outputs), packages.tiling_tables(op, tiling_of(op))
     divided = tiling is not None and len(op.outputs) == 1
     return {
-        "op": op.name, "package": choice.name, "summary": op.definition.summary, "kernel": kernel, "inputs": inputs, "outputs": outputs,
+        "op": op.name, "package": choice.name, "summary": op.definition.summary or "a custom op",
+        "kernel": kernel, "inputs": inputs, "outputs": outputs,
         "params": [_param(p) for p in params], "num_values": max(values, 1), "divided": divided, "tiling": tiling,
         "scratch": -(-choice.scratch // PAGE) * PAGE if needs else 0,
         "node": _node_bytes(tensors, len(params), max(values, 1), divided),
@@ -243,7 +272,7 @@ def _of_generation(api: str) -> dict[str, str]:
         f"{ROOM}cloud_ai_api.h": c_sources.runtime((), (f"packages/cloud_ai/api/{api}.h",)).popitem()[1]
     }
     root = c_sources.runtime_folder() / "src/packages/cloud_ai/stand_in"
-    headers = sorted((*(root / "all").glob("*.h"), *(root / api).glob("*.h")))
+    headers = sorted((*(root / "all").glob("*.h"), *(root / f"v{api.replace('.', '_')}").glob("*.h")))
     return found | {f"{STAND_IN}{h.name}": h.read_text(encoding="utf-8") for h in headers}
 
 
@@ -253,7 +282,7 @@ def _for_card(op: CompiledOp, texts: Mapping[str, str], kernels: Mapping[str, st
     text = render(
         "aic_aic.c.j2",
         op=op.name,
-        summary=op.definition.summary,
+        summary=op.definition.summary or "a custom op",
         header=f"{snake(op.name)}_tables.h",
         shim=f"{snake(op.name)}_kernel.h",
     )
@@ -261,7 +290,7 @@ def _for_card(op: CompiledOp, texts: Mapping[str, str], kernels: Mapping[str, st
     all_texts = {**texts, main: text}
     paths = [*(p for p in sorted(kernels) if p.endswith(".c")), "src/lists.c", "src/packages/tiling.c", main]
     body = joined(all_texts, paths, (*FOLDERS, f"{op.name}/src/"), stand_in, op.name)
-    intro = render("aic_intro.c.j2", op=op.name, summary=op.definition.summary)
+    intro = render("aic_intro.c.j2", op=op.name, summary=op.definition.summary or "a custom op")
     return with_header(Artifact(f"generated/c/aic/{op.name}", f"{intro}{body}", (spec_path(op.name),), "c"))
 
 

@@ -20,6 +20,7 @@ from opdb.sdk import sdk_number
 from opdb.spec.backend import Backend
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledOp, Slot
+from opdb.spec.tiling import Tiling
 
 #: Scalars arrive as doubles: 64-bit integers would lose bits; and there is no C type for 16-bit floats.
 SCALARS = ("i8", "i16", "i32", "u8", "u16", "u32", "f32", "f64", "bool8")
@@ -116,7 +117,7 @@ def table(
                 "params": [(p.name, BY_SHORT[p.definition.base].enumerator) for p in op.params],
                 "target": _target(catalog, backend, op, op.name in native),
                 "counts": (*_counts(op.inputs), *_counts(op.outputs)),
-                "tiling": tiling_tables(op),
+                "tiling": tiling_tables(op, op.definition.kernel.tiling),
                 "five": str(any(_may_have_five(s) for s in (*op.inputs, *op.outputs))).lower(),
             }
             for op in chosen
@@ -156,10 +157,9 @@ def _may_have_five(slot: Slot) -> bool:
     return not isinstance(shape, list) or len(shape) == 5 or any("..." in str(d) for d in shape)
 
 
-def tiling_tables(op: CompiledOp) -> dict[str, object] | None:
-    """The tables of opdb/tiling.h, whose axes are counted from the last."""
-    tiling = op.definition.kernel and op.definition.kernel.tiling
-    if not tiling:
+def tiling_tables(op: CompiledOp, tiling: Tiling | None) -> dict[str, object] | None:
+    """The tables of opdb/tiling.h, whose axes are counted from the last; None without a tiling."""
+    if tiling is None:
         return None
     cuts = [c for c in reversed(tiling.axes) if not c.rest]
     inputs = []

@@ -58,6 +58,7 @@ _COMMANDS = {
     "run": ("run",),
     "context": ("context",),
     "package": ("package",),
+    "aic": ("aic",),
     "executorch": ("executorch",),
     "importing": ("import", "export"),
     "demo": ("demo",),

@@ -154,6 +154,8 @@ def unfit(entry: Entry, rows: Sequence[dict[str, str]], config: OpConfig) -> str
     for t in tensors:
         if t.quant is not None and (t.quant.encoding != "SCALE_OFFSET" or len(t.quant.scale) != 1):
             return f"{t.name}: a tensor has one scale and offset"
+        if t.type == "APP_WRITE":
+            return f"{t.name}: whether the application writes a tensor is not said"
         if t.sparse is not None:
             return f"{t.name}: no tensor is sparse"
     types = [(t.name.partition("[")[0], t.dtype) for t in tensors]
@@ -184,7 +186,8 @@ class Node:
         self.outputs = (self.kind * max(len(made) - n, 1))(*made[n:])
         self.params = (Param * max(len(config.params), 1))(*map(self._param, config.params))
         self.counts = (n, len(made) - n, len(config.params))
-        self.sizes = [[t.sizes[d] for d in range(t.rank)] for t in made]
+        self.tiles: Any = None  # for each output, and the outputs' names: what some generations want besides
+        self.names: Any = None
 
     def _ints(self, values: Sequence[int]) -> Any:
         made = (c_int32 * RANKS)(*values)
@@ -356,11 +359,11 @@ class Package:
     def on_card(
         self, config: OpConfig, inputs: Sequence[Array], order: Sequence[int] = range(THREADS)
     ) -> Ran:
-        """Runs the kernel for the card in four threads, started in ``order``."""
+        """Runs the kernel for the card in four threads, started in ``order``; in fewer where it names fewer, which then
+        compute their parts alone."""
         kernel = getattr(self.card, self.entry.kernels["AIC"][0])
-        barrier, syncs = threading.Barrier(THREADS), [0] * THREADS
+        barrier, syncs = threading.Barrier(len(order)), [0] * THREADS
 
-        @SYNC
         def sync(thread: int) -> None:
             syncs[thread] += 1
             barrier.wait(60)
@@ -373,7 +376,7 @@ class Package:
             for t in threads:
                 t.join()
 
-        ran = self._ran(config, inputs, call, sync)
+        ran = self._ran(config, inputs, call, SYNC(sync))
         ran.syncs = syncs
         return ran
 

@@ -21,7 +21,7 @@ COMMANDS = (
     "executorch env", "executorch kernels", "executorch register", "executorch table", "libraries chips", "libraries install",
     "libraries list",
     "context show", "context check", "demo",
-    "package check", "package inspect", "package matrix", "package ort", "package qnn",
+    "aic skeleton", "package aic", "package check", "package inspect", "package matrix", "package ort", "package qnn",
     "import xml", "import udo", "import cloud-ai", "import header", "import docs", "export xml",
     "db upgrade", "db check", "db dump", "db restore", "db datasette", "db views",
 )  # fmt: skip

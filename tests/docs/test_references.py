@@ -28,3 +28,10 @@ def test_every_feature_of_mllms_backend_has_a_line_and_a_test() -> None:
     lines = re.findall(r"^\| M(\d+) \|.*\|([^|]*)\|$", text, re.MULTILINE)
     assert [int(number) for number, _ in lines] == list(range(1, 56))
     assert all("::test_" in shown for _, shown in lines)
+
+
+def test_every_feature_of_cloud_ai_s_custom_ops_has_a_line_and_a_test_or_a_reason() -> None:
+    text = (ROOT / "docs" / "cloud-ai.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| C(\d+) \|.*\|([^|]*)\|$", text, re.MULTILINE)
+    assert [int(number) for number, _ in lines] == list(range(1, 41))
+    assert all("::test_" in shown or shown.strip().startswith("cannot") for _, shown in lines)
