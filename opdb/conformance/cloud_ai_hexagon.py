@@ -33,7 +33,8 @@ class HexagonCard:
         self, folder: Path, api: str, op: str, made: Path, flags: Sequence[str] = aic.COMPILER_ARGS
     ) -> None:
         self.api, self.entry = api, entries(folder)[op]
-        self.symbol, source = self.entry.kernels["AIC"]
+        # That of the host is a library.
+        self.symbol, source = next(k for k in self.entry.kernels.values() if k[1].suffix == ".c")
         program = compile_card(
             source, folder / aic.STAND_IN, self.symbol, made, arrays=api == "1.17", flags=flags
         )
