@@ -8,17 +8,15 @@ an op that a model defines by others is a custom op all the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import MissingExtra, OpdbError
+from opdb.errors import OpdbError
+from opdb.importers.onnx_model import OWN, load, nodes, onnx
 from opdb.importers.opxml.collection import Collection, OpXml, Tensor
 
-#: ONNX's own domains.
-OWN = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training")
 TYPES = {1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool8", 10: "f16", 11: "f64",
          12: "u32", 13: "u64", 16: "bf16"}  # fmt: skip
 #: Kind of attribute -> data type, and whether it is a list.
@@ -68,21 +66,10 @@ def read(path: Path, domain: str | None = None) -> list[Foreign]:
 
     Raises MissingExtra, and OpdbError: a file that is no ONNX model, no such nodes, an attribute that cannot be a parameter.
     """
-    try:
-        import onnx
-    except ImportError:
-        raise MissingExtra("onnx", "onnx") from None
-    try:
-        model = onnx.load(str(path), load_external_data=False)
-    except Exception as error:  # protobuf's own classes
-        raise OpdbError(f"{path}: cannot be read as an ONNX model: {error}") from None
-    if not model.HasField("graph"):
-        raise OpdbError(f"{path}: cannot be read as an ONNX model: it has no graph")
-    with suppress(Exception):  # shapes are then those that the file says
-        model = onnx.shape_inference.infer_shapes(model)
+    model = load(path)
     found: dict[tuple[str, str], Foreign] = {}
     others: set[str] = set()
-    for node, known in _nodes(model.graph, {}):
+    for node, known in nodes(model.graph):
         others.add(node.domain)
         if node.domain in OWN or (domain is not None and node.domain != domain):
             continue
@@ -100,18 +87,7 @@ def read(path: Path, domain: str | None = None) -> list[Foreign]:
     return list(found.values())
 
 
-def _nodes(graph: Any, outer: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """All nodes, those of branches and loops too, each with types and shapes of tensors by name."""
-    known = outer | {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
-    known |= {t.name: t for t in graph.initializer}
-    for node in graph.node:
-        yield node, known
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _nodes(inner, known)
-
-
-def _add(path: Path, name: str, op: Foreign, node: Any, known: dict[str, Any]) -> None:
+def _add(path: Path, name: str, op: Foreign, node: Any, known: Mapping[str, Any]) -> None:
     op.nodes += 1
     for names, ports in ((node.input, op.inputs), (node.output, op.outputs)):
         for i, tensor in enumerate(names):
@@ -144,8 +120,6 @@ def _type(of: Any) -> tuple[str | None, tuple[int | str, ...] | None]:
 
 def _attribute(path: Path, name: str, attribute: Any) -> tuple[str, bool, int]:
     """Data type, whether it is a list, and how many values it has."""
-    import onnx
-
     kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
     if kind in ATTRIBUTES:
         base, listed = ATTRIBUTES[kind]

@@ -13,18 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import MissingExtra, OpdbError
+from opdb.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS
 from opdb.importers.cloud_ai import package_of
+from opdb.importers.onnx_model import OWN, load, nodes, onnx
 from opdb.importers.opxml.collection import RANKS, Collection, OpXml, Tensor
 
-try:
-    import onnx
-    from onnx import AttributeProto, TensorProto, shape_inference
-except ImportError:
-    raise MissingExtra("the package onnx, which reads models,", "onnx") from None
-
-OWN = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training")
+AttributeProto, TensorProto = onnx.AttributeProto, onnx.TensorProto
 #: Element types -> short names; 64-bit whole numbers become those of 32 bits that QNN's indices have.
 DTYPES = {
     TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "bf16", TensorProto.DOUBLE: "f32",
@@ -66,15 +61,10 @@ class _Uses:
 
 def read(path: Path) -> list[Collection]:
     """One collection for each foreign domain of a model.  Raises OpdbError: no model, or no such node."""
-    try:
-        model = onnx.load(str(path), load_external_data=False)
-    except OSError as error:
-        raise OpdbError(f"{path}: cannot read: {error.strerror}") from None
-    except Exception as error:  # protobuf's, by message
-        raise OpdbError(f"{path}: not an ONNX model: {str(error).splitlines()[0]}") from None
+    model = load(path)
     uses: dict[str, _Uses] = {}
     functions = {(f.domain, f.name) for f in model.functions}
-    _collect(_inferred(model).graph, {}, uses)
+    _collect(model.graph, uses)
     if not uses:
         raise OpdbError(f"{path}: all nodes are ONNX's own; expected one of another domain, e.g. com.example")
     by_domain: dict[str, list[tuple[OpXml, list[str]]]] = {}
@@ -96,33 +86,21 @@ def read(path: Path) -> list[Collection]:
     ]
 
 
-def _inferred(model: Any) -> Any:
-    """The model with the shapes that ONNX can tell; those of foreign nodes' outputs it cannot."""
-    try:
-        return shape_inference.infer_shapes(model)
-    except Exception:  # a model that ONNX cannot follow still has what it states
-        return model
-
-
-def _collect(graph: Any, outer: Mapping[str, _Value], uses: dict[str, _Uses]) -> None:
-    values = dict(outer)
-    for info in (*graph.value_info, *graph.input, *graph.output):
-        values[info.name] = _value(info.type.tensor_type)
-    for held in graph.initializer:
-        values[held.name] = _Value(held.data_type, list(held.dims), True)
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                _collect(inner, values, uses)
+def _collect(graph: Any, uses: dict[str, _Uses]) -> None:
+    for node, known in nodes(graph):
         if node.domain in OWN:
             continue
         found = uses.setdefault(node.op_type, _Uses(node.domain))
-        found.inputs.append([values.get(n, _Value()) if n else None for n in node.input])
-        found.outputs.append([values.get(n, _Value()) if n else None for n in node.output])
+        for rows, names in ((found.inputs, node.input), (found.outputs, node.output)):
+            rows.append([_value(known.get(n)) if n else None for n in names])
         found.attributes.append({a.name: a for a in node.attribute})
 
 
 def _value(proto: Any) -> _Value:
+    if proto is None:
+        return _Value()
+    if hasattr(proto, "dims"):  # a weight
+        return _Value(proto.data_type, list(proto.dims), True)
     if not proto.HasField("shape"):
         return _Value(proto.elem_type)
     dims: list[Dim] = [
