@@ -17,8 +17,8 @@ from opdb.codegen import aic
 from opdb.codegen.rules import snake
 from opdb.errors import OpdbError
 from opdb.files import write_atomically
-from opdb.importers import onnx_domains
-from opdb.importers.onnx_domains import Foreign
+from opdb.importers import cloud_ai_nodes
+from opdb.importers.cloud_ai_nodes import Foreign
 from opdb.importers.opxml.draft import XmlDraft, drafts
 from opdb.spec import files as spec
 from opdb.spec.catalog import Catalog
@@ -50,9 +50,9 @@ def make(
     """Writes drafts to ``folder``/specs and a package for each domain to ``folder``/<domain>.
 
     A draft gets the kernel opdb_<op> where one of the files ``kernels`` defines it.  Raises OpdbError as
-    onnx_domains.read, and as package.write_aic; nothing is written then.
+    cloud_ai_nodes.read, and as package.write_aic; nothing is written then.
     """
-    found = onnx_domains.read(model, domain)
+    found = cloud_ai_nodes.read(model, domain)
     if twice := sorted({op.name for op in found if [o.name for o in found].count(op.name) > 1}):
         raise OpdbError(f"{model}: {', '.join(twice)}: in several domains; choose one with --domain")
     fresh = [op for op in found if op.name not in catalog.ops]
@@ -84,7 +84,7 @@ def _drafted(fresh: Sequence[Foreign], model: Path, catalog: Catalog) -> list[Xm
     return [
         d
         for ops in by_domain.values()
-        for d in drafts(onnx_domains.collection(ops), model.name, catalog.backends)
+        for d in drafts(cloud_ai_nodes.collection(ops), model.name, catalog.backends)
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from opdb import package, skeleton
 from opdb.conformance import cloud_ai
 from opdb.errors import OpdbError
-from opdb.importers import onnx_domains
+from opdb.importers import cloud_ai_nodes
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.spec.catalog import Catalog
 
@@ -72,7 +72,7 @@ def model(tmp_path: Path) -> Path:
 
 def test_ranks_types_and_attributes_of_all_nodes(model: Path) -> None:
     """C2, C5: ONNX's own nodes are left alone."""
-    scaled, dequantize, top = onnx_domains.read(model)
+    scaled, dequantize, top = cloud_ai_nodes.read(model)
     assert (scaled.name, scaled.nodes, scaled.first) == ("Scaled", 2, "Scaled_b")
     assert scaled.inputs[0].shapes == [(2, 4), (2, 4)] and scaled.inputs[0].dtypes == ["f32"]
     assert scaled.attributes["alpha"].base == "f32" and not scaled.attributes["alpha"].listed

@@ -1,8 +1,8 @@
-"""Nodes of foreign domains in an ONNX file -> what they have in common, op by op, and a ``Collection`` for drafts.
+"""Nodes of foreign domains in an ONNX file -> what the nodes of each op have in common, as Cloud AI's packages need it.
 
 Attributes become parameters as the first generation of Cloud AI's custom ops maps them (pytorch/glow PR 5208): a float, an
-int, a list of either, or a tensor of one dimension.  The file's own functions of that domain are looked into for nothing:
-an op that a model defines by others is a custom op all the same.
+int, a list of either, or a tensor of one dimension.  An op that the file defines as a function of others is a custom op all
+the same.  ``opdb.importers.onnx_nodes`` drafts ops of QNN packages from the same files, and leaves out what they cannot have.
 """
 
 from __future__ import annotations
