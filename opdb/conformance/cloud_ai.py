@@ -1,9 +1,9 @@
 """Runs custom-op packages of Cloud AI on this machine: their functions, the kernel for the host, the kernel for the card in
 four threads.
 
-They are compiled with opdb's stand-ins for the headers, whose layouts are here.  Arrays are those of numpy; encodings of
+They are compiled with opdb's stand-ins for the headers, whose layouts are in ``cloud_ai_node``.  Arrays are those of numpy; encodings of
 op configs are QNN's and become Cloud AI's.  What a library prints is kept.  A package can end the process, so
-``Package.in_child`` runs a function in a child.
+``in_child`` runs a function in a child process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from ctypes import POINTER, Structure, byref, c_char_p, c_float, c_int32, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int32, c_void_p
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,86 +25,29 @@ from typing import Any
 import numpy as np
 
 from opdb.codegen import aic
+from opdb.conformance.cloud_ai_node import (
+    DATA_TYPES,
+    RANKS,
+    SYNC,
+    Array,
+    Context,
+    Handle,
+    Listed,
+    Node,
+    Properties,
+    Scratch,
+    Tile,
+    TileAxes,
+    TileConfig,
+)
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.importers.documents import read_documents
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
-from opdb.quantize.conventions import CLOUD_AI, Encoding, converted
+from opdb.op_config import OpConfig
 
-Array = np.ndarray[Any, Any]
 THREADS = 4
-DATA_TYPES = ("DTFloat32", "DTFloat16", "DTBFloat16", "DTQInt8", "DTQUInt8", "DTQInt16", "DTQInt32", "DTIInt32",
-              "DTIInt64", "DTBool", "DTString")  # fmt: skip
 #: Bytes behind each scratch buffer that nobody may write, what fills scratch and outputs before a run, and what buffers begin at.
 GUARD, POISON, ALIGNED = 256, 0xA5, 2048
-RANKS = 8
-
-
-class Param(Structure):
-    _fields_ = (("data", c_void_p), ("dtype", c_int32), ("name", c_char_p), ("size", c_int32))
-
-
-class Tensor(Structure):
-    """CustomOpIOTensor; the two last members are not in generation 1.17."""
-
-    _fields_ = (("data", c_void_p), ("sizes", POINTER(c_int32)), ("rank", c_int32), ("dtype", c_int32),
-                ("scale", c_float), ("offset", c_float))  # fmt: skip
-
-
-class TiledTensor(Structure):
-    _fields_ = (*Tensor._fields_, ("tile_start", POINTER(c_int32)), ("tile_end", POINTER(c_int32)))
-
-
-class Scratch(Structure):
-    _fields_ = (("buf", c_void_p), ("size", c_int32))
-
-
-SYNC = ctypes.CFUNCTYPE(None, c_int32)
-
-
-class Context(Structure):
-    _fields_ = (("inputs", c_void_p), ("outputs", c_void_p), ("params", c_void_p), ("scratch", POINTER(Scratch)),
-                ("sync", SYNC), ("num_inputs", c_int32), ("num_outputs", c_int32), ("num_params", c_int32),
-                ("num_scratch", c_int32))  # fmt: skip
-
-
-class TileConfig(Structure):
-    """Of generations 1.17 and 1.21."""
-
-    _fields_ = (("count", c_int32), ("axes", c_int32 * RANKS), ("alignment", c_int32 * RANKS))
-
-
-class TileAxes(Structure):
-    """Of generation 5.0.0, which knows no alignment."""
-
-    _fields_ = (("count", c_int32), ("axes", c_int32 * RANKS))
-
-
-class Tile(Structure):
-    _fields_ = (("start", c_int32 * RANKS), ("end", c_int32 * RANKS))
-
-
-class Listed(Structure):
-    _fields_ = (("first", c_void_p), ("count", c_size_t))
-
-
-class Properties(Structure):
-    """Of generation 5.0.0."""
-
-    _fields_ = (
-        ("inputs", Listed),
-        ("outputs", Listed),
-        ("params", Listed),
-        ("names", Listed),
-        ("tiles", Listed),
-    )
-
-
-class Handle(Structure):
-    """Of generation 1.21."""
-
-    _fields_ = (("inputs", c_void_p), ("outputs", c_void_p), ("params", c_void_p), ("tiles", POINTER(c_void_p)),
-                ("num_inputs", c_int32), ("num_outputs", c_int32), ("num_params", c_int32))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -168,60 +111,6 @@ def unfit(entry: Entry, rows: Sequence[dict[str, str]], config: OpConfig) -> str
     if deep := [t.name for t, (_, most) in sizes if t.rank > most]:
         return f"{', '.join(deep)}: more dimensions than maxDims"
     return ""
-
-
-class Node:
-    """A node as functions and kernels are given it.  ``arrays``: of inputs and outputs, where there are any."""
-
-    def __init__(
-        self, api: str, config: OpConfig, arrays: Sequence[Array] | None = None, outputs: int | None = None
-    ) -> None:
-        self.api, self._keep = api, [] if arrays is None else list(arrays)
-        self.kind = Tensor if api == "1.17" else TiledTensor
-        tensors = (*config.inputs, *config.outputs)
-        data: Sequence[Array | None] = [None] * len(tensors) if arrays is None else arrays
-        made = [self._tensor(t, a) for t, a in zip(tensors, data, strict=True)]
-        n = len(config.inputs)
-        self.inputs = (self.kind * max(n, 1))(*made[:n])
-        self.outputs = (self.kind * max(len(made) - n, 1))(*made[n:])
-        self.params = (Param * max(len(config.params), 1))(*map(self._param, config.params))
-        self.counts = (n, len(made) - n, len(config.params))
-        self.tiles: Any = None  # for each output, and the outputs' names: what some generations want besides
-        self.names: Any = None
-
-    def _ints(self, values: Sequence[int]) -> Any:
-        made = (c_int32 * RANKS)(*values)
-        self._keep.append(made)  # type: ignore[arg-type]
-        return ctypes.cast(made, POINTER(c_int32))
-
-    def _tensor(self, t: TensorConfig, array: Array | None) -> Any:
-        made = self.kind()
-        made.data = None if array is None else array.ctypes.data
-        made.sizes, made.rank = self._ints(t.shape), len(t.shape)
-        made.dtype, made.scale = DATA_TYPES.index(aic.TYPES[t.dtype]), 1.0
-        if t.quant is not None:
-            of, _ = converted(Encoding(t.dtype, t.quant.scale[0], (t.quant.offset or (0,))[0]), CLOUD_AI)
-            made.scale, made.offset = of.scale, of.offset
-        if self.api != "1.17":
-            made.tile_start, made.tile_end = self._ints(()), self._ints(())
-        return made
-
-    def _param(self, p: ParamConfig) -> Param:
-        real = BY_SHORT[p.dtype].qnn.startswith("FLOAT")
-        scalar = p.shape is None
-        values = np.array([p.value] if scalar else p.value, np.float32 if real else np.int64).reshape(-1)
-        dtype = "DTFloat32" if real else "DTBool" if p.dtype == "bool8" and scalar else "DTIInt32"
-        stored = np.ascontiguousarray(
-            values if real else values.astype(np.uint8 if dtype == "DTBool" else np.int32)
-        )
-        self._keep.append(stored)
-        return Param(
-            stored.ctypes.data, DATA_TYPES.index(dtype), p.name.encode(), 0 if scalar else stored.size
-        )
-
-    def arrays(self) -> tuple[Any, ...]:
-        """The arguments of functions and kernels of generation 1.17."""
-        return (self.inputs, self.counts[0], self.outputs, self.counts[1], self.params, self.counts[2])
 
 
 class Package:

@@ -10,7 +10,7 @@ import pytest
 
 import opdb.specs
 from opdb import package
-from opdb.codegen import c_sources, package_folder
+from opdb.codegen import aic, c_sources, package_folder
 from opdb.package import PackageFolder
 from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
@@ -223,3 +223,48 @@ def untiled_htp(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """The same op without a tiling."""
     text = BLUR[: BLUR.index("  tiling:")] + BLUR[BLUR.index("  dtypes:") :]
     return _blur(tmp_path_factory.mktemp("untiled"), mix_specs, text)
+
+
+#: Kernels of tests need no clones.
+QUICK = "CFLAGS=" + " ".join((*(f for f in aic.CFLAGS if f != "-O3"), "-O1", "-DOPDB_NO_CLONES"))
+
+
+@pytest.fixture(scope="session")
+def aic_specs(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Specs of Mix, which has every kind of argument, and of Blur, whose tiles overlap."""
+    folder = tmp_path_factory.mktemp("cloud_ai") / "specs"
+    shutil.copytree(mix_specs, folder)
+    (folder / "ops" / "Blur.yaml").write_text(BLUR)
+    (folder / "blur.c").write_text(BLUR_C)
+    return folder
+
+
+@pytest.fixture(scope="session", params=tuple(aic.GENERATIONS))
+def aic_made(
+    request: pytest.FixtureRequest, aic_specs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
+    """A generation, and the folder of its package with Mix and Blur, built."""
+    choice = aic.Choice(request.param, scratch=4096)
+    folder = tmp_path_factory.mktemp("aic")
+    package.write_aic(
+        read_catalog(aic_specs),
+        ["Mix", "Blur"],
+        choice,
+        folder,
+        kernels=[aic_specs / "mix.c", aic_specs / "blur.c"],
+    )
+    package.make(folder, "the package", QUICK, "all", "card")
+    return request.param, folder
+
+
+@pytest.fixture(scope="session")
+def aic_real(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """DequantizeAdd, Softmax and MatMul for 1.21 as a user builds them."""
+    written = package.write_aic(
+        catalog,
+        ["DequantizeAdd", "MatMul", "Softmax"],
+        aic.Choice("1.21", scratch=65536),
+        tmp_path_factory.mktemp("real"),
+    )
+    package.build_aic(written, card=True)
+    return written.folder
