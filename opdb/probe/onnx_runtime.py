@@ -155,7 +155,8 @@ def run(
     with tempfile.TemporaryDirectory(prefix="opdb-") as folder:
         here = Path(folder)
         (here / JOB).write_text(json.dumps({"model": str(model.resolve()), "settings": asdict(settings)}))
-        np.savez(here / INPUTS, **dict(inputs))
+        values: dict[str, Any] = dict(inputs)
+        np.savez(here / INPUTS, **values)
         code, log = _child(here, timeout)
         if not (here / RESULT).is_file():
             how = "did not finish" if code is None else f"ended with {code}"
