@@ -1,4 +1,5 @@
-"""torch_ops.py: the schema of the torch operator that each op of QNN's own package has; ex) torch.ops.qnn.Gru.
+"""torch_ops.py: the schema of each op's torch operator; ex) torch.ops.qnn.Gru, or torch.ops.OpdbCustom.DequantizeAdd of
+an op of another package than QNN's.
 
 Tensors are arguments by position in QNN's order, parameters are keywords with QNN's names: an enum by the name of its
 value, a table as one list, row by row.  Defaults are QNN's; one that is worked out of other arguments, or whose presence
@@ -27,7 +28,10 @@ def python(catalog: Catalog) -> Iterable[Artifact]:
     }
     schemas = {name: text for name, (text, _) in found.items() if text is not None}
     scalars = {name: tuple(listed) for name, (_, listed) in found.items() if name in schemas and listed}
-    text = render("torch_ops.py.j2", schemas=schemas, scalars=scalars)
+    packages: dict[str, dict[str, str]] = {}
+    for name in [n for n in schemas if catalog.ops[n].package != PACKAGE]:
+        packages.setdefault(catalog.ops[name].package, {})[name] = schemas.pop(name)
+    text = render("torch_ops.py.j2", schemas=schemas, packages=packages, scalars=scalars)
     yield Artifact("generated/python/torch_ops.py", text, all_specs(catalog), "python")
 
 
@@ -39,12 +43,12 @@ def _of_op(catalog: Catalog, name: str) -> tuple[str | None, tuple[str, ...]]:
 def schema(op: CompiledOp) -> str | None:
     """The schema as torch.library takes it; None for an op that can have no operator.
 
-    That is an op of another package (whose operators its own library defines), one without results, and one with
-    a number of results that nothing settles.
+    That is an op without results, one with a number of results that nothing settles, and one of another package than
+    QNN's that has no kernel.
     """
     settled = len(op.inferences) == len(op.outputs)
     outputs = [s for s in op.outputs if settled or not (s.variadic and s.definition.min == 0)]
-    if op.definition.package != PACKAGE or not outputs:
+    if (op.definition.package != PACKAGE and op.definition.kernel is None) or not outputs:
         return None
     if any(s.variadic for s in outputs) and len(outputs) > 1:
         return None

@@ -1,4 +1,7 @@
-"""The builder of ``torch.ops.qnn.<op>``: the op itself, argument by argument (opdb.torch_ops defines the operators)."""
+"""The builder of ``torch.ops.qnn.<op>`` and ``torch.ops.<package>.<op>``: the op itself, argument by argument.
+
+opdb.torch_ops defines the operators.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +10,46 @@ from dataclasses import dataclass
 from typing import Any
 
 from opdb.generated import validators
-from opdb.generated.torch_ops import SCALARS, SCHEMAS
+from opdb.generated.torch_ops import PACKAGES, SCALARS, SCHEMAS
 from opdb.op_config import ParamConfig
 from opdb.runtime.binding import Param, Signature
 from opdb.runtime.lowering import Form, Lowered, NodeView, one_op, require, scalar, tensor_param
 from opdb.runtime.tensors import Rejection, TensorRef, reshape
 
-#: The namespace of the operators.
+#: The namespace of the operators of QNN's own ops; those of another package have its name.
 LIBRARY = "qnn"
+#: QNN's own package.
+OWN = "qti.aisw"
 
 
 @dataclass(frozen=True)
 class DirectForm(Form):
     """A target qnn.<op>.default as the op; ``name`` is the op."""
 
+    package: str = OWN
+
     def build(self, node: NodeView) -> Lowered:
         used = [node.result_used(i) for i in range(len(node.results()))]
-        return direct(self.name, node.arg, node.results(), used)
+        return direct(self.name, node.arg, node.results(), used, self.package)
 
 
 def targets() -> tuple[str, ...]:
-    """ex) qnn.Gru.default."""
-    return tuple(f"{LIBRARY}.{op}.default" for op in SCHEMAS)
+    """ex) qnn.Gru.default, OpdbCustom.DequantizeAdd.default."""
+    return tuple(f"{library}.{op}.default" for library, ops in libraries().items() for op in ops)
+
+
+def libraries() -> dict[str, dict[str, str]]:
+    """The schemas of all operators, by their namespace."""
+    return {LIBRARY: SCHEMAS, **PACKAGES}
 
 
 def forms(target: str) -> tuple[Form, ...]:
     """The form of a target of this library; none of any other."""
     library, _, rest = target.partition(".")
     op = rest.removesuffix(".default")
-    return (DirectForm(op, (op,), "", ""),) if library == LIBRARY and op in SCHEMAS else ()
+    if op not in libraries().get(library, ()):
+        return ()
+    return (DirectForm(op, (op,), "", "", package=OWN if library == LIBRARY else library),)
 
 
 def signature(op: str) -> Signature:
@@ -46,7 +60,11 @@ def signature(op: str) -> Signature:
 
 
 def direct(
-    op: str, arg: Callable[[str], Any], results: Sequence[TensorRef], used: Sequence[bool] | None = None
+    op: str,
+    arg: Callable[[str], Any],
+    results: Sequence[TensorRef],
+    used: Sequence[bool] | None = None,
+    package: str = OWN,
 ) -> Lowered:
     """``op`` with the arguments that ``arg`` gives by name.  ``used``: which results anything reads.
 
@@ -64,7 +82,7 @@ def direct(
     inputs = {s.name: arg(s.name) for s in own.inputs}
     inputs |= {n: reshape(t, ()) for n in SCALARS.get(op, ()) if (t := inputs[n]) is not None}
     params = [_param(op, p, value) for p in own.params if (value := arg(p.name)) is not None]
-    return one_op(op, inputs=inputs, params=params, outputs=outputs)
+    return one_op(op, inputs=inputs, params=params, outputs=outputs, package=package)
 
 
 def _absent(results: Sequence[TensorRef], used: Sequence[bool] | None, i: int) -> bool:

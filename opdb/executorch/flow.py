@@ -61,11 +61,16 @@ class CompiledProgram:
 
 
 def compile_module(
-    module: Any, example_inputs: Sequence[Any], soc: str, precision: str = "fp16"
+    module: Any,
+    example_inputs: Sequence[Any],
+    soc: str,
+    precision: str = "fp16",
+    op_packages: Sequence[Path] = (),
 ) -> CompiledProgram:
     """``module`` (torch.nn.Module) compiled for one SoC by ExecuTorch's flow, in this process.
 
     ``example_inputs``: tensors that fix the shapes.  ``soc``: ExecuTorch's name of the chipset; ex) SM8650.
+    ``op_packages``: libraries of `opdb package qnn` (opdb.executorch.op_packages).
     ``precision``: "fp16" (float graphs, computed in fp16 on HTP) or "quantized" (a quantised module).
 
     Raises OpdbError for an unknown SoC or precision and for a process without the environment; what the
@@ -78,12 +83,14 @@ def compile_module(
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
+    from opdb.executorch import op_packages as op_package
     from opdb.executorch import registration
     from opdb.executorch.edge import exporting
 
     registration.forget()
     options = qnn.generate_htp_compiler_spec(use_fp16=precision == "fp16")
-    specs = qnn.generate_qnn_executorch_compiler_spec(chip, options)
+    packages = op_package.options(op_packages, soc) if op_packages else None
+    specs = qnn.generate_qnn_executorch_compiler_spec(chip, options, op_package_options=packages)
     try:
         with exporting():
             # Memory that QNN's graph owns does not start with the values of the module's buffers.

@@ -8,6 +8,7 @@ passes over graphs in opdb.executorch.passes.
 ``LayoutTransform``                ``layout_agnostic_ops``
 ``I64toI32``                       ``I64_IN_OPS``: arguments that PyTorch wants as int64
 ``get_current_qnn_manager``        tells which compiler specs are at work (as bound in two modules)
+``get_node_visitors``              puts ExecuTorch's builder in the place of opdb's for ops of op packages (the same)
 =================================  ====================================================================
 """
 
@@ -104,6 +105,22 @@ def follow_target(decide: Decider) -> Undo:
 
     modules = (qnn_preprocess, qnn_partitioner)
     return all_of(replaced(m, "get_current_qnn_manager", hooked(m.get_current_qnn_manager)) for m in modules)
+
+
+def of_op_packages(names: Mapping[str, str]) -> Undo:
+    """Operators of op packages keep opdb's builder: ExecuTorch's own writes lists as int64 and knows no words."""
+    from executorch.backends.qualcomm import qnn_preprocess
+    from executorch.backends.qualcomm.builders import node_visitor_manager
+
+    def hooked(stock: Any) -> Any:
+        def get_node_visitors(*args: Any, op_package_infos: Any = None, **kwargs: Any) -> Any:
+            theirs = [info for info in op_package_infos or () if info.custom_op_name not in names]
+            return stock(*args, op_package_infos=theirs, **kwargs)
+
+        return get_node_visitors
+
+    modules = (qnn_preprocess, node_visitor_manager)
+    return all_of(replaced(m, "get_node_visitors", hooked(m.get_node_visitors)) for m in modules)
 
 
 def builders(

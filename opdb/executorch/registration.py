@@ -97,6 +97,7 @@ def register(
     decide = hooks.Decider(lower, target, asked)
     steps: list[Callable[[], Callable[[], None]]] = [
         lambda: hooks.follow_target(decide),
+        lambda: hooks.of_op_packages({} if keep_stock else names),
         lambda: partitioning.never_abort(_reject, _forms),
         lambda: partitioning.without_constant_graphs(_reject),
         lambda: partitioning.listed_as_missing(wanted),

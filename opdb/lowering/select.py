@@ -24,6 +24,7 @@ from opdb.lowering.ranges import unranged
 from opdb.nearest import Variant, nearest
 from opdb.op_config import OpConfig
 from opdb.runtime.checks import Undecidable, Violation
+from opdb.runtime.direct import OWN as QNN
 from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView, Reason, Rejected, layout_ops
 from opdb.runtime.tensors import Rejection, TensorRef, empty
 from opdb.targets.target import Target
@@ -187,5 +188,10 @@ def _nearest(config: OpConfig, target: Target) -> Variant | None:
 
 @lru_cache(REMEMBERED)
 def violations(config: OpConfig, target: Target) -> tuple[Violation, ...]:
-    """What ``target`` holds against an op config without data; models repeat theirs."""
-    return validate.check(config, target).violations
+    """What ``target`` holds against an op config without data; models repeat theirs.
+
+    An op of another package than QNN's is judged by its definition where its spec says nothing of the backend, as the
+    package itself does it.
+    """
+    own = config.package != QNN and target.backend not in validate.validator(config.op).DOCUMENTED
+    return validate.check(config, None if own else target).violations

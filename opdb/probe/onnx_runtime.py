@@ -123,7 +123,7 @@ def on_qnn(
                 f"{used[0]} --backend {backend} --package {used[0]}Package"
             )
         # The last part is the target of QNN's registration: CPU is the one that a host library has.
-        rows += [f"{op}:{own}:{file.providers[0]}:{_HOST}" for op in used]
+        rows += [f"{op}:{own}:{file.providers[0]}:{HOST}" for op in used]
     if not rows:
         raise OpdbError(
             f"no node is an op of these packages, which have {', '.join(known) or 'none'}; the nodes are {', '.join(ops)}"
@@ -155,8 +155,8 @@ def run(
     with tempfile.TemporaryDirectory(prefix="opdb-") as folder:
         here = Path(folder)
         (here / JOB).write_text(json.dumps({"model": str(model.resolve()), "settings": asdict(settings)}))
-        given: dict[str, Any] = dict(inputs)
-        np.savez(here / INPUTS, **given)
+        values: dict[str, Any] = dict(inputs)
+        np.savez(here / INPUTS, **values)
         code, log = _child(here, timeout)
         if not (here / RESULT).is_file():
             how = "did not finish" if code is None else f"ended with {code}"
@@ -242,8 +242,8 @@ def _compared(name: str, wanted: Array, got: Array) -> Output:
     return Output(name, wanted.shape, str(wanted.dtype), same, difference)
 
 
-#: QNN's name for the packages of a host library in backendRegisterOpPackage.
-_HOST = next(b.name for b in BACKENDS.values() if b.op_packages == "opdb" and not b.op_packages_link)
+#: Where a library of the host runs, in QNN's words: the backend whose packages it needs nothing else for.
+HOST = next(b.name for b in BACKENDS.values() if b.op_packages == "opdb" and not b.op_packages_link)
 
 
 def _provider(backend: str, qnn: str | None) -> libraries.Libraries:

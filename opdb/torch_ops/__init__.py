@@ -1,12 +1,15 @@
-"""QNN's ops as torch operators: ``torch.ops.qnn.Gru(x, w_xz, ...)``, one for each op, with QNN's names and layouts.
+"""Ops as torch operators: ``torch.ops.qnn.Gru(x, w_xz, ...)``, one for each op of QNN, with QNN's names and layouts, and
+``torch.ops.<package>.<op>`` for each op of another package that has a kernel.
 
     import opdb.torch_ops
 
     y = torch.ops.qnn.SpaceToBatch(x, block_size=[2, 2], pad_amount=[0, 0, 0, 0])
+    z = torch.ops.OpdbCustom.DequantizeAdd(x, bias, scale=0.5)
 
 Importing defines them (generated schemas: opdb.generated.torch_ops).  A module that calls them is exported as any
-other; ``opdb check`` and the ExecuTorch flow make the op itself of each call.  Called on tensors, they run in QNN's
-libraries (opdb.torch_ops.eager).  An op that ATen can express is better written in ATen: it runs everywhere.
+other; ``opdb check`` and the ExecuTorch flow make the op itself of each call.  Called on tensors, QNN's run in QNN's
+libraries, the others in their C kernels (opdb.torch_ops.eager).  ``opdb.torch_ops.onnx`` takes them to ONNX.  An op that
+ATen can express is better written in ATen: it runs everywhere.
 """
 
 from __future__ import annotations
@@ -16,26 +19,28 @@ from typing import Any
 
 import torch
 
-from opdb.generated.torch_ops import SCHEMAS
-from opdb.runtime.direct import LIBRARY, targets
+from opdb.runtime.direct import LIBRARY, libraries, targets
 from opdb.torch_ops.call import Call
-from opdb.torch_ops.eager import execute
+from opdb.torch_ops.eager import compute, execute
 
 __all__ = ["targets"]
 
 
-def _fake(op: str, *args: Any, **kwargs: Any) -> Any:
-    call = Call(op, args, kwargs)
+def _fake(library: str, op: str, *args: Any, **kwargs: Any) -> Any:
+    call = Call(op, args, kwargs, library)
     return call.results([torch.empty(shape, dtype=dtype) for shape, dtype in call.expected()])
 
 
-def _run(op: str, *args: Any, **kwargs: Any) -> Any:
-    call = Call(op, args, kwargs)
-    return call.results(execute(call))
+def _run(library: str, op: str, *args: Any, **kwargs: Any) -> Any:
+    call = Call(op, args, kwargs, library)
+    return call.results(execute(call) if library == LIBRARY else compute(call))
 
 
-_library = torch.library.Library(LIBRARY, "DEF")
-for _op, _schema in SCHEMAS.items():
-    _library.define(_schema)
-    _library.impl(_op, partial(_run, _op), "CPU")
-    torch.library.register_fake(f"{LIBRARY}::{_op}", partial(_fake, _op), lib=_library)
+_defined = []  # an operator lives as long as its library
+for _name, _schemas in libraries().items():
+    _library = torch.library.Library(_name, "DEF")
+    _defined.append(_library)
+    for _op, _schema in _schemas.items():
+        _library.define(_schema)
+        _library.impl(_op, partial(_run, _name, _op), "CPU")
+        torch.library.register_fake(f"{_name}::{_op}", partial(_fake, _name, _op), lib=_library)

@@ -28,9 +28,10 @@ SHORT = {dtype: short for short, dtype in TORCH.items()} | {torch.int64: "i32"} 
 class Call:
     """Raises OpdbError for arguments from which the op's shapes do not follow."""
 
-    def __init__(self, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(self, op: str, args: Sequence[Any], kwargs: dict[str, Any], library: str = LIBRARY) -> None:
         self.op = op
-        self.schema = getattr(getattr(torch.ops, LIBRARY), op).default._schema
+        self.library = library
+        self.schema = getattr(getattr(torch.ops, library), op).default._schema
         names = [a.name for a in self.schema.arguments]
         self.given: dict[str, Any] = dict.fromkeys(names) | dict(zip(names, args, strict=False)) | kwargs
 
@@ -47,7 +48,7 @@ class Call:
         try:
             return direct(self.op, self._argument, refs).ops[0].config()
         except Rejection as reason:
-            raise OpdbError(f"{LIBRARY}.{self.op}: {reason}") from None
+            raise OpdbError(f"{self.library}.{self.op}: {reason}") from None
 
     def expected(self) -> list[tuple[tuple[int, ...], torch.dtype]]:
         """Shape and data type of each result; of an optional one that was not asked for [0]."""
@@ -83,7 +84,7 @@ class Call:
         try:
             return dict(validate.infer(self.config()))
         except Undecidable as reason:
-            raise OpdbError(f"{LIBRARY}.{self.op}: no result has a shape: {reason}") from None
+            raise OpdbError(f"{self.library}.{self.op}: no result has a shape: {reason}") from None
 
     def _dtypes(self, count: int) -> list[torch.dtype]:
         """Of the first type row that the inputs fit; the first input's type where a cell has it."""

@@ -18,6 +18,7 @@ from opdb.generated.constants.backends import ASKED
 from opdb.graph import single
 from opdb.op_config import OpConfig
 from opdb.probe.client import VendorWorker
+from opdb.runtime import native
 from opdb.targets.target import Target, execution_here, half
 from opdb.torch_ops.call import Call
 from opdb.validate import check
@@ -45,6 +46,21 @@ def execute(call: Call) -> list[torch.Tensor]:
         own = [t.to(dtype).reshape(shape) for t, (shape, dtype) in zip(own, expected, strict=False)]
         return own + [torch.empty(0, dtype=dtype) for _, dtype in expected[len(own) :]]
     raise OpdbError(f"qnn.{call.op} runs nowhere with these arguments: {'; '.join(reasons)}")
+
+
+def compute(call: Call) -> list[torch.Tensor]:
+    """The results of ``call`` by the op's C kernel, for an op that no library of QNN has.
+
+    Raises OpdbError with the rule that is broken, or that says that there is no kernel for the data types.
+    """
+    expected = call.expected()
+    config = call.config(expected)
+    arrays = [None if t is None else _array(t) for t in call.tensors][: len(config.inputs)]
+    made = native.run(config, arrays)
+    return [
+        torch.from_numpy(array).to(dtype).reshape(shape)
+        for array, (shape, dtype) in zip(made, expected, strict=True)
+    ]
 
 
 def _attempt(config: OpConfig, arrays: list[Any], target: Target) -> dict[str, Any] | str:
