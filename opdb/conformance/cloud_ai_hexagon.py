@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from opdb.codegen import aic
-from opdb.conformance.cloud_ai import DATA_TYPES, Array, Node, Ran, entries
+from opdb.conformance.cloud_ai import Ran, entries
+from opdb.conformance.cloud_ai_node import DATA_TYPES, Array, Node
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.hexagon import emulator
