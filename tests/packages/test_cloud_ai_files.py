@@ -193,3 +193,12 @@ def test_open_numbers_of_tensors_are_said_by_the_user(catalog: Catalog, tmp_path
     assert len(found["Concat"].inputs) == 3 and len(found["Split"].outputs) == 2
     assert [n for n, _ in found["Conv2d"].inputs] == ["x", "filter"]
     assert "name: group" not in (tmp_path / "custom_op_config.yaml").read_text()
+
+
+def test_the_page_lists_the_ops_that_do_not_fit(catalog: Catalog) -> None:
+    page = (Path(__file__).parents[2] / "docs/cloud-ai.md").read_text(encoding="utf-8")
+    (found,) = re.findall(r"^(\d+) of the (\d+) ops .*?package for: (.*?)\.$", page, re.MULTILINE | re.DOTALL)
+    kernels = [catalog.compiled(n) for n, op in catalog.ops.items() if op.kernel]
+    unfit = {op.name for op in kernels if aic.unfit(op)}
+    assert set(re.split(r",\s+", found[2])) == unfit
+    assert (int(found[0]), int(found[1])) == (len(kernels) - len(unfit), len(kernels))
