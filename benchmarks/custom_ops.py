@@ -4,8 +4,10 @@
 
 Each sample of an op in each data type of its kernel runs as: PyTorch's formula in float64 (the reference); the C kernel
 called from Python; the QNN CPU package; the HTP package on each installed version of QNN for three chips; the custom op in
-ONNX Runtime.  A cell says "equal" where the bytes are those of the C called from Python, "near" for the reference where the
-difference is within the spec's tolerance, else why not.
+ONNX Runtime, on the CPU and through the QNN execution provider; the package for Cloud AI, as the host's kernel, as the card's
+kernel in four threads, and as the card's kernel for Hexagon under QEMU (``tools/with-hexagon`` brings the compiler and QEMU).
+A cell says "equal" where the bytes are those of the C called from Python, "near" for the reference where the difference is
+within the spec's tolerance, else why not.
 """
 
 from __future__ import annotations
@@ -13,22 +15,25 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from package_ops import as_held, judged, of_onnx
+from package_ops import ONNX_TYPES, as_held, judged, of_onnx
 
 from opdb import package
+from opdb.codegen import aic
 from opdb.codegen.packages import of_catalog, types
-from opdb.conformance import tolerance
+from opdb.conformance import cloud_ai, tolerance
 from opdb.conformance.cases import Case
+from opdb.conformance.cloud_ai_hexagon import HexagonCard
 from opdb.conformance.data import inputs as data_of
 from opdb.conformance.executors.torch_oracle import compute
 from opdb.errors import OpdbError
 from opdb.graph import single
+from opdb.probe import onnx_runtime
 from opdb.probe.client import VendorWorker
 from opdb.runtime import native
 from opdb.runtime.qnn import libraries
@@ -39,6 +44,7 @@ from opdb.store import read_catalog
 
 PACKAGE = "OpdbCustom"
 SOCS = ("SM8350", "SM8650", "SM8750")
+API = "1.21"  # of Cloud AI's interface
 #: What becomes of a case in one executor: a word, and the reason where it is none of equal and near.
 Executor = Callable[[Case], tuple[str, str]]
 
@@ -94,8 +100,67 @@ def executors(
         worker = VendorWorker(backend, soc, libraries=found.folder, op_packages=[built[backend]])
         run = partial(packed, catalog, backend, worker)
         yield f"QNN {found.qnn_version()} {backend} {soc or ''}".rstrip(), run, worker.close
+    yield from in_onnx_runtime(catalog, ops, folder, built["HTP"])
+    yield from on_cloud_ai(catalog, ops, folder / "aic")
+
+
+def in_onnx_runtime(
+    catalog: Catalog, ops: list[str], folder: Path, htp: Path
+) -> Iterator[tuple[str, Executor, Callable[[], object]]]:
     root, _ = package.write_ort(catalog, ops, "examples", folder / "ort", domain="com.opdb")
-    yield "ONNX Runtime", partial(of_onnx, library=package.build_ort(root, "examples")), lambda: None
+    library = package.build_ort(root, "examples")
+    shown = frozenset(ONNX_TYPES)
+    on_cpu = onnx_runtime.on_cpu([library])
+    yield "ONNX Runtime", lambda case: of_onnx(case, on_cpu, shown), lambda: None
+    on_qnn = {op: onnx_runtime.on_qnn([op], [htp], custom_ops=[library]) for op in ops}
+    both = shown & set(types(catalog.backends["HTP"]))
+    yield "ONNX Runtime, QNN EP", lambda case: of_onnx(case, on_qnn[case.op], both), lambda: None
+
+
+def on_cloud_ai(
+    catalog: Catalog, ops: list[str], folder: Path
+) -> Iterator[tuple[str, Executor, Callable[[], object]]]:
+    package.write_aic(catalog, ops, aic.Choice(API), folder)
+    package.make(folder, "the package for Cloud AI", "all", "card")
+    rows = {op: aic.rows(catalog.compiled(op)) for op in ops}
+
+    def on_this_machine(case: Case, card: bool) -> cloud_ai.Ran:
+        of = cloud_ai.Package(folder, API, case.op)
+        run = of.on_card if card else of.on_host
+        return run(as_held(case.config), data_of(case.id, case.config))
+
+    def child(case: Case, card: bool) -> cloud_ai.Ran:
+        return cloud_ai.in_child(on_this_machine, case, card)
+
+    def executor(run: Callable[[Case], cloud_ai.Ran]) -> Executor:
+        return partial(of_cloud_ai, cloud_ai.entries(folder), rows, run)
+
+    yield "Cloud AI, host", executor(partial(child, card=False)), lambda: None
+    yield "Cloud AI, four threads", executor(partial(child, card=True)), lambda: None
+    cards: dict[str, HexagonCard] = {}
+
+    def on_hexagon(case: Case) -> cloud_ai.Ran:
+        if case.op not in cards:
+            cards[case.op] = HexagonCard(folder, API, case.op, folder / f"{case.op}.elf")
+        return cards[case.op].run(as_held(case.config), data_of(case.id, case.config))
+
+    yield "Cloud AI, QEMU", executor(on_hexagon), lambda: [card.close() for card in cards.values()]
+
+
+def of_cloud_ai(
+    entries: Mapping[str, cloud_ai.Entry],
+    rows: Mapping[str, Sequence[dict[str, str]]],
+    run: Callable[[Case], cloud_ai.Ran],
+    case: Case,
+) -> tuple[str, str]:
+    if why := cloud_ai.unfit(entries[case.op], rows[case.op], as_held(case.config)):
+        return "not possible", why
+    try:
+        ran = run(case)
+    except OpdbError as error:
+        return "failed", str(error)
+    wanted: list[np.ndarray] = native.run(as_held(case.config), data_of(case.id, case.config))
+    return judged(list(zip(ran.outputs, wanted, strict=True)))
 
 
 def places() -> Iterator[tuple[str, str | None, libraries.Libraries]]:

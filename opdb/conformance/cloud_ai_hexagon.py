@@ -66,11 +66,14 @@ class HexagonCard:
         ]
         return Ran(outputs, list(ran.waits), ran.log)
 
+    def close(self) -> None:
+        self._card.close()
+
     def __enter__(self) -> HexagonCard:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._card.close()
+        self.close()
 
 
 def _tensor(t: Any, array: Array, given: bool = True) -> CardTensor:
