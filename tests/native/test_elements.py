@@ -92,13 +92,17 @@ NAMED: dict[str, Callable[..., T]] = {
         "SquaredDifference": "SQUARED_DIFFERENCE", "Subtract": "SUBTRACT", "Xor": "XOR",
     }.items()
 } | {
-    "ElementWiseSoftplus": softplus, "Elu": F.elu, "Gelu": NEURON["GELU"][0], "HardSwish": F.hardswish,
+    "ElementWiseSoftplus": softplus, "Elu": F.elu,
+    "FakeQuantize": lambda x: -1 + torch.round((torch.clamp(x, -1, 2) + 1) * 12 / 3) * 3 / 12,
+    "Gelu": NEURON["GELU"][0], "HardSwish": F.hardswish,
     "IsInf": torch.isinf, "IsNan": torch.isnan, "Prelu": lambda x, alpha: torch.where(x >= 0, x, alpha * x),
     "Relu": torch.relu, "Relu1": lambda x: torch.clamp(x, -1, 1), "Relu6": F.relu6,
     "ReluMinMax": lambda x: torch.clamp(x, -1, 2), "Sigmoid": torch.sigmoid, "Tanh": torch.tanh,
 }  # fmt: skip
 #: What an op needs besides its inputs.
-GIVEN = {"ReluMinMax": {"min_value": -1.0, "max_value": 2.0}}
+GIVEN: dict[str, dict[str, Any]] = {
+    "FakeQuantize": {"low": -1.0, "high": 2.0, "levels": 13}, "ReluMinMax": {"min_value": -1.0, "max_value": 2.0},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
