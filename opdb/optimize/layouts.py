@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from opdb.graph import GraphOp, GraphTensor
 from opdb.op_config import ParamConfig
 from opdb.optimize.edit import parameter, with_parameter
 
 Layout = tuple[int, ...]
+REMEMBERED = 1 << 14  # layouts of each function
 Tensors = Sequence[GraphTensor | None]
 Rule = Callable[[GraphOp, Tensors, Sequence[GraphTensor], Layout], "Fit | None"]
 
@@ -38,10 +40,12 @@ def identity(rank: int) -> Layout:
     return tuple(range(rank))
 
 
+@lru_cache(REMEMBERED)
 def inverse(layout: Layout) -> Layout:
     return tuple(sorted(range(len(layout)), key=layout.__getitem__))
 
 
+@lru_cache(REMEMBERED)
 def compose(outer: Layout, inner: Layout) -> Layout:
     """The layout ``inner`` of a tensor that is another one in the layout ``outer``, as a layout of the other."""
     return tuple(outer[i] for i in inner)
@@ -241,7 +245,8 @@ def _view(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: 
     return _joined(made, first.shape, outputs[0].shape, layout)
 
 
-def _through(before: Sequence[int], after: Sequence[int], layout: Layout) -> Layout | None:
+@lru_cache(REMEMBERED)
+def _through(before: tuple[int, ...], after: tuple[int, ...], layout: Layout) -> Layout | None:
     """The layout behind a Reshape of a tensor in ``layout``; dimensions of size 1 stay where they are."""
     parts = groups(before, after)
     if parts is None:

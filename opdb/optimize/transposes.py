@@ -87,6 +87,7 @@ class _Layouts:
                 base, way = self._of(t.name)
                 self.ends.setdefault(base, []).append(way)
         self.allowed: dict[tuple[str, Layout, Layout], bool] = {}
+        self.costs: dict[tuple[str, Layout, frozenset[Layout]], int] = {}
         #: of each op itself and those that make or read a tensor of it
         self.near = [self._near(op) for op in self.ops]
         #: (op, its tensors that count, back) -> how the ops near it stood when it kept its layout
@@ -146,11 +147,18 @@ class _Layouts:
 
     def cost(self, base: str) -> int:
         """Of all changes of layout of one tensor."""
-        shape = self.edit.tensors[base].shape
         made = self.made(base)
-        wanted = {layout for layout in self.wanted(base) if layout != made}
+        wanted = frozenset(layout for layout in self.wanted(base) if layout != made)
         if not wanted:
             return 0
+        key = base, made, wanted
+        if key not in self.costs:
+            self.costs[key] = self._cost(*key)
+        return self.costs[key]
+
+    def _cost(self, base: str, made: Layout, wanted: frozenset[Layout]) -> int:
+        """Of the changes from the layout in which a tensor is made to others."""
+        shape = self.edit.tensors[base].shape
         forms = {(order(shape, made), stored_shape(shape, made))}
         orders, price = {order(shape, made)}, 0
         for layout in sorted(wanted):
