@@ -93,7 +93,7 @@ def card_library(op: str) -> str:
 
 
 def source(op: str, what: str) -> str:
-    """Where a file of an op is; ex) Softmax/src/softmax_aic.c."""
+    """Where a file of an op is; e.g. Softmax/src/softmax_aic.c."""
     return f"{op}/src/{snake(op)}_{what}"
 
 

@@ -1,4 +1,4 @@
-"""torch_ops.py: the schema of each op's torch operator; ex) torch.ops.qnn.Gru, or torch.ops.OpdbCustom.DequantizeAdd of
+"""torch_ops.py: the schema of each op's torch operator, e.g. torch.ops.qnn.Gru, or torch.ops.OpdbCustom.DequantizeAdd of
 an op of another package than QNN's.
 
 Tensors are arguments by position in QNN's order, parameters are keywords with QNN's names: an enum by the name of its

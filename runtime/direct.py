@@ -34,7 +34,7 @@ class DirectForm(Form):
 
 
 def targets() -> tuple[str, ...]:
-    """ex) qnn.Gru.default, OpdbCustom.DequantizeAdd.default."""
+    """E.g. qnn.Gru.default, OpdbCustom.DequantizeAdd.default."""
     return tuple(f"{library}.{op}.default" for library, ops in libraries().items() for op in ops)
 
 

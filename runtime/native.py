@@ -255,7 +255,7 @@ def run(config: OpConfig, arrays: Sequence[np.ndarray | None]) -> list[np.ndarra
 
 
 def numpy_dtype(dtype: str) -> str:
-    """How numpy stores an element type; ex) uint8 for uq8.  Raises OpdbError: it has no whole bytes."""
+    """How numpy stores an element type, e.g. uint8 for uq8.  Raises OpdbError: it has no whole bytes."""
     storage = BY_SHORT[dtype].numpy
     if storage is None:
         raise OpdbError(f"{BY_SHORT[dtype].qnn} has no whole-byte elements; the C kernels do not take it")

@@ -22,7 +22,7 @@ SAMPLES, SAME_TYPES = 8, 3
 PATIENCE = 5
 #: How many nodes are tried with functions that crash and take none.
 CRASHES = 30
-TODO = ("infer", "verify", *(f"select {b}" for b in BACKENDS))
+CALLS = ("infer", "verify", *(f"select {b}" for b in BACKENDS))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Functions:
         return found
 
     def _try(self, node: Node) -> Sample | None:
-        answer = self.host.ask(self.path, node, TODO)
+        answer = self.host.ask(self.path, node, CALLS)
         self.tried += 1
         if answer.died and not self._explained(answer, node):
             return None

@@ -25,7 +25,7 @@ from opdb.validate import judge
 class Trial:
     """One sample in one data type.  ``outcome``: right, wrong, ran (without a reference), refused, failed, taken (validated)."""
 
-    name: str  # ex) sample 0, f32
+    name: str  # e.g. sample 0, f32
     outcome: str
     text: str = ""
     ulp: float = 0.0

@@ -97,7 +97,7 @@ def on_qnn(
 ) -> Settings:
     """The settings that give nodes of ``ops`` to ``op_packages`` (libraries of `opdb package qnn`), and all nodes to QNN.
 
-    ``qnn``: the version of QNN, ex) 2.51; by default the newest here that has the execution provider.
+    ``qnn``: the version of QNN, e.g. 2.51; by default the newest here that has the execution provider.
     Raises OpdbError: a package that is not there or does not load, ops that none of them has, no provider.
     """
     chip = SOCS[soc_name(soc)]
@@ -290,7 +290,7 @@ def _child(folder: Path, timeout: float) -> tuple[int | None, str]:
 
 
 def _reasons(log: str) -> str:
-    """What op packages and the provider said, once each; packages begin with the op or its rule, ex) Softmax.C2:"""
+    """What op packages and the provider said, once each; packages begin with the op or its rule, e.g. Softmax.C2:"""
     told = [line.strip() for line in log.splitlines() if line and line[0].isalpha() and ": " in line]
     told += [line.partition("] ")[2] for line in log.splitlines() if "with error code" in line]
     kept = list(dict.fromkeys(line.removesuffix("\x1b[m") for line in told))[:5]
