@@ -30,6 +30,7 @@ from opdb.generated.constants.backends import ASKED, DEFAULT
 
 if TYPE_CHECKING:
     from opdb.coverage.check import Coverage
+    from opdb.coverage.gates import Gate
     from opdb.nearest import Variant
     from opdb.op_config import OpConfig
     from opdb.validate import Verdict
@@ -196,7 +197,9 @@ def check(
         bool,
         typer.Option("--executorch", help="Judge the graph that ExecuTorch's Qualcomm partitioner sees."),
     ] = False,
-    format_: Annotated[str, typer.Option("--format", help="table, json, md or html.")] = "table",
+    format_: Annotated[
+        str, typer.Option("--format", help="table, json, md, html, sarif or junit.")
+    ] = "table",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead.")
     ] = None,
@@ -206,13 +209,22 @@ def check(
             "--save-node", metavar="NODE", help="Write a model of this node alone to -o FILE.py or FILE.pt2."
         ),
     ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            metavar="CONDITION",
+            help="Exit 1 only under this condition, e.g. 'cpu>0', 'cpu-flops>5%', 'graphs>1'; repeatable.",
+        ),
+    ] = None,
     verbose: Verbose = False,
     strict: Strict = False,
     lenient: Lenient = False,
     json: Json = False,
 ) -> None:
-    """Say which nodes of a PyTorch model a target takes, and why not the others; exit 1 if some are left."""
+    """Say which nodes of a PyTorch model a target takes, and why not the others; exit 1 if some fall back to the CPU."""
     _one_of(strict, lenient)
+    gates = _gates(fail_on or [], strict, lenient)
     from opdb.cli.progress import Stages
     from opdb.coverage.check import check_program
     from opdb.coverage.load import load_program
@@ -245,6 +257,11 @@ def check(
 
         coverage = with_names(coverage, model)
     _report(coverage, form, model, output, verbose)
+    if gates:
+        hits = [why for g in gates if (why := g.hit(coverage))]
+        for why in hits:
+            print(why, file=sys.stderr)
+        raise typer.Exit(1 if hits else 0)
     left = not coverage.complete and not (lenient and coverage.refused_by_errata)
     if left or (strict and coverage.warnings):
         raise typer.Exit(1)
@@ -253,6 +270,15 @@ def check(
 def _one_of(strict: bool, lenient: bool) -> None:
     if strict and lenient:
         raise OpdbError("--strict and --lenient contradict each other; leave out one")
+
+
+def _gates(written: list[str], strict: bool, lenient: bool) -> list[Gate]:
+    """The conditions of --fail-on, which take the place of what else decides the exit code."""
+    from opdb.coverage.gates import gate
+
+    if written and (strict or lenient):
+        raise OpdbError("--fail-on says alone when to fail; leave out --strict and --lenient")
+    return [gate(text) for text in written]
 
 
 def _no_other(**given: bool) -> None:

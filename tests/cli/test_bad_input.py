@@ -182,6 +182,10 @@ def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
         ),
         (("check", "opdb.demo:guide_model", "--backend", "CPU", "--executorch"), "for HTP only"),
         (
+            ("check", "opdb.demo:guide_model", "--soc", "SM8650", "--fail-on", "cpu"),
+            "write NAME>NUMBER",
+        ),
+        (
             ("check", "opdb.demo:guide_model", "--soc", "SM8650", "--format", "pdf"),
             "one of table, json, md, html",
         ),

@@ -6,8 +6,10 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -72,6 +74,37 @@ def test_json_has_every_row_and_the_sums(coverage: Coverage) -> None:
     assert [r["node"] for r in document["rows"]] == [r.node for r in coverage.rows]
     assert document["cpu"]["nodes"] == 3 and document["partitions"] == 2
     assert document["rows"][0]["file"] == __file__
+
+
+def test_sarif_has_a_result_for_each_node_on_the_cpu(coverage: Coverage) -> None:
+    document = json.loads(text(coverage, "sarif"))
+    (run,) = document["runs"]
+    left = [r for r in coverage.rows if r.verdict != "supported"]
+    errors = [r for r in run["results"] if r["level"] == "error"]
+    assert [r["locations"][0]["logicalLocations"][0]["name"] for r in errors] == [r.node for r in left]
+    assert {r["ruleId"] for r in run["results"]} == {r["id"] for r in run["tool"]["driver"]["rules"]}
+    place = errors[0]["locations"][0]["physicalLocation"]
+    lines_of_file = Path(__file__).read_text().splitlines()
+    assert "erfcx" in lines_of_file[place["region"]["startLine"] - 1]
+    assert Path(__file__).as_posix().endswith(place["artifactLocation"]["uri"].removeprefix("file://"))
+    prints = [tuple(r["partialFingerprints"].values()) for r in run["results"]]
+    assert len(set(prints)) == len(prints)
+
+
+def test_junit_has_a_case_for_each_node_and_fails_those_on_the_cpu(coverage: Coverage) -> None:
+    suites = ElementTree.fromstring(text(coverage, "junit"))
+    cases = suites.findall("testsuite/testcase")
+    assert [c.get("name") for c in cases] == [r.node for r in coverage.rows]
+    failed = [c.get("name") for c in cases if c.find("failure") is not None]
+    assert failed == [r.node for r in coverage.rows if r.verdict != "supported"]
+    assert (suites.get("tests"), suites.get("failures")) == (str(len(cases)), str(len(failed)))
+
+
+def test_junit_replaces_what_xml_cannot_hold(coverage: Coverage) -> None:
+    first = replace(coverage.rows[0], node="a\x00b")
+    suites = ElementTree.fromstring(text(replace(coverage, rows=(first, *coverage.rows[1:])), "junit"))
+    (case, *_) = suites.findall("testsuite/testcase")
+    assert case.get("name") == "a\ufffdb"
 
 
 def test_markdown_is_a_table_of_all_nodes(coverage: Coverage) -> None:

@@ -1,4 +1,4 @@
-"""A coverage as text: a table for terminals, Markdown, JSON, an HTML page."""
+"""A coverage as text: a table for terminals, Markdown, JSON, an HTML page, SARIF and JUnit for other tools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from opdb.coverage.check import Coverage
 from opdb.coverage.report.plain import markdown, table
 
-FORMATS = ("table", "json", "md", "html")
+FORMATS = ("table", "json", "md", "html", "sarif", "junit")
 
 __all__ = ["FORMATS", "lines", "markdown", "table"]
 
@@ -22,4 +22,12 @@ def lines(coverage: Coverage, format_: str, title: str, verbose: bool = False) -
         from opdb.coverage.report.html import page
 
         return iter([page(coverage, title)])
+    if format_ == "sarif":
+        from opdb.coverage.report.sarif import sarif
+
+        return iter(sarif(coverage, title).splitlines())
+    if format_ == "junit":
+        from opdb.coverage.report.junit import junit
+
+        return iter(junit(coverage, title).splitlines())
     return markdown(coverage, title) if format_ == "md" else table(coverage, verbose)
