@@ -4,7 +4,7 @@
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet
 # Everything that `make` starts works on its own database, not on the user's.
 export OPDB_URL := sqlite:///$(CURDIR)/build/opdb.db
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PTE = next(b for b in BACKENDS.values() if "pte" in b.programs)
 SOC = str(PTE.soc)
 SEED = 0
+#: The QNN ops of the guide's model.
+OPS = ("LayerNorm", "FullyConnected")
 #: Bounds of the relative error: the largest difference from PyTorch float32 over the largest result.
 #: HTP computes float32 graphs in fp16 (10 bits of mantissa: 2**-11 for each rounding, summed over 768 products).
 FLOAT32_BOUND, FLOAT16_BOUND = 1e-4, 5e-3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import typer
 from opdb import __version__
 from opdb.cli.options import Dask, Db, Json, Ops, Specs, check_workers, known_op, store, synced
 from opdb.cli.output import print_json
+from opdb.cli.progress import STILL_SECONDS
 from opdb.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
 
@@ -84,10 +86,10 @@ def run(
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Progress], None] | None]:
-    """A bar on a terminal, nothing elsewhere."""
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """A bar on a terminal; elsewhere a line after ten seconds, then after twenty, ..."""
     if not sys.stderr.isatty():
-        yield None
+        yield _Lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -99,6 +101,25 @@ def _progress() -> Iterator[Callable[[Progress], None] | None]:
         yield lambda p: bar.update(
             task, completed=p.done, total=p.total, description=f"{p.executor} {p.soc}".strip()
         )
+
+
+class _Lines:
+    """Progress as plain lines on standard error, fewer and fewer."""
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+        self.next = STILL_SECONDS
+
+    def __call__(self, p: Progress) -> None:
+        passed = time.monotonic() - self.begun
+        if passed >= self.next:
+            self.next *= 2
+            place = f"{p.executor} {p.soc}".strip()
+            print(
+                f"conformance: {p.done} of {p.total} on {place}, {passed:.0f} s so far",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 def _summary_json(summary: RunSummary) -> dict[str, object]:
@@ -265,16 +286,13 @@ def _write_site(opened: Store, folder: Path | None, run: int | None, force: bool
 def run_and_report(
     opened: Store, catalog: Catalog, folder: Path, soc: str, ops: Sequence[str]
 ) -> tuple[Path, int]:
-    """``ops`` on all executors, and the page in ``folder``; its path, and how many results are wrong."""
-    from opdb.conformance.report import report as write
+    """``ops`` on all executors, and a site in ``folder``; its first page, and how many results are wrong."""
     from opdb.conformance.run import run as run_cases
-    from opdb.files import write_atomically
 
     with _progress() as progress:
         summary = run_cases(
-            catalog, opened, ops=ops, socs=(soc,), jobs=2, progress=progress, command="opdb conformance run"
+            catalog, opened, ops=ops, socs=(soc,), jobs=2, progress=progress, command="opdb demo"
         )
     _print_summary(summary)
-    page = folder / "conformance.html"
-    write_atomically(page, write(catalog, opened, "html", run=summary.run, with_gaps=True))
-    return page, sum(f.outcome == "fail" for f in summary.findings)
+    _write_site(opened, folder, summary.run, force=False)
+    return folder / "index.html", sum(f.outcome == "fail" for f in summary.findings)

@@ -26,13 +26,18 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(db_app, name="db")
 
 
+#: More changed files than this are counted, not listed; --json has them all.
+LISTED = 20
+
+
 def _print_report(report: SyncReport, name: str, json: bool) -> None:
     groups = {k: getattr(report, k) for k in ("added", "changed", "removed", "unchanged")}
     if json:
         print_json({"database": name, **{k: list(v) for k, v in groups.items()}, "hash": report.hash})
         return
-    for kind in ("added", "changed", "removed"):
-        for path in groups[kind]:
+    touched = [(kind, path) for kind in ("added", "changed", "removed") for path in groups[kind]]
+    if len(touched) <= LISTED:
+        for kind, path in touched:
             print(f"{kind:8} specs/{path}")
     counts = ", ".join(f"{len(v)} {k}" for k, v in groups.items())
     print(f"{name}: {counts}; catalogue {report.hash[:12]}")
@@ -40,13 +45,16 @@ def _print_report(report: SyncReport, name: str, json: bool) -> None:
 
 def init(db: Db = None, specs: Specs = None, json: Json = False) -> None:
     """Create or upgrade the database and load all specs."""
+    from opdb.cli.progress import waiting
     from opdb.migrate import upgrade
     from opdb.settings import database_url, specs_folder
 
     folder = specs_folder(specs)
-    upgrade(database_url(db))
-    opened = store(db)
-    _print_report(opened.sync(folder), opened.name, json)
+    with waiting("creating the tables and loading the specs"):
+        upgrade(database_url(db))
+        opened = store(db)
+        report = opened.sync(folder)
+    _print_report(report, opened.name, json)
 
 
 def sync(

@@ -9,9 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opdb.cli.options import Db, Specs, synced
+from opdb.demo import PTE
 
 if TYPE_CHECKING:
     from opdb.demo import Comparison
+
+
+#: What a person would type after the demo.
+NEXT = (
+    (
+        f"opdb check YOUR_MODEL.pt2 --backend {PTE.name} --soc {PTE.soc}",
+        "which nodes run there, and why not the others",
+    ),
+    (f"opdb query support --op LayerNorm --soc {PTE.soc}", "which types it takes there"),
+    ("opdb add-op --help", "an op of your own: spec, code, build, proof"),
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -74,16 +86,18 @@ def demo(
         _print_verdict("demo", check(config, target), nearest(config, target), worker.validate(config))
 
     opened, catalog = synced(db, specs)
-    computed = [name for name, op in catalog.ops.items() if op.kernel is not None]
-    _title(f"5. conformance of the {len(computed)} ops with a C kernel, and the report")
+    _title(f"5. conformance of the model's ops, {' and '.join(d.OPS)}: all their cases on all executors")
     from opdb.cli.conformance import run_and_report
 
-    path, failures = run_and_report(opened, catalog, report, soc=d.SOC, ops=computed)
+    path, failures = run_and_report(opened, catalog, report, soc=d.SOC, ops=d.OPS)
     wrong = [c.executor for c in found if not c.ok]
-    print(f"\nreport: {path.resolve()}")
     if wrong or failures:
         print(f"opdb: outside the bounds: {', '.join(wrong) or 'conformance cases'}", file=sys.stderr)
         raise typer.Exit(1)
+    _title(f"done; the report: {path.resolve()}")
+    print("Next:")
+    for command, what in NEXT:
+        print(f"  {command:62} # {what}")
 
 
 def _title(text: str) -> None:

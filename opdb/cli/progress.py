@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -79,6 +81,21 @@ class Stages:
             self._bar.console.print(text, markup=False, highlight=False)
         elif not self.quiet:
             print(text, flush=True)
+
+
+@contextmanager
+def waiting(for_what: str) -> Iterator[None]:
+    """A spinner with the seconds on a terminal, nothing elsewhere; gone when done."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(for_what)
+        yield
 
 
 def _label(stage: str, graph: str) -> str:

@@ -291,3 +291,23 @@ def test_dump_and_restore(loaded: Run, tmp_path_factory: pytest.TempPathFactory)
     assert loaded("db", "dump", "--output", str(file)).returncode == 0
     assert loaded("db", "restore", str(file)).returncode == 0
     assert loaded("db", "check").returncode == 0
+
+
+def test_init_says_one_line(opdb: Run, tmp_path: Path) -> None:
+    done = opdb("init", "--db", str(tmp_path / "new.db"))
+    assert done.stdout.count("\n") == 1 and " added, 0 changed" in done.stdout
+
+
+def test_the_demo_names_commands_that_there_are() -> None:
+    import typer
+
+    from opdb.cli import _register, app
+    from opdb.cli.demo import NEXT
+
+    if not app.registered_commands:
+        _register()
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for text, _ in NEXT:
+        name, *words = text.split()[1:]
+        known = {option for p in commands[name].params for option in p.opts} | {"--help"}
+        assert {w for w in words if w.startswith("--")} <= known, text
