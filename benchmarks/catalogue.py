@@ -267,7 +267,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--db", help="an empty database, ex) $OPDB_TEST_POSTGRES_URL; else a temporary SQLite file"
+        "--db", help="an empty database, e.g. $OPDB_TEST_POSTGRES_URL; else a temporary SQLite file"
     )
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Products of floats between views, on HTP: how often its compiler computes other numbers, or does not finalize.
+"""Products of floats between views, on HTP: how often its compiler gives wrong results, or does not finalize.
 
 HTP's compiler moves Reshapes across a product.  Each chain here is a view, a product in one of several spellings, a view,
 and perhaps a relu or a permutation; random small shapes.  PyTorch judges, as in tests/coverage.

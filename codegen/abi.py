@@ -25,7 +25,7 @@ SECTIONS = ("constants", "typedefs", "enums", "structs", "callbacks", "tables")
 
 
 def header_path(name: str) -> str:
-    """Where the header of specs/abi/<name>.yaml is; ex) "htp" -> generated/c/include/opdb/qnn_htp.h."""
+    """Where the header of specs/abi/<name>.yaml is; e.g. "htp" -> generated/c/include/opdb/qnn_htp.h."""
     return f"generated/c/include/opdb/qnn_{'abi' if name == 'qnn' else name}.h"
 
 
@@ -70,7 +70,7 @@ def render_socs(socs: Sequence[Data]) -> str:
 
 
 def declare(type_: str, name: str) -> str:
-    """A C declaration; ex) ("uint64_t[6]", "opaque") -> "uint64_t opaque[6]"."""
+    """A C declaration; e.g. ("uint64_t[6]", "opaque") -> "uint64_t opaque[6]"."""
     base, bracket, size = type_.partition("[")
     gap = "" if base.endswith("*") else " "
     return f"{base}{gap}{name}{bracket}{size}"

@@ -37,9 +37,9 @@ ALL_OPS = "specs/ops/*.yaml"
 class Artifact:
     """One file; with ``region``, the part of a file between ``<!-- region -->`` and ``<!-- /region -->``."""
 
-    path: str  # posix, relative to the root; ex) generated/docs/ops/Relu.md
+    path: str  # posix, relative to the root; e.g. generated/docs/ops/Relu.md
     text: str  # without the first line that the writer adds
-    inputs: tuple[str, ...]  # what it was made from; ex) specs/ops/Relu.yaml
+    inputs: tuple[str, ...]  # what it was made from; e.g. specs/ops/Relu.yaml
     language: Language
     region: str | None = None
 
@@ -51,7 +51,7 @@ class Artifact:
 
     @property
     def name(self) -> str:
-        """How manifest and messages call it; ex) README.md#ops."""
+        """How manifest and messages call it; e.g. README.md#ops."""
         return f"{self.path}#{self.region}" if self.region else self.path
 
 
@@ -99,7 +99,7 @@ class Target:
     )
     whole: Callable[[Catalog], Iterable[Artifact]] | None = None
     alone: Callable[[], Iterable[Artifact]] | None = None  # reads ``reads``
-    reads: tuple[Path, ...] = ()  # files besides the catalogue; ex) specs/abi/qnn.yaml
+    reads: tuple[Path, ...] = ()  # files besides the catalogue; e.g. specs/abi/qnn.yaml
 
     def render(self, catalog: Catalog, part: str | None) -> tuple[Artifact, ...]:
         """The artifacts of one op or family (``part``), or of the catalogue (None)."""

@@ -185,7 +185,7 @@ def _place(c: Candidate, target: str) -> tuple[str, str]:
 
 
 def function_name(target: str) -> str:
-    """ex) aten.native_layer_norm.default -> aten_native_layer_norm, aten.add.Tensor -> aten_add_tensor."""
+    """e.g. aten.native_layer_norm.default -> aten_native_layer_norm, aten.add.Tensor -> aten_add_tensor."""
     return target.removesuffix(".default").replace(".", "_").replace("::", "_").lower()
 
 

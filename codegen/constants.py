@@ -28,23 +28,23 @@ ALIASES = {"OpGatherND": "OpGatherNd", "OpPRelu": "OpPrelu", "OpUnpack": "OpUnPa
 
 @dataclass(frozen=True)
 class EnumView:
-    name: str  # ex) InterpolationMode
-    macro: str  # ex) QNN_OP_RESIZE_INTERPOLATION_MODE
+    name: str  # e.g. InterpolationMode
+    macro: str  # e.g. QNN_OP_RESIZE_INTERPOLATION_MODE
     values: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
 class OpView:
-    op: str  # ex) LayerNorm
+    op: str  # e.g. LayerNorm
     package: str
-    name: str  # ex) OpLayerNorm
-    macro: str  # ex) QNN_OP_LAYER_NORM
+    name: str  # e.g. OpLayerNorm
+    macro: str  # e.g. QNN_OP_LAYER_NORM
     params: tuple[tuple[str, str], ...]  # name and macro
     enums: tuple[EnumView, ...]
 
 
 def op_macro(op: str) -> str:
-    """The name of the op in QnnOpDef.h; ex) Conv2d -> QNN_OP_CONV_2D, Col2Im -> QNN_OP_COL2_IM."""
+    """The name of the op in QnnOpDef.h; e.g. Conv2d -> QNN_OP_CONV_2D, Col2Im -> QNN_OP_COL2_IM."""
     words = re.sub(r"(?<=\d)D(?=[A-Z]|$)", "d", op)  # Correlation1D
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-z])(?=\dd)", "_", words)
     return f"QNN_OP_{words.upper()}"
@@ -156,6 +156,6 @@ def _sources(catalog: Catalog) -> tuple[str, ...]:
 
 
 def _packages(ops: list[OpView]) -> list[tuple[str, str]]:
-    """Op packages and their macros; ex) ("qti.aisw", "QNN_OP_PACKAGE_NAME_QTI_AISW")."""
+    """Op packages and their macros; e.g. ("qti.aisw", "QNN_OP_PACKAGE_NAME_QTI_AISW")."""
     names = sorted({op.package for op in ops} | {PACKAGE})
     return [(name, "QNN_OP_PACKAGE_NAME_" + re.sub(r"\W", "_", name).upper()) for name in names]

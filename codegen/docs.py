@@ -50,7 +50,7 @@ class RuleDoc:
 class SlotDoc:
     name: str
     shape: str
-    notes: str  # ex) optional, static
+    notes: str  # e.g. optional, static
     rules: tuple[str, ...]
     doc: str = ""
 

@@ -51,15 +51,15 @@ class NoForm(Exception):
 class OutVariant:
     """An operator as a .pte names it."""
 
-    name: str  # ex) aten::gelu.out
-    schema: str  # ex) aten::gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)
-    target: str  # the functional one; ex) aten.gelu.default
+    name: str  # e.g. aten::gelu.out
+    schema: str  # e.g. aten::gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)
+    target: str  # the functional one; e.g. aten.gelu.default
     arguments: tuple[tuple[str, str], ...]  # name, type; without the outs
     outs: tuple[str, ...]
 
     @property
     def function(self) -> str:
-        """ex) gelu_out; of another library than ATen with its name first: qnn_gelu_out."""
+        """e.g. gelu_out; of another library than ATen with its name first: qnn_gelu_out."""
         library, _, rest = self.name.partition("::")
         return ("" if library == "aten" else f"{library}_") + rest.lower().replace(".", "_")
 

@@ -85,7 +85,7 @@ def features(tests: Mapping[OutVariant, KernelTests]) -> dict[str, str]:
 
 
 def feature(dtype: str) -> str:
-    """ex) dtype_double."""
+    """e.g. dtype_double."""
     return f"dtype_{BY_SHORT_NAME[dtype].lower()}"
 
 

@@ -34,7 +34,7 @@ class KernelKey:
 
     @property
     def text(self) -> str:
-        """As ExecuTorch's runtime spells it; ex) v1/6;0,1|6;0,1|6;0,1."""
+        """As ExecuTorch's runtime spells it; e.g. v1/6;0,1|6;0,1|6;0,1."""
         return "v1/" + "|".join(f"{t};{','.join(map(str, order))}" for t, order in self.tensors)
 
     @property

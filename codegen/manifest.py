@@ -25,7 +25,7 @@ NAME = "generated/MANIFEST.json"
 class Entry:
     """One generated file or region."""
 
-    unit: str  # ex) docs/LayerNorm, or the target alone
+    unit: str  # e.g. docs/LayerNorm, or the target alone
     sha256: str  # of the file; of the region without its markers
     inputs: tuple[str, ...]
 

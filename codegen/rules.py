@@ -20,7 +20,7 @@ TYPES_SENTENCE = (
 
 
 def snake(name: str) -> str:
-    """The snake-case form of an op's name; ex) LayerNorm -> layer_norm, Conv2d -> conv2d, MatMul -> mat_mul."""
+    """The snake-case form of an op's name; e.g. LayerNorm -> layer_norm, Conv2d -> conv2d, MatMul -> mat_mul."""
     out = ""
     for i, c in enumerate(name):
         out += ("_" if c.isupper() and i and (not name[i - 1].isupper()) else "") + c.lower()
@@ -39,7 +39,7 @@ class RuleView:
 
     rule: CompiledRule
     sentence: str
-    path: str  # ex) params.axes: the first slot or parameter that the rule reads
+    path: str  # e.g. params.axes: the first slot or parameter that the rule reads
     atoms: tuple[Node, ...]  # readings shown whatever fails
     witness: Node | None  # an `all`: its first failing round is shown too
 
@@ -147,7 +147,7 @@ def read_on(op: CompiledOp, backend: str) -> list[Node]:
 
 
 def of_target(op: CompiledOp, nodes: Iterable[Node]) -> list[tuple[str, str]]:
-    """The names and types of what ``nodes`` read of the target; ex) [("arch", INT)]."""
+    """The names and types of what ``nodes`` read of the target; e.g. [("arch", INT)]."""
     own = {*op.scope.names, *(b.symbol for b in op.binds), *dict(op.lets)}
     types = {n.value: n.type for node in nodes for n in walk(node) if n.kind == "name"}
     free = {name for node in nodes for name in free_names(node)}

@@ -60,7 +60,7 @@ def _param(param: Param) -> str:
 
 
 def reading(node: Node) -> str:
-    """A binding: safe once the ranks are known, so without the helpers; ex) x.shape[:-2]."""
+    """A binding: safe once the ranks are known, so without the helpers; e.g. x.shape[:-2]."""
     if node.kind == "index":
         return f"{local(node.args[0].args[0].value)}.shape[{node.args[1].value}]"
     if node.kind == "slice":
@@ -111,7 +111,7 @@ class _Op:
         return f"({label}, {name}{shown})"
 
     def witness(self, node: Node) -> str:
-        """A generator of what each failing round shows; ex) a = 3 at axes[1]."""
+        """A generator of what each failing round shows; e.g. a = 3 at axes[1]."""
         loops = node.value[1]
         saved = dict(self.names)
         shown = []

@@ -30,9 +30,9 @@ from opdb.spec.mapping import CompiledMapping, CompiledStep
 class Place:
     """Where an op is to run.  ``soc`` None: a backend whose verdicts do not depend on it."""
 
-    backend: str  # ex) HTP
-    soc: str | None  # ex) SM8650
-    sdk: str  # ex) 2.47
+    backend: str  # e.g. HTP
+    soc: str | None  # e.g. SM8650
+    sdk: str  # e.g. 2.47
 
     def __str__(self) -> str:
         return f"{self.backend}{f' on {self.soc}' if self.soc else ''}, SDK {self.sdk}"
@@ -46,7 +46,7 @@ class Place:
             return found
         if self.soc is None or self.soc not in catalog.socs:
             raise OpdbError(
-                f"{self.backend} needs a SoC that specs/socs.yaml has, ex) SM8650; got {self.soc}"
+                f"{self.backend} needs a SoC that specs/socs.yaml has, e.g. SM8650; got {self.soc}"
             )
         chip = catalog.socs[self.soc]
         return found | catalog.backends[self.backend].reads(chip)
@@ -61,7 +61,7 @@ class Combination:
 
     @property
     def run(self) -> str | None:
-        """The run that measured the row; None where a document declares it.  ex) probe HTP 2.47.0"""
+        """The run that measured the row; None where a document declares it.  e.g. probe HTP 2.47.0"""
         source = self.row.source
         return source if source is not None and source.startswith("probe") else None
 
@@ -74,7 +74,7 @@ class Part:
     combinations: tuple[Combination, ...]
     rules: tuple[CompiledRule, ...]  # of the backend, required here and not decided by what is known
     inner: bool = (
-        False  # whether it reads only tensors of the form whose type is always the same; ex) truth values
+        False  # whether it reads only tensors of the form whose type is always the same; e.g. truth values
     )
 
     @cached_property
@@ -124,7 +124,7 @@ class Support:
         return self.place.known(self.catalog)
 
     def part(self, op: CompiledOp, params: Mapping[str, Any] | None = None) -> Part:
-        """An op; ``params``: the values that are fixed, an enum's by name, and ranks; ex) x.rank."""
+        """An op; ``params``: the values that are fixed, an enum's by name, and ranks; e.g. x.rank."""
         key = (op.name, frozenset((params or {}).items()))
         if key not in self._parts:
             self._parts[key] = self._part(op, params or {})

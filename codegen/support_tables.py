@@ -1,7 +1,7 @@
 """Supported operators as others print them: ExecuTorch's op-support.csv and list of builders, ONNX Runtime's kernels.
 
 Each table says for which backend, SoC and SDK it holds, and tells what a document declares from what a library was
-found to take: the latter has the run behind it, ex) int32 (probe HTP 2.47.0).
+found to take: the latter has the run behind it, e.g. int32 (probe HTP 2.47.0).
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _in_order(found: dict[str, str | None]) -> list[tuple[str, str | None]]:
 
 
 def spelled(dtype: str) -> str:
-    """A data type as ExecuTorch's tables call it; ex) f16 -> fp16, uq8 -> uint8."""
+    """A data type as ExecuTorch's tables call it; e.g. f16 -> fp16, uq8 -> uint8."""
     kind = BY_SHORT[dtype]
     word = WORDS[kind.qnn.rstrip("0123456789")]
     return word if word in ("bool", "string") else f"{word}{kind.bits}"
@@ -184,7 +184,7 @@ def _with_run(text: str, run: str | None) -> str:
 
 
 def _others(parts: Iterable[Part], main: str) -> str:
-    """The quantised types of other slots beside one of the main slot; ex) (filter int8, bias int32)."""
+    """The quantised types of other slots beside one of the main slot; e.g. (filter int8, bias int32)."""
     found: dict[str, dict[str, None]] = {}
     for part in parts:
         for c in part.combinations:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DType:
-    short: str  # ex) uq8
-    qnn: str  # ex) UFIXED_POINT_8, without the QNN_DATATYPE_ prefix
-    code: int  # ex) 0x0408
-    bits: int  # ex) 8
-    numpy: str | None  # how the elements are stored; ex) uint8
+    short: str  # e.g. uq8
+    qnn: str  # e.g. UFIXED_POINT_8, without the QNN_DATATYPE_ prefix
+    code: int  # e.g. 0x0408
+    bits: int  # e.g. 8
+    numpy: str | None  # how the elements are stored; e.g. uint8
     quantized: bool = False
 
     @property
@@ -24,7 +24,7 @@ class DType:
 
     @property
     def enumerator(self) -> str:
-        """The name in the C header; ex) OPDB_UQ8."""
+        """The name in the C header; e.g. OPDB_UQ8."""
         return f"OPDB_{self.short.upper()}"
 
 
@@ -60,5 +60,5 @@ BY_QNN: dict[str, DType] = {d.qnn: d for d in DTYPES}
 
 
 def lookup(name: str) -> DType | None:
-    """The type with this short name, QNN name or QNN macro, or None.  ex) "uq8", "UFIXED_POINT_8"."""
+    """The type with this short name, QNN name or QNN macro, or None.  e.g. "uq8", "UFIXED_POINT_8"."""
     return BY_SHORT.get(name) or BY_QNN.get(name.removeprefix("QNN_DATATYPE_"))

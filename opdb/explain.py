@@ -26,7 +26,7 @@ STRUCTURE = {
 
 
 def explain(catalog: Catalog, rule_id: str) -> dict[str, Any]:
-    """Facts about ``rule_id`` (ex) LayerNorm.C3) with stable keys.  Raises OpdbError with the nearest id."""
+    """Facts about ``rule_id`` (e.g. LayerNorm.C3) with stable keys.  Raises OpdbError with the nearest id."""
     op_name, _, rule = rule_id.partition(".")
     if op_name not in catalog.ops:
         close = difflib.get_close_matches(op_name, catalog.ops, 1)

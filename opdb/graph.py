@@ -18,7 +18,7 @@ class GraphTensor:
     """One tensor of a graph.  ``type`` is APP_WRITE (graph input), APP_READ (output), NATIVE or STATIC."""
 
     name: str
-    dtype: str  # short name; ex) f32
+    dtype: str  # short name; e.g. f32
     shape: tuple[int, ...]
     type: str = "NATIVE"
     data: Any = None  # STATIC only
@@ -40,7 +40,7 @@ class GraphOp:
     params: tuple[ParamConfig, ...]
     outputs: tuple[str, ...]
     package: str = "qti.aisw"
-    origin: str = ""  # where it came from; ex) the torch node's name
+    origin: str = ""  # where it came from; e.g. the torch node's name
 
 
 @dataclass

@@ -111,7 +111,7 @@ class TensorConfig:
     """One input or output tensor.  ``shape`` in elements; ``data`` a nested list or a numpy array."""
 
     name: str
-    dtype: str  # short name; ex) f32
+    dtype: str  # short name; e.g. f32
     shape: tuple[int, ...]
     type: str = "NATIVE"  # one of TENSOR_TYPES
     data: Any = None
@@ -156,7 +156,7 @@ class ParamConfig:
 
 @dataclass(frozen=True)
 class OpConfig:
-    op: str  # ex) LayerNorm
+    op: str  # e.g. LayerNorm
     inputs: tuple[TensorConfig, ...] = ()
     params: tuple[ParamConfig, ...] = ()
     outputs: tuple[TensorConfig, ...] = ()
@@ -245,7 +245,7 @@ def _tensor(raw: Any, where: str) -> TensorConfig:
 def _dtype(raw: Any, where: str) -> DType:
     found = lookup(raw) if isinstance(raw, str) else None
     if found is None:
-        raise ConfigError(f"{where}: {raw!r} is not a QNN data type; ex) FLOAT_32, UFIXED_POINT_8")
+        raise ConfigError(f"{where}: {raw!r} is not a QNN data type; e.g. FLOAT_32, UFIXED_POINT_8")
     return found
 
 

@@ -45,7 +45,7 @@ class PackageFolder:
 
     @property
     def provider(self) -> str:
-        """The function that QNN is given with the library; ex) OpdbCustomInterfaceProvider."""
+        """The function that QNN is given with the library; e.g. OpdbCustomInterfaceProvider."""
         return packages.provider(self.package)
 
 

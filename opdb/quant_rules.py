@@ -91,7 +91,7 @@ def read(
 
 def _shared(value: Any, known: Sequence[str], fault: Fault) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) < 2 or not set(map(str, value)) <= set(known):
-        fault(("share",), f"expected a list of two or more slots of {', '.join(known)}; ex) [x, y]")
+        fault(("share",), f"expected a list of two or more slots of {', '.join(known)}; e.g. [x, y]")
         return ()
     return tuple(value)
 
@@ -116,7 +116,7 @@ def _rule(
     if axis is not None and (type(axis) is not int or axis < 0):
         fault(at, f"'axis' is a number from 0, not {axis!r}")
     if "dtype" in raw and raw["dtype"] not in QUANTIZED:
-        fault(at, f"'{raw['dtype']}' is not a quantised data type; ex) sq32")
+        fault(at, f"'{raw['dtype']}' is not a quantised data type; e.g. sq32")
     return SlotRule(
         _when(raw.get("when", {}), at, enums, fault),
         _range(raw["range"], at, fault) if "range" in raw else None,
@@ -134,7 +134,7 @@ def _when(
     found = []
     for name, value in raw.items() if isinstance(raw, dict) else [("", raw)]:
         if name not in enums:
-            fault(at, "'when' maps required enum parameters to their values; ex) {operation: TANH}")
+            fault(at, "'when' maps required enum parameters to their values; e.g. {operation: TANH}")
         elif value not in enums[name]:
             fault(at, f"'{value}' is not a value of {name}: {', '.join(enums[name])}")
         else:
@@ -145,7 +145,7 @@ def _when(
 def _range(raw: Any, at: At, fault: Fault) -> tuple[float, float] | None:
     numbers = isinstance(raw, list) and len(raw) == 2 and all(type(v) in (int, float) for v in raw)
     if not numbers or not raw[0] <= 0 <= raw[1] or raw[0] == raw[1]:
-        fault(at, "'range' is [low, high] with zero between them; ex) [0, 1]")
+        fault(at, "'range' is [low, high] with zero between them; e.g. [0, 1]")
         return None
     return float(raw[0]), float(raw[1])
 
@@ -161,6 +161,6 @@ def _steps(raw: Any, at: At, fault: Fault) -> tuple[tuple[str, int], ...]:
 def _product(raw: Any, at: At, known: Sequence[str], fault: Fault) -> tuple[str, ...]:
     names = re.findall(r"(\w+)\.scale(?: \* |$)", raw) if isinstance(raw, str) else []
     if not names or " * ".join(f"{n}.scale" for n in names) != raw or not set(names) <= set(known):
-        fault(at, f"'scale' is a product of scales of {', '.join(known)}; ex) x.scale * weight.scale")
+        fault(at, f"'scale' is a product of scales of {', '.join(known)}; e.g. x.scale * weight.scale")
         return ()
     return tuple(names)

@@ -144,7 +144,7 @@ def _scalar(value: Any, dtype: str) -> Any:
 
 
 def slot_of(tensor: TensorConfig) -> str:
-    """The slot that a tensor of a case is for; ex) xs[1] -> xs."""
+    """The slot that a tensor of a case is for; e.g. xs[1] -> xs."""
     return tensor.name.partition("[")[0]
 
 

@@ -20,7 +20,7 @@ from opdb.runtime.tensors import Rejection, TensorRef, Transform, full
 
 
 def columns(*lists: Sequence[int]) -> list[list[int]]:
-    """The rows of a table whose columns are ``lists``; ex) columns([1, 2], [3, 4]) = [[1, 3], [2, 4]]."""
+    """The rows of a table whose columns are ``lists``; e.g. columns([1, 2], [3, 4]) = [[1, 3], [2, 4]]."""
     if len({len(column) for column in lists}) != 1:
         raise Rejection(f"columns of {', '.join(str(len(c)) for c in lists)} values are no table")
     return [list(row) for row in zip(*lists, strict=True)]
@@ -218,7 +218,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Lowered:
-    form: str  # ex) "LayerNorm" or the name of a decomposition
+    form: str  # e.g. "LayerNorm" or the name of a decomposition
     ops: tuple[LoweredOp, ...]
     notes: tuple[Reason, ...] = ()  # why earlier forms were passed over
     avoided: tuple[str, ...] = ()  # errata whose workarounds changed the ops, or that made earlier forms lose
@@ -234,10 +234,10 @@ class Rejected:
 class Form:
     """One way to express an ATen target, by a generated function; its module is imported when first used."""
 
-    name: str  # the op or the decomposition; ex) LayerNorm
+    name: str  # the op or the decomposition; e.g. LayerNorm
     ops: tuple[str, ...]  # the QNN ops it makes
-    module: str  # of opdb.generated.builders; ex) layer_norm
-    function: str  # ex) aten_native_layer_norm
+    module: str  # of opdb.generated.builders; e.g. layer_norm
+    function: str  # e.g. aten_native_layer_norm
     avoids: tuple[
         str, ...
     ] = ()  # errata that cannot show in what it makes, whatever the configs of its ops say
@@ -258,7 +258,7 @@ def _builder(module: str, function: str) -> Callable[[NodeView], Lowered]:
 class NodeView(Protocol):
     """One node of a torch graph, as builders see it."""
 
-    target: str  # ex) "aten.native_layer_norm.default"
+    target: str  # e.g. "aten.native_layer_norm.default"
     name: str
 
     def arg(self, name: str) -> Any:

@@ -59,7 +59,7 @@ class TensorRef:
     """
 
     shape: tuple[int, ...]
-    dtype: str  # short name; ex) f32
+    dtype: str  # short name; e.g. f32
     static: bool = False
     key: Hashable = None
     fill: float | None = None

@@ -81,7 +81,7 @@ def derived_op(nodeid: str) -> str:
     path, _, test = nodeid.partition("::")
     if path not in DERIVED:
         return ""
-    given = test.partition("[")[2].removesuffix("]").split("-")  # ex) Relu, qnn-htp
+    given = test.partition("[")[2].removesuffix("]").split("-")  # e.g. Relu, qnn-htp
     return next((name for name in given if (SPECS / "ops" / f"{name}.yaml").is_file()), "")
 
 

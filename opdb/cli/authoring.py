@@ -15,7 +15,7 @@ Torch = Annotated[
     typer.Option(
         "--torch",
         metavar="TARGET",
-        help="Torch operator, ex) aten.relu.default, mylib.my_relu.default; may be repeated.",
+        help="Torch operator, e.g. aten.relu.default, mylib.my_relu.default; may be repeated.",
     ),
 ]
 Library = Annotated[
@@ -31,7 +31,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def add_op(
-    name: Annotated[str, typer.Argument(help="QNN's name of the op, ex) LayerNorm.")],
+    name: Annotated[str, typer.Argument(help="QNN's name of the op, e.g. LayerNorm.")],
     torch: Torch = None,
     like: Annotated[
         str | None, typer.Option("--like", metavar="OP", help="Take what the facts do not say from this op.")

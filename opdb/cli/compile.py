@@ -352,7 +352,7 @@ def print_ends(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]
 
 
 def quant_text(tensor: GraphTensor) -> str:
-    """ex) `  scale 0.1, offset -128`; the number of scales where there are many."""
+    """e.g. `  scale 0.1, offset -128`; the number of scales where there are many."""
     q = tensor.quant
     if q is None:
         return ""

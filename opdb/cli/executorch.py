@@ -76,8 +76,8 @@ def table(
         TableFormat, typer.Option("--format", help="csv: op-support.csv of ExecuTorch's documentation.")
     ] = TableFormat.table,
     backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="For csv.")] = DEFAULT,
-    soc: Annotated[str | None, typer.Option("--soc", metavar="NAME", help="For csv, ex) SM8650.")] = None,
-    sdk: Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="For csv, ex) 2.47.")] = None,
+    soc: Annotated[str | None, typer.Option("--soc", metavar="NAME", help="For csv, e.g. SM8650.")] = None,
+    sdk: Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="For csv, e.g. 2.47.")] = None,
     db: Db = None,
     specs: Specs = None,
     json: Json = False,

@@ -69,7 +69,7 @@ def _configs(file: str) -> Iterator[tuple[str, OpConfig]]:
         raise OpdbError(f"{name}: nested too deeply") from None
     if not items:
         raise OpdbError(
-            f'{name}: no op config in it; ex) {{"op": "Relu", "inputs": [...], "outputs": [...]}}'
+            f'{name}: no op config in it; e.g. {{"op": "Relu", "inputs": [...], "outputs": [...]}}'
         )
     for place, item in items:
         try:

@@ -22,7 +22,7 @@ def add_to(app: typer.Typer) -> None:
 def install(
     version: Annotated[
         str,
-        typer.Argument(metavar="VERSION", help="Of onnxruntime-qnn, ex) 2.7.0; or the file of its wheel."),
+        typer.Argument(metavar="VERSION", help="Of onnxruntime-qnn, e.g. 2.7.0; or the file of its wheel."),
     ],
     json: Json = False,
 ) -> None:
@@ -44,7 +44,7 @@ def chips(
     qnn: Annotated[
         str | None,
         typer.Option(
-            "--qnn", metavar="VERSION", help="QNN's version, ex) 2.51; default the installed wheel."
+            "--qnn", metavar="VERSION", help="QNN's version, e.g. 2.51; default the installed wheel."
         ),
     ] = None,
     number: Annotated[

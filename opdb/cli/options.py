@@ -32,8 +32,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.
 Ops = Annotated[list[str] | None, typer.Option("--op", metavar="NAME", help="Only this op; may be repeated.")]
 Op = Annotated[str | None, typer.Option("--op", metavar="NAME", help="Only this op.")]
 Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="QNN backend: CPU, HTP...")]
-Soc = Annotated[str | None, typer.Option("--soc", metavar="NAME", help="SoC, ex) SM8650, '8 Gen 3'.")]
-Sdk = Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, ex) 2.47.")]
+Soc = Annotated[str | None, typer.Option("--soc", metavar="NAME", help="SoC, e.g. SM8650, '8 Gen 3'.")]
+Sdk = Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47.")]
 
 Execution = Annotated[
     str | None,

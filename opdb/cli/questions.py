@@ -32,23 +32,24 @@ def query(
     op: Ops = None,
     backend: Annotated[
         list[str] | None,
-        typer.Option("--backend", metavar="NAME", help="QNN backend, ex) HTP; may be repeated."),
+        typer.Option("--backend", metavar="NAME", help="QNN backend, e.g. HTP; may be repeated."),
     ] = None,
     soc: Annotated[
         list[str] | None,
-        typer.Option("--soc", "--name", metavar="NAME", help="SoC, ex) SM8650, '8 Gen 3'; may be repeated."),
+        typer.Option("--soc", "--name", metavar="NAME", help="SoC, e.g. SM8650, '8 Gen 3'; may be repeated."),
     ] = None,
     sdk: Annotated[
-        list[str] | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, ex) 2.47; may be repeated.")
+        list[str] | None,
+        typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47; may be repeated."),
     ] = None,
     dtype: Annotated[
-        list[str] | None, typer.Option("--dtype", help="Data type in any slot, ex) uq8; may be repeated.")
+        list[str] | None, typer.Option("--dtype", help="Data type in any slot, e.g. uq8; may be repeated.")
     ] = None,
     torch_op: Annotated[
-        list[str] | None, typer.Option("--torch-op", help="ATen target, ex) aten.relu; may be repeated.")
+        list[str] | None, typer.Option("--torch-op", help="ATen target, e.g. aten.relu; may be repeated.")
     ] = None,
     where: Annotated[
-        str | None, typer.Option("--where", help="Condition over the columns, ex) \"validates <> 'yes'\".")
+        str | None, typer.Option("--where", help="Condition over the columns, e.g. \"validates <> 'yes'\".")
     ] = None,
     disagree: Annotated[
         bool, typer.Option("--disagree", help="Of evidence: where a library and our rules disagree.")
@@ -100,7 +101,7 @@ def _chosen(columns: str, known: Sequence[str], question: str) -> list[str]:
 
 def diff(
     a: Annotated[
-        str, typer.Argument(metavar="A", help="An SDK, or BACKEND[:SOC][@SDK]; ex) 2.25, HTP:SM8450.")
+        str, typer.Argument(metavar="A", help="An SDK, or BACKEND[:SOC][@SDK]; e.g. 2.25, HTP:SM8450.")
     ],
     b: Annotated[str, typer.Argument(metavar="B", help="What it is compared with, in the same form.")],
     op: Op = None,
@@ -135,7 +136,7 @@ def diff(
 
 
 def show(
-    op: Annotated[str, typer.Argument(help="The op's name, ex) LayerNorm.")],
+    op: Annotated[str, typer.Argument(help="The op's name, e.g. LayerNorm.")],
     json: Json = False,
     db: Db = None,
 ) -> None:

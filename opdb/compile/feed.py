@@ -77,7 +77,7 @@ def drawn(tensor: GraphTensor, generator: np.random.Generator) -> Array:
 
 
 def describe(tensor: GraphTensor) -> str:
-    """ex) x FLOAT_32 [200, 768]"""
+    """e.g. x FLOAT_32 [200, 768]"""
     return f"{tensor.name} {BY_SHORT[tensor.dtype].qnn} {list(tensor.shape)}"
 
 
@@ -94,7 +94,7 @@ def _give(given: dict[str, tuple[str, Any]], name: str, source: str, value: Any)
 def _seed(spec: str) -> int:
     text = spec.removeprefix("random:")
     if not text.isascii() or not text.isdigit():
-        raise OpdbError(f"{spec}: a seed is a whole number from 0; ex) random:0")
+        raise OpdbError(f"{spec}: a seed is a whole number from 0; e.g. random:0")
     return int(text)
 
 

@@ -62,7 +62,7 @@ def precision_of(graphs: Iterable[QnnGraph], backend: str | None) -> str | None:
 
 
 def graph_name(model: str) -> str:
-    """A name for the graph of a model as the command line spells it; ex) models/net.pt2 -> net."""
+    """A name for the graph of a model as the command line spells it; e.g. models/net.pt2 -> net."""
     last = re.split(r"[/\\:]", model.removesuffix(".pt2"))[-1]
     return re.sub(r"\W+", "_", last).strip("_") or "graph"
 

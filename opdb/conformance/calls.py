@@ -44,7 +44,7 @@ class Call:
     """One call.  ``outcome``: same, differs, refused (no form takes it), crashed or hung; ``text`` says why."""
 
     target: str
-    arguments: str  # ex) self=f32[2, 3], dim=0
+    arguments: str  # e.g. self=f32[2, 3], dim=0
     outcome: str
     text: str = ""
 
@@ -159,7 +159,7 @@ def operator(target: str) -> Any:
     """The torch operator.  Raises OpdbError where PyTorch knows none."""
     parts = target.split(".")
     if len(parts) != 3:
-        raise OpdbError(f"'{target}' is no torch operator; ex) aten.relu.default, mylib.my_relu.default")
+        raise OpdbError(f"'{target}' is no torch operator; e.g. aten.relu.default, mylib.my_relu.default")
     namespace, op, overload = parts
     packet = getattr(getattr(_torch().ops, namespace), op, None)
     if packet is None or overload not in packet.overloads():

@@ -44,13 +44,13 @@ class Case:
     ``backend`` '' asks for the op definition alone.  ``note`` says how the config came about.
     """
 
-    id: str  # ex) LayerNorm-sample0-HTP.FP16.2-SM8650
+    id: str  # e.g. LayerNorm-sample0-HTP.FP16.2-SM8650
     config: OpConfig
     kind: str  # positive, negative
     backend: str = ""
     soc: str = ""
-    type_row: str = ""  # ex) HTP.FP16.2
-    rules: tuple[str, ...] = ()  # ex) LayerNorm.C3, HTP-0042; of a positive case: warnings and errata
+    type_row: str = ""  # e.g. HTP.FP16.2
+    rules: tuple[str, ...] = ()  # e.g. LayerNorm.C3, HTP-0042; of a positive case: warnings and errata
     note: str = ""
     #: False where a rule of the op is broken that the backend does not check: nothing says what comes out.
     settled: bool = True
@@ -63,7 +63,7 @@ class Case:
 
     @property
     def packed(self) -> bool:
-        """Whether a tensor's values are smaller than a byte, ex) UFIXED_POINT_4."""
+        """Whether a tensor's values are smaller than a byte, e.g. UFIXED_POINT_4."""
         return any(BY_SHORT[t.dtype].numpy is None for t in (*self.config.inputs, *self.config.outputs))
 
     @property

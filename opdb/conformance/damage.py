@@ -34,7 +34,7 @@ FOREIGN = ("f64", "i64", "bf16")
 
 @dataclass(frozen=True)
 class Damage:
-    """A changed config, judged for ``soc``; ``what`` says the change; ex) axes[0] = 3."""
+    """A changed config, judged for ``soc``; ``what`` says the change; e.g. axes[0] = 3."""
 
     what: str
     config: OpConfig
@@ -137,7 +137,7 @@ class Damages:
                 yield from self._turned(config, param)
 
     def _turned(self, config: OpConfig, param: Param) -> Iterator[tuple[str, OpConfig]]:
-        """A flag turned over, and an input's last two dimensions with it; ex) transpose_in1 of MatMul."""
+        """A flag turned over, and an input's last two dimensions with it; e.g. transpose_in1 of MatMul."""
         flag = any(p.name == param.name and p.value for p in config.params)
         rest = tuple(p for p in config.params if p.name != param.name)
         made = (*rest, ParamConfig(param.name, "bool8", not flag))
@@ -275,7 +275,7 @@ class Damages:
 
 
 def damaged(what: str) -> str:
-    """The thing that a damage is to: a slot, a parameter, SoC...; ex) xs of "xs[1]: u8"."""
+    """The thing that a damage is to: a slot, a parameter, SoC...; e.g. xs of "xs[1]: u8"."""
     return what.split(" ")[0].rstrip(":").partition("[")[0]
 
 

@@ -24,7 +24,7 @@ class Coverage:
     """One rule.  Counts are of the latest result of each case and executor."""
 
     op: str
-    rule: str  # ex) LayerNorm.C3
+    rule: str  # e.g. LayerNorm.C3
     backend: str  # '' for a rule of the op
     stated: bool  # in the specs
     in_python: bool  # the generated Python validator names it

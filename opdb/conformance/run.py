@@ -153,7 +153,7 @@ def _chosen(sets: Sequence[CaseSet], only: Sequence[str]) -> list[Case]:
     for pattern in only:
         if not any(fnmatchcase(c.id, pattern) for c in every):
             raise OpdbError(
-                f"no case '{pattern}' among {len(every)}; a pattern may hold *, ex) LayerNorm-sample0-*"
+                f"no case '{pattern}' among {len(every)}; a pattern may hold *, e.g. LayerNorm-sample0-*"
             )
     return [c for c in every if any(fnmatchcase(c.id, p) for p in only)]
 

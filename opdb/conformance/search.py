@@ -49,7 +49,7 @@ class Broken:
     backend: str
     soc: str
     rules: tuple[str, ...]
-    note: str  # ex) LayerNorm-sample0-f32; axes = [3]
+    note: str  # e.g. LayerNorm-sample0-f32; axes = [3]
     kind: str = ""  # of the last damage
 
 
@@ -290,7 +290,7 @@ class Search:
                     if rule in always
                     else "is one of those broken with it"
                 )
-                yield goal, rule, f"{why} that was tried; ex) {self._smallest(goal)[1][0].note}"
+                yield goal, rule, f"{why} that was tried; e.g. {self._smallest(goal)[1][0].note}"
 
     def unbroken(self) -> tuple[str, ...]:
         """Rules that no config broke."""
@@ -298,7 +298,7 @@ class Search:
 
 
 def _what(broken: Broken) -> str:
-    """The thing that was damaged last; ex) axes of "axes = [3]"."""
+    """The thing that was damaged last; e.g. axes of "axes = [3]"."""
     return damaged(broken.note.rpartition("; ")[2])
 
 

@@ -55,8 +55,8 @@ class Row:
     warnings: tuple[Mapping[str, str], ...] = ()
     #: Of a rejected node: form, op, and the changes after which the target accepts the op.
     nearest: tuple[Mapping[str, Any], ...] = ()
-    module: str = ""  # ex) encoder.layers.0.norm
-    line: str = ""  # of the model's source; ex) model.py:12: return self.norm(x)
+    module: str = ""  # e.g. encoder.layers.0.norm
+    line: str = ""  # of the model's source; e.g. model.py:12: return self.norm(x)
     file: str = ""  # the path of that source
     bytes: int | None = None
     flops: int | None = None
@@ -230,7 +230,7 @@ def nearest_of(view: NodeView, target: Target) -> tuple[dict[str, Any], ...]:
 
 
 def module_of(node: Node) -> str:
-    """The path of the module that the node comes from; ex) encoder.layers.0.norm, "" for the model itself."""
+    """The path of the module that the node comes from; e.g. encoder.layers.0.norm, "" for the model itself."""
     stack = node.meta.get("nn_module_stack") or {}
     path = next((str(entry[0]) for entry in reversed(stack.values())), "")
     return path.removeprefix("L['self']").removeprefix(".")

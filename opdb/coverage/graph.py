@@ -217,6 +217,6 @@ def _end(program: Program, key: Key) -> TensorRef:
 
 
 def _spelled(source: Any) -> str:
-    """ex) ("split", 1) -> split_1, ("relu", 0) -> relu, ("layer_norm", "flat") -> layer_norm_flat."""
+    """e.g. ("split", 1) -> split_1, ("relu", 0) -> relu, ("layer_norm", "flat") -> layer_norm_flat."""
     name, part = source
     return str(name) if part == 0 else f"{name}_{part}"

@@ -96,7 +96,7 @@ class TorchNode:
         return self._converted(name, type_, value)
 
     def _converted(self, name: str, type_: str, value: Any) -> Any:
-        """``value`` as the rule language has it.  ``type_`` as torch spells it; ex) Optional[Tensor]."""
+        """``value`` as the rule language has it.  ``type_`` as torch spells it; e.g. Optional[Tensor]."""
         if value is None:
             return None
         if "Tensor" in type_:

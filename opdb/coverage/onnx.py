@@ -110,7 +110,7 @@ def _input(path: str, value: Any) -> Any:
     if not kind.HasField("shape") or any(not isinstance(d, int) or d < 1 for d in dims):
         raise OpdbError(
             f"{path}: the input {value.name} has the shape [{', '.join(map(str, dims))}]; fix all dimensions, "
-            "ex) with onnx.tools.update_model_dims"
+            "e.g. with onnx.tools.update_model_dims"
         )
     array = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
     zeros = torch.zeros(dims, dtype=getattr(torch, "bool" if array.name == "bool" else array.name))

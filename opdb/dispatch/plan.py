@@ -58,7 +58,7 @@ class Segment:
     """Nodes that run together.  ``reads`` and ``makes``: the tensors at its ends; ``part`` is None in PyTorch."""
 
     index: int
-    name: str  # ex) qnn_0
+    name: str  # e.g. qnn_0
     runs_on: str
     nodes: tuple[str, ...]
     reads: tuple[Key, ...]
@@ -143,7 +143,7 @@ class Plan:
 
 
 def spelled(key: Key) -> str:
-    """ex) ("split", 1) -> split_1, ("relu", 0) -> relu, "x" -> x."""
+    """e.g. ("split", 1) -> split_1, ("relu", 0) -> relu, "x" -> x."""
     if not isinstance(key, tuple):
         return str(key)
     return str(key[0]) if key[1] == 0 else f"{key[0]}_{key[1]}"
@@ -177,7 +177,7 @@ def partition(
     """
     target = replace(target.spelled(), execution=execution_here())
     if target.backend is None:
-        raise OpdbError("a plan needs a backend; ex) Target('CPU'), Target('HTP', 'SM8650')")
+        raise OpdbError("a plan needs a backend; e.g. Target('CPU'), Target('HTP', 'SM8650')")
     target.context()
     for what, value, known in (
         ("unsupported", unsupported, ("error", "host")),
@@ -243,12 +243,12 @@ class _Wishes:
 
 def _names(option: str, names: Iterable[str]) -> tuple[str, ...]:
     if isinstance(names, str):
-        raise OpdbError(f"{option}={names!r}: a list of names, ex) [{names!r}]")
+        raise OpdbError(f"{option}={names!r}: a list of names, e.g. [{names!r}]")
     return tuple(dict.fromkeys(names))
 
 
 def _is_target(name: str, target: str) -> bool:
-    """ex) aten.softmax and aten.softmax.int are aten.softmax.int."""
+    """e.g. aten.softmax and aten.softmax.int are aten.softmax.int."""
     return name == target or (name.count(".") == 1 and name == target.rpartition(".")[0])
 
 

@@ -34,7 +34,7 @@ class Node:
     target: str
     reads: tuple[Key, ...]
     makes: tuple[Key, ...]
-    module: str = ""  # ex) encoder.layers.0.norm
+    module: str = ""  # e.g. encoder.layers.0.norm
     line: str = ""  # of the model's source
 
 

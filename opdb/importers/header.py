@@ -31,7 +31,7 @@ class HeaderOp:
 
 @dataclass(frozen=True)
 class Header:
-    opset: str  # ex) 1.33.0
+    opset: str  # e.g. 1.33.0
     ops: Mapping[str, HeaderOp]
 
 

@@ -28,12 +28,12 @@ SYMBOLS = {
 
 
 def snake(op: str) -> str:
-    """ex) LayerNorm -> layer_norm, Conv2d -> conv2d, Nv12ToRgb -> nv12_to_rgb."""
+    """e.g. LayerNorm -> layer_norm, Conv2d -> conv2d, Nv12ToRgb -> nv12_to_rgb."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower()
 
 
 def symbol(word: str) -> str:
-    """The shape symbol of a document's word for a dim; ex) channel_in -> C, num_rois -> NumRois."""
+    """The shape symbol of a document's word for a dim; e.g. channel_in -> C, num_rois -> NumRois."""
     if word in SYMBOLS:
         return SYMBOLS[word]
     return "".join(part[:1].upper() + part[1:] for part in word.split("_"))
@@ -43,7 +43,7 @@ def symbol(word: str) -> str:
 class Names:
     """Slot positions and parameter names of one op -> the names in its spec."""
 
-    slots: dict[str, str]  # ex) {"in[0]": "x", "out[0]": "y"}
+    slots: dict[str, str]  # e.g. {"in[0]": "x", "out[0]": "y"}
     params: tuple[str, ...]
     symbols: dict[str, str]  # the document's words for dims and ranks -> what the rule language calls them
     lists: frozenset[str]  # parameters that hold several values
@@ -58,7 +58,7 @@ class Names:
         return self.slots.get(slot, slot)
 
     def dim(self, slot: str, word: str) -> str | None:
-        """The symbol of a dim of a slot; ex) the height of a filter is its filter_height."""
+        """The symbol of a dim of a slot; e.g. the height of a filter is its filter_height."""
         words = self.dims.get(slot, ())
         found = [w for w in words if w == word] or [w for w in words if w.endswith(f"_{word}")]
         return symbol(found[0]) if found and found[0].isidentifier() else None

@@ -412,7 +412,7 @@ class _Reader:
         return [o for o in every if (o in CLASSES[word] if word in CLASSES else o not in classed)]
 
     def _size(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
-        """A length that the parameter's type states; ex) u32[2]."""
+        """A length that the parameter's type states; e.g. u32[2]."""
         p = next((p for p in self.op.params if p.name == own), None)
         return [] if p is not None and p.shape is not None and p.shape[0].isdigit() else None
 
@@ -434,7 +434,7 @@ def _merged(entries: Sequence[Any]) -> list[tuple[Any, tuple[str, ...]]]:
 
 
 def _equals(p: DocumentedParam, value: Any) -> str:
-    """The parameter compared with a literal of its type; ex) rounding_mode == FLOOR, not keep_dims."""
+    """The parameter compared with a literal of its type; e.g. rounding_mode == FLOOR, not keep_dims."""
     if p.dtype == "bool8":  # a flag is not compared with a number
         return p.name if value else f"not {p.name}"
     if p.enum:
@@ -447,7 +447,7 @@ def _bits(dtype: str) -> int:
 
 
 def _mentions(text: str, attribute: str, dtype: str) -> bool:
-    """Whether a condition asks for a type of a slot; ex) "gamma.dtype in (uq16, sq16)"."""
+    """Whether a condition asks for a type of a slot; e.g. "gamma.dtype in (uq16, sq16)"."""
     return attribute in text and dtype in text.replace("(", " ").replace(")", " ").replace(",", " ").split()
 
 

@@ -111,7 +111,7 @@ def _words(text: str, names: Names) -> str:
 
 
 def _loop(name: str) -> str:
-    """The loop variable over a list: its singular's first letter; ex) axes -> a."""
+    """The loop variable over a list: its singular's first letter; e.g. axes -> a."""
     return name[0] if name[0] not in "xyf" else "v"
 
 

@@ -36,7 +36,7 @@ def forms(torch_target: str) -> tuple[Form, ...]:
 
 
 def mapped(torch_target: str) -> bool:
-    """Whether this target has a candidate; ex) aten.relu.default, qnn.Gru.default."""
+    """Whether this target has a candidate; e.g. aten.relu.default, qnn.Gru.default."""
     return bool(forms(torch_target))
 
 

@@ -128,5 +128,5 @@ def _converted(op: str, source: TensorRef, result: TensorRef) -> LoweredOp:
 
 
 def _name(t: TensorRef) -> str:
-    """Of a tensor of the graph; ex) conv2d_0."""
+    """Of a tensor of the graph; e.g. conv2d_0."""
     return "_".join(map(str, t.key)) if isinstance(t.key, tuple) else str(t.key)

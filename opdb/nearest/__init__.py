@@ -1,7 +1,7 @@
 """The nearest op config that a target accepts: what to change in one that it refuses.
 
     variant = nearest(config, Target("HTP", "SM8650"))
-    variant.text      # ex) y f16 instead of f32
+    variant.text      # e.g. y f16 instead of f32
 
 Nothing is known here about any rule: changes are tried, from the smallest on, and the generated validator says
 which one it accepts.  At most two are combined.  They are what an engineer would change: parameters, data types,

@@ -17,11 +17,11 @@ from opdb.runtime.checks import shown
 class Change:
     """One field of the op config's JSON.  ``before`` or ``after`` is None where the field is not there."""
 
-    path: str  # ex) outputs[0].dtype, params.axes.data
-    name: str  # of the slot or parameter; ex) y, xs[1]
+    path: str  # e.g. outputs[0].dtype, params.axes.data
+    name: str  # of the slot or parameter; e.g. y, xs[1]
     before: Any
     after: Any
-    text: str  # ex) y f16 instead of f32
+    text: str  # e.g. y f16 instead of f32
 
     def json(self) -> dict[str, Any]:
         return {"path": self.path, "slot": self.name, "from": self.before, "to": self.after}

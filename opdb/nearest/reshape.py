@@ -132,7 +132,7 @@ def _valued(param: ParamConfig, values: list[int]) -> ParamConfig:
 
 
 def _followed(module: Any, made: OpConfig, config: OpConfig) -> OpConfig | None:
-    """``made`` with the outputs that follow; None where they have other numbers of elements than ``config``'s."""
+    """``made`` with the outputs that follow; None where they have another number of elements than ``config``'s."""
     try:
         found = module.infer(made)
     except (Undecidable, OverflowError, ValueError):

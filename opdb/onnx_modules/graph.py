@@ -124,7 +124,7 @@ def to_module(model: onnx.ModelProto, inputs: Mapping[str, torch.Tensor]) -> Gra
     if reader.version < OLDEST:
         raise OpdbError(
             f"its operators are of opset {reader.version}, and opdb reads them from {OLDEST} on; bring it to a newer one, "
-            "ex) with onnx.version_converter.convert_version"
+            "e.g. with onnx.version_converter.convert_version"
         )
     with torch.no_grad():
         return reader.graph(model.graph.node, values, list(inputs), [o.name for o in model.graph.output])
@@ -289,7 +289,7 @@ class _Reader:
         model = helper.make_model(graph, opset_imports=opsets, functions=list(self.functions.values()))
         try:
             made = ReferenceEvaluator(model).run(None, given)
-        except Exception:  # ex) its GatherElements cannot broadcast
+        except Exception:  # e.g. its GatherElements cannot broadcast
             operator = self._operator(proto)
             if operator is None:
                 raise

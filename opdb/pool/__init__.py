@@ -55,7 +55,7 @@ class Pool(Protocol):
 
 
 def open_pool(work: Work, processes: int = 1, dask: str | None = None) -> AbstractContextManager[Pool]:
-    """``processes`` of this machine; or the workers of the Dask scheduler at ``dask``, ex) tcp://10.0.0.5:8786.
+    """``processes`` of this machine; or the workers of the Dask scheduler at ``dask``, e.g. tcp://10.0.0.5:8786.
 
     Raises MissingExtra without the extra 'dask'; OpdbError when the scheduler cannot be reached, has no workers,
     or has one whose ``facts`` are not those of this machine.

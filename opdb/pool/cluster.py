@@ -61,7 +61,7 @@ class Cluster:
         except OSError as error:  # a TimeoutError is one
             raise OpdbError(
                 f"--dask {address}: no Dask scheduler answers there ({_line(error)}); start one with 'dask scheduler' and "
-                "give the address that it prints, ex) tcp://10.0.0.5:8786"
+                "give the address that it prints, e.g. tcp://10.0.0.5:8786"
             ) from None
         try:
             self._compare()
@@ -209,7 +209,7 @@ def _require_address(address: str) -> None:
     except ValueError:  # of a port that is no number
         pass
     raise OpdbError(
-        f"--dask {address}: not the address of a Dask scheduler; it prints one, ex) tcp://10.0.0.5:8786"
+        f"--dask {address}: not the address of a Dask scheduler; it prints one, e.g. tcp://10.0.0.5:8786"
     )
 
 

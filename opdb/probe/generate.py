@@ -37,7 +37,7 @@ class Made:
     index: int
     config: OpConfig
     changes: tuple[str, ...]
-    type_row: str  # of a good config; ex) HTP.FP16.2
+    type_row: str  # of a good config; e.g. HTP.FP16.2
 
 
 @dataclass(frozen=True)

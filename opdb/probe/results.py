@@ -16,16 +16,16 @@ class LibraryInfo:
     backend: str  # CPU or HTP
     soc: str | None
     soc_model: int | None
-    package: str  # ex) onnxruntime-qnn; "" for a plain folder
-    version: str  # of the package; ex) 2.3.0
-    build_id: str  # ex) v2.47.0.260601114230
+    package: str  # e.g. onnxruntime-qnn; "" for a plain folder
+    version: str  # of the package; e.g. 2.3.0
+    build_id: str  # e.g. v2.47.0.260601114230
     api_version: tuple[int, int, int]  # core API
     backend_api_version: tuple[int, int, int]
     sha256: str = ""
 
     @property
     def sdk(self) -> str:
-        """The SDK that the library is of; ex) 2.47."""
+        """The SDK that the library is of; e.g. 2.47."""
         return ".".join(self.build_id.removeprefix("v").split(".")[:2])
 
 
@@ -35,7 +35,7 @@ class Chip:
 
     soc_model: int
     name: str
-    arch: int | None  # Hexagon version; ex) 75
+    arch: int | None  # Hexagon version; e.g. 75
     fp16: bool
     bf16: bool
 

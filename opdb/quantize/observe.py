@@ -18,7 +18,7 @@ Run = Callable[[QnnGraph, Mapping[str, Any]], Mapping[str, Any]]
 def observe(graph: QnnGraph, calibration: Iterable[Mapping[str, Any]], run: Run) -> dict[str, Range]:
     """The ranges by tensor over all of ``calibration``: real arrays by the name of the input.
 
-    ``run`` computes the float graph; ex) opdb.runtime.kernels.run_graph, or VendorWorker for QNN CPU.
+    ``run`` computes the float graph; e.g. opdb.runtime.kernels.run_graph, or VendorWorker for QNN CPU.
     Raises OpdbError where there is no calibration data, and for values that are not finite.
     """
     debug = graph.with_intermediates()

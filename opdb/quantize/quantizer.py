@@ -53,13 +53,13 @@ def quantize(
     for dtype in (activations, weights, *(overrides or {}).values()):
         kind = lookup(dtype)
         if kind is None or kind.short != dtype or not kind.quantized or kind.numpy is None:
-            raise OpdbError(f"'{dtype}' is not a type to quantise to; ex) uq8, uq16, sq8")
+            raise OpdbError(f"'{dtype}' is not a type to quantise to; e.g. uq8, uq16, sq8")
     groups = Groups(graph, lambda t: t.dtype in REAL)
     wanted = _wanted(graph, groups, activations, overrides or {})
     for op in graph.ops:
         known(op)
     if not 0 <= margin < np.inf:
-        raise OpdbError(f"margin: {margin} is no share of a range; ex) 0.1")
+        raise OpdbError(f"margin: {margin} is no share of a range; e.g. 0.1")
     seen = {name: r.widened(margin) for name, r in observe(graph, calibration, run).items()}
     ranges = _shared_ranges(graph, groups, wanted, seen)
     wishes = Wishes(wanted, ranges, weights, target)

@@ -68,15 +68,15 @@ def side(text: str, backend: str | None = None, soc: str | None = None, sdk: str
     if not at and place[:1].isdigit():
         place, version = "", place
     if at and not version:
-        raise OpdbError(f"'{text}': an SDK version belongs behind the @, ex) HTP:SM8650@2.47")
+        raise OpdbError(f"'{text}': an SDK version belongs behind the @, e.g. HTP:SM8650@2.47")
     name, colon, chip = place.partition(":")
     if colon and not (name and chip):
-        raise OpdbError(f"'{text}': not BACKEND:SOC; ex) HTP:SM8650")
+        raise OpdbError(f"'{text}': not BACKEND:SOC; e.g. HTP:SM8650")
     if version:
         sdk_number(version)
     found = Side(name.upper() or backend, chip.upper() or soc, version or sdk)
     if found.soc is not None and found.backend is None:
-        raise OpdbError(f"--soc {found.soc}: a SoC needs a backend, ex) --backend HTP")
+        raise OpdbError(f"--soc {found.soc}: a SoC needs a backend, e.g. --backend HTP")
     return found
 
 
@@ -265,7 +265,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 def residual(when: str | None, require: str | None, known: Mapping[str, int | None]) -> str | None:
     """What a rule asks where some names have these values; None where it always holds.
 
-    ex) residual("gamma.dtype == sq16", "arch >= 73", {"arch": 68}) = "not gamma.dtype == sq16"
+    e.g. residual("gamma.dtype == sq16", "arch >= 73", {"arch": 68}) = "not gamma.dtype == sq16"
     """
     values = {k: v for k, v in known.items() if v is not None}
     guard = _folded(when or "True", values)

@@ -24,7 +24,7 @@ _WORST = ("crashed", "hung", "no", "yes", "declared", "unknown")
 
 
 def pivot(rows: Iterable[Row], by_soc: bool) -> tuple[list[Row], list[str]]:
-    """The table and its columns: ``op``, then targets, ex) CPU@2.47, HTP:SM8650@2.47.
+    """The table and its columns: ``op``, then targets, e.g. CPU@2.47, HTP:SM8650@2.47.
 
     Without ``by_soc`` one column stands for all SoCs: the worst that was measured on any.  A configuration that
     one of several type rows fails, fails.  Rows in any order, each read once.

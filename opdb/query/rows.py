@@ -33,7 +33,7 @@ class Filters:
     soc: Several = None
     sdk: Several = None  # 2.47 stands for 2.47.0 too
     dtype: Several = None  # short name or QNN's; a type row with it in any slot
-    torch_op: Several = None  # ex) aten.relu.default, or aten.relu
+    torch_op: Several = None  # e.g. aten.relu.default, or aten.relu
     disagree: bool | None = None  # True: only what a library said otherwise than we did
 
     def many(self, name: str) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ Facts = Mapping[str, Any]
 class DocumentedTensor:
     """One input or output slot.  ``facts`` has the rarer entries under the names of the data files."""
 
-    slot: str  # the document's position; ex) in[0], in[0..m]
-    name: str  # a short name; ex) input, gamma
+    slot: str  # the document's position; e.g. in[0], in[0..m]
+    name: str  # a short name; e.g. input, gamma
     mandatory: bool
     variadic: bool
     dtypes: tuple[str, ...]  # short names; () where the backend decides
@@ -55,7 +55,7 @@ class DocumentedBackend:
     """What one backend's supplement says: the rows of its table, and what it adds for single slots."""
 
     name: str
-    source: str  # ex) HtpOpDefSupplement.html@2.25.0#LayerNorm
+    source: str  # e.g. HtpOpDefSupplement.html@2.25.0#LayerNorm
     rows: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]  # configuration, slot -> dtypes
     #: slot or parameter -> "rank", "static", "quant", "constraints" -> entries, each with its "config"
     slots: Mapping[str, Mapping[str, tuple[Facts, ...]]]
@@ -64,7 +64,7 @@ class DocumentedBackend:
 @dataclass(frozen=True)
 class DocumentedOp:
     name: str
-    source: str  # ex) MasterOpDef.html@2.25.0#LayerNorm
+    source: str  # e.g. MasterOpDef.html@2.25.0#LayerNorm
     since: str  # SDK
     inputs: tuple[DocumentedTensor, ...]
     params: tuple[DocumentedParam, ...]
@@ -77,7 +77,7 @@ class DocumentedOp:
 @dataclass(frozen=True)
 class AtenArgument:
     name: str
-    type: str  # PyTorch's spelling; ex) Tensor?, int[2], Scalar
+    type: str  # PyTorch's spelling; e.g. Tensor?, int[2], Scalar
     kwarg_only: bool
     has_default: bool
     default: Any
@@ -90,7 +90,7 @@ class AtenArgument:
 
 @dataclass(frozen=True)
 class AtenSchema:
-    target: str  # ex) aten.native_layer_norm.default
+    target: str  # e.g. aten.native_layer_norm.default
     arguments: tuple[AtenArgument, ...]
     returns: tuple[str, ...]
 
@@ -147,7 +147,7 @@ def observed_rows(backend: str, op: str) -> Mapping[str, Sequence[Mapping[str, s
 
 
 def observed_source(backend: str) -> str:
-    """The run behind what was observed of a backend; ex) probe CPU 2.47.0."""
+    """The run behind what was observed of a backend; e.g. probe CPU 2.47.0."""
     return str(_data("observed.json")["provenance"][backend])
 
 

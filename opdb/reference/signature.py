@@ -32,7 +32,7 @@ def torch_schema(target: str, signature: str | None = None) -> AtenSchema:
     if TARGET.fullmatch(target) and not target.startswith("aten."):
         op = target.split(".")[1]
         raise OpdbError(
-            f"{target}: not ATen's, so its mapping needs a 'signature', ex) {op}(Tensor x) -> Tensor; "
+            f"{target}: not ATen's, so its mapping needs a 'signature', e.g. {op}(Tensor x) -> Tensor; "
             "PyTorch prints it for the operator"
         )
     return aten_schema(target)
@@ -45,7 +45,7 @@ def read_signature(target: str, text: str) -> AtenSchema:
     if match is None:
         raise OpdbError(f"{target}: signature: '{text}' is not of the form name(Tensor x, int n=1) -> Tensor")
     if not TARGET.fullmatch(target):
-        raise OpdbError(f"'{target}' is no torch operator; ex) mylib.my_relu.default")
+        raise OpdbError(f"'{target}' is no torch operator; e.g. mylib.my_relu.default")
     _, op, overload = target.split(".")
     if (match["op"], match["overload"] or "default") != (op, overload):
         named = ".".join(filter(None, (match["op"], match["overload"])))
@@ -87,7 +87,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _value(target: str, text: str | None) -> Any:
-    """The value of a default; names (of enums, ex) contiguous_format) as text."""
+    """The value of a default; names (of enums, e.g. contiguous_format) as text."""
     if text is None:
         return None
     try:

@@ -17,8 +17,8 @@ backend = table(
     *position(),
     text("name"),
     Column("number", Integer, nullable=True),  # QNN's backend id
-    text("letter"),  # of its rules; ex) H
-    maybe("context"),  # JSON: what its rules may read; ex) {"arch": "u32"}
+    text("letter"),  # of its rules; e.g. H
+    maybe("context"),  # JSON: what its rules may read; e.g. {"arch": "u32"}
     text("more", "{}"),  # JSON: the other fields of its file
     maybe("about"),  # what it computes on
     maybe("library"),  # its file, where opdb drives it
@@ -36,14 +36,14 @@ backend_need = parts(  # of type rows, by the first word of their configuration
 soc = table(
     "soc",
     *position(),
-    text("chip"),  # ex) SM8650
+    text("chip"),  # e.g. SM8650
     Column("soc_model", Integer, nullable=True),
     Column("htp_arch", Integer, nullable=True),
     text("more", "{}"),  # JSON: the other fields of socs.yaml
     *(Column(name, Integer, nullable=False, server_default="0") for name in FEATURES),  # 1: it has
     maybe("soc_ids"),  # numbers between blanks
     maybe("names"),  # between commas
-    maybe("libraries"),  # the versions that open it, ex) since 2.48; null: all that were asked
+    maybe("libraries"),  # the versions that open it, e.g. since 2.48; null: all that were asked
     UniqueConstraint("chip"),
 )
 sdk = table("sdk", text("version"), UniqueConstraint("version"))
@@ -104,9 +104,9 @@ op_tensor = table(
 op_param = parts(
     "op_param",
     "definition",
-    text("type"),  # as written; ex) u32[2] = [1, 1]
-    text("dtype"),  # ex) u32
-    text("dims"),  # ex) [2]
+    text("type"),  # as written; e.g. u32[2] = [1, 1]
+    text("dtype"),  # e.g. u32
+    text("dims"),  # e.g. [2]
     Column("optional", Boolean, nullable=False),
     maybe("default_value"),
     text("kind"),
@@ -120,7 +120,7 @@ op_rule = table(
     of("definition"),
     to("backend", nullable=True),
     *position(),
-    text("name"),  # ex) C3
+    text("name"),  # e.g. C3
     text("kind"),
     text("strength"),
     maybe("guard"),  # `when`
@@ -146,7 +146,7 @@ type_config = parts("type_config", "op_backend", to("source", nullable=True), ma
 unchecked = parts(  # rules of the op that a backend does not check
     "unchecked", "op_backend", to("source"), maybe("since"), maybe("until"), maybe("why"), key="rule"
 )
-type_row = parts("type_row", "type_config")  # ex) HTP.FP16.1
+type_row = parts("type_row", "type_config")  # e.g. HTP.FP16.1
 type_cell = parts(
     "type_cell", "type_row", text("dtypes"), key="slot"
 )  # short names between spaces: each is allowed

@@ -37,12 +37,12 @@ artifact_input = history(
 
 library = history(
     "library",  # named by what it is, not by where it lies
-    text("package"),  # ex) onnxruntime-qnn
-    text("version"),  # ex) 2.3.0
+    text("package"),  # e.g. onnxruntime-qnn
+    text("version"),  # e.g. 2.3.0
     text("build_id"),
     text("sha256"),
     text("backend"),
-    text("sdk"),  # ex) 2.47
+    text("sdk"),  # e.g. 2.47
     Column("emulated", Boolean, nullable=False),
     UniqueConstraint("package", "version", "build_id", "sha256", "backend"),
 )
@@ -113,7 +113,7 @@ probe_result = history(
 executor = history(
     "executor",
     text("name"),  # python, c, hexagon, torch, onnx.reference, qnn-cpu, qnn-htp
-    text("version"),  # of what computes; ex) 2.47
+    text("version"),  # of what computes; e.g. 2.47
     text("backend", ""),  # the QNN backend that it measures, '' for our own code and PyTorch
     to("library", nullable=True),
     UniqueConstraint("name", "version"),
@@ -121,7 +121,7 @@ executor = history(
 run = _run("run")
 conformance_case = history(
     "conformance_case",
-    text("name"),  # ex) LayerNorm-sample0-HTP.FP16.2-SM8650
+    text("name"),  # e.g. LayerNorm-sample0-HTP.FP16.2-SM8650
     text("sha256"),  # of the content: a case that changes is another row under the same name
     text("op"),
     text("kind"),
@@ -137,7 +137,7 @@ case_rule = history(
     "case_rule",  # the rules that a negative case is expected to break
     of("conformance_case"),
     *position(),
-    text("rule"),  # ex) LayerNorm.C3
+    text("rule"),  # e.g. LayerNorm.C3
     UniqueConstraint("conformance_case_id", "position"),
     UniqueConstraint("conformance_case_id", "rule"),
 )

@@ -35,9 +35,9 @@ T = TypeVar("T")
 class Soc:
     """One system on chip (specs/socs.yaml)."""
 
-    chip: str  # ex) SM8650
-    soc_model: int | None = None  # QNN_SOC_MODEL; ex) 57
-    htp_arch: int | None = None  # ex) 75
+    chip: str  # e.g. SM8650
+    soc_model: int | None = None  # QNN_SOC_MODEL; e.g. 57
+    htp_arch: int | None = None  # e.g. 75
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Catalog:
 
     @property
     def needs(self) -> dict[str, Mapping[str, Need]]:
-        """What rows of data types need of a chip, by backend and first word of their configuration; ex) FP16."""
+        """What rows of data types need of a chip, by backend and first word of their configuration; e.g. FP16."""
         return {name: b.needs for name, b in self.backends.items()}
 
     def compiled(self, name: str) -> CompiledOp:

@@ -86,7 +86,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class CompiledRule:
-    id: str  # ex) C3
+    id: str  # e.g. C3
     require: Node
     when: Node | None = None
     strength: RuleStrength = "require"
@@ -123,9 +123,9 @@ class Inference:
 class TypeRow:
     """One allowed combination of data types.  ``cells`` has a set of short names for each slot."""
 
-    id: str  # ex) HTP.INT16.3
+    id: str  # e.g. HTP.INT16.3
     cells: Mapping[str, tuple[str, ...]]
-    since: str | None = None  # first SDK that has it, ex) 2.47
+    since: str | None = None  # first SDK that has it, e.g. 2.47
     until: str | None = None  # last SDK
     source: str | None = None
     needs: Need | None = None

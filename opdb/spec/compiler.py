@@ -229,7 +229,7 @@ class _Compiler(ShapeRules):
                         )
                     for dtype in cell:
                         if dtype not in BY_SHORT:
-                            self.fault((*at, slot), f"'{dtype}' is not a data type; ex) f32, uq8")
+                            self.fault((*at, slot), f"'{dtype}' is not a data type; e.g. f32, uq8")
                 for slot in self.op.slots:
                     if slot not in row:
                         self.fault(at, f"the row has no cell for '{slot}'")
@@ -299,4 +299,4 @@ class _Compiler(ShapeRules):
                     )
                 elif name in self.op.slots and not is_shape(sample[name], self.op.slots[name].variadic):
                     example = "[[2, 3], [2, 4]]" if self.op.slots[name].variadic else "[2, 3]"
-                    self.fault(("samples", i, name), f"the sample of a tensor is its shape; ex) {example}")
+                    self.fault(("samples", i, name), f"the sample of a tensor is its shape; e.g. {example}")

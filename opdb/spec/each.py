@@ -16,7 +16,7 @@ Each = Mapping[str, Mapping[str, Element]]
 
 
 def kind_of(dtype: str) -> str:
-    """What the elements of a data type are to a kernel; ex) uq8 -> real."""
+    """What the elements of a data type are to a kernel; e.g. uq8 -> real."""
     kind = BY_SHORT[dtype]
     if kind.quantized or kind.qnn.startswith(("FLOAT", "BFLOAT")):
         return REAL

@@ -60,7 +60,7 @@ class SpecSet:
 def load(model: type[M], document: Document) -> M:
     """The model in a document; SpecError with all faults and their places."""
     if not isinstance(document.data, dict):
-        raise SpecError([Problem(document.path, 1, 1, "expected a mapping; ex) op: Relu")])
+        raise SpecError([Problem(document.path, 1, 1, "expected a mapping; e.g. op: Relu")])
     try:
         return model.model_validate(document.data)
     except ValidationError as error:
@@ -81,7 +81,7 @@ def _pydantic_problem(document: Document, model: type[BaseModel], error: dict[st
 #: What a pattern of opdb.spec.model asks for, in words.
 FORMS = {
     IDENTIFIER: "is not a name: letters, digits and _, no digit first",
-    SOURCE: "is not a source; ex) MasterOpDef.html@2.25.0#Relu, or 'probe' with the run",
+    SOURCE: "is not a source; e.g. MasterOpDef.html@2.25.0#Relu, or 'probe' with the run",
     KERNEL: "is not a kernel: the name of its function begins with opdb_",
     ID: "is not the id of an erratum: the backend in capitals, a hyphen and four digits; e.g. HTP-0042",
     NAME: "is not the name of a workaround: small letters, digits and hyphens; e.g. other-candidate, reject",

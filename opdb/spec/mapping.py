@@ -52,7 +52,7 @@ class Argument(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def type(self) -> str: ...  # as the schema spells it; ex) SymInt[2], Tensor?, Scalar
+    def type(self) -> str: ...  # as the schema spells it; e.g. SymInt[2], Tensor?, Scalar
 
 
 class Schema(Protocol):
@@ -61,12 +61,12 @@ class Schema(Protocol):
     @property
     def arguments(self) -> Sequence[Argument]: ...
     @property
-    def returns(self) -> Sequence[str]: ...  # types; ex) ("Tensor", "Tensor", "Tensor"), ("Tensor[]",)
+    def returns(self) -> Sequence[str]: ...  # types; e.g. ("Tensor", "Tensor", "Tensor"), ("Tensor[]",)
 
 
 @dataclass(frozen=True)
 class CompiledMapping:
-    target: str  # ex) aten.native_layer_norm.default
+    target: str  # e.g. aten.native_layer_norm.default
     op: CompiledOp
     schema: Schema
     scope: Scope
@@ -114,7 +114,7 @@ class CompiledDecomposition:
 
 
 def plain_type(type_: str) -> tuple[str, bool]:
-    """The type without alias marks and list length, and whether it is optional; ex) ("int[]", True)."""
+    """The type without alias marks and list length, and whether it is optional; e.g. ("int[]", True)."""
     bare = re.sub(r"\([^)]*\)", "", type_).strip()
     return re.sub(r"\[\d+\]", "[]", bare.removesuffix("?")), bare.endswith("?")
 

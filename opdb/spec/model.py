@@ -41,7 +41,7 @@ class TensorDef(WithShort):
     min: int = 1  # of a variadic slot
     count: Expression | None = None  # number of tensors of a variadic output
     index: Identifier | None = None  # the name of the position in the shape of a variadic output
-    layout: str | None = None  # ex) NHWC
+    layout: str | None = None  # e.g. NHWC
     doc: str | None = None
 
     @model_validator(mode="before")
@@ -53,7 +53,7 @@ class TensorDef(WithShort):
     def _sound(self) -> TensorDef:
         for d in self.dtype:
             if d not in BY_SHORT:
-                raise ValueError(f"'{d}' is not a data type; ex) f32, uq8")
+                raise ValueError(f"'{d}' is not a data type; e.g. f32, uq8")
         return self
 
     def _short(self, kept: dict[str, Any]) -> Any:
@@ -80,10 +80,10 @@ class ParamDef(WithShort):
         match = PARAM.match(self.type)
         if match is None:
             raise ValueError(
-                f"'{self.type}' is not a parameter type; ex) u32, f32 = 0.5, u32[2], u32[], f32?, enum {{A: 0, B: 1}}"
+                f"'{self.type}' is not a parameter type; e.g. u32, f32 = 0.5, u32[2], u32[], f32?, enum {{A: 0, B: 1}}"
             )
         if not self.enum and self.base not in BY_SHORT:
-            raise ValueError(f"'{self.base}' is not a data type; ex) u32, f32, bool8")
+            raise ValueError(f"'{self.base}' is not a data type; e.g. u32, f32, bool8")
         if match["absent"] and match["default"]:
             raise ValueError("a parameter has '?' (may be absent) or a default, not both")
         if len(set(self.enum.values())) != len(self.enum):
@@ -182,8 +182,8 @@ Cell = Annotated[list[str], BeforeValidator(listed)]
 class Configuration(Model):
     """Where the rows of a configuration come from, and the SDKs that have them, where its backend's do not say so."""
 
-    source: Source | None = None  # ex) probe HTP 2.47.0
-    since: str | None = None  # first SDK, ex) 2.47
+    source: Source | None = None  # e.g. probe HTP 2.47.0
+    since: str | None = None  # first SDK, e.g. 2.47
     until: str | None = None  # last SDK
 
 
@@ -191,7 +191,7 @@ class Unchecked(WithShort):
     """A rule of the op that the libraries of a backend do not check: breaking it is a warning there."""
 
     source: Source
-    since: str | None = None  # first SDK, ex) 2.47
+    since: str | None = None  # first SDK, e.g. 2.47
     until: str | None = None  # last SDK
     why: str | None = None
 
@@ -205,7 +205,7 @@ class Unchecked(WithShort):
 
 
 def unchecked_where(backend: str, since: str | None, until: str | None) -> str:
-    """A backend with the SDKs of a range; ex) HTP since 2.47."""
+    """A backend with the SDKs of a range; e.g. HTP since 2.47."""
     return " ".join([backend, *([f"since {since}"] if since else []), *([f"until {until}"] if until else [])])
 
 
@@ -213,7 +213,7 @@ class BackendDef(Model):
     """What one backend documents about the op: rules of its own, and the rows of allowed dtypes."""
 
     source: Source | None = None
-    since: str | None = None  # first SDK, ex) 2.13
+    since: str | None = None  # first SDK, e.g. 2.13
     until: str | None = None  # last SDK
     constraints: dict[Identifier, Rule] = {}
     unchecked: dict[Identifier, Unchecked] = {}  # by the id of a rule of the op
@@ -235,7 +235,9 @@ class BackendDef(Model):
 class TorchMapping(Model):
     """One torch target -> this op.  Right-hand sides are expressions over the schema's argument names."""
 
-    signature: str | None = None  # the schema of a target that is not ATen's; ex) my_relu(Tensor x) -> Tensor
+    signature: str | None = (
+        None  # the schema of a target that is not ATen's; e.g. my_relu(Tensor x) -> Tensor
+    )
     when: Expression | None = None
     why: str | None = None  # what the guard means, in words
     inputs: dict[Identifier, Expression] = {}
@@ -287,7 +289,7 @@ class KernelDef(Model):
             raise ValueError("a generated function has no 'arguments', 'computes' or 'scratch' of its own")
         for d in self.dtypes:
             if d not in BY_SHORT:
-                raise ValueError(f"'{d}' is not a data type; ex) f32, uq8")
+                raise ValueError(f"'{d}' is not a data type; e.g. f32, uq8")
         return self
 
 

@@ -154,7 +154,7 @@ class ShapeRules:
                 rules += self._variadic_rules(name, d)
             elif isinstance(d.shape, list) and any(dim.endswith("...") for dim in d.shape[1:]):
                 at = ("outputs" if slot.output else "inputs", name)
-                self.fault(at, "only the first dim may stand for several; ex) [S..., N]")
+                self.fault(at, "only the first dim may stand for several; e.g. [S..., N]")
             elif d.shape is not None and d.shape != "any":
                 node = self._shape_rule(name, d, slot.output)
                 if node is not None:
@@ -240,7 +240,7 @@ class ShapeRules:
         if isinstance(d.shape, str) and d.shape != "any" and not (d.index and d.count):
             self.fault(
                 at,
-                "a variadic output that has a 'shape' needs 'count' and 'index' too; ex) count: 2, index: i",
+                "a variadic output that has a 'shape' needs 'count' and 'index' too; e.g. count: 2, index: i",
             )
         if d.count is not None:
             count = self.parse(d.count, (*at, "count"), INT)

@@ -114,7 +114,7 @@ class _Check:
         if data is None:
             return {}
         if not isinstance(data, list):
-            self.problem(name, (), "expected a list; ex) - {chip: SM8650, soc_model: 57, htp_arch: 75}")
+            self.problem(name, (), "expected a list; e.g. - {chip: SM8650, soc_model: 57, htp_arch: 75}")
             return {}
         good: dict[str, Any] = {}
         for i, entry in enumerate(data):
@@ -129,7 +129,7 @@ class _Check:
         data, name = self.specs.retired, "retired.yaml"
         good: dict[str, Any] = {}
         if data is not None and not isinstance(data, dict):
-            self.problem(name, (), "expected a mapping; ex) rules: [LayerNorm.C9]")
+            self.problem(name, (), "expected a mapping; e.g. rules: [LayerNorm.C9]")
             data = None
         for kind, entries in (data or {}).items():
             if kind not in ("rules", "ops") or not isinstance(entries, list | None):
@@ -322,7 +322,7 @@ def _rule_groups(op: Body, catalog: Catalog) -> list[tuple[str | None, str, Mapp
 
 def _soc_fault(entry: Any, seen: Mapping[str, Any]) -> str | None:
     if not isinstance(entry, dict) or not isinstance(entry.get("chip"), str):
-        return "expected a mapping with 'chip'; ex) {chip: SM8650, soc_model: 57, htp_arch: 75}"
+        return "expected a mapping with 'chip'; e.g. {chip: SM8650, soc_model: 57, htp_arch: 75}"
     if entry["chip"] in seen:
         return f"the chip '{entry['chip']}' is given twice"
     for name in ("soc_model", "htp_arch"):
@@ -331,7 +331,7 @@ def _soc_fault(entry: Any, seen: Mapping[str, Any]) -> str | None:
     for name, kind, example in (("soc_id", int, "[557]"), ("names", str, "[Snapdragon 8 Gen 3]")):
         parts = entry.get(name, [])
         if not isinstance(parts, list) or any(type(part) is not kind for part in parts):
-            return f"'{name}' must be a list; ex) {example}"
+            return f"'{name}' must be a list; e.g. {example}"
     for name in ("fp16", "bf16"):
         if type(entry.get(name, False)) is not bool:
             return f"'{name}' must be true or false"

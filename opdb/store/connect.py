@@ -238,17 +238,17 @@ def parse_url(text: str) -> URL:
     if system == "sqlite":
         if not url.database or url.database == ":memory:":
             raise OpdbError(
-                "a database in memory is gone after each command; name a file, ex) sqlite:////data/opdb.db"
+                "a database in memory is gone after each command; name a file, e.g. sqlite:////data/opdb.db"
             )
         return URL.create("sqlite", database=str(Path(url.database).absolute()))
     if system in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")
     raise OpdbError(
-        f"opdb works with SQLite and PostgreSQL, not with '{system}'; ex) sqlite:////data/opdb.db"
+        f"opdb works with SQLite and PostgreSQL, not with '{system}'; e.g. sqlite:////data/opdb.db"
     )
 
 
-_NOT_A_URL = "'{}' is not the URL of a database; ex) sqlite:////data/opdb.db or postgresql://user@host/opdb"
+_NOT_A_URL = "'{}' is not the URL of a database; e.g. sqlite:////data/opdb.db or postgresql://user@host/opdb"
 
 
 #: What a reading transaction of SQLite begins with.

@@ -17,7 +17,7 @@ class ArtifactRecord:
     """One generated file.  Paths are relative to the checkout, with '/'."""
 
     path: str
-    target: str  # ex) validators_python
+    target: str  # e.g. validators_python
     key: str  # of everything that went in
     sha256: str  # of what came out
     inputs: tuple[str, ...] = ()  # spec files
@@ -27,12 +27,12 @@ class ArtifactRecord:
 class LibraryRecord:
     """A vendor library by what it is; never by its path."""
 
-    package: str  # ex) onnxruntime-qnn
-    version: str  # of the package; ex) 2.3.0
+    package: str  # e.g. onnxruntime-qnn
+    version: str  # of the package; e.g. 2.3.0
     build_id: str
     sha256: str
-    backend: str  # ex) HTP
-    sdk: str  # ex) 2.47
+    backend: str  # e.g. HTP
+    sdk: str  # e.g. 2.47
     emulated: bool = False
 
 
@@ -62,7 +62,7 @@ class ExecutorRecord:
     """Who computes: python, c, hexagon, torch, onnx.reference, qnn-cpu, qnn-htp."""
 
     name: str
-    version: str  # ex) 2.47
+    version: str  # e.g. 2.47
     backend: str = ""  # the QNN backend that it measures; '' for opdb's own code and PyTorch
     library: LibraryRecord | None = None
 
@@ -71,15 +71,15 @@ class ExecutorRecord:
 class CaseRecord:
     """One conformance case.  '' where the backend, SoC or SDK plays no part."""
 
-    name: str  # ex) LayerNorm-sample0-HTP.FP16.2-SM8650
+    name: str  # e.g. LayerNorm-sample0-HTP.FP16.2-SM8650
     op: str
     kind: str  # positive, negative
     config: str  # JSON: the op config
     backend: str = ""
     soc: str = ""
     sdk: str = ""
-    type_row: str = ""  # ex) HTP.FP16.2
-    rules: tuple[str, ...] = ()  # that a negative case must break; ex) LayerNorm.C3
+    type_row: str = ""  # e.g. HTP.FP16.2
+    rules: tuple[str, ...] = ()  # that a negative case must break; e.g. LayerNorm.C3
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class ResultRecord:
     finalizes: str = "unknown"
     executes: str = "unknown"
     matches: str = "unknown"
-    rules: tuple[str, ...] = ()  # that the executor reported; ex) LayerNorm.C3
+    rules: tuple[str, ...] = ()  # that the executor reported; e.g. LayerNorm.C3
     code: int | None = None
     code_name: str = ""
     log: str = ""
@@ -124,6 +124,6 @@ class ProbeRecord:
     seconds: float | None = None
     detail: str = ""
     ours: str = ""  # our verdict: accept, reject, unknown; "" where we were not asked
-    rules: tuple[str, ...] = ()  # that we reported; ex) LayerNorm.C3
+    rules: tuple[str, ...] = ()  # that we reported; e.g. LayerNorm.C3
     reasons: str = ""  # JSON, see opdb.probe.reasons
     position: int | None = None  # in its run; None: after the last

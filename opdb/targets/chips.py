@@ -11,11 +11,11 @@ from opdb.errors import OpdbError
 #: How many candidates one error lists.
 LISTED = 12
 _BRANDS = re.compile(r"\b(qualcomm|snapdragon)\b|[®™]")
-_VARIANT = re.compile(r"-A[A-Z]$")  # of a part number; ex) SM8650-AB
+_VARIANT = re.compile(r"-A[A-Z]$")  # of a part number; e.g. SM8650-AB
 
 
 def resolve(name: str, chips: Mapping[str, Sequence[str]]) -> str:
-    """The chip that ``name`` means, of ``chips`` with what each is sold as; ex) sm8650, SM8650-AB, "8 Gen 3".
+    """The chip that ``name`` means, of ``chips`` with what each is sold as; e.g. sm8650, SM8650-AB, "8 Gen 3".
 
     Raises OpdbError for a name that is no chip's, or several chips'.
     """
@@ -46,7 +46,7 @@ def _within(wanted: str, name: str) -> bool:
 
 
 def plain(name: str) -> str:
-    """A name without brand, case and spare blanks; ex) "Snapdragon® 8 Gen 3" -> "8 gen 3"."""
+    """A name without brand, case and spare blanks; e.g. "Snapdragon® 8 Gen 3" -> "8 gen 3"."""
     return " ".join(_BRANDS.sub(" ", name.lower()).split())
 
 

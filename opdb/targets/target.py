@@ -52,7 +52,7 @@ class Target:
         fields = {} if record is None else record.chip_fields
         if self.soc is None and fields:
             raise OpdbError(
-                f"{backend}: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"
+                f"{backend}: what runs depends on the SoC; give one, e.g. --soc SM8650 (opdb query socs lists them)"
             )
         soc = None if self.soc is None else soc_name(self.soc)
         if record is not None and soc is not None and record.chips and soc not in record.chips:
@@ -62,7 +62,7 @@ class Target:
         return Context(backend, known_sdk(self.sdk or DEFAULT_SDK), **read)
 
     def spelled(self) -> Target:
-        """The same in the own spelling of backend and SoC; ex) htp -> HTP."""
+        """The same in the own spelling of backend and SoC; e.g. htp -> HTP."""
         backend = None if self.backend is None else backend_name(self.backend)
         return replace(self, backend=backend, soc=None if self.soc is None else soc_name(self.soc))
 

@@ -29,7 +29,7 @@ from opdb.runtime.qnn.structs import op_config
 class Backend(Resource):
     """An open backend; a context manager.  Every method raises OpdbError after ``close``.
 
-    ``build_id`` is the library's own, ex) v2.47.0.260601114230; ``api_version`` the core API, ex) (2, 36, 0).
+    ``build_id`` is the library's own, e.g. v2.47.0.260601114230; ``api_version`` the core API, e.g. (2, 36, 0).
     Threads may share a backend: calls into one library are made one at a time.
     """
 
@@ -119,7 +119,7 @@ class Backend(Resource):
         return package
 
     def has_capability(self, key: str) -> bool:
-        """Whether the library has a property; ``key`` ex) QNN_PROPERTY_GRAPH_SUPPORT_SUBGRAPH."""
+        """Whether the library has a property; ``key`` e.g. QNN_PROPERTY_GRAPH_SUPPORT_SUBGRAPH."""
         number = getattr(lib, key, None) if key.startswith("QNN_PROPERTY_") else None
         if number is None:
             raise OpdbError(f"{key!r} is not a QNN property key")

@@ -63,7 +63,7 @@ class BinaryInfo:
     None before version 3 and for backends without chips; ``context_bytes`` counts the library's own part.
     """
 
-    backend: str  # QNN's name; ex) HTP
+    backend: str  # QNN's name; e.g. HTP
     build_id: str
     core_api: tuple[int, int, int]
     backend_api: tuple[int, int, int]

@@ -55,7 +55,7 @@ def soc_model_of(backend: str, soc: str | None, soc_model: int | None) -> int | 
             raise OpdbError(f"the {backend} backend prepares for no chip; leave the SoC out")
         return None
     if soc is None and soc_model is None:
-        raise OpdbError("the HTP backend needs a SoC, as it answers differently per chip; ex) soc='SM8650'")
+        raise OpdbError("the HTP backend needs a SoC, as it answers differently per chip; e.g. soc='SM8650'")
     if soc is None:
         return soc_model
     if soc not in SOCS:

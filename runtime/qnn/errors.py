@@ -14,9 +14,9 @@ LEVELS = {1: "error", 2: "warning", 3: "info", 4: "verbose", 5: "debug"}
 
 
 def error_name(code: int) -> str:
-    """QNN's name of an error code; ex) 3110 -> QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE.
+    """QNN's name of an error code; e.g. 3110 -> QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE.
 
-    A code that no header names is called by its module; ex) QNN_GRAPH_ERROR_6999.
+    A code that no header names is called by its module; e.g. QNN_GRAPH_ERROR_6999.
     """
     if code in NAMES:
         return NAMES[code][0]

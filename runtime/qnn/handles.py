@@ -110,7 +110,7 @@ class Resource:
     _finalizer: weakref.finalize[Any, Any]
 
     def __init__(self, what: str, handle: Handle, owner: Resource | None) -> None:
-        self.what = what  # for messages; ex) "the HTP backend"
+        self.what = what  # for messages; e.g. "the HTP backend"
         self._handle = handle
         self._owner = owner
         self._finalizer = weakref.finalize(self, handle.drop)

@@ -38,7 +38,7 @@ class HardwareDevice:
     device_type: int
     cores: int
     soc_model: int | None = None
-    arch: int | None = None  # ex) 68 for v68
+    arch: int | None = None  # e.g. 68 for v68
     vtcm_mb: int | None = None
     signed_pd: bool | None = None
     dlbc: bool | None = None
@@ -53,12 +53,12 @@ class Identity:
     ``capabilities`` (key -> yes, no, None: it does not know the key) are None where the library does not tell.
     """
 
-    provider: str  # ex) HTP_QTI_AISW
+    provider: str  # e.g. HTP_QTI_AISW
     provider_id: int
     sha256: str
     backend_api: Version
     core_api: Version | None = None
-    build_id: str = ""  # ex) v2.47.0.260601114230
+    build_id: str = ""  # e.g. v2.47.0.260601114230
     refusal: str = ""
     operations: tuple[str, ...] | None = None
     capabilities: Mapping[str, bool | None] | None = None
@@ -66,7 +66,7 @@ class Identity:
 
     @property
     def qnn_version(self) -> str:
-        """The QNN version in the build id; ex) 2.47.0.  "" where there is none."""
+        """The QNN version in the build id; e.g. 2.47.0.  "" where there is none."""
         found = re.match(r"v?(\d+\.\d+\.\d+)", self.build_id)
         return found[1] if found else ""
 

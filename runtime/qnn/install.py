@@ -49,7 +49,7 @@ def install(what: str) -> tuple[Libraries, bool]:
 def _version(what: str, wheel: Path | None) -> str:
     if wheel is None:
         if not re.fullmatch(r"\d+(\.\d+)+", what):
-            raise OpdbError(f"{what!r} is not a version of {PACKAGE}; ex) 2.7.0, or the path of its wheel")
+            raise OpdbError(f"{what!r} is not a version of {PACKAGE}; e.g. 2.7.0, or the path of its wheel")
         return what
     found = _WHEEL.fullmatch(wheel.name)
     if not found:

@@ -74,7 +74,7 @@ class Libraries:
         return identity.ask(backend, self.path(backend))
 
     def qnn_version(self) -> str:
-        """QNN's version in the build id of the first library that tells one; ex) 2.47.0.  "" if none does."""
+        """QNN's version in the build id of the first library that tells one; e.g. 2.47.0.  "" if none does."""
         for backend in sorted(self.present, key=lambda name: (self.folder / FILES[name]).stat().st_size):
             try:
                 if version := self.identity(backend).qnn_version:
@@ -205,7 +205,7 @@ def _distribution(folder: Path) -> tuple[str, str]:
 
 
 def _covers(wanted: str, version: str) -> bool:
-    """Whether a version is the wanted one, or begins with it; ex) 2.51 covers 2.51.0, not 2.5.1."""
+    """Whether a version is the wanted one, or begins with it; e.g. 2.51 covers 2.51.0, not 2.5.1."""
     return f"{version}.".startswith(f"{wanted}.")
 
 

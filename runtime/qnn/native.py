@@ -59,7 +59,7 @@ class Arena:
         self._kept: list[Any] = []
 
     def new(self, type_: str, init: Any = None) -> CData:
-        """Zeroed C memory; ex) new("uint32_t[]", [2, 3])."""
+        """Zeroed C memory; e.g. new("uint32_t[]", [2, 3])."""
         memory = ffi.new(type_, init)
         self._kept.append(memory)
         return memory

@@ -31,11 +31,11 @@ START, END, DROPPED = "QnnGraph addnode start", "QnnGraph addnode end", "warning
 class OpPackage:
     """A registered op package: what its library says of itself, and how QNN was given it."""
 
-    name: str  # ex) OpdbCustom
+    name: str  # e.g. OpdbCustom
     ops: tuple[str, ...]
     library: Path
-    provider: str  # ex) OpdbCustomInterfaceProvider
-    target: str | None  # ex) CPU; None leaves it to the backend
+    provider: str  # e.g. OpdbCustomInterfaceProvider
+    target: str | None  # e.g. CPU; None leaves it to the backend
 
 
 class OpPackageError(QnnError):
@@ -53,7 +53,7 @@ class OpPackageError(QnnError):
 
 
 def default_provider(library: Path) -> str:
-    """The provider that QNN's convention gives a library; ex) libQnnOpdbCustom.so -> OpdbCustomInterfaceProvider."""
+    """The provider that QNN's convention gives a library; e.g. libQnnOpdbCustom.so -> OpdbCustomInterfaceProvider."""
     return f"{library.name.partition('.')[0].removeprefix('lib').removeprefix('Qnn')}InterfaceProvider"
 
 

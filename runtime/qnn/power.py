@@ -32,7 +32,7 @@ MOST_POLLING_US = (
 )  # libraries do not check it
 MOST = 2**32 - 1
 
-#: ex) "verbose: sleepLatency 40", "verbose: set power settings rpc polling time 9999"
+#: e.g. "verbose: sleepLatency 40", "verbose: set power settings rpc polling time 9999"
 _FIELD = re.compile(r"\w+: (?:set (?:power|memory) settings )?(\w+|(?:rpc|memory)(?: \w+)+) (\d+)")
 _SPEED = lib.QNN_HTP_PERF_INFRASTRUCTURE_POWERMODE_PERFORMANCE_MODE
 _BOTH_WAYS = lib.QNN_HTP_PERF_INFRASTRUCTURE_POWERMODE_ADJUST_UP_DOWN

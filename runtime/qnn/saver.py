@@ -36,7 +36,7 @@ ALREADY = 4951  # QNN_SAVER_ERROR_ALREADY_INSTANTIATED
 class Call:
     """One call of a QNN function in a recording: its name in the interface, its arguments as C expressions."""
 
-    function: str  # ex) graphAddNode
+    function: str  # e.g. graphAddNode
     arguments: tuple[str, ...]
     line: int  # in the source, from 1
 

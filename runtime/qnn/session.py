@@ -32,7 +32,7 @@ class Session:
 
     def __init__(self, path: Path, what: str, log_level: int) -> None:
         self.path = path
-        self.what = what  # for messages; ex) "the HTP backend"
+        self.what = what  # for messages; e.g. "the HTP backend"
         self.interface = native.open_library(path)
         self.api = self.interface.api
         versions = self.interface.apiVersion

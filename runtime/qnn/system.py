@@ -19,7 +19,7 @@ _lock = threading.RLock()
 class System:
     """The library, which stays loaded until the process ends; threads may share it.
 
-    ``api`` is its version, ex) (1, 11, 0) in QNN 2.47.  Raises OpdbError when it cannot be opened.
+    ``api`` is its version, e.g. (1, 11, 0) in QNN 2.47.  Raises OpdbError when it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:

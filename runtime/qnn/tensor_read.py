@@ -28,7 +28,7 @@ _ENCODINGS = _words("QNN_QUANTIZATION_ENCODING_")
 def read_tensor(struct: CData) -> tuple[GraphTensor, int]:
     """A ``Qnn_Tensor_t`` of version 1 or 2 as data, and the id that its graph gave it.
 
-    ``type`` is QNN's, ex) APP_WRITE, also UPDATEABLE_STATIC and the like; the data of static tensors is not
+    ``type`` is QNN's, e.g. APP_WRITE, also UPDATEABLE_STATIC and the like; the data of static tensors is not
     read.  Nothing of the result points into the struct.  Raises OpdbError for what opdb does not know: another
     version, data type or encoding.
     """

@@ -45,7 +45,7 @@ def configs(op: str, library: str, seed: int, n: int) -> Iterator[OpConfig]:
             continue
         try:
             yield from_json(raw)
-        except ConfigError:  # no op config at all, ex) a negative number for an unsigned parameter
+        except ConfigError:  # no op config at all, e.g. a negative number for an unsigned parameter
             continue
         made += 1
 

@@ -23,7 +23,7 @@ TARGETS = {"CPU": None, "HTP": "SM8650"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A context file per backend, ex) HTP.ctx, with two graphs."""
+    """A context file per backend, e.g. HTP.ctx, with two graphs."""
     try:
         installed()
     except MissingExtra as missing:

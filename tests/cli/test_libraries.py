@@ -93,7 +93,7 @@ def test_list(bare: Run) -> None:
 
 
 def test_bad_versions(bare: Run) -> None:
-    assert "'banana' is not a version of onnxruntime-qnn; ex) 2.7.0" in one_line(
+    assert "'banana' is not a version of onnxruntime-qnn; e.g. 2.7.0" in one_line(
         bare("libraries", "install", "banana")
     )
     message = one_line(bare("libraries", "install", "onnxruntime_qnn-2.7.0-py3-none-any.whl"))

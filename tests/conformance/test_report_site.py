@@ -126,7 +126,7 @@ def vendor_row(**more: Any) -> Row:
     ("more", "verdict"),
     [
         ({}, "as documented"),
-        ({"matches": "no"}, "1 other numbers"),
+        ({"matches": "no"}, "1 wrong results"),
         ({"finalizes": "no", "executes": "unknown", "matches": "unknown"}, "1 validated, not finalized"),
         ({"executes": "crashed", "matches": "unknown"}, "1 crashed: finalized, not executed"),
         ({"matches": "unknown"}, "as documented, 1 not compared"),

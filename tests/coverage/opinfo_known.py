@@ -20,7 +20,7 @@ CANCELLED = "parts of 15 cancel to 2, which is off by two of the parts' units in
 
 @dataclass(frozen=True)
 class Known:
-    """``listed``: the numbers of the samples; ex) "3 5-7"."""
+    """``listed``: the numbers of the samples; e.g. "3 5-7"."""
 
     why: str
     listed: str

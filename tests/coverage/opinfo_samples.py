@@ -50,7 +50,7 @@ _PLACE = _Place()
 
 @dataclass(frozen=True)
 class Sample:
-    """``id``; ex) nn.functional.relu-float32-3."""
+    """``id``; e.g. nn.functional.relu-float32-3."""
 
     id: str
     number: int
@@ -84,5 +84,5 @@ def samples(name: str, dtype: torch.dtype) -> Iterator[Sample]:
 
 
 def kind_of(dtype: torch.dtype) -> str:
-    """Its name; ex) float32."""
+    """Its name; e.g. float32."""
     return str(dtype).removeprefix("torch.")

@@ -261,7 +261,7 @@ def test_a_reshape_between_types_is_refused_though_the_library_takes_it() -> Non
 
 
 def test_rows_that_the_library_writes_elsewhere_are_refused() -> None:
-    """HTP 2.47 validates and finalizes this ScatterNd, and computes other numbers."""
+    """HTP 2.47 validates and finalizes this ScatterNd, and computes wrong results."""
 
     emulator = replace(HTP, execution="emulator")
 

@@ -2,15 +2,15 @@
 
 ``fp16``: a module as it is; PyTorch's run judges.  Else a recipe of the quantizer, calibrated on the module's inputs;
 PyTorch's run of the quantized module judges, in steps of each output's encoding, or that of the module itself where it
-is nearer (HTP rounds nothing where a Quantize and a Dequantize meet; ex) asin of 1).
+is nearer (HTP rounds nothing where a Quantize and a Dequantize meet; e.g. asin of 1).
 
 * ``right``: delegated whole, and near enough: floats within 1e-2 of the largest value, quantized results within three
   steps (in 16 bits within 5e-3 of the largest value, where that is more: HTP computes some in fp16), whole numbers and
   booleans the same;
 * ``partly``: right, and some nodes run on the CPU;
 * ``wrong``: further off;
-* ``ends``: quantizing, exporting or running raised; ex) ExecuTorch's runtime has no kernel for what was left to the CPU;
-* ``floats``: nothing that leaves is quantized, though a recipe was asked for; ex) comparisons of whole numbers.
+* ``ends``: quantizing, exporting or running raised; e.g. ExecuTorch's runtime has no kernel for what was left to the CPU;
+* ``floats``: nothing that leaves is quantized, though a recipe was asked for; e.g. comparisons of whole numbers.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ ENCODINGS = ("NONE", "SCALE_OFFSET", "AXIS_SCALE_OFFSET")
 
 
 def _method(type_: str) -> str:
-    """What the methods for a type end with; ex) enum."""
+    """What the methods for a type end with; e.g. enum."""
     return type_.partition(":")[0].replace(" ", "_")
 
 

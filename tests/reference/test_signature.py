@@ -47,7 +47,7 @@ def test_atens_own_schemas_can_be_read_too() -> None:
     ("target", "text", "words"),
     [
         ("aten.relu.default", "relu(Tensor x) -> Tensor", "leave 'signature' out"),
-        ("mylib.a.default", None, "needs a 'signature', ex) a(Tensor x) -> Tensor"),
+        ("mylib.a.default", None, "needs a 'signature', e.g. a(Tensor x) -> Tensor"),
         ("mylib.a.default", "b(Tensor x) -> Tensor", "it is that of b"),
         ("mylib.a.two", "a(Tensor x) -> Tensor", "it is that of a"),
         ("mylib.a.default", "a(Tensor x) -> int", "it returns 'int'"),

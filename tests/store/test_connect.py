@@ -38,7 +38,7 @@ def test_a_path_is_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_urls_that_cannot_be_used(url: str) -> None:
     found = message(lambda: Store(url))
-    assert "ex) sqlite:////data/opdb.db" in found and "secret" not in found
+    assert "e.g. sqlite:////data/opdb.db" in found and "secret" not in found
 
 
 def test_no_file_and_no_tables(tmp_path: Path) -> None:

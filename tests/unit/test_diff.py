@@ -175,9 +175,9 @@ def test_side(text: str, more: tuple[str | None, ...], expected: Side) -> None:
 
 
 @pytest.mark.parametrize(("a", "b", "message"), [
-    ("HTP:", "CPU", "'HTP:': not BACKEND:SOC; ex) HTP:SM8650"),
-    ("HTP@", "CPU", "'HTP@': an SDK version belongs behind the @, ex) HTP:SM8650@2.47"),
-    ("HTP@two", "CPU", "'two' is not an SDK version; ex) 2.47"),
+    ("HTP:", "CPU", "'HTP:': not BACKEND:SOC; e.g. HTP:SM8650"),
+    ("HTP@", "CPU", "'HTP@': an SDK version belongs behind the @, e.g. HTP:SM8650@2.47"),
+    ("HTP@two", "CPU", "'two' is not an SDK version; e.g. 2.47"),
     ("HPT", "CPU", "no backend 'HPT' in the catalogue; did you mean 'HTP'?"),
     ("HTP:SM865", "CPU", "unknown SoC 'SM865'; did you mean 'SM8650'?; 'opdb query socs' lists them"),
     ("HTP", "HTP", "both sides are HTP; nothing can differ"),

@@ -123,9 +123,9 @@ def test_the_soc_decides() -> None:
 
 @pytest.mark.parametrize(("target", "message"), [
     (Target("HPT", "SM8650"), "unknown backend 'HPT'; did you mean 'HTP'?; known: CPU, GPU, DSP, HTP, HTA, LPAI, AIC"),
-    (Target("HTP"), "HTP: what runs depends on the SoC; give one, ex) --soc SM8650 (opdb query socs lists them)"),
+    (Target("HTP"), "HTP: what runs depends on the SoC; give one, e.g. --soc SM8650 (opdb query socs lists them)"),
     (Target("HTP", "SM865"), "unknown SoC 'SM865'; did you mean 'SM8650'?; 'opdb query socs' lists them"),
-    (Target("CPU", None, "two"), "'two' is not an SDK version; ex) 2.47"),
+    (Target("CPU", None, "two"), "'two' is not an SDK version; e.g. 2.47"),
 ])  # fmt: skip
 def test_targets_that_are_none(target: Target, message: str) -> None:
     with pytest.raises(OpdbError) as caught:

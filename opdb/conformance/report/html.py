@@ -179,7 +179,7 @@ def _ranges(row: Row, config: OpConfig, seed: int) -> list[str]:
 
 
 def _tensor(tensor: TensorConfig, values: str) -> str:
-    """One line; ex) x f32[2, 3, 4] STATIC SCALE_OFFSET 0.0312 -128: 0.1, 2.3, ... in -1 to 3."""
+    """One line; e.g. x f32[2, 3, 4] STATIC SCALE_OFFSET 0.0312 -128: 0.1, 2.3, ... in -1 to 3."""
     if tensor.type == "NULL":
         return f"{tensor.name} omitted"
     parts = [f"{tensor.name} {tensor.dtype}{list(tensor.shape)}"]

@@ -47,7 +47,7 @@ _NOT = {
     "validates": "not validated",
     "finalizes": "validated, not finalized",
     "executes": "finalized, not executed",
-    "matches": "other numbers",
+    "matches": "wrong results",
 }
 
 
@@ -60,7 +60,7 @@ _UNKNOWN = {
 
 
 def _declared(group: Sequence[Row]) -> str:
-    """The first step at which cases end, with their number; ex) 3 validated, not finalized."""
+    """The first step at which cases end, with their number; e.g. 3 validated, not finalized."""
     said = []
     for step, words in _NOT.items():
         for status, how in (("no", words), ("crashed", f"crashed: {words}"), ("hung", f"hung: {words}")):

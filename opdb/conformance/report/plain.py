@@ -71,7 +71,7 @@ def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _counts(statuses: Sequence[str]) -> str:
-    """ex) yes; 3 no, 40 yes; -"""
+    """e.g. yes; 3 no, 40 yes; -"""
     counts = Counter(statuses)
     del counts["not-applicable"]
     if not counts:

@@ -60,7 +60,7 @@ class Row:
 
     @property
     def place(self) -> str:
-        """The executor, and the SoC where it has one; ex) qnn-htp SM8650."""
+        """The executor, and the SoC where it has one; e.g. qnn-htp SM8650."""
         return " ".join(filter(None, (self.executor, self.soc)))
 
     @property

@@ -47,7 +47,7 @@ def summary(coverage: Coverage) -> Iterator[str]:
 
 
 def on_cpu(coverage: Coverage) -> str:
-    """What falls to the CPU, of how much; ex) 1 of 3 nodes, 28 of 280 FLOPs (10 %), 1.2 of 3.4 KB (35 %)."""
+    """What falls to the CPU, of how much; e.g. 1 of 3 nodes, 28 of 280 FLOPs (10 %), 1.2 of 3.4 KB (35 %)."""
     cpu, whole = coverage.cost("rejected", "host"), coverage.cost()
     parts = [f"{cpu['nodes']} of {whole['nodes']} nodes"]
     parts += [f"{amount(cpu[k])} of {amount(whole[k])} {n}{_share(cpu[k], whole[k])}"

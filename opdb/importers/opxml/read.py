@@ -183,7 +183,7 @@ class _Reader:
                 if supplement or len(given) > 1:
                     self.fault(e, "BACKEND_SPECIFIC stands alone, and not in a supplement")
             elif found is None:
-                self.fault(e, f"{name!r} is not a data type; ex) QNN_DATATYPE_FLOAT_32")
+                self.fault(e, f"{name!r} is not a data type; e.g. QNN_DATATYPE_FLOAT_32")
             elif found.short not in out:
                 out.append(found.short)
         return tuple(out)

@@ -22,7 +22,7 @@ class Facts:
 
     new: DocumentedOp
     old: DocumentedOp | None
-    gone: tuple[str, ...]  # ex) input in[2], parameter group, HTP.INT8
+    gone: tuple[str, ...]  # e.g. input in[2], parameter group, HTP.INT8
 
 
 def facts(pages: Pages, page: PageOp) -> Facts:

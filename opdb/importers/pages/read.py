@@ -30,7 +30,7 @@ class PageOp:
     facts: dict[str, Any]
     unread: list[str] = field(
         default_factory=list
-    )  # places of what no pattern knows; ex) MasterOpDef.html:12
+    )  # places of what no pattern knows; e.g. MasterOpDef.html:12
 
 
 @dataclass
@@ -57,7 +57,7 @@ def read(folder: Path, sdk: str | None = None) -> Pages:
     opset, newest, since = reader.history()
     version = sdk or newest
     if version is None or not SDK.fullmatch(version):
-        raise OpdbError(f"{folder}: {HISTORY} names no SDK version; name it with --sdk, ex) 2.39.0")
+        raise OpdbError(f"{folder}: {HISTORY} names no SDK version; name it with --sdk, e.g. 2.39.0")
     ops = reader.master()
     backends = {
         b: reader.supplement(b, version, ops) for b in SUPPLEMENTS if (folder / SUPPLEMENTS[b]).is_file()
@@ -115,7 +115,7 @@ class _Reader:
         pattern = NAME if group == "params" else re.compile(r"(in|out)\[[\w.]+\]")
         if not pattern.fullmatch(heading.title):
             self.fault(
-                MASTER, heading.line, f"{where}: not a name; ex) {'axis' if group == 'params' else 'in[0]'}"
+                MASTER, heading.line, f"{where}: not a name; e.g. {'axis' if group == 'params' else 'in[0]'}"
             )
         mandatory = given.get("mandatory", ("", None))[0].lower()
         if mandatory not in ("true", "false"):
@@ -300,7 +300,7 @@ class _Reader:
 
 
 def _configuration(text: str) -> str:
-    """The name of a configuration as a spec can have it; ex) FP16, All."""
+    """The name of a configuration as a spec can have it; e.g. FP16, All."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")[:40] or "All"
     return f"_{name}" if name[0].isdigit() else name
 

@@ -13,9 +13,9 @@ _STATUS = f"({', '.join(STATUSES)})"
 _COMMON = f"""
 op text QNN's name of the op
 backend text the QNN backend; empty where it plays no part
-soc text the chip, ex) SM8650; empty where the backend's verdicts do not depend on one
-sdk text the QNN SDK, ex) 2.47
-type_row text the documented row of data types, ex) HTP.FP16.1; empty for what belongs to none
+soc text the chip, e.g. SM8650; empty where the backend's verdicts do not depend on one
+sdk text the QNN SDK, e.g. 2.47
+type_row text the documented row of data types, e.g. HTP.FP16.1; empty for what belongs to none
 cells text slot: data types; those between | are all allowed
 source text document@version#locator
 place integer the order within an op
@@ -31,7 +31,7 @@ started text when the run began: ISO 8601, UTC
 code integer what the library returned: the low 16 bits
 code_name text the name of that code
 log text what the library wrote
-package text the package that the library came in, ex) onnxruntime-qnn
+package text the package that the library came in, e.g. onnxruntime-qnn
 package_version text the version of that package
 emulated boolean whether the library ran on a host in place of the chip
 case text the conformance case
@@ -39,8 +39,8 @@ executor text what ran the case: python, c, hexagon, torch, onnx.reference, qnn-
 executor_version text the version of what computes
 when text the condition under which it applies; empty: always
 why text the reason, in words
-rule text the permanent id, ex) LayerNorm.C3
-torch_op text the ATen target, ex) aten.relu.default
+rule text the permanent id, e.g. LayerNorm.C3
+torch_op text the ATen target, e.g. aten.relu.default
 inherited text the base that says it; empty: the op itself
 latest boolean whether the sweep asked what the last one over this op, library and SoC asked
 n integer configs on which the library said yes or no
@@ -108,7 +108,7 @@ place integer the order of the backends
 soc
 names text what it is sold as, between commas
 soc_model integer QNN's number of the chip
-htp_arch integer the HTP architecture, ex) 75 for V75
+htp_arch integer the HTP architecture, e.g. 75 for V75
 fp16 integer 1: it has floating point
 bf16 integer 1: it has bfloat16
 soc_ids text what Linux shows in /sys/devices/soc0/soc_id, between blanks
@@ -144,7 +144,7 @@ place
 """, "backend kind strength"),
     _view("v_ops", "The ops of the catalogue.", """
 op
-package text the op package, ex) qti.aisw
+package text the op package, e.g. qti.aisw
 extends text the base that it is derived from
 inputs text slots in order; x... takes any number of tensors, x? may be absent
 params text names in order
@@ -159,9 +159,9 @@ source
     _view("v_params", "The parameters of the ops.", """
 op
 param text the name
-type text as the spec writes it, ex) u32[2] = [1, 1]
-dtype text the data type, ex) u32
-dims text the shape, ex) [2]; empty for a scalar
+type text as the spec writes it, e.g. u32[2] = [1, 1]
+dtype text the data type, e.g. u32
+dims text the shape, e.g. [2]; empty for a scalar
 optional boolean whether it may be absent
 default text the value where it is absent
 kind text axis, axes, perm, shape, pads or scalar: how a layout changes it
@@ -173,7 +173,7 @@ place
     _view("v_types", "The documented rows of data types.", """
 op
 backend
-config text the document's name of the configuration, ex) FP16
+config text the document's name of the configuration, e.g. FP16
 type_row
 cells
 since text the first SDK that has it; empty: open
@@ -200,7 +200,7 @@ place integer its place in the family: the canonical candidate has the lowest
 source
 """, "form"),
     _view("v_errata", "The faults of vendor libraries.", """
-erratum text its permanent id, ex) HTP-0042
+erratum text its permanent id, e.g. HTP-0042
 backend
 op text the op whose config tells whether it occurs; empty: it needs a pattern of several ops
 title text what goes wrong

@@ -1,4 +1,4 @@
-/* Tensors whose numbers do not depend on other numbers, or on few of them. */
+/* Tensors whose values depend on shapes and parameters, or on few inputs. */
 #include "move.h"
 #include "places.h"
 

@@ -1,4 +1,4 @@
-"""Powers whose base is repeated, of which HTP computes other numbers: of floats on v68, quantized everywhere; on its library.
+"""Powers whose base is repeated, of which HTP computes wrong results: of floats on v68, quantized everywhere; on its library.
 
 The quantized ones are in tests/executorch/quantized_cases.py.
 """
