@@ -1,4 +1,4 @@
-"""executorch env, table, register, kernels."""
+"""executorch env, table, register, patches, kernels."""
 
 from __future__ import annotations
 
@@ -68,6 +68,41 @@ def register(json: Json = False) -> None:
     for check in checks:
         if not check.ok:
             print(f"# missing: {check.name}: {check.found}; {check.cure}")
+
+
+@executorch_app.command()
+def patches(
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Ask the installed ExecuTorch whether it needs each of them.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """List what opdb changes inside the installed ExecuTorch, and what it leaves as it is, with the reason.
+
+    Exit 1 where a self-test says that a patch in force is not needed.
+    """
+    from opdb.executorch.env import prepare
+    from opdb.executorch.process import call
+
+    found = call("opdb.executorch.patches.report:report", self_test, environment=prepare())
+    rows = found["patches"]
+    if json:
+        print_json(found)
+    else:
+        for row in rows:
+            state = f"left out: {row['left_out']}" if row["left_out"] else "applied"
+            asked = "" if row["needed"] is None else f", needed: {row['needed']}"
+            print(f"{row['id']:36} {row['kind']:8} {row['releases']:14} {state}{asked}")
+            print(f"    {row['why']}" + (f" ({row['upstream']})" if row["upstream"] else ""))
+        applied = [row["kind"] for row in rows if not row["left_out"]]
+        kinds = ", ".join(f"{applied.count(kind)} {kind}" for kind in dict.fromkeys(applied))
+        print(f"executorch {found['executorch']}: {len(applied)} of {len(rows)} patches apply: {kinds}")
+        if not found["known"]:
+            print(
+                f"opdb was not run with this release, only with {', '.join(found['releases'])}: self-tests decided"
+            )
+    if any(row["needed"] not in (None, True) for row in rows):
+        raise typer.Exit(1)
 
 
 @executorch_app.command()

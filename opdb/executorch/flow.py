@@ -122,9 +122,9 @@ def load(pte: bytes) -> Any:
     """A program in the runtime of the executorch wheel, which holds no reference to ``pte``."""
     env.require_active()
     import executorch.backends.qualcomm  # noqa: F401  loads the backend's libraries
-    from executorch.extension.pybindings import _portable_lib
+    from executorch.extension.pybindings import portable_lib
 
-    return _portable_lib._load_for_executorch_from_buffer(pte)
+    return portable_lib._load_for_executorch_from_buffer(pte)
 
 
 def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:

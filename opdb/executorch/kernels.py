@@ -20,6 +20,7 @@ from opdb.codegen import builders, et_folder, et_glue
 from opdb.codegen.et_glue import KernelForm, NoForm, OutVariant
 from opdb.codegen.et_yaml import Entry, KernelKey, plain_key
 from opdb.errors import MissingExtra, OpdbError
+from opdb.executorch import env
 from opdb.executorch.flow import SCALAR_TYPES
 from opdb.package import make
 from opdb.reference.signature import read_signature, torch_schema
@@ -314,7 +315,8 @@ def load(library: Path) -> LoadedLibrary:
     where the library cannot be loaded.
     """
     try:
-        ctypes.CDLL(_portable_lib().__file__, mode=os.RTLD_GLOBAL | os.RTLD_NOW)
+        _portable_lib()
+        ctypes.CDLL(str(env.runtime_library()), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
         own = ctypes.CDLL(str(Path(library).resolve()), mode=os.RTLD_LOCAL | os.RTLD_NOW)
         records = own.opdb_kernel_records
     except (OSError, AttributeError) as error:
@@ -344,7 +346,7 @@ def _portable_lib() -> Any:
 
         # It holds a runtime of its own, which must find its own symbols: before another's are made global.
         from executorch.codegen.tools import selective_build  # noqa: F401
-        from executorch.extension.pybindings import _portable_lib
+        from executorch.extension.pybindings import portable_lib
     except ImportError:
         raise MissingExtra("ExecuTorch", "executorch") from None
-    return _portable_lib
+    return portable_lib

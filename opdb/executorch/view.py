@@ -314,13 +314,16 @@ def _put(meta: dict[str, Any], encoding: dict[str, Any] | None) -> None:
 
 
 def constant_names(program: torch.export.ExportedProgram) -> frozenset[str]:
-    """The placeholders that are known before the program runs: parameters, constants, and buffers that it leaves alone."""
+    """The nodes that are known before the program runs: parameters, constants, and buffers that it leaves alone.
+
+    They are placeholders, or attributes of the module, which passes of ExecuTorch 1.5 make.
+    """
     signature = program.graph_signature
     changed = set(signature.buffers_to_mutate.values())
     buffers = {name for name, buffer in signature.inputs_to_buffers.items() if buffer not in changed}
-    return frozenset(
-        {*signature.inputs_to_parameters, *signature.inputs_to_lifted_tensor_constants, *buffers}
-    )
+    attributes = {n.name for n in program.graph.nodes if n.op == "get_attr"}
+    constants = signature.inputs_to_lifted_tensor_constants
+    return frozenset({*signature.inputs_to_parameters, *constants, *buffers, *attributes})
 
 
 def _number(name: str, value: Any) -> Any:

@@ -125,7 +125,7 @@ def run(module: nn.Module, inputs: tuple[torch.Tensor, ...], recipe: str | None 
 
 
 def unmapped() -> SimpleNamespace:
-    """An operator without any builder ends ExecuTorch 1.4.1's export with a KeyError."""
+    """An operator without any builder ends the export of ExecuTorch 1.4 with a KeyError."""
     module, inputs = Calls(lambda x: torch.pdist(torch.relu(x))), (X[0][0],)
     try:
         flow.compile_module(module, inputs, SOC)
@@ -145,7 +145,7 @@ def unmapped() -> SimpleNamespace:
 
 
 def whole_results() -> SimpleNamespace:
-    """A node with results of int64 ends ExecuTorch 1.4.1's export, whoever reads them."""
+    """A node with results of int64 ends ExecuTorch's export, whoever reads them."""
     module, inputs = nn.EmbeddingBag(10, 5), (torch.tensor([1, 4, 9, 2]), torch.tensor([0, 3]))
     try:
         flow.compile_module(module.eval(), inputs, SOC)

@@ -10,10 +10,41 @@ from collections.abc import Sequence
 from typing import Any
 
 from opdb.errors import OpdbError
-from opdb.executorch.undo import Undo, replaced
+from opdb.executorch.patches.graphs import edge, edge_op, nodes, per_tensor
+from opdb.executorch.patches.registry import Context, patch
+from opdb.executorch.patches.undo import Undo, replaced
 
 
-def in_order() -> Undo:
+def _dequantize_comes_late() -> bool:
+    """Of topk with quantized values: those leave by a Dequantize, after the places that topk writes itself."""
+    import torch
+    from executorch.backends.qualcomm.qnn_preprocess import QnnBackend
+    from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
+    from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
+
+    program = edge(lambda x: tuple(torch.topk(x, 2)), torch.ones(1, 4))
+    for node in program.graph.nodes:
+        if node.op == "placeholder" or (node.op == "call_function" and node.args[1:] in ((0,), (2,))):
+            node.meta[QCOM_QUANT_ATTRS] = per_tensor()
+    for node in nodes(program.graph_module, edge_op("aten.topk.default")):
+        node.meta["val"] = (node.meta["val"][0], node.meta["val"][1].to(torch.int32))
+    htp = QnnExecuTorchBackendType.kHtpBackend
+    ops = QnnBackend._build_op_wrappers(program, False, [], False, htp)
+    names = wanted(program.graph_module.graph)
+    written = {id(op): [n for n in _names(op.GetOpWrapper().GetOutputTensors()) if n in names] for op in ops}
+    return not _follows(ops, written, names)
+
+
+@patch(
+    "results-in-order",
+    "bug",
+    "the runtime takes results in the order in which a graph's ops write them for those of the program; an op after a node "
+    "of several results (a Cast to int64, a Dequantize) is late",
+    "qnn_preprocess:QnnBackend._build_op_wrappers",
+    needed=_dequantize_comes_late,
+    always=True,
+)
+def in_order(context: Context) -> Undo:
     """Every graph of ExecuTorch's backend writes its results in the order of its program."""
     from executorch.backends.qualcomm.qnn_preprocess import QnnBackend
 
