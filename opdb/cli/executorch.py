@@ -14,7 +14,7 @@ from opdb.errors import OpdbError
 from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
-    from opdb.executorch.kernels import Kernels
+    from opdb.executorch.portable_kernels.kernels import Kernels
 
 executorch_app = typer.Typer(
     help="What plugs into ExecuTorch's Qualcomm backend.", no_args_is_help=True, rich_markup_mode=None
@@ -172,7 +172,7 @@ def kernels(
 
     Exit 1 where the runtime lacks an operator of the program and opdb has no kernel for it either.
     """
-    from opdb.executorch import kernels as library
+    from opdb.executorch.portable_kernels import kernels as library
 
     _, catalog = synced(db, specs)
     known = library.Kernels(catalog)
@@ -213,7 +213,7 @@ def kernels(
 def _list(known: Kernels, json: bool) -> None:
     """The out variants: what each is, or why there is none."""
     from opdb.codegen.et_glue import NoForm
-    from opdb.executorch.kernels import runtime_operators
+    from opdb.executorch.portable_kernels.kernels import runtime_operators
 
     runtime = runtime_operators()
     rows: list[tuple[str, list[str], str | None]] = []

@@ -24,7 +24,7 @@ from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
 from opdb.targets.target import Target
 
 if TYPE_CHECKING:
-    from opdb.executorch.compared import Difference
+    from opdb.executorch.builder.compared import Difference
     from opdb.executorch.patches.registry import State
 
 #: ``lower(view, target)``: the ops for a node, or why there are none.  ``target`` is passed on as given.
@@ -85,7 +85,7 @@ def register(
     env.require_active()
     if _undo:
         raise OpdbError("opdb's builders are registered already; call unregister() first")
-    from opdb.executorch import decider, operators
+    from opdb.executorch.builder import decider, operators
     from opdb.executorch.patches.registry import Context, states
 
     asked_of = states()
@@ -169,7 +169,7 @@ def forget() -> None:
 
 def _wanted(targets: Iterable[str] | None, without: frozenset[str]) -> tuple[tuple[str, ...], dict[str, str]]:
     """The targets to take over, and those of the specs that this PyTorch does not have."""
-    from opdb.executorch import operators
+    from opdb.executorch.builder import operators
 
     if targets is not None:
         chosen = tuple(targets)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from opdb.codegen.et_yaml import Entry, KernelKey, custom_ops, functions, plain_key
-from opdb.executorch import kernels
+from opdb.executorch.portable_kernels import kernels
 from opdb.spec.catalog import Catalog
 
 pytestmark = [pytest.mark.executorch, pytest.mark.torch]

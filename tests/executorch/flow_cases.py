@@ -14,7 +14,8 @@ from torch import nn
 
 import opdb.lowering.select
 from opdb.errors import OpdbError
-from opdb.executorch import flow, operators, registration
+from opdb.executorch import flow, registration
+from opdb.executorch.builder import operators
 from opdb.executorch.patches.registry import BACKEND, states
 from opdb.generated.builders import TARGETS
 from opdb.runtime.lowering import Reason, one_op

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 import opdb.executorch
-from opdb.executorch import decider, env, operators
+from opdb.executorch import env
+from opdb.executorch.builder import decider, operators
 from opdb.executorch.patches.registry import Context, Patch, found, patches, state, states
 from opdb.generated.builders import TARGETS
 from opdb.lowering.select import lower

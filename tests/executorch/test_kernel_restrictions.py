@@ -13,7 +13,7 @@ import pytest
 
 from opdb.codegen import et_folder
 from opdb.codegen.et_glue import NoForm
-from opdb.executorch import kernels
+from opdb.executorch.portable_kernels import kernels
 from opdb.package import make
 from opdb.spec.catalog import Catalog
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from opdb.errors import OpdbError
-from opdb.executorch import kernels
+from opdb.executorch.portable_kernels import kernels
 from opdb.spec.catalog import Catalog
 
 from .kernel_cases import LACKING, LEFT, REPLACED, Case

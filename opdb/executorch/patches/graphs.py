@@ -70,7 +70,7 @@ def nodes(graph_module: Any, target: Any) -> list[Any]:
 
 def edge_op(name: str) -> Any:
     """The edge dialect's operator, e.g. of aten.relu.default."""
-    from opdb.executorch.operators import edge_operators
+    from opdb.executorch.builder.operators import edge_operators
 
     return edge_operators([name])[0]
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from opdb.coverage.moves import shorten
-from opdb.executorch import layout
-from opdb.executorch.operators import overload
+from opdb.executorch.builder import layout
+from opdb.executorch.builder.operators import overload
 from opdb.executorch.patches.graphs import nodes, traced
 from opdb.executorch.patches.raising import of_other_windows
 from opdb.executorch.patches.registry import Context, patch
@@ -188,7 +188,7 @@ def kept_whole(context: Context) -> Undo:
     from executorch.exir.dialects.edge._ops import EdgeOpOverload
     from executorch.exir.program._program import _default_decomposition_table
 
-    from opdb.executorch.whole import Whole
+    from opdb.executorch.builder.whole import Whole
 
     targets, decide, built = context.whole, context.decide, context.stock
     table = _default_decomposition_table()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from opdb.executorch import layout
-from opdb.executorch.operators import edge_name, edge_operators
+from opdb.executorch.builder import layout
+from opdb.executorch.builder.operators import edge_name, edge_operators
 from opdb.executorch.patches.graphs import edge_op
 from opdb.executorch.patches.registry import Context, patch
 from opdb.executorch.patches.undo import Undo, all_of, replaced

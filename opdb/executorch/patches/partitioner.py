@@ -6,7 +6,7 @@ import weakref
 from types import SimpleNamespace
 from typing import Any
 
-from opdb.executorch.operators import edge_operators
+from opdb.executorch.builder.operators import edge_operators
 from opdb.executorch.patches.graphs import edge, edge_op, nodes, raises
 from opdb.executorch.patches.registry import Context, patch
 from opdb.executorch.patches.undo import Undo, replaced, with_contents
@@ -55,7 +55,7 @@ def never_abort(context: Context) -> Undo:
     """A node that no builder takes, whose builder raises, or that QNN refuses, is left to the CPU, with the reason."""
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnOperatorSupport
 
-    from opdb.executorch.outside import (
+    from opdb.executorch.builder.outside import (
         CONSTANT_RESULT,
         DEQUANTIZED_CONSTANT,
         ENDLESS_SCALE,
@@ -63,7 +63,7 @@ def never_abort(context: Context) -> Undo:
         endless_scale,
         read_outside,
     )
-    from opdb.executorch.view import constant_names
+    from opdb.executorch.builder.view import constant_names
     from opdb.lowering.candidates import unmapped_reason
 
     reject, forms = context.reject, context.forms
@@ -124,8 +124,8 @@ def _constants_make_a_graph() -> bool:
     import torch
     from executorch.backends.qualcomm.partition import qnn_partitioner
 
-    from opdb.executorch.outside import reads_inputs
-    from opdb.executorch.view import constant_names
+    from opdb.executorch.builder.outside import reads_inputs
+    from opdb.executorch.builder.view import constant_names
 
     class Constants(torch.nn.Module):  # type: ignore[misc]  # untyped base
         def __init__(self) -> None:
@@ -161,8 +161,8 @@ def without_constant_graphs(context: Context) -> Undo:
     """
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
 
-    from opdb.executorch.outside import CONSTANT_GRAPH, read_outside, reads_inputs
-    from opdb.executorch.view import constant_names
+    from opdb.executorch.builder.outside import CONSTANT_GRAPH, read_outside, reads_inputs
+    from opdb.executorch.builder.view import constant_names
 
     stock = QnnPartitioner.generate_partitions
 
@@ -186,7 +186,7 @@ def without_constant_graphs(context: Context) -> Undo:
 def _lists_what_opdb_maps() -> bool:
     from executorch.backends.qualcomm.partition import common_defs
 
-    from opdb.executorch.operators import edge_name
+    from opdb.executorch.builder.operators import edge_name
     from opdb.generated.builders import TARGETS
 
     listed = {edge_name(op) for op in common_defs.to_be_implemented_operator}

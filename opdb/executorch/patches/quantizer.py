@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from opdb.executorch.operators import overload
+from opdb.executorch.builder.operators import overload
 from opdb.executorch.patches.graphs import nodes, raises, traced
 from opdb.executorch.patches.registry import Context, patch
 from opdb.executorch.patches.undo import Undo, all_of, replaced
@@ -84,7 +84,7 @@ def quantizer_rules(context: Context) -> Undo:
     from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
     from executorch.backends.qualcomm.quantizer.rules import GeneralOpDef, OpQuantRule
 
-    from opdb.executorch.annotate import annotate
+    from opdb.executorch.builder.annotate import annotate
     from opdb.lowering.candidates import forms
 
     wanted = {overload(t): forms(t)[0].name for t in context.targets if forms(t)}

@@ -25,7 +25,7 @@ from opdb.executorch.patches.undo import Undo
 from opdb.runtime.lowering import Reason
 
 if TYPE_CHECKING:
-    from opdb.executorch.decider import Decider
+    from opdb.executorch.builder.decider import Decider
 
 Kind = Literal["bug", "feature", "policy"]
 KINDS: tuple[Kind, ...] = ("bug", "feature", "policy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from opdb.executorch.operators import edge_operators
+from opdb.executorch.builder.operators import edge_operators
 from opdb.executorch.patches.graphs import differs, edge, exported, nodes, traced
 from opdb.executorch.patches.registry import Context, patch
 from opdb.executorch.patches.undo import Undo, all_of, replaced, sparing

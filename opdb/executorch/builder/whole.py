@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from opdb.coverage.nodes import DTYPES, TorchNode
-from opdb.executorch.blocks import STEPS, channel_axis, errata, stepped
+from opdb.executorch.builder.blocks import STEPS, channel_axis, errata, stepped
 from opdb.op_config import Blocks, Quant
 from opdb.quantize.conventions import PYTORCH, QNN, Encoding, converted
 from opdb.runtime.lowering import Lowered, NodeView, Rejected

@@ -22,16 +22,16 @@ from executorch.backends.qualcomm.utils.constants import (
 from torch._subclasses.fake_tensor import FakeTensor
 
 from opdb.dtypes import BY_SHORT
-from opdb.executorch import layout
-from opdb.executorch.encodings import encoded
-from opdb.executorch.view import PER_TENSOR, FxNodeView
+from opdb.executorch.builder import layout
+from opdb.executorch.builder.encodings import encoded
+from opdb.executorch.builder.view import PER_TENSOR, FxNodeView
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp, layout_ops
 from opdb.runtime.static import made_values, transformed
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 if TYPE_CHECKING:
-    from opdb.executorch.visitor import OpdbVisitor
+    from opdb.executorch.builder.visitor import OpdbVisitor
 
 #: What PyQnnManagerAdaptor passes on; it drops 64-bit and string scalars with a log line.
 SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i8": np.int8, "i16": np.int16,

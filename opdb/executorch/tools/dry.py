@@ -1,4 +1,4 @@
-"""The sink of opdb.executorch.sink without wrappers: what it would refuse, and the layout ops it would add."""
+"""The sink of opdb.executorch.builder.sink without wrappers: what it would refuse, and the layout ops it would add."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from opdb.dtypes import BY_SHORT
-from opdb.executorch import layout
-from opdb.executorch.encodings import encoded
-from opdb.executorch.sink import Sink, add_param, dtype_of
-from opdb.executorch.view import FxNodeView
+from opdb.executorch.builder import layout
+from opdb.executorch.builder.encodings import encoded
+from opdb.executorch.builder.sink import Sink, add_param, dtype_of
+from opdb.executorch.builder.view import FxNodeView
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp
 from opdb.runtime.tensors import Rejection, TensorRef

@@ -17,7 +17,7 @@ import numpy as np
 from executorch.backends.qualcomm.utils.constants import QCOM_DATA
 
 from opdb.dtypes import BY_SHORT, lookup
-from opdb.executorch.view import quant_of
+from opdb.executorch.builder.view import quant_of
 from opdb.op_config import INTEGER, OpConfig, ParamConfig, TensorConfig
 from opdb.runtime.tensors import Rejection
 

@@ -36,7 +36,7 @@ from opdb.torch_ops.call import TORCH
 from opdb.validate import check
 
 if TYPE_CHECKING:
-    from opdb.executorch.kernels import Kernels
+    from opdb.executorch.portable_kernels.kernels import Kernels
 
 #: How many calls of one data type test a kernel.
 CALLS = 3

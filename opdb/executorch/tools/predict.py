@@ -43,10 +43,8 @@ from opdb.coverage.check import (
     row_of,
 )
 from opdb.errata.policy import active, excludes
-from opdb.executorch import recorded
-from opdb.executorch.dry import DrySink
-from opdb.executorch.grouping import as_executorch
-from opdb.executorch.outside import (
+from opdb.executorch.builder import recorded
+from opdb.executorch.builder.outside import (
     CONSTANT_GRAPH,
     CONSTANT_RESULT,
     DEQUANTIZED_CONSTANT,
@@ -56,8 +54,10 @@ from opdb.executorch.outside import (
     read_outside,
     reads_inputs,
 )
-from opdb.executorch.view import FxNodeView, constant_names
-from opdb.executorch.visitor import OpdbVisitor
+from opdb.executorch.builder.view import FxNodeView, constant_names
+from opdb.executorch.builder.visitor import OpdbVisitor
+from opdb.executorch.tools.dry import DrySink
+from opdb.executorch.tools.grouping import as_executorch
 from opdb.lowering.candidates import mapped, unmapped_reason
 from opdb.lowering.extra import extras
 from opdb.lowering.select import lower, violations

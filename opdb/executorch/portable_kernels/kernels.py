@@ -253,7 +253,7 @@ def select(kernels: Kernels, words: Iterable[str], model: Path | None = None) ->
 
 def write(kernels: Kernels, chosen: Selection, folder: Path, force: bool = False) -> KernelFolder:
     """Writes the folder.  Raises OpdbError: files that opdb did not write (source_folder), an op without a kernel."""
-    from opdb.executorch.kernel_calls import tests_of
+    from opdb.executorch.portable_kernels.kernel_calls import tests_of
 
     needed = _needed(kernels.catalog, chosen)
     tests = {

@@ -25,10 +25,10 @@ from executorch.backends.qualcomm.utils.constants import (
 
 from opdb.errata.report import Extra
 from opdb.errors import OpdbError
-from opdb.executorch import blocks
-from opdb.executorch.compared import Difference, compare
-from opdb.executorch.sink import Sink
-from opdb.executorch.view import FxNodeView, constant_names
+from opdb.executorch.builder import blocks
+from opdb.executorch.builder.compared import Difference, compare
+from opdb.executorch.builder.sink import Sink
+from opdb.executorch.builder.view import FxNodeView, constant_names
 from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
 from opdb.runtime.tensors import Rejection
 

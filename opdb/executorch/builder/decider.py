@@ -17,7 +17,6 @@ from typing import Any
 from opdb.errata.policy import active
 from opdb.errata.report import Extra
 from opdb.executorch import env
-from opdb.executorch.patches.undo import Undo
 from opdb.lowering.extra import extras
 from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
 from opdb.targets.target import Target
@@ -88,14 +87,14 @@ def builders(
     accept: Callable[[str, Lowered, Mapping[str, Extra | None]], None],
     reject: Callable[[str, tuple[Reason, ...]], None],
     compared: Callable[[Any], None] | None = None,
-) -> tuple[Undo, Mapping[str, Any]]:
+) -> tuple[Callable[[], None], Mapping[str, Any]]:
     """opdb's builder for every edge name in ``names``; also ExecuTorch's own, by edge name.
 
     ``compared``: if given, those classes go on building, and it is told the differences.
     """
     from executorch.backends.qualcomm.builders import node_visitor_manager
 
-    from opdb.executorch.visitor import OpdbVisitor
+    from opdb.executorch.builder.visitor import OpdbVisitor
 
     registry = node_visitor_manager._node_visitor_dict
     before = dict(registry)

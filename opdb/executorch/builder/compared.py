@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from opdb.executorch.recorded import Op, Param, Tensor, listed, recording
+from opdb.executorch.builder.recorded import Op, Param, Tensor, listed, recording
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Rejected
-
-if TYPE_CHECKING:
-    from torch.export import ExportedProgram
 
 #: By how much floats that a builder computes may differ: a few roundings of float32.
 ROUNDING = 1e-6
@@ -63,26 +59,6 @@ def compare(
     with recording():
         ours, theirs = _side(own), _side(stock)
     return Difference(node, edge, target, theirs, ours, tuple(differences(theirs, ours)))
-
-
-def of_program(program: ExportedProgram) -> list[Difference]:
-    """Of each node that both can build, in a program as the partitioner sees it (opdb.executorch.edge).
-
-    opdb's builders are registered with ``keep_stock``.
-    """
-    from executorch.backends.qualcomm.builders import node_visitor_manager
-
-    from opdb.executorch.visitor import OpdbVisitor
-
-    found = []
-    for node in program.graph.nodes:
-        if node.op != "call_function" or node.target is operator.getitem:
-            continue
-        kind = node_visitor_manager._node_visitor_dict.get(node.target.__name__)
-        if kind is not None and issubclass(kind, OpdbVisitor):
-            difference = kind({}, program, False, False).difference(node)
-            found += [] if difference is None else [difference]
-    return found
 
 
 def _side(build: Callable[[], Any]) -> Side:

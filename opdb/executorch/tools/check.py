@@ -31,7 +31,7 @@ def check_model(spec: str, target: Target, *, timeout: float = 3600.0) -> Covera
         )
     environment = env.prepare()
     coverage: Coverage = process.call(
-        "opdb.executorch.check:_check", spec, target, environment=environment, timeout=timeout
+        "opdb.executorch.tools.check:_check", spec, target, environment=environment, timeout=timeout
     )
     return coverage
 
@@ -42,7 +42,7 @@ def _check(spec: str, target: Target) -> Coverage:
     import opdb.executorch
     from opdb.coverage.load import load_model, load_program
     from opdb.executorch import flow
-    from opdb.executorch.predict import Predictor
+    from opdb.executorch.tools.predict import Predictor
 
     assert target.soc is not None
     chipset = flow.chipset(target.soc)

@@ -1,7 +1,7 @@
 """One node of ExecuTorch's edge graph as a ``NodeView``: what generated builders see of it.
 
 A view is in PyTorch's order of dimensions, or, for a node that ExecuTorch has laid out and whose
-operator commutes with permutations (opdb.executorch.layout), in the stored order with its ``dim``
+operator commutes with permutations (opdb.executorch.builder.layout), in the stored order with its ``dim``
 arguments renumbered; then the rules are checked on what the backend really gets.
 """
 
@@ -37,8 +37,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from opdb.coverage.moves import between_views, of_constants, read_in_ranks, seen
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
-from opdb.executorch import layout
-from opdb.executorch.outside import ENDLESS_SCALE
+from opdb.executorch.builder import layout
+from opdb.executorch.builder.outside import ENDLESS_SCALE
 from opdb.op_config import Blocks, Quant
 from opdb.runtime.tensors import Rejection, TensorRef, reshape, sized
 
