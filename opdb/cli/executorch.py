@@ -51,19 +51,21 @@ class TableFormat(StrEnum):
 @executorch_app.command()
 def register(json: Json = False) -> None:
     """Print the two lines that put opdb's builders into ExecuTorch's flow, and what they need."""
-    from opdb.executorch.env import EXECUTORCH, environment_report
+    from opdb.executorch.env import RELEASES, environment_report
     from opdb.generated.builders import TARGETS
 
     checks = environment_report()
     if json:
         lines = ["import opdb.executorch", "opdb.executorch.register()"]
         missing = [{"name": c.name, "found": c.found, "cure": c.cure} for c in checks if not c.ok]
-        print_json({"lines": lines, "executorch": EXECUTORCH, "targets": len(TARGETS), "missing": missing})
+        print_json(
+            {"lines": lines, "executorch": list(RELEASES), "targets": len(TARGETS), "missing": missing}
+        )
         return
     print("import opdb.executorch")
     print("opdb.executorch.register()")
     print(
-        f'# {len(TARGETS)} ATen targets; executorch {EXECUTORCH}, in a process after: eval "$(opdb executorch env)"'
+        f'# {len(TARGETS)} ATen targets; executorch {" or ".join(RELEASES)}, in a process after: eval "$(opdb executorch env)"'
     )
     for check in checks:
         if not check.ok:

@@ -28,7 +28,7 @@ from opdb.errors import MissingExtra, OpdbError
 
 #: The releases whose builder interface opdb was run with, the oldest first, and the one that the extra installs.
 RELEASES = ("1.4.1", "1.5.1")
-EXECUTORCH = "1.4.1"
+EXECUTORCH = RELEASES[-1]
 ONNXRUNTIME_QNN = "2.3.0"  # carries QNN 2.47
 
 LIBRARIES = ("libQnnCpu.so", "libQnnSystem.so", "libQnnSaver.so", "libQnnIr.so", "libHtpPrepare.so")

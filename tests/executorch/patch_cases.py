@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import traceback
 import warnings
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -18,6 +21,8 @@ from opdb.generated.builders import TARGETS
 from opdb.lowering.select import lower
 from opdb.targets.target import Target
 
+ROOT = Path(__file__).parents[2]
+
 
 def asked(patch: Patch) -> bool | str:
     torch.manual_seed(0)
@@ -27,13 +32,16 @@ def asked(patch: Patch) -> bool | str:
         return traceback.format_exc()
 
 
-def everything() -> dict[str, SimpleNamespace]:
-    """Of each patch: why it is left out ("": it is not), and its self-test without and with it."""
+def every_target() -> Context:
     targets = tuple(t for t in TARGETS if _known(t))
     names = {edge: name for name in targets for edge in operators.edge_names(name)}
-    context = Context(
-        targets, names, frozenset(), decider.Decider(lower, None, Target()), lambda *_: None, {}, targets
-    )
+    decide = decider.Decider(lower, None, Target())
+    return Context(targets, names, frozenset(), decide, lambda *_: None, {}, targets)
+
+
+def everything() -> dict[str, SimpleNamespace]:
+    """Of each patch: why it is left out ("": it is not), and its self-test without and with it."""
+    context = every_target()
     answers = {}
     for one in states():
         patch = one.patch
@@ -74,3 +82,36 @@ def _known(name: str) -> bool:
     except Exception:
         return False
     return True
+
+
+def reproductions() -> dict[str, tuple[str, str | None]]:
+    """Of each file of ``upstream/``: how its program ends without opdb's patch, and with it (None: not of this release)."""
+    by_id = {one.patch.id: one for one in states()}
+    ended = {}
+    for path in sorted((ROOT / "upstream").glob("*.md")):
+        blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S)
+        if not blocks:
+            continue
+        (program,) = blocks
+        without = end_of(program)
+        here = [one for name in (path.stem, f"{path.stem}-1.4") if (one := by_id.get(name)) and one.applied]
+        if not here:
+            ended[path.stem] = (without, None)
+            continue
+        undo = here[0].patch.apply(every_target())
+        try:
+            ended[path.stem] = (without, end_of(program))
+        finally:
+            undo()
+    return ended
+
+
+def end_of(program: str) -> str:
+    module = sys.modules["reproduction"] = ModuleType(
+        "reproduction"
+    )  # where torch.export looks for what it traces
+    try:
+        exec(compile(program, "reproduction", "exec"), module.__dict__)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return ""

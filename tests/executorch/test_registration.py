@@ -71,15 +71,15 @@ def test_a_quantized_module_is_delegated_and_right(everything: dict[str, Any], c
 def test_a_constant_that_leaves_is_no_result_of_a_graph(everything: dict[str, Any], case: str) -> None:
     """No op would write it, and ExecuTorch's runtime would take the next result for it."""
     got = everything["constants that leave"][case]
-    assert set(got.left) - {"aten__pdist_forward_default"} == {"aten_full_like_default"}
+    assert set(got.left) - {"aten_masked_scatter_default"} == {"aten_full_like_default"}
     assert got.wrong < FP16 and got.same_types
 
 
 def test_an_operator_without_a_builder_is_left_to_the_cpu(everything: dict[str, Any]) -> None:
     got = everything["unmapped"]
     assert got.stock.startswith("KeyError") == (env.release() < (1, 5))
-    assert got.left == ("aten__pdist_forward_default",)
-    assert "no spec maps aten._pdist_forward.default" in got.reasons["aten__pdist_forward_default"][0].message
+    assert got.left == ("aten_masked_scatter_default",)
+    assert "no spec maps aten.masked_scatter.default" in got.reasons["aten_masked_scatter_default"][0].message
     assert "aten_relu_default" in got.delegated
     assert got.error < 0.02
 

@@ -6,7 +6,6 @@ ExecuTorch's registry of them (``node_visitor_manager``).
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -75,9 +74,6 @@ def _sdk() -> str:
     import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
 
     library = Path(env.require_active()) / "lib" / env.HOST / env.HTP
-    # ExecuTorch opens the library by its name, which the loader must know first for the one that forwards: the
-    # vendor's behind it is of the same name, and the device configuration would reach it untranslated.
-    ctypes.CDLL(env.HTP)
     return ".".join(PyQnn.GetQnnSdkBuildId(str(library)).removeprefix("v").split(".")[:2])
 
 
