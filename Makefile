@@ -33,7 +33,7 @@ PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-g
 # A test that hangs ends its process after ten minutes, and the run, by name; the sweep has longer tests.
 HANGS := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-.PHONY: setup demo test lint format generated unit breadth sweep sanitized sanitize fuzz mutants conformance bench wheel clean
+.PHONY: setup demo test lint format generated unit older-executorch breadth sweep sanitized sanitize fuzz mutants conformance bench wheel clean
 .DELETE_ON_ERROR:
 
 setup: .venv/compiled
@@ -69,7 +69,7 @@ setup: .venv/compiled
 demo: setup
 	@$(BIN)/opdb demo --report report/
 
-test: setup lint generated unit
+test: setup lint generated unit older-executorch
 
 # mypy and import-linter do not know package_dir: they get the tree as it is installed.
 lint: setup
@@ -96,6 +96,25 @@ generated: setup
 unit: setup .venv/others
 	@echo "tests: pytest, 2 processes"
 	@$(PYTEST) $(HANGS) -m "not sweep and not breadth" $(TESTS)
+
+# The oldest release of ExecuTorch that opdb plugs into, in an environment laid over .venv.
+OLDER = $(shell sed -n 's/^RELEASES = ("\([^"]*\)".*/\1/p' opdb/executorch/env.py)
+
+.venv-older/installed: .venv/installed opdb/executorch/env.py
+	@echo "setup: executorch $(OLDER) over .venv, in .venv-older"
+	@rm -rf .venv-older && $(BIN)/python -m venv --without-pip .venv-older
+	@$(BIN)/python tools/lay-over .venv-older executorch $(OLDER)
+	@touch $@
+
+# The core of the suites with it: builders, register, the modules that ExecuTorch gets wrong, quantized ones, a .pte run.
+CORE := tests/executorch/test_env.py tests/executorch/test_patches.py tests/executorch/test_upstream.py \
+	tests/executorch/test_registration.py \
+	tests/executorch/test_flow.py tests/executorch/test_known_faults.py tests/executorch/test_quantized.py
+
+older-executorch: setup .venv/others .venv-older/installed
+	@echo "tests: pytest with executorch $(OLDER), 2 processes"
+	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) .venv-older/bin/python -m pytest -q -n 2 --dist loadfile \
+		--no-loadscope-reorder $(HANGS) -m "not breadth and (older or not sweep)" $(CORE)
 
 breadth: setup .venv/others
 	@echo "breadth: pytest, 2 processes"
@@ -143,5 +162,5 @@ wheel: setup
 		--no-deps --wheel-dir dist . && ls dist
 
 clean:
-	rm -rf .venv build dist report opdb.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-older build dist report opdb.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find opdb codegen generated runtime migrations -name '*.so' -delete

@@ -82,6 +82,8 @@ setup(
             "opdb.runtime.forward.libopdb_qnn_forward",
             sources=["runtime/forward/qnn_forward.c", "runtime/forward/estimates.c"],
             extra_compile_args=FLAGS,
+            # ExecuTorch opens it by its path and then by the name: the vendor's, which has that name, must not answer.
+            extra_link_args=["-Wl,-soname,libQnnHtp.so"],
         )
     ],
     cmdclass={"build_ext": BuildExt},

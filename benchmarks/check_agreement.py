@@ -122,7 +122,7 @@ def _compare(partition: Any, program: Any, target: Any, out: Outcome) -> None:
     import operator
 
     import opdb.executorch
-    from opdb.executorch.predict import STOCK, Predictor
+    from opdb.executorch.tools.predict import STOCK, Predictor
     from opdb.lowering.candidates import mapped
     from opdb.lowering.select import violations
 

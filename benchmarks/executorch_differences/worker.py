@@ -18,9 +18,11 @@ import torch
 from executorch_differences.cases import Case, Plain, cases
 
 import opdb.executorch
-from opdb.executorch import compared, flow
+from opdb.executorch import flow
+from opdb.executorch.builder import compared
+from opdb.executorch.builder.view import FxNodeView
 from opdb.executorch.edge import edge_program
-from opdb.executorch.view import FxNodeView
+from opdb.executorch.tools.differences import of_program
 from opdb.lowering import select
 from opdb.runtime.lowering import Lowered, NodeView, Rejected
 from opdb.targets.target import Target
@@ -81,9 +83,9 @@ def _recorded(case: Case, precision: str) -> dict[str, Any]:
         with _beside_stock(TARGET, noted), torch.no_grad():
             program = edge_program(module, inputs, flow.chipset(SOC), data=True)
             noted.clear()  # of operators that are asked about while they are whole
-            found = compared.of_program(program)
+            found = of_program(program)
         with _beside_stock(DEVICE, {}):
-            device = {d.node: d.own for d in compared.of_program(program)}
+            device = {d.node: d.own for d in of_program(program)}
     except Exception as e:  # PyTorch, the quantizer and the passes raise anything
         return {"left": _words(e)}
     return {

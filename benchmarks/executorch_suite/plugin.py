@@ -66,13 +66,13 @@ def verify(module: Any, inputs: Any, executorch_prog: Any, metrics: Any, **_: An
     """The suite's check of outputs, with the runtime of the wheel in the place of the built runner."""
     import executorch.backends.qualcomm  # noqa: F401  loads the backend
     from executorch.backends.qualcomm.tests.rework.conftest import _get_expected_output
-    from executorch.extension.pybindings import _portable_lib
+    from executorch.extension.pybindings import portable_lib
 
     reference = _get_expected_output(module=module, inputs=inputs)
     buffer = executorch_prog.buffer
     # The suite's flow leaves a buffer that the program changes without its first values: chance would decide.
     ctypes.CDLL(None).mallopt(M_PERTURB, 0xFF)
-    program = _portable_lib._load_for_executorch_from_buffer(buffer)
+    program = portable_lib._load_for_executorch_from_buffer(buffer)
     outputs = [o.clone() for o in program.run_method("forward", tuple(tree_leaves(inputs)))]
     del program
     ctypes.CDLL(None).mallopt(M_PERTURB, 0)

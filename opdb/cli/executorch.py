@@ -1,4 +1,4 @@
-"""executorch env, table, register, kernels."""
+"""executorch env, table, register, patches, kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opdb.errors import OpdbError
 from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
-    from opdb.executorch.kernels import Kernels
+    from opdb.executorch.portable_kernels.kernels import Kernels
 
 executorch_app = typer.Typer(
     help="What plugs into ExecuTorch's Qualcomm backend.", no_args_is_help=True, rich_markup_mode=None
@@ -51,23 +51,60 @@ class TableFormat(StrEnum):
 @executorch_app.command()
 def register(json: Json = False) -> None:
     """Print the two lines that put opdb's builders into ExecuTorch's flow, and what they need."""
-    from opdb.executorch.env import EXECUTORCH, environment_report
+    from opdb.executorch.env import RELEASES, environment_report
     from opdb.generated.builders import TARGETS
 
     checks = environment_report()
     if json:
         lines = ["import opdb.executorch", "opdb.executorch.register()"]
         missing = [{"name": c.name, "found": c.found, "cure": c.cure} for c in checks if not c.ok]
-        print_json({"lines": lines, "executorch": EXECUTORCH, "targets": len(TARGETS), "missing": missing})
+        print_json(
+            {"lines": lines, "executorch": list(RELEASES), "targets": len(TARGETS), "missing": missing}
+        )
         return
     print("import opdb.executorch")
     print("opdb.executorch.register()")
     print(
-        f'# {len(TARGETS)} ATen targets; executorch {EXECUTORCH}, in a process after: eval "$(opdb executorch env)"'
+        f'# {len(TARGETS)} ATen targets; executorch {" or ".join(RELEASES)}, in a process after: eval "$(opdb executorch env)"'
     )
     for check in checks:
         if not check.ok:
             print(f"# missing: {check.name}: {check.found}; {check.cure}")
+
+
+@executorch_app.command()
+def patches(
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Ask the installed ExecuTorch whether it needs each of them.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """List what opdb changes inside the installed ExecuTorch, and what it leaves as it is, with the reason.
+
+    Exit 1 where a self-test says that a patch in force is not needed.
+    """
+    from opdb.executorch.env import prepare
+    from opdb.executorch.process import call
+
+    found = call("opdb.executorch.patches.report:report", self_test, environment=prepare())
+    rows = found["patches"]
+    if json:
+        print_json(found)
+    else:
+        for row in rows:
+            state = f"left out: {row['left_out']}" if row["left_out"] else "applied"
+            asked = "" if row["needed"] is None else f", needed: {row['needed']}"
+            print(f"{row['id']:36} {row['kind']:8} {row['releases']:14} {state}{asked}")
+            print(f"    {row['why']}" + (f" ({row['upstream']})" if row["upstream"] else ""))
+        applied = [row["kind"] for row in rows if not row["left_out"]]
+        kinds = ", ".join(f"{applied.count(kind)} {kind}" for kind in dict.fromkeys(applied))
+        print(f"executorch {found['executorch']}: {len(applied)} of {len(rows)} patches apply: {kinds}")
+        if not found["known"]:
+            print(
+                f"opdb was not run with this release, only with {', '.join(found['releases'])}: self-tests decided"
+            )
+    if any(row["needed"] not in (None, True) for row in rows):
+        raise typer.Exit(1)
 
 
 @executorch_app.command()
@@ -137,7 +174,7 @@ def kernels(
 
     Exit 1 where the runtime lacks an operator of the program and opdb has no kernel for it either.
     """
-    from opdb.executorch import kernels as library
+    from opdb.executorch.portable_kernels import kernels as library
 
     _, catalog = synced(db, specs)
     known = library.Kernels(catalog)
@@ -178,7 +215,7 @@ def kernels(
 def _list(known: Kernels, json: bool) -> None:
     """The out variants: what each is, or why there is none."""
     from opdb.codegen.et_glue import NoForm
-    from opdb.executorch.kernels import runtime_operators
+    from opdb.executorch.portable_kernels.kernels import runtime_operators
 
     runtime = runtime_operators()
     rows: list[tuple[str, list[str], str | None]] = []

@@ -238,7 +238,7 @@ def check(
     with Stages(quiet=True) as stages:
         if executorch:
             _no_other(dtype=dtype != "f32", decompose=decompose, save_node=save_node is not None)
-            from opdb.executorch.check import check_model
+            from opdb.executorch.tools.check import check_model
 
             stages("ExecuTorch's export and edge passes, check")
             coverage = check_model(model, target)

@@ -53,13 +53,15 @@ def install() -> None:
     from executorch.backends.qualcomm.quantizer import backend_opinfo_adapter as adapter
 
     was = adapter.backend_opinfo, adapter._HAS_BACKEND_OPINFO
+    # Since 1.5 a function that looks for the SDK again stands before the one that remembers.
+    asked = getattr(adapter, "_get_backend_opinfo_cached", adapter.get_backend_opinfo)
 
     def undo() -> None:
         adapter.backend_opinfo, adapter._HAS_BACKEND_OPINFO = was
-        adapter.get_backend_opinfo.cache_clear()
+        asked.cache_clear()
 
     adapter.backend_opinfo, adapter._HAS_BACKEND_OPINFO = sys.modules[__name__], True
-    adapter.get_backend_opinfo.cache_clear()
+    asked.cache_clear()
     _undo.append(undo)
 
 

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import tempfile
@@ -25,8 +26,9 @@ from typing import Any
 
 from opdb.errors import MissingExtra, OpdbError
 
-#: The release whose builder interface opdb plugs into, and the QNN libraries it was run with.
-EXECUTORCH = "1.4.1"
+#: The releases whose builder interface opdb was run with, the oldest first, and the one that the extra installs.
+RELEASES = ("1.4.1", "1.5.1")
+EXECUTORCH = RELEASES[-1]
 ONNXRUNTIME_QNN = "2.3.0"  # carries QNN 2.47
 
 LIBRARIES = ("libQnnCpu.so", "libQnnSystem.so", "libQnnSaver.so", "libQnnIr.so", "libHtpPrepare.so")
@@ -181,19 +183,49 @@ def _machine() -> str:
     return kind
 
 
-def _executorch() -> str:
+def release() -> tuple[int, ...]:
+    """The installed release of executorch as numbers, e.g. (1, 5, 1).  Raises MissingExtra."""
+    return numbers(version())
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a release, e.g. (1, 6, 0) of 1.6.0a0+cpu."""
+    return tuple(int(n) for n in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]
+
+
+def runtime_library() -> Path:
+    """The shared library of the wheel that has ExecuTorch's tensors and the registry of its kernels.
+
+    Since 1.5 it is a library of its own; before, it was part of the Python module and of the backend.
+    Raises OpdbError where the wheel has none.
+    """
+    found = util.find_spec("executorch")
+    folder = Path(next(iter((found and found.submodule_search_locations) or ["."])))
+    places = ("lib/libexecutorch.so", "extension/pybindings/_portable_lib*.so")
+    libraries = [path for place in places for path in sorted(folder.glob(place))]
+    if not libraries:
+        raise OpdbError(f"{folder}: there is no {' or '.join(places)}; reinstall executorch")
+    return libraries[0]
+
+
+def version() -> str:
+    """The installed release of executorch, e.g. 1.5.1.  Raises MissingExtra."""
     try:
-        version = metadata.version("executorch")
+        return metadata.version("executorch")
     except metadata.PackageNotFoundError:
         raise MissingExtra("executorch", "executorch") from None
-    if version != EXECUTORCH:
+
+
+def _executorch() -> str:
+    installed = version()
+    if numbers(installed) < numbers(RELEASES[0]):
         raise OpdbError(
-            f"executorch {version} is installed, but opdb plugs into {EXECUTORCH}; "
+            f"executorch {installed} is installed, but opdb plugs into {RELEASES[0]} and later; "
             f"install it with: pip install 'executorch=={EXECUTORCH}'"
         )
     if util.find_spec("cpuinfo") is None:  # imported by executorch.backends.qualcomm, but not declared
         raise MissingExtra("py-cpuinfo", "executorch")
-    return version
+    return installed
 
 
 def _onnxruntime_qnn() -> tuple[str, Path]:
@@ -203,8 +235,8 @@ def _onnxruntime_qnn() -> tuple[str, Path]:
         raise MissingExtra("onnxruntime-qnn", "qnn") from None
     if dist.version != ONNXRUNTIME_QNN:
         raise OpdbError(
-            f"onnxruntime-qnn {dist.version} is installed, but executorch {EXECUTORCH} was run with "
-            f"{ONNXRUNTIME_QNN}; install it with: pip install 'onnxruntime-qnn=={ONNXRUNTIME_QNN}'"
+            f"onnxruntime-qnn {dist.version} is installed, but executorch was run with {ONNXRUNTIME_QNN}; "
+            f"install it with: pip install 'onnxruntime-qnn=={ONNXRUNTIME_QNN}'"
         )
     return dist.version, Path(str(dist.locate_file("onnxruntime_qnn"))).resolve()
 

@@ -122,9 +122,9 @@ def load(pte: bytes) -> Any:
     """A program in the runtime of the executorch wheel, which holds no reference to ``pte``."""
     env.require_active()
     import executorch.backends.qualcomm  # noqa: F401  loads the backend's libraries
-    from executorch.extension.pybindings import _portable_lib
+    from executorch.extension.pybindings import portable_lib
 
-    return _portable_lib._load_for_executorch_from_buffer(pte)
+    return portable_lib._load_for_executorch_from_buffer(pte)
 
 
 def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -139,7 +139,7 @@ def quantize(module: Any, example_inputs: Sequence[Any], soc: str, recipe: str) 
     """``module`` with the quantize and dequantize nodes of ExecuTorch's quantizer, calibrated on one input.
 
     ``recipe``: one of ``RECIPES``.  Convolutions and linear layers get a scale per channel of their weights; in
-    16a4w_block a scale per block of input channels, where ``opdb.executorch.blocks`` has a size for them.
+    16a4w_block a scale per block of input channels, where ``opdb.executorch.builder.blocks`` has a size for them.
     """
     if recipe not in RECIPES:
         raise OpdbError(f"--quantize {recipe}: one of {', '.join(RECIPES)}")
@@ -150,7 +150,7 @@ def quantize(module: Any, example_inputs: Sequence[Any], soc: str, recipe: str) 
     from torchao.quantization.pt2e.constant_fold import constant_fold
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    from opdb.executorch import blocks
+    from opdb.executorch.builder import blocks
     from opdb.executorch.edge import exporting
 
     quantizer = QnnQuantizer(backend=QnnExecuTorchBackendType.kHtpBackend, soc_model=chipset(soc))

@@ -4,13 +4,14 @@
 
     opdb.executorch.register()
 
-What is touched is private to release 1.4.1, which is checked; opdb.executorch.hooks, passes, partitioning,
-quantizing and valid_graphs say what.  After that ExecuTorch's own flow (``to_edge_transform_and_lower_to_qnn``) works as before, for
-the backend and SoC of its compiler specs.
+What is private to a release of ExecuTorch is changed by patches (opdb.executorch.patches), of which `opdb executorch patches`
+says which apply.  After that ExecuTorch's own flow (``to_edge_transform_and_lower_to_qnn``) works as before, for the backend
+and SoC of its compiler specs.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,8 @@ from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
 from opdb.targets.target import Target
 
 if TYPE_CHECKING:
-    from opdb.executorch.compared import Difference
+    from opdb.executorch.builder.compared import Difference
+    from opdb.executorch.patches.registry import State
 
 #: ``lower(view, target)``: the ops for a node, or why there are none.  ``target`` is passed on as given.
 Lower = Callable[[NodeView, Any], Lowered | Rejected]
@@ -39,6 +41,8 @@ class Registration:
     added: tuple[str, ...]
     #: what could not be taken over, with the reason; ex) an operator that this PyTorch does not have
     left_out: Mapping[str, str] = field(default_factory=dict)
+    #: what was asked of the installed ExecuTorch, and why a patch was left out
+    patches: tuple[State, ...] = ()
 
 
 _forms: dict[str, str] = {}
@@ -81,8 +85,10 @@ def register(
     env.require_active()
     if _undo:
         raise OpdbError("opdb's builders are registered already; call unregister() first")
-    from opdb.executorch import hooks, operators, partitioning, passes, quantizing, results, valid_graphs
+    from opdb.executorch.builder import decider, operators
+    from opdb.executorch.patches.registry import Context, states
 
+    asked_of = states()
     if lower is None:
         import opdb.lowering.select
 
@@ -94,42 +100,37 @@ def register(
             "e.g. Target('HTP', 'SM8650', execution='emulator')"
         )
     asked = Target(execution=execution, errata=errata, ignored=known_errata(ignore_errata))
-    decide = hooks.Decider(lower, target, asked)
-    steps: list[Callable[[], Callable[[], None]]] = [
-        lambda: hooks.follow_target(decide),
-        lambda: hooks.of_op_packages({} if keep_stock else names),
-        lambda: partitioning.never_abort(_reject, _forms),
-        lambda: partitioning.without_constant_graphs(_reject),
-        lambda: partitioning.listed_as_missing(wanted),
-        results.in_order,
-    ]
-    if not (keep_stock or keep_flow):
-        steps += [
-            lambda: hooks.layouts(wanted),
-            lambda: hooks.int64_inputs(wanted),
-            quantizing.int64_zero_points,
-            quantizing.encodings_of_what_is_written_into,
-            quantizing.encodings_within_ranks,
-            quantizing.biases_of_groups,
-            quantizing.zeros_of_dilated_filters,
-            lambda: quantizing.quantizer_rules(wanted),
-            valid_graphs.accepted,  # before passes: a pass that takes more may also be told less
-            lambda: passes.mended(wanted),
-            lambda: partitioning.kept_whole(wanted if whole is None else tuple(whole), decide, stock),
-        ]
+    decide = decider.Decider(lower, target, asked)
     forget()
     names = {edge: name for name in wanted for edge in operators.edge_names(name)}
     names |= {name: name for name in wanted}  # a spec of the copying form itself goes first
     try:
         compared = _differences.append if keep_stock else None
-        undo, stock = hooks.builders(names, decide, _accept, _reject, compared)
+        undo, stock = decider.builders(names, decide, _accept, _reject, compared)
         _undo.append(undo)
-        for step in steps:
-            _undo.append(step())
+        context = Context(
+            wanted, {} if keep_stock else names, stock, decide, _reject, _forms,
+            wanted if whole is None else tuple(whole),
+        )  # fmt: skip
+        for state in asked_of:
+            if state.applied and (state.patch.always or not (keep_stock or keep_flow)):
+                _undo.append(state.patch.apply(context))
     except BaseException:
         unregister()
         raise
-    return Registration(tuple(names), tuple(n for n in names if n not in stock), left_out)
+    _warn_of_another_release(asked_of)
+    return Registration(tuple(names), tuple(n for n in names if n not in stock), left_out, asked_of)
+
+
+def _warn_of_another_release(asked_of: tuple[State, ...]) -> None:
+    version = env.version()
+    if version not in env.RELEASES:
+        applied = sum(state.applied for state in asked_of)
+        warnings.warn(
+            f"executorch {version}: opdb was run with {' and '.join(env.RELEASES)}; of its {len(asked_of)} patches {applied} "
+            "apply, which `opdb executorch patches` lists",
+            stacklevel=3,
+        )
 
 
 def unregister() -> None:
@@ -168,7 +169,7 @@ def forget() -> None:
 
 def _wanted(targets: Iterable[str] | None, without: frozenset[str]) -> tuple[tuple[str, ...], dict[str, str]]:
     """The targets to take over, and those of the specs that this PyTorch does not have."""
-    from opdb.executorch import operators
+    from opdb.executorch.builder import operators
 
     if targets is not None:
         chosen = tuple(targets)

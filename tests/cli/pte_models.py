@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 
-class Distances(nn.Module):
+class Scattered(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.pdist(torch.relu(x))
+        return torch.masked_scatter(torch.relu(x), x > 0, x)
 
 
 def with_a_node_for_the_cpu() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    return Distances(), (torch.randn(4, 3),)
+    return Scattered(), (torch.randn(4, 3),)

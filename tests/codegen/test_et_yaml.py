@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from opdb.codegen.et_yaml import Entry, KernelKey, custom_ops, functions, plain_key
-from opdb.executorch import kernels
+from opdb.executorch.portable_kernels import kernels
 from opdb.spec.catalog import Catalog
 
 pytestmark = [pytest.mark.executorch, pytest.mark.torch]
 FLOAT, BOOL, LONG = 6, 11, 4
-TEMPLATES = Path(str(kernels.__file__)).parents[2] / "runtime" / "src" / "executorch"
+TEMPLATES = Path(str(kernels.__file__)).parents[3] / "runtime" / "src" / "executorch"
 
 
 @pytest.fixture(scope="module")

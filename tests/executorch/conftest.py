@@ -22,6 +22,7 @@ FLAGS = [
     "-fPIC",
     "-shared",
     "-fvisibility=hidden",
+    "-Wl,-soname,libQnnHtp.so",
 ]
 
 

@@ -14,8 +14,9 @@ from torch import nn
 
 import opdb.executorch
 import opdb.lowering.select
-from opdb.executorch import compared, flow
+from opdb.executorch import flow
 from opdb.executorch.edge import edge_program
+from opdb.executorch.tools.differences import of_program
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp, Reason, Rejected
 from opdb.targets.target import Target
@@ -85,9 +86,7 @@ def _found(change: Callable[[LoweredOp], LoweredOp | None]) -> dict[str, list[st
 
     opdb.executorch.register(keep_stock=True, lower=lower, target=TARGET)
     try:
-        differences = compared.of_program(
-            edge_program(nn.Module.eval(Module()), (X, Y), flow.chipset(SOC), data=True)
-        )
+        differences = of_program(edge_program(nn.Module.eval(Module()), (X, Y), flow.chipset(SOC), data=True))
     finally:
         opdb.executorch.unregister()
     return {d.edge: [str(line) for line in d.lines] for d in differences}

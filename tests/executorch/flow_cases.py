@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +15,19 @@ from torch import nn
 import opdb.lowering.select
 from opdb.errors import OpdbError
 from opdb.executorch import flow, registration
+from opdb.executorch.builder import operators
+from opdb.executorch.patches.registry import BACKEND, states
 from opdb.generated.builders import TARGETS
 from opdb.runtime.lowering import Reason, one_op
 from opdb.targets.target import Target
 
 SOC = "SM8650"
+INT64 = f"{BACKEND}_passes.i64_to_i32:I64toI32.I64_IN_OPS"
+MISSING = f"{BACKEND}partition.common_defs:to_be_implemented_operator"
+RULES = (
+    f"{BACKEND}quantizer.annotators.htp_rules:get_rules",
+    f"{BACKEND}quantizer.annotators.lpai_rules:get_rules",
+)
 
 
 class WithConv(nn.Module):
@@ -232,57 +242,20 @@ class Recorder:
 
 
 def touched() -> dict[str, Any]:
-    """What ``register`` may change of ExecuTorch (opdb.executorch.hooks, passes and others), and of PyTorch, as it is."""
-    from executorch.backends.qualcomm import _passes, qnn_preprocess
-    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
+    """What ``register`` may change of ExecuTorch and of PyTorch, as it is: the builders, and the symbols of patches."""
     from executorch.backends.qualcomm.builders import node_visitor_manager
-    from executorch.backends.qualcomm.partition import common_defs, qnn_partitioner
-    from executorch.backends.qualcomm.quantizer import qconfig
-    from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
-    from executorch.backends.qualcomm.quantizer.observers.concat_observer import ConcatObserver
-    from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer
-    from executorch.backends.transforms.decompose_sdpa import DecomposeScaledDotProductAttention
-    from torch.utils import _pytree as pytree
 
-    return {
-        "builders": dict(node_visitor_manager._node_visitor_dict),
-        "support": qnn_partitioner.QnnOperatorSupport.is_node_supported,
-        "whole": qnn_partitioner.QnnPartitioner.ops_to_not_decompose,
-        "managers": (qnn_preprocess.get_current_qnn_manager, qnn_partitioner.get_current_qnn_manager),
-        "missing": list(common_defs.to_be_implemented_operator),
-        "layouts": (
-            set(_passes.LayoutTransform.layout_agnostic_ops),
-            set(_passes.LayoutTransform.layout_sensitive_ops),
-        ),
-        "int64": dict(_passes.I64toI32.I64_IN_OPS),
-        "several results": _passes.I64toI32._preserve_output_dtype,
-        "zero points": (QnnPassManager.transform_for_export_pipeline, _passes.I64toI32.call),
-        "casts": _passes.FuseConsecutiveCast._fuse,
-        "einsum": _passes.DecomposeEinsum.call,
-        "max_pool3d": _passes.DecomposeMaxPool3d.call,
-        "max_pool2d": _passes.RecomposePadMaxPool2d.call,
-        "any": _passes.DecomposeAny.call,
-        "roll": _passes.DecomposeRoll.call,
-        "remainder": _passes.DecomposeRemainder.call,
-        "quotients": _passes.DecomposeDivMode.call,
-        "floor_divide": _passes.DecomposeFloorDivide.call,
-        "distances": _passes.DecomposeCDist.call,
-        "diagonals": _passes.DecomposeDiagonal._get_ops,
-        "attention": DecomposeScaledDotProductAttention.call,
-        "chips": QnnQuantizer.transform_for_annotation,
-        "alphas": _passes.LiftConstantScalarOperands._lift,
-        "joined": ConcatObserver.forward,
-        "asinh": _passes.DecomposeHyperbolicVariants.__init__,
-        "written into": _passes.AnnotateQuantAttrs.call,
-        "biases": qconfig._derived_bias_quant_spec,
-        "numbers of lines": _passes.Remove0DTensor.call,
-        "gaps": (_passes.CanonicalizeConv.call, _passes.CanonicalizeConv.dilate),
-        "rules": (dict(htp_rules.get_rules()), dict(lpai_rules.get_rules())),
-        "named results": (
-            dict(pytree.SUPPORTED_SERIALIZED_TYPES),
-            dict(pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE),
-        ),
-    }
+    symbols = {s for state in states() if state.applied for s in state.patch.symbols}
+    return {"builders": dict(node_visitor_manager._node_visitor_dict), **{s: held(s) for s in symbols}}
+
+
+def held(symbol: str) -> Any:
+    module, _, names = symbol.partition(":")
+    value: Any = import_module(module)
+    for name in names.split("."):
+        value = getattr(value, name)
+    value = value() if names == "get_rules" else value
+    return copy(value) if isinstance(value, (dict, list, set)) else value
 
 
 def register_and_undo() -> dict[str, bool]:
@@ -311,10 +284,9 @@ def register_and_undo() -> dict[str, bool]:
         "others stay": all(new[t] is v for t, v in old.items() if t not in taken.builders),
         "opted out": "aten.relu.default" not in taken.builders,
         "quantizer rules are added": all(
-            softplus in r and softplus not in b for r, b in zip(now["rules"], before["rules"], strict=True)
+            softplus in now[rules] and softplus not in before[rules] for rules in RULES
         ),
-        "int64": len(now["int64"]) == len(before["int64"]) + 1,
-        "every hook": all(now[k] != before[k] for k in now if k != "missing"),
+        "int64": {*now[INT64]} == {*before[INT64], *operators.edge_operators(["aten.scatter_add.default"])},
     }
     try:
         registration.register(lower=hand_lowering.lower, target="", targets=targets)
@@ -334,8 +306,11 @@ def register_and_undo() -> dict[str, bool]:
         except OpdbError as e:
             seen[f"an unknown name is refused in {name}"] = "not an ATen operator" in str(e)
     registration.register()
-    seen["all of the specs"] = set(TARGETS) <= set(touched()["builders"])
-    seen["missing ones are asked about"] = len(touched()["missing"]) < len(before["missing"])
+    full = touched()
+    seen["all of the specs"] = set(TARGETS) <= set(full["builders"])
+    seen["missing ones are asked about"] = len(full[MISSING]) < len(before[MISSING])
+    for state in states():
+        seen[state.patch.id] = not state.applied or any(full[s] != before[s] for s in state.patch.symbols)
     registration.unregister()
     seen["after all that nothing is changed"] = touched() == before
     return seen

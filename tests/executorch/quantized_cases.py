@@ -12,7 +12,8 @@ from torch.nn import functional as f
 
 import opdb.executorch
 from opdb.errors import OpdbError
-from opdb.executorch import blocks, flow
+from opdb.executorch import flow
+from opdb.executorch.builder import blocks
 
 SOC, PRECISION = "SM8650", "quantized"
 

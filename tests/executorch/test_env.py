@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ def test_the_default_folder_is_in_the_users_cache_and_named_after_the_versions(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     root = env.prepare(forwarding=forwarding).root
     assert root.is_relative_to(tmp_path)
-    assert root.name.startswith(f"qnn-{env.ONNXRUNTIME_QNN}-executorch-{env.EXECUTORCH}-")
+    assert root.name.startswith(f"qnn-{env.ONNXRUNTIME_QNN}-executorch-{metadata.version('executorch')}-")
     assert env.prepare(forwarding=forwarding).root == root
 
 
@@ -125,7 +126,7 @@ def test_a_missing_forwarding_library_is_one_clear_error(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("package", "version", "message"),
     [
-        ("executorch", "1.5.1", r"executorch 1\.5\.1 is installed.*executorch==1\.4\.1"),
+        ("executorch", "1.3.2", r"executorch 1\.3\.2 is installed, but opdb plugs into 1\.4\.1 and later"),
         ("onnxruntime-qnn", "2.6.0", r"onnxruntime-qnn 2\.6\.0 is installed.*onnxruntime-qnn==2\.3\.0"),
     ],
 )
@@ -179,7 +180,7 @@ def test_a_process_without_the_environment_is_told_so(
 def test_the_report_says_what_is_missing_and_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("QNN_SDK_ROOT", raising=False)
     report = {c.name: c for c in env.environment_report()}
-    assert report["executorch"] == env.Check("executorch", True, env.EXECUTORCH)
+    assert report["executorch"] == env.Check("executorch", True, metadata.version("executorch"))
     assert report["onnxruntime-qnn"].found.startswith(env.ONNXRUNTIME_QNN)
     assert not report["this process"].ok and "opdb executorch env" in report["this process"].cure
 

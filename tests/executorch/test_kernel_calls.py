@@ -12,8 +12,8 @@ import torch
 
 from opdb.codegen.et_glue import NoForm
 from opdb.codegen.et_tests import HeldTensor, KernelCall, KernelTests
-from opdb.executorch import kernels
-from opdb.executorch.kernel_calls import tests_of as made_for
+from opdb.executorch.portable_kernels import kernels
+from opdb.executorch.portable_kernels.kernel_calls import tests_of as made_for
 from opdb.op_config import OpConfig
 from opdb.runtime import native
 from opdb.spec.catalog import Catalog

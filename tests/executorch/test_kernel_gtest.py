@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from opdb.codegen.et_glue import NoForm
-from opdb.executorch import kernels
+from opdb.executorch.portable_kernels import kernels
 from opdb.spec.catalog import Catalog
 
 pytestmark = [

@@ -13,13 +13,13 @@ import pytest
 
 from opdb.codegen import et_folder
 from opdb.codegen.et_glue import NoForm
-from opdb.executorch import kernels
+from opdb.executorch.portable_kernels import kernels
 from opdb.package import make
 from opdb.spec.catalog import Catalog
 
 pytestmark = pytest.mark.executorch
 
-RUNTIME = Path(str(kernels.__file__)).parents[2] / "runtime" / "src" / "executorch"
+RUNTIME = Path(str(kernels.__file__)).parents[3] / "runtime" / "src" / "executorch"
 #: The C library's memory and mathematics.
 C_HEADERS = {"cmath", "cstring"}
 #: The types that ExecuTorch gives arguments and results, and mathematics.

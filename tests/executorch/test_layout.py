@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb.executorch import layout
+from opdb.executorch.builder import layout
 from opdb.runtime.lowering import layout_ops
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 

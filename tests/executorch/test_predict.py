@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from opdb.errors import OpdbError
-from opdb.executorch import check, env
-from opdb.executorch.check import check_model
+from opdb.executorch import env
+from opdb.executorch.tools import check
+from opdb.executorch.tools.check import check_model
 from opdb.targets.target import Target
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]

@@ -1,0 +1,1 @@
+"""What opdb changes inside ExecuTorch, a patch for each change."""

@@ -1,0 +1,1 @@
+"""Kernel libraries for ExecuTorch's runtime from opdb's C kernels, and their tests."""

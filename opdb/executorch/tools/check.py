@@ -1,0 +1,77 @@
+"""``opdb check --executorch``: the coverage of the edge graph that ExecuTorch's Qualcomm partitioner sees.
+
+ExecuTorch is imported in a child process with the prepared environment; no library of the vendor is loaded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opdb.coverage.check import Coverage
+from opdb.errors import OpdbError
+from opdb.executorch import env, process
+from opdb.generated.constants.backends import BACKENDS
+from opdb.targets.target import Target
+
+
+def check_model(spec: str, target: Target, *, timeout: float = 3600.0) -> Coverage:
+    """The verdict on every node of a model after ExecuTorch's export, edge lowering and passes.
+
+    ``spec``: a .pt2 file or ``module:callable`` (opdb.coverage.load).  ``target``: HTP and a SoC that ExecuTorch
+    knows.  ``timeout``: in seconds.
+
+    Raises MissingExtra without executorch, OpdbError for another target, for a model that cannot be loaded, and where
+    ExecuTorch's flow fails before it partitions.
+    """
+    target = target.spelled()
+    followed = [b.name for b in BACKENDS.values() if "pte" in b.programs]
+    if target.backend not in followed:
+        raise OpdbError(
+            f"ExecuTorch's flow is followed for {' and '.join(followed)} only, not for {target.backend}"
+        )
+    environment = env.prepare()
+    coverage: Coverage = process.call(
+        "opdb.executorch.tools.check:_check", spec, target, environment=environment, timeout=timeout
+    )
+    return coverage
+
+
+def _check(spec: str, target: Target) -> Coverage:
+    """The child's side of ``check_model``."""
+    env.require_active()
+    import opdb.executorch
+    from opdb.coverage.load import load_model, load_program
+    from opdb.executorch import flow
+    from opdb.executorch.tools.predict import Predictor
+
+    assert target.soc is not None
+    chipset = flow.chipset(target.soc)
+    if spec.endswith(".pt2"):
+        saved = load_program(spec)
+        args, kwargs = saved.example_inputs or ((), {})
+        if kwargs or not args:
+            raise OpdbError(
+                f"{spec}: ExecuTorch's flow takes positional example inputs; export it again with them"
+            )
+        module, inputs = saved.module(check_guards=False), args
+    else:
+        module, inputs = load_model(spec, dynamo=True)
+        module.eval()
+    opdb.executorch.register(target=target)
+    try:
+        program = _edge_program(spec, module, inputs, chipset)
+        return Predictor(program, target).coverage()
+    finally:
+        opdb.executorch.unregister()
+
+
+def _edge_program(spec: str, module: Any, inputs: Any, chipset: Any) -> Any:
+    from opdb.executorch.edge import edge_program, exporting
+
+    try:
+        with exporting():
+            return edge_program(module, inputs, chipset)
+    except Exception as error:  # PyTorch and the passes raise anything
+        lines = str(error).strip().splitlines()
+        why = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+        raise OpdbError(f"{spec}: ExecuTorch's flow fails before it partitions: {why}") from error
