@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from opdb.dtypes import DTYPES
+from opdb.dtypes import BY_SHORT, DTYPES
 from opdb.errors import OpdbError
 from opdb.executorch.delegate import blob
 from opdb.executorch.delegate.blob import NONE, Payload, Reader, Section, Writer
@@ -250,9 +250,14 @@ class _Write:
         )
 
 
+def numpy_type(dtype: str) -> str:
+    """How numpy stores a data type (short name), little-endian; 4 bits have a byte."""
+    return np.dtype(BY_SHORT[dtype].numpy or "uint8").newbyteorder("<").str
+
+
 def stored(tensor: GraphTensor) -> bytes:
     """The bytes of a static tensor, little-endian, row-major.  Raises OpdbError for data of another size."""
-    kind = np.dtype(BY_CODE[CODES[tensor.dtype]].numpy or "uint8").newbyteorder("<")
+    kind = np.dtype(numpy_type(tensor.dtype))
     count = int(np.prod(tensor.shape, dtype=np.int64))
     values = np.zeros(tensor.shape, kind) if tensor.data is None else np.asarray(tensor.data)
     if values.size != count:
@@ -364,7 +369,7 @@ class _Read:
         dtype, shape = BY_CODE[t.dtype], source.pool(Section.WORDS, t.dims, t.rank)
         data: Array | None = None
         if t.data:
-            content, kind = self._content(t), np.dtype(dtype.numpy or "uint8").newbyteorder("<")
+            content, kind = self._content(t), np.dtype(numpy_type(dtype.short))
             if len(content) != kind.itemsize * int(np.prod(shape, dtype=np.int64)):
                 raise source.fault(f"the size of {source.string(t.name)}")
             data = np.frombuffer(content, kind).reshape(shape)
