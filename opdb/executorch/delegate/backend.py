@@ -18,8 +18,8 @@ from opdb.compile.build import compile_to_file
 from opdb.errors import OpdbError
 from opdb.executorch.delegate import graph_form
 from opdb.executorch.delegate.blob import ALIGN
-from opdb.executorch.delegate.graph_form import ContextFile, Module
 from opdb.executorch.delegate.lower import lower
+from opdb.executorch.delegate.module import ContextFile, Module
 from opdb.executorch.delegate.specs import Options, options_of
 from opdb.probe.results import CompileResult
 from opdb.runtime.qnn import context_file

@@ -6,7 +6,7 @@ from executorch.exir import print_program
 from executorch.exir.delegate import executorch_call_delegate
 from torch.fx import Graph, Node
 
-from opdb.executorch.delegate import graph_form
+from opdb.executorch.delegate import graph_read
 from opdb.executorch.delegate.partitioner import BACKEND, OpdbPartitioner
 from opdb.executorch.delegate.run import named_data
 
@@ -25,11 +25,11 @@ def inspect_node(graph: Graph, node: Node, partitioner: OpdbPartitioner | None =
 
 
 def _ops(graph: Graph, node: Node) -> list[str]:
-    lowered = getattr(graph.owning_module, str(node.args[0].target))  # type: ignore[union-attr]
+    lowered = getattr(graph.owning_module, str(node.args[0].target))
     if lowered.backend_id != BACKEND:
         return []
     named = named_data(lowered)
-    module = graph_form.read(lowered.processed_bytes, named.__getitem__)
+    module = graph_read.read(lowered.processed_bytes, named.__getitem__)
     identity = module.identity
     where = " ".join(t for t in (identity.backend or "opdb's C kernels", identity.soc) if t)
     said = [f"{BACKEND} runs {len(module.graph.ops)} ops on {where}:"]

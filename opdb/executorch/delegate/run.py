@@ -19,8 +19,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from opdb.errors import OpdbError
-from opdb.executorch.delegate import graph_form
-from opdb.executorch.delegate.graph_form import Arg, Module
+from opdb.executorch.delegate import graph_read
+from opdb.executorch.delegate.module import Arg, Array, Module, numpy_type
 from opdb.executorch.delegate.partitioner import BACKEND
 from opdb.executorch.delegate.shapes import TORCH_TYPES
 from opdb.graph import GraphTensor
@@ -30,7 +30,6 @@ from opdb.probe.results import Outcome
 from opdb.runtime.kernels import PreparedGraph
 from opdb.runtime.qnn.graph import GraphOptions
 
-Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 
@@ -47,7 +46,7 @@ class Delegate:
                 raise OpdbError(f"the program has no named data {key}")
             return (named or {})[key]
 
-        self.module = graph_form.read(blob, content)
+        self.module = graph_read.read(blob, content)
         self._worker: VendorWorker | None = None
         tensors = self.module.graph.tensors
         self._kept = {s.input: _array(s.initial, tensors[s.input]) for s in self.module.states}
@@ -139,11 +138,11 @@ def _done(result: Outcome, module: Module) -> None:
 
 
 def _empty(tensor: GraphTensor) -> Array:
-    return np.zeros(tensor.shape, graph_form.numpy_type(tensor.dtype))
+    return np.zeros(tensor.shape, numpy_type(tensor.dtype))
 
 
 def _array(content: bytes, tensor: GraphTensor) -> Array:
-    return np.frombuffer(content, graph_form.numpy_type(tensor.dtype)).reshape(tensor.shape).copy()
+    return np.frombuffer(content, numpy_type(tensor.dtype)).reshape(tensor.shape).copy()
 
 
 def _stored(value: torch.Tensor, tensor: GraphTensor, place: int) -> Array:
@@ -151,14 +150,15 @@ def _stored(value: torch.Tensor, tensor: GraphTensor, place: int) -> Array:
     value = value.detach().cpu().contiguous()
     if value.dtype == torch.bfloat16:
         value = value.view(torch.uint16)
-    kind = np.dtype(graph_form.numpy_type(tensor.dtype))
+    kind = np.dtype(numpy_type(tensor.dtype))
     array = value.numpy().reshape(tensor.shape)
     if array.dtype == np.int64 and array.size:
         low, high = int(array.min()), int(array.max())
         limits = np.iinfo(kind)
         if not INT64[0] <= limits.min <= low <= high <= limits.max:
             raise OpdbError(f"input {place} of the delegate has {low} to {high}, which do not fit {kind}")
-    return array.astype(kind)
+    made: Array = array.astype(kind)
+    return made
 
 
 def _torch(arg: Arg, made: Mapping[str, Array]) -> torch.Tensor:
@@ -249,7 +249,7 @@ def named_data(module: LoweredBackendModule) -> dict[str, bytes]:
     return {key: bytes(store.buffers[entry.buffer_index]) for key, entry in store.pte_data.items()}
 
 
-class _Interpreter(torch.fx.Interpreter):
+class _Interpreter(torch.fx.Interpreter):  # type: ignore[misc]  # untyped base
     def __init__(
         self, program: ExportedProgram, delegate: Callable[[LoweredBackendModule], Delegate]
     ) -> None:
