@@ -84,7 +84,10 @@ class ContextFile:
 
 @dataclass(frozen=True)
 class Module:
-    """What a blob says.  ``handles``: of each op by its name, the debug handles of the edge nodes behind it."""
+    """What a blob says.  ``handles``: of each op by its name, the debug handles of the edge nodes behind it.
+
+    ``ids``: the numbers that the library of a context knows the tensors at the ends by, by their names.
+    """
 
     graph: QnnGraph
     args: tuple[Arg, ...]
@@ -92,6 +95,7 @@ class Module:
     identity: Identity = field(default_factory=Identity)
     handles: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     context: ContextFile | None = None
+    ids: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class _Write:
 
     def _tensor(self, tensor: GraphTensor) -> blob.Tensor:
         out, quant, sparse = self.out, tensor.quant, tensor.sparse
-        data = (0, 0, 0)
+        data = (0, self.module.ids.get(tensor.name, 0), 0)
         if tensor.type == "STATIC" and self.module.context is None:
             data = self._content(stored(tensor))
         return blob.Tensor(
@@ -300,7 +304,8 @@ class _Read:
             State(source.string(s.name), self._name(s.input), self._name(s.output), self._content(s))
             for s in source.records(Section.STATES)
         )
-        return Module(graph, args, states, self._identity(info), handles, self._context(info))
+        ids = {source.string(t.name): t.offset for t in source.records(Section.TENSORS) if not t.data and t.offset}
+        return Module(graph, args, states, self._identity(info), handles, self._context(info), ids)
 
     def _identity(self, info: blob.Info) -> Identity:
         text = self.source.string
