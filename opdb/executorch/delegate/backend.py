@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
@@ -81,13 +81,12 @@ def _prepared(modules: Sequence[Module], options: Options) -> list[Module]:
     if not options.prepared:
         return list(modules)
     if options.weights == "blob" or len(modules) == 1:
-        return [replace(m, **_context([m], options, beside=False)) for m in modules]
-    shared = _context(modules, options, beside=True)
-    return [replace(m, **shared) for m in modules]
+        return [made for m in modules for made in _context([m], options, beside=False)]
+    return _context(modules, options, beside=True)
 
 
-def _context(modules: Sequence[Module], options: Options, *, beside: bool) -> dict[str, Any]:
-    """The fields of modules that one context has prepared."""
+def _context(modules: Sequence[Module], options: Options, *, beside: bool) -> list[Module]:
+    """The modules in one context that was prepared for them."""
     graphs = [m.graph for m in modules]
     target = options.target.spelled()
     with tempfile.TemporaryDirectory() as folder:
@@ -105,10 +104,10 @@ def _context(modules: Sequence[Module], options: Options, *, beside: bool) -> di
         soc_model=header.soc_model,
     )
     key = graph_form.data_key(content) if beside else ""
-    return {
-        "identity": identity,
-        "context": ContextFile(content, len(content) - len(file.payload), key),
-    }
+    context = ContextFile(content, len(content) - len(file.payload), key)
+    ends = {name: (*graph.inputs, *graph.outputs) for name, graph in header.graphs.items()}
+    ids = {name: {t.config.name: t.id for t in tensors} for name, tensors in ends.items()}
+    return [replace(m, identity=identity, context=context, ids=ids[m.graph.name]) for m in modules]
 
 
 def _done(result: CompileResult, modules: Sequence[Module], options: Options) -> None:

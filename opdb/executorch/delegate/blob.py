@@ -100,7 +100,7 @@ class Tensor(NamedTuple):
     specified: int  # of a sparse tensor; 0: dense
     sparse_dims: int
     data: int  # 0 none, 1 at ``offset`` of DATA, 2 NAMED record ``offset``
-    offset: int
+    offset: int  # of a tensor of a context, without data: the number that the library knows it by
     size: int  # bytes
 
 

@@ -94,7 +94,7 @@ class _Write:
 
     def _tensor(self, tensor: GraphTensor) -> blob.Tensor:
         out, quant, sparse = self.out, tensor.quant, tensor.sparse
-        data = (0, 0, 0)
+        data = (0, self.module.ids.get(tensor.name, 0), 0)
         if tensor.type == "STATIC" and self.module.context is None:
             data = self._content(stored(tensor))
         return blob.Tensor(

@@ -58,7 +58,9 @@ class _Read:
             State(source.string(s.name), self._name(s.input), self._name(s.output), self._content(s))
             for s in source.records(Section.STATES)
         )
-        return Module(graph, args, states, self._identity(info), handles, self._context(info))
+        named = [t for t in source.records(Section.TENSORS) if not t.data and t.offset]
+        ids = {source.string(t.name): t.offset for t in named}
+        return Module(graph, args, states, self._identity(info), handles, self._context(info), ids)
 
     def _identity(self, info: blob.Info) -> Identity:
         names = (

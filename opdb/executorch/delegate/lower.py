@@ -20,6 +20,7 @@ from opdb.executorch.delegate import aten
 from opdb.executorch.delegate.module import Arg, Identity, Module, State
 from opdb.executorch.delegate.shapes import SCALAR_TYPES
 from opdb.executorch.delegate.specs import KERNELS, Options
+from opdb.generated.constants.socs import SOCS
 from opdb.graph import QnnGraph
 from opdb.optimize import optimize
 
@@ -58,6 +59,7 @@ def identity(options: Options) -> Identity:
         execution=options.execution,
         opdb=opdb.__version__,
         precision=graph.precision or "",
+        soc_model=SOCS[target.soc].soc_model if target.soc else None,
         optimization=graph.optimization or 0,
         vtcm_mb=graph.vtcm_mb or 0,
         hvx_threads=graph.hvx_threads or 0,

@@ -70,7 +70,10 @@ class ContextFile:
 
 @dataclass(frozen=True)
 class Module:
-    """What a blob says.  ``handles``: of each op by its name, the debug handles of the edge nodes behind it."""
+    """What a blob says.  ``handles``: of each op by its name, the debug handles of the edge nodes behind it.
+
+    ``ids``: the numbers that the library of a context knows the tensors at the ends by, by their names.
+    """
 
     graph: QnnGraph
     args: tuple[Arg, ...]
@@ -78,6 +81,7 @@ class Module:
     identity: Identity = field(default_factory=Identity)
     handles: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     context: ContextFile | None = None
+    ids: Mapping[str, int] = field(default_factory=dict)
 
 
 #: Bytes of one element, by ExecuTorch's ScalarType.
