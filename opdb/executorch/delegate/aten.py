@@ -84,6 +84,11 @@ def readable(node: Node) -> str:
     return ""
 
 
+def nodes(program: Program) -> dict[str, Node]:
+    """The nodes of a program by name."""
+    return {n.name: n for n in program.exported.graph.nodes}
+
+
 def changed_buffers(edge: ExportedProgram) -> dict[str, str]:
     """Placeholders of buffers that the program changes -> the buffer's name."""
     signature = edge.graph_signature

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
@@ -18,8 +18,8 @@ from opdb.compile.build import compile_to_file
 from opdb.errors import OpdbError
 from opdb.executorch.delegate import graph_form
 from opdb.executorch.delegate.blob import ALIGN
-from opdb.executorch.delegate.graph_form import ContextFile, Module
 from opdb.executorch.delegate.lower import lower
+from opdb.executorch.delegate.module import ContextFile, Module
 from opdb.executorch.delegate.specs import Options, options_of
 from opdb.probe.results import CompileResult
 from opdb.runtime.qnn import context_file

@@ -111,7 +111,7 @@ class Quant(NamedTuple):
     encoding: int  # Qnn_QuantizationEncoding_t
     axis: int  # NONE without
     bits: int
-    count: int  # scales, and as many offsets
+    scale_count: int  # and as many offsets
     scales: int  # FLOATS
     offsets: int  # INTS
     extras: int
@@ -142,7 +142,7 @@ class Param(NamedTuple):
     dtype: int
     rank: int  # 0: a scalar
     dims: int  # WORDS
-    count: int
+    values: int  # number
     ints: int  # WORDS
     reals: int  # REALS
     text: int  # of a string

@@ -19,8 +19,6 @@ from opdb.executorch.delegate.specs import KERNELS, Options
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.runtime.tensors import Rejection
 
-KNOWN = "its result is known before running"
-
 
 @dataclass
 class Decision:
@@ -124,7 +122,8 @@ class Decider:
     def _connected(self, judged: Judged) -> Iterator[list[Node]]:
         """Groups of accepted nodes, each with the constants that it computes."""
         program = judged.program
-        computed = [n for n in self.calls if not self._known(program, n)]
+        known = _known(program)
+        computed = [n for n in self.calls if n.name not in known]
         place = {n: i for i, n in enumerate(computed)}
         reads = [sorted({place[s] for s in n.all_input_nodes if s in place}) for n in computed]
         group = groups(reads, [self._joins(n) for n in computed])
@@ -145,11 +144,6 @@ class Decider:
     def _asked(self) -> set[Node]:
         return set(self.nodes)
 
-    def _known(self, program: Program, node: Node) -> bool:
-        """Whether a node depends on constants alone."""
-        key = program._origin.get(program._by_name.get(node.name))  # type: ignore[arg-type]
-        return key is not None and key in program.values
-
     def _joins(self, node: Node) -> bool:
         base = node.args[0] if aten.target_of(node) == aten.GETITEM else node
         assert isinstance(base, Node)
@@ -167,14 +161,15 @@ class Decider:
         judged = self.judge.ask(self.edge, names)
         if judged.refused:
             return {name: tuple(f"in its group: {m}" for m in why) for name, why in judged.refused.items()}
-        program, faults = judged.program, {}
+        program, own = judged.program, aten.nodes(judged.program)
+        faults: dict[str, tuple[str, ...]] = {}
         if not program.inputs:
             return dict.fromkeys(names, ("it reads constants alone, and a graph has inputs",))
         origins: dict[object, str] = {}
         for node in group:
             if all(u in group for u in node.users) or not isinstance(node.meta.get("val"), torch.Tensor):
                 continue
-            key = program.origin(program._by_name[node.name])
+            key = program.origin(own[node.name])
             why = _unfit(node)
             if key in program.values:
                 why = "its result is known before running, and others read it"
@@ -184,7 +179,7 @@ class Decider:
             if why:
                 faults[node.name] = (why,)
         for key in program.inputs:
-            source = program._by_name[key[0]]
+            source = own[key[0]]
             if why := _unfit(source) or _no_tensor(program, key):
                 faults |= {
                     u.name: (f"it reads {key[0]}: {why}",)
@@ -192,6 +187,12 @@ class Decider:
                     if any(s.name == key[0] for s in u.all_input_nodes)
                 }
         return faults
+
+
+def _known(program: Program) -> set[str]:
+    """The nodes that depend on constants alone."""
+    calls = [n for n in program.exported.graph.nodes if n.op == "call_function"]
+    return {n.name for n in calls if program.origin(n) in program.values}
 
 
 def _no_tensor(program: Program, key: tuple[str, int]) -> str:

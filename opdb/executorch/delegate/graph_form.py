@@ -1,4 +1,4 @@
-"""A QnnGraph with its ends as records of a blob, and back.
+"""A QnnGraph with its ends as records of a blob; ``graph_read`` reads them.
 
 The graph is complete where the payload is a graph; beside a context it is there without constants, for debugging.
 """
@@ -6,96 +6,22 @@ The graph is complete where the payload is a graph; beside a context it is there
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from opdb.dtypes import DTYPES
-from opdb.errors import OpdbError
 from opdb.executorch.delegate import blob
-from opdb.executorch.delegate.blob import NONE, Payload, Reader, Section, Writer
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ENCODINGS, MAX_RANK, Blocks, ParamConfig, Quant, Sparse, Vectors
+from opdb.executorch.delegate.blob import NONE, Payload, Section, Writer
+from opdb.executorch.delegate.module import Arg, Module, stored
+from opdb.graph import GraphOp, GraphTensor
+from opdb.op_config import ENCODINGS, ParamConfig, Quant
 
-Array = np.ndarray[Any, Any]
 BY_CODE = {d.code: d for d in DTYPES}
 CODES = {d.short: d.code for d in DTYPES}
 #: Qnn_TensorType_t
 TYPES = {"APP_WRITE": 0, "APP_READ": 1, "NATIVE": 3, "STATIC": 4}
-TYPE_NAMES = {code: name for name, code in TYPES.items()}
 #: Smaller constants are in the blob, not beside it: a named piece of a program begins a page.
 NAMED_FROM = 1024
-
-
-@dataclass(frozen=True)
-class Arg:
-    """One tensor of execute's args.  ``scalar_type``: ExecuTorch's; ``shape`` as the program has it.
-
-    ``tensor``: its name in the graph, None for an input that the graph does not read and for an output that is known
-    already, which has its value in ``constant``.
-    """
-
-    kind: str  # "input" or "output"
-    tensor: str | None
-    scalar_type: int
-    shape: tuple[int, ...]
-    constant: bytes | None = None
-
-
-@dataclass(frozen=True)
-class State:
-    """A buffer that the delegate keeps; ``initial``: the bytes that it holds before the first run."""
-
-    name: str
-    input: str
-    output: str
-    initial: bytes
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Where and by what the payload runs; ``backend`` empty: opdb's C kernels."""
-
-    backend: str = ""
-    soc: str = ""
-    sdk: str = ""
-    execution: str = ""
-    package: str = ""
-    library_version: str = ""
-    build_id: str = ""
-    opdb: str = ""
-    precision: str = ""
-    soc_model: int | None = None
-    optimization: int = 0
-    vtcm_mb: int = 0
-    hvx_threads: int = 0
-
-
-@dataclass(frozen=True)
-class ContextFile:
-    """``content``: a context file of opdb's (docs/qnn-context-files.md); QNN's binary begins at ``binary``."""
-
-    content: bytes
-    binary: int
-    key: str = ""  # the program's named data that holds it; empty: the blob does
-
-
-@dataclass(frozen=True)
-class Module:
-    """What a blob says.  ``handles``: of each op by its name, the debug handles of the edge nodes behind it.
-
-    ``ids``: the numbers that the library of a context knows the tensors at the ends by, by their names.
-    """
-
-    graph: QnnGraph
-    args: tuple[Arg, ...]
-    states: tuple[State, ...] = ()
-    identity: Identity = field(default_factory=Identity)
-    handles: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    context: ContextFile | None = None
-    ids: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,7 +50,7 @@ class _Write:
         self.module, self.out, self.beside = module, Writer(), named
         self.named: dict[str, bytes] = {}
         self._named: dict[str, int] = {}
-        self._quants: dict[tuple[Quant, str], int] = {}
+        self._quants: dict[Quant, int] = {}
         self._tensors: dict[str, int] = {}
 
     def written(self) -> Written:
@@ -146,8 +72,8 @@ class _Write:
     def _info(self) -> None:
         out, identity, context = self.out, self.module.identity, self.module.context
         i = identity
-        texts = (i.backend, i.soc, i.sdk, i.execution, self.module.graph.name, i.package)
-        texts += (i.library_version, i.build_id, i.opdb, i.precision)
+        texts = [i.backend, i.soc, i.sdk, i.execution, self.module.graph.name, i.package]
+        texts += [i.library_version, i.build_id, i.opdb, i.precision]
         place, offset, size = NONE, 0, 0
         if context is not None:
             offset, size = context.binary, len(context.content) - context.binary
@@ -157,7 +83,7 @@ class _Write:
                 out.context = context.content
         chip = NONE if i.soc_model is None else i.soc_model
         numbers = (chip, i.optimization, i.vtcm_mb, i.hvx_threads, place, 0, offset, size)
-        out.add(Section.INFO, blob.Info(*map(out.string, texts), *numbers))
+        out.add(Section.INFO, blob.Info._make((*map(out.string, texts), *numbers)))
 
     def _arg(self, arg: Arg) -> None:
         tensor = NONE if arg.tensor is None else self._tensors[arg.tensor]
@@ -199,7 +125,7 @@ class _Write:
         return self._named[key]
 
     def _quant(self, quant: Quant) -> int:
-        out, key = self.out, (quant, "")
+        out, key = self.out, quant
         if key not in self._quants:
             offsets = quant.offset or (0,) * len(quant.scale)
             extra = _extra(quant)
@@ -225,17 +151,14 @@ class _Write:
         for param in params:
             out.add(Section.PARAMS, param)
         handles = self.module.handles.get(op.name, ())
-        texts = (op.name, op.package, op.op, op.origin)
-        out.add(
-            Section.OPS,
-            blob.Op(
-                *map(out.string, texts),
-                len(inputs), out.pool(Section.REFS, inputs),
-                len(outputs), out.pool(Section.REFS, outputs),
-                len(params), first,
-                len(handles), out.pool(Section.REFS, handles),
-            ),
-        )  # fmt: skip
+        record = (
+            *map(out.string, (op.name, op.package, op.op, op.origin)),
+            *(len(inputs), out.pool(Section.REFS, inputs)),
+            *(len(outputs), out.pool(Section.REFS, outputs)),
+            *(len(params), first),
+            *(len(handles), out.pool(Section.REFS, handles)),
+        )
+        out.add(Section.OPS, blob.Op._make(record))
 
     def _param(self, param: ParamConfig) -> blob.Param:
         out = self.out
@@ -254,16 +177,6 @@ class _Write:
         )
 
 
-def stored(tensor: GraphTensor) -> bytes:
-    """The bytes of a static tensor, little-endian, row-major.  Raises OpdbError for data of another size."""
-    kind = np.dtype(BY_CODE[CODES[tensor.dtype]].numpy or "uint8").newbyteorder("<")
-    count = int(np.prod(tensor.shape, dtype=np.int64))
-    values = np.zeros(tensor.shape, kind) if tensor.data is None else np.asarray(tensor.data)
-    if values.size != count:
-        raise OpdbError(f"{tensor.name}: {values.size} values for the shape {list(tensor.shape)}")
-    return np.ascontiguousarray(values.astype(kind, copy=False)).tobytes()
-
-
 def _extra(quant: Quant) -> tuple[int, ...]:
     if quant.blocks is not None:
         blocks = quant.blocks
@@ -272,171 +185,3 @@ def _extra(quant: Quant) -> tuple[int, ...]:
         v = quant.vector
         return (v.rows_per_block, v.columns_per_block, v.dimension, v.stride, v.index_bits)
     return quant.block_size
-
-
-def read(content: bytes | memoryview, named: Callable[[str], bytes], name: str = "the blob") -> Module:
-    """What ``write`` was given.  ``named``: the program's named data.  Raises OpdbError for bytes that are not as written."""
-    return _Read(Reader(content, name), named).module()
-
-
-class _Read:
-    def __init__(self, source: Reader, named: Callable[[str], bytes]) -> None:
-        self.source, self.named = source, named
-
-    def module(self) -> Module:
-        source = self.source
-        info = source.info()
-        graph = QnnGraph(source.string(info.graph))
-        tensors = [self._tensor(t) for t in source.records(Section.TENSORS)]
-        graph.tensors = {t.name: t for t in tensors}
-        if len(graph.tensors) != len(tensors):
-            raise source.fault("two tensors have one name")
-        self.names = list(graph.tensors)
-        handles = {}
-        for record in source.records(Section.OPS):
-            op = self._op(record)
-            graph.ops.append(op)
-            handles[op.name] = source.pool(Section.REFS, record.handle, record.handles)
-        if len(handles) != len(graph.ops):
-            raise source.fault("two ops have one name")
-        args = tuple(self._arg(a) for a in source.records(Section.ARGS))
-        states = tuple(
-            State(source.string(s.name), self._name(s.input), self._name(s.output), self._content(s))
-            for s in source.records(Section.STATES)
-        )
-        ids = {source.string(t.name): t.offset for t in source.records(Section.TENSORS) if not t.data and t.offset}
-        return Module(graph, args, states, self._identity(info), handles, self._context(info), ids)
-
-    def _identity(self, info: blob.Info) -> Identity:
-        text = self.source.string
-        return Identity(
-            *map(text, (info.backend, info.soc, info.sdk, info.execution, info.package)),
-            *map(text, (info.library_version, info.build_id, info.opdb, info.precision)),
-            soc_model=None if info.soc_model == NONE else info.soc_model,
-            optimization=info.optimization,
-            vtcm_mb=info.vtcm_mb,
-            hvx_threads=info.hvx_threads,
-        )
-
-    def _context(self, info: blob.Info) -> ContextFile | None:
-        if self.source.payload == Payload.GRAPH:
-            return None
-        content, key = bytes(self.source.sections[Section.CONTEXT]), ""
-        if info.context != NONE:
-            record = self.source.record(Section.NAMED, info.context)
-            content, key = self._beside(record), self.source.string(record.key)
-        if info.binary_offset + info.binary_size != len(content):
-            raise self.source.fault("QNN's binary is not the end of the context file")
-        return ContextFile(content, info.binary_offset, key)
-
-    def _arg(self, a: blob.Arg) -> Arg:
-        source = self.source
-        if a.kind > 1 or a.rank > MAX_RANK:
-            raise source.fault("an argument is neither an input nor an output, or has too many dimensions")
-        shape = source.pool(Section.WORDS, a.dims, a.rank)
-        constant = None
-        if a.constant != NONE:
-            constant = bytes(source.data(a.constant * blob.ALIGN, constant_size(a.scalar_type, shape)))
-        tensor = None if a.tensor == NONE else self._name(a.tensor)
-        return Arg(("input", "output")[a.kind], tensor, a.scalar_type, shape, constant)
-
-    def _name(self, index: int) -> str:
-        if index >= len(self.names):
-            raise self.source.fault(f"there is no tensor {index}")
-        return self.names[index]
-
-    def _content(self, record: Any) -> bytes:
-        if record.data == 2:
-            found = self.source.record(Section.NAMED, record.offset)
-            if found.size != record.size:
-                raise self.source.fault("a constant and its named data have two sizes")
-            return self._beside(found)
-        return bytes(self.source.data(record.offset, record.size))
-
-    def _beside(self, record: blob.Named) -> bytes:
-        key = self.source.string(record.key)
-        content = self.named(key)
-        if len(content) != record.size or hashlib.sha256(content).digest() != record.sha256:
-            raise OpdbError(
-                f"{self.source.name}: damaged: the program's data {key} are not those that were written"
-            )
-        return content
-
-    def _tensor(self, t: blob.Tensor) -> GraphTensor:
-        source = self.source
-        if t.dtype not in BY_CODE or t.type not in TYPE_NAMES or t.rank > MAX_RANK:
-            raise source.fault(f"the data type, type or rank of {source.string(t.name)}")
-        dtype, shape = BY_CODE[t.dtype], source.pool(Section.WORDS, t.dims, t.rank)
-        data: Array | None = None
-        if t.data:
-            content, kind = self._content(t), np.dtype(dtype.numpy or "uint8").newbyteorder("<")
-            if len(content) != kind.itemsize * int(np.prod(shape, dtype=np.int64)):
-                raise source.fault(f"the size of {source.string(t.name)}")
-            data = np.frombuffer(content, kind).reshape(shape)
-        quant = None if t.quant == NONE else self._quant(source.record(Section.QUANTS, t.quant))
-        sparse = Sparse(t.specified, t.sparse_dims) if t.specified else None
-        name, type_ = source.string(t.name), TYPE_NAMES[t.type]
-        return GraphTensor(name, dtype.short, shape, type_, data, quant, sparse)
-
-    def _quant(self, q: blob.Quant) -> Quant:
-        source = self.source
-        if q.encoding >= len(ENCODINGS):
-            raise source.fault(f"there is no encoding {q.encoding}")
-        extra = source.pool(Section.WORDS, q.extra, q.extras)
-        name = ENCODINGS[q.encoding]
-        blocks = Blocks(extra[0], extra[1], extra[3:], extra[2]) if name == "BLOCKWISE_EXPANSION" else None
-        return Quant(
-            name,
-            source.pool(Section.FLOATS, q.scales, q.count),
-            source.pool(Section.INTS, q.offsets, q.count),
-            None if q.axis == NONE else q.axis,
-            q.bits or None,
-            extra if name == "BLOCK" else (),
-            blocks,
-            Vectors(*extra) if name == "VECTOR" else None,
-        )
-
-    def _op(self, op: blob.Op) -> GraphOp:
-        source = self.source
-        inputs = source.pool(Section.REFS, op.input, op.inputs)
-        outputs = source.pool(Section.REFS, op.output, op.outputs)
-        return GraphOp(
-            source.string(op.name),
-            source.string(op.type),
-            tuple(None if i == NONE else self._name(i) for i in inputs),
-            tuple(self._param(source.record(Section.PARAMS, op.param + i)) for i in range(op.params)),
-            tuple(map(self._name, outputs)),
-            source.string(op.package),
-            source.string(op.origin),
-        )
-
-    def _param(self, p: blob.Param) -> ParamConfig:
-        source = self.source
-        if p.dtype not in BY_CODE or p.rank > MAX_RANK or (not p.rank and p.count != 1):
-            raise source.fault(f"the parameter {source.string(p.name)}")
-        dtype = BY_CODE[p.dtype].short
-        if dtype == "str":
-            return ParamConfig(source.string(p.name), dtype, source.string(p.text))
-        real = dtype.startswith(("f", "bf"))
-        values: Sequence[Any] = (
-            source.pool(Section.REALS, p.reals, p.count)
-            if real
-            else source.pool(Section.WORDS, p.ints, p.count)
-        )
-        if dtype == "bool8":
-            values = tuple(map(bool, values))
-        if not p.rank:
-            return ParamConfig(source.string(p.name), dtype, values[0])
-        shape = source.pool(Section.WORDS, p.dims, p.rank)
-        return ParamConfig(source.string(p.name), dtype, tuple(values), shape)
-
-
-#: Bytes of one element, by ExecuTorch's ScalarType.
-ITEM_SIZES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 8, 5: 2, 6: 4, 7: 8, 11: 1, 15: 2, 27: 2, 28: 4, 29: 8}
-
-
-def constant_size(scalar_type: int, shape: Sequence[int]) -> int:
-    """The bytes of a tensor of the program.  Raises OpdbError for a type that no blob has."""
-    if scalar_type not in ITEM_SIZES:
-        raise OpdbError(f"the scalar type {scalar_type} of ExecuTorch is none that the delegate takes")
-    return ITEM_SIZES[scalar_type] * int(np.prod(shape, dtype=np.int64))

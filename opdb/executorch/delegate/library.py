@@ -112,7 +112,9 @@ def compile_backend(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(compile_one, (*sources(), *more), objects))
     target = folder / "libopdb_backend.so"
-    _run([*command, *flags, "-shared", "-o", str(target), *map(str, objects), *found.link, "-ldl"], target.name)
+    _run(
+        [*command, *flags, "-shared", "-o", str(target), *map(str, objects), *found.link, "-ldl"], target.name
+    )
     return target
 
 

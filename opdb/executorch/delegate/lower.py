@@ -17,7 +17,7 @@ from opdb.coverage.nodes import Key, Program
 from opdb.dispatch.kernel import Kernels
 from opdb.errors import OpdbError
 from opdb.executorch.delegate import aten
-from opdb.executorch.delegate.graph_form import Arg, Identity, Module, State
+from opdb.executorch.delegate.module import Arg, Identity, Module, State
 from opdb.executorch.delegate.shapes import SCALAR_TYPES
 from opdb.executorch.delegate.specs import KERNELS, Options
 from opdb.generated.constants.socs import SOCS
@@ -86,11 +86,11 @@ def _optimized(graph: QnnGraph, options: Options) -> QnnGraph:
     if options.backend != KERNELS:
         return made
     kernels = Kernels()
-    for candidate in (made, graph):
-        missing = kernels.missing(candidate.op_config(op) for op in candidate.ops)
-        if missing is None:
-            return candidate
-    raise OpdbError(f"{KERNELS}: no C kernel: {missing}")
+    if kernels.missing(made.op_config(op) for op in made.ops) is None:
+        return made
+    if missing := kernels.missing(graph.op_config(op) for op in graph.ops):
+        raise OpdbError(f"{KERNELS}: no C kernel: {missing}")
+    return graph
 
 
 def _of(handles: Mapping[str, int], names: Iterable[str]) -> tuple[int, ...]:
@@ -129,7 +129,7 @@ class _Ends:
         return {n.name: n for n in self.edge.graph.nodes}
 
     def _key(self, spec: InputSpec | OutputSpec) -> Key:
-        node = self.program._by_name.get(spec.arg.name)
+        node = aten.nodes(self.program).get(spec.arg.name)
         if node is None:
             raise OpdbError(
                 f"the output {spec.arg.name} of a delegate is not computed in it; report this to opdb"
@@ -142,7 +142,7 @@ class _Ends:
 
     def args(self, part: Part) -> tuple[Arg, ...]:
         signature, nodes, made = self.edge.graph_signature, self._nodes, []
-        read = set(self.program._by_name)
+        read = set(aten.nodes(self.program))
         for spec in signature.input_specs:
             if spec.kind == InputKind.USER_INPUT:
                 tensor = part.inputs.get((spec.arg.name, 0)) if spec.arg.name in read else None
@@ -181,7 +181,7 @@ def _arg(kind: str, node: Node, tensor: str | None) -> Arg:
 
 def _bytes(value: torch.Tensor) -> bytes:
     value = value.detach().cpu().contiguous()
-    return value.reshape(-1).view(torch.uint8).numpy().tobytes()
+    return bytes(value.reshape(-1).view(torch.uint8).numpy())
 
 
 def _narrowed(value: torch.Tensor, name: str) -> bytes:

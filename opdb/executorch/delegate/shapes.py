@@ -51,7 +51,7 @@ def _values(value: Any) -> Iterator[Any]:
         yield value
 
 
-class Padded(torch.nn.Module):
+class Padded(torch.nn.Module):  # type: ignore[misc]  # untyped base
     """A module for inputs of up to a size, as a module of that size alone: what ``dynamic_shapes`` with a bound asks for.
 
     Inputs are filled up with ``fill`` along ``dim`` before they come to ``module``, and results that have the size there
