@@ -7,6 +7,7 @@ another backend's call, a buffer that the program changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -26,6 +27,8 @@ ORDERED = {
     "dim_order_ops._clone_dim_order.default": "aten.clone.default",
 }
 GETITEM = "getitem"
+#: Where tensors have a shape and a data type alone.
+NO_NUMBERS = torch.device("meta")
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def read(
     ``values``: with the numbers of constants; else their shapes and data types alone.
     """
     known = constants(edge)
-    state = {name: v.detach() if values else v.detach().to("meta") for name, v in known.items()}
+    state = {name: v.detach() if values else v.detach().to(NO_NUMBERS) for name, v in known.items()}
     graph, specs = Graph(), []
     made: dict[Node, Node] = {}
 
@@ -141,12 +144,13 @@ def read(
     for source in _sources(edge.graph, within):
         take(source)
     for node in members:
-        _copy(graph, node, made)
+        _copy(graph, node, made, values)
     ends = [n for n in members if any(u not in within for u in n.users)]
     graph.output(tuple(made[n] for n in ends))
     outputs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(n.name), None) for n in ends]
     aten = Aten(graph, Signature(specs, outputs), state, {})
-    return Program(cast(ExportedProgram, aten), float_dtype)
+    with nullcontext() if values else NO_NUMBERS:
+        return Program(cast(ExportedProgram, aten), float_dtype)
 
 
 def _sources(graph: Graph, within: Collection[Node]) -> Iterator[Node]:
@@ -154,8 +158,8 @@ def _sources(graph: Graph, within: Collection[Node]) -> Iterator[Node]:
     return (n for n in graph.nodes if n not in within and any(u in within for u in n.users))
 
 
-def _copy(graph: Graph, node: Node, made: dict[Node, Node]) -> None:
-    """``node`` as a call of ATen's operator."""
+def _copy(graph: Graph, node: Node, made: dict[Node, Node], values: bool) -> None:
+    """``node`` as a call of ATen's operator; one that makes a tensor makes its shape alone where there are no numbers."""
     copy: Callable[[Node], Node] = made.__getitem__
     new = graph.node_copy(node, copy)
     new.name, new.meta = node.name, dict(node.meta)
@@ -166,4 +170,6 @@ def _copy(graph: Graph, node: Node, made: dict[Node, Node]) -> None:
         new.target = found
         accepted = {a.name for a in found._schema.arguments}
         new.kwargs = {k: v for k, v in new.kwargs.items() if k in accepted}
+        if not values and "device" in accepted:
+            new.kwargs = {**new.kwargs, "device": NO_NUMBERS}
     made[node] = new

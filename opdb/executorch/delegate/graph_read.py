@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,8 +24,9 @@ from opdb.executorch.delegate.module import (
     numpy_type,
 )
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ENCODINGS, MAX_RANK, Blocks, ParamConfig, Quant, Sparse, Vectors
+from opdb.op_config import ENCODINGS, MAX_DIM, MAX_RANK, Blocks, ParamConfig, Quant, Sparse, Vectors
 
+MAX_ELEMENTS = 2**48
 TYPE_NAMES = {code: name for name, code in TYPES.items()}
 
 
@@ -98,12 +100,18 @@ class _Read:
         source = self.source
         if a.kind > 1 or a.rank > MAX_RANK:
             raise source.fault("an argument is neither an input nor an output, or has too many dimensions")
-        shape = source.pool(Section.WORDS, a.dims, a.rank)
+        shape = self._shape(a.dims, a.rank)
         constant = None
         if a.constant != NONE:
             constant = bytes(source.data(a.constant * blob.ALIGN, constant_size(a.scalar_type, shape)))
         tensor = None if a.tensor == NONE else self._name(a.tensor)
         return Arg(("input", "output")[a.kind], tensor, a.scalar_type, shape, constant)
+
+    def _shape(self, first: int, rank: int) -> tuple[int, ...]:
+        shape = self.source.pool(Section.WORDS, first, rank)
+        if any(not 0 <= d <= MAX_DIM for d in shape) or math.prod(shape) > MAX_ELEMENTS:
+            raise self.source.fault(f"{list(shape)} is no shape")
+        return shape
 
     def _name(self, index: int) -> str:
         if index >= len(self.names):
@@ -131,11 +139,11 @@ class _Read:
         source = self.source
         if t.dtype not in BY_CODE or t.type not in TYPE_NAMES or t.rank > MAX_RANK:
             raise source.fault(f"the data type, type or rank of {source.string(t.name)}")
-        dtype, shape = BY_CODE[t.dtype], source.pool(Section.WORDS, t.dims, t.rank)
+        dtype, shape = BY_CODE[t.dtype], self._shape(t.dims, t.rank)
         data: Array | None = None
         if t.data:
             content, kind = self._content(t), np.dtype(numpy_type(dtype.short))
-            if len(content) != kind.itemsize * int(np.prod(shape, dtype=np.int64)):
+            if len(content) != kind.itemsize * math.prod(shape):
                 raise source.fault(f"the size of {source.string(t.name)}")
             data = np.frombuffer(content, kind).reshape(shape)
         quant = None if t.quant == NONE else self._quant(source.record(Section.QUANTS, t.quant))
@@ -149,6 +157,9 @@ class _Read:
             raise source.fault(f"there is no encoding {q.encoding}")
         extra = source.pool(Section.WORDS, q.extra, q.extras)
         name = ENCODINGS[q.encoding]
+        least = {"BLOCKWISE_EXPANSION": 3, "VECTOR": 5}.get(name, 0)
+        if len(extra) < least or (name == "VECTOR" and len(extra) != least):
+            raise source.fault(f"an encoding {name} has {len(extra)} numbers")
         blocks = Blocks(extra[0], extra[1], extra[3:], extra[2]) if name == "BLOCKWISE_EXPANSION" else None
         return Quant(
             name,
@@ -192,5 +203,5 @@ class _Read:
             values = tuple(map(bool, values))
         if not p.rank:
             return ParamConfig(source.string(p.name), dtype, values[0])
-        shape = source.pool(Section.WORDS, p.dims, p.rank)
+        shape = self._shape(p.dims, p.rank)
         return ParamConfig(source.string(p.name), dtype, tuple(values), shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,7 +93,7 @@ def constant_size(scalar_type: int, shape: Sequence[int]) -> int:
     """The bytes of a tensor of the program.  Raises OpdbError for a type that no blob has."""
     if scalar_type not in ITEM_SIZES:
         raise OpdbError(f"the scalar type {scalar_type} of ExecuTorch is none that the delegate takes")
-    return ITEM_SIZES[scalar_type] * int(np.prod(shape, dtype=np.int64))
+    return ITEM_SIZES[scalar_type] * math.prod(shape)
 
 
 def numpy_type(dtype: str) -> str:
@@ -103,7 +104,7 @@ def numpy_type(dtype: str) -> str:
 def stored(tensor: GraphTensor) -> bytes:
     """The bytes of a static tensor, little-endian, row-major.  Raises OpdbError for data of another size."""
     kind = np.dtype(numpy_type(tensor.dtype))
-    count = int(np.prod(tensor.shape, dtype=np.int64))
+    count = math.prod(tensor.shape)
     values = np.zeros(tensor.shape, kind) if tensor.data is None else np.asarray(tensor.data)
     if values.size != count:
         raise OpdbError(f"{tensor.name}: {values.size} values for the shape {list(tensor.shape)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
@@ -13,12 +13,13 @@ from torch.fx import Node
 
 from opdb.errors import OpdbError
 from opdb.executorch.delegate import aten
+from opdb.executorch.delegate.backend import OpdbBackend
 from opdb.executorch.delegate.decide import Decider, Decision
 from opdb.executorch.delegate.specs import Options
 from opdb.lowering.candidates import mapped
 
 #: The name of the class that prepares, and of the backend that the runtime looks for.
-BACKEND = "OpdbBackend"
+BACKEND = OpdbBackend.__name__
 TAG = "delegation_tag"
 
 
@@ -103,15 +104,9 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
         calls = [n for n in ep.graph.nodes if _decomposed(n)]
         if not calls:  # as at the end of the flow, where a program is of the edge dialect
             return [], None
-        accepted = {name for options in self.options for name in _accepted(ep, options)}
+        accepted = {name for options in self.options for name in Decider(ep, options).decide().taken}
         left = {n.target for n in calls if n.name not in accepted}
         return [t for t in dict.fromkeys(n.target for n in calls) if t not in left], None
-
-
-def _accepted(program: ExportedProgram, options: Options) -> Iterator[str]:
-    decider = Decider(program, options)
-    judged = decider.judge.ask(program, [n.name for n in decider.nodes])
-    return (r.node for r in judged.coverage.rows if r.node not in judged.refused)
 
 
 def _decomposed(node: Node) -> bool:
