@@ -29,7 +29,7 @@ def test_a_network_is_one_delegate_with_its_constants() -> None:
     assert calls(made) == [BACKEND] and partitioner.reasons == {}
     inside = lowered(made)[0].original_module.graph_signature
     assert {"conv.weight", "norm.running_var", "out.bias"} <= {*inside.parameters, *inside.buffers}
-    assert made.exported_program().graph_signature.parameters == []
+    assert not made.exported_program().graph_signature.parameters
     assert "aten_hardswish_default" in {n for d in partitioner.decisions[0] for n in d.taken}  # kept whole
 
 
@@ -70,16 +70,18 @@ def test_to_backend_of_one_program() -> None:
     ]
 
 
-@pytest.mark.parametrize("first", ["opdb", "xnnpack"])
-def test_before_and_behind_another_partitioner(first: str) -> None:
-    ours, other = OpdbPartitioner(NO_LINEAR), XnnpackPartitioner()
-    made = lower(Sorted(), [X], *((ours, other) if first == "opdb" else (other, ours)))
-    found = calls(made)
-    assert "XnnpackBackend" in found and SORT in found
-    if first == "opdb":
-        assert BACKEND in found and "aten_sort_default" in ours.reasons
-    else:  # what another backend has is not ours to take
-        assert all("call_delegate" in n or n == "aten_sort_default" for n in ours.reasons)
+def test_what_is_left_goes_to_the_next_partitioner() -> None:
+    ours = OpdbPartitioner(NO_LINEAR)
+    found = calls(made := lower(Sorted(), [X], ours, XnnpackPartitioner()))
+    assert {BACKEND, "XnnpackBackend", SORT} <= set(found) and "aten_addmm_default" in ours.reasons
+    assert len(made.to_executorch().buffer) > 0
+
+
+def test_what_another_partitioner_left_is_taken() -> None:
+    ours = OpdbPartitioner(Options())
+    found = calls(made := lower(Sorted(), [X], XnnpackPartitioner(), ours))
+    assert found.count(BACKEND) == 1 and found[0] == found[-1] == "XnnpackBackend" and SORT not in found
+    assert all("call_delegate" in name for name in ours.reasons)
     assert len(made.to_executorch().buffer) > 0
 
 
