@@ -62,7 +62,11 @@ def mutate(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
             at = random_.randrange(size)
             data[begin + at : begin + size] = bytes(size - at)
         else:
-            source, target, n = random_.randrange(size - 8), random_.randrange(size - 8), random_.randint(1, 8)
+            source, target, n = (
+                random_.randrange(size - 8),
+                random_.randrange(size - 8),
+                random_.randint(1, 8),
+            )
             data[begin + target : begin + target + n] = original[begin + source : begin + source + n]
         content = bytes(data)
         if content == original:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from opdb.executorch.delegate import blob
 from opdb.executorch.delegate.specs import KERNELS, Options
 
-from .runtime_cases import X, Classifier, Ends, Made, changed, child, made
+from .runtime_cases import Classifier, Ends, Made, X, changed, child, made
 
 #: ExecuTorch's runtime/core/error.h
 NOT_FOUND, INVALID_PROGRAM, INVALID_ARGUMENT = "0x20", "0x23", "0x12"
@@ -78,7 +77,12 @@ def found(folder: Path, classifier: Made, chip: Made) -> dict[str, Any]:
         "op": changed(classifier, "op.pte", another_op).case(),
         "shape": changed(classifier, "shape.pte", another_shape).case(),
         "build": changed(chip, "build.pte", another_build).case(),
-        "chips": {"do": "together", "pte": str(chip.pte), "inputs": str(chip.inputs), "second": str(other.pte)},
+        "chips": {
+            "do": "together",
+            "pte": str(chip.pte),
+            "inputs": str(chip.inputs),
+            "second": str(other.pte),
+        },
         "registered": {"do": "registered"},
     }
     results, said = child(folder, list(cases.values()))
@@ -138,7 +142,9 @@ def test_no_mutated_blob_is_accepted(target: str, folder: Path, classifier: Made
 
 
 @pytest.mark.parametrize("target", ["kernels", "chip"])
-def test_a_thousand_loads_leave_nothing_behind(target: str, folder: Path, classifier: Made, chip: Made) -> None:
+def test_a_thousand_loads_leave_nothing_behind(
+    target: str, folder: Path, classifier: Made, chip: Made
+) -> None:
     program = classifier if target == "kernels" else chip
     ((result,), _) = child(folder, [program.case(do="grow", warm=100, count=1000)])
     assert result["kib"] < 1024  # less than half a KiB for each is what libraries keep

@@ -16,7 +16,7 @@ from opdb.executorch.delegate import blob, library
 from opdb.executorch.delegate.specs import KERNELS, Options
 from opdb.spec.catalog import Catalog
 
-from .runtime_cases import X, Classifier, edge
+from .runtime_cases import Classifier, X, edge
 
 HARNESS = Path(__file__).with_name("harness.cpp")
 SANITIZERS = {"memory": "address,undefined", "threads": "thread"}
@@ -47,7 +47,9 @@ def _compile(command: list[str]) -> None:
 
 
 @pytest.fixture(scope="module", params=SANITIZERS)
-def harness(request: pytest.FixtureRequest, kernels: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def harness(
+    request: pytest.FixtureRequest, kernels: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
     """The backend, these kernels and a main program, all of them with a sanitizer."""
     folder, found = tmp_path_factory.mktemp(request.param), library.wheel()
     flags = ["-g", "-O1", f"-fsanitize={SANITIZERS[request.param]}", "-fno-sanitize-recover=all"]
@@ -57,7 +59,9 @@ def harness(request: pytest.FixtureRequest, kernels: Path, tmp_path_factory: pyt
     def compiled(source: Path) -> None:
         out = folder / f"{source.parent.name}_{source.stem}.o"
         objects.append(str(out))
-        _compile(["gcc", "-std=c99", *flags, *includes, "-ffp-contract=off", "-c", str(source), "-o", str(out)])
+        _compile(
+            ["gcc", "-std=c99", *flags, *includes, "-ffp-contract=off", "-c", str(source), "-o", str(out)]
+        )
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(compiled, sorted((kernels / "src").rglob("*.c"))))
@@ -78,7 +82,7 @@ def _run(harness: Path, content: bytes, *words: str) -> str:
     path = harness.with_name("blob")
     path.write_bytes(content)
     done = subprocess.run(
-        [str(harness), str(path), *words], capture_output=True, text=True, timeout=500, check=False,
+        [str(harness), str(path), *words], capture_output=True, text=True, errors="replace", timeout=500, check=False,
         env=os.environ | {"ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=1"},
     )  # fmt: skip
     lines = [line for line in done.stderr.splitlines() if "opdb:" not in line]
@@ -89,7 +93,9 @@ def _run(harness: Path, content: bytes, *words: str) -> str:
 def test_the_harness_has_the_numbers_of_pytorch(harness: Path, content: bytes) -> None:
     values = [float(line) for line in _run(harness, content, "run").splitlines()]
     x = torch.tensor([(i * 4 % 64) / 32 - 1 for i in range(16)]).reshape(2, 8)
-    torch.testing.assert_close(torch.tensor(values).reshape(2, 4), Classifier().eval()(x), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        torch.tensor(values).reshape(2, 4), Classifier().eval()(x), atol=1e-5, rtol=1e-4
+    )
 
 
 def test_two_threads_with_a_handle_each(harness: Path, content: bytes) -> None:
@@ -98,9 +104,8 @@ def test_two_threads_with_a_handle_each(harness: Path, content: bytes) -> None:
 
 def test_changed_blobs_with_a_right_checksum_do_no_harm(harness: Path, content: bytes) -> None:
     """Some run: a changed weight is a model like any other."""
-    if harness.parent.name.startswith("threads"):
-        count = BLOBS // 10
-    else:
-        count = BLOBS
-    loaded, ran = (int(part.split()[0]) for part in _run(harness, content, "fuzz", f"{count}", "7").split(","))
+    count = BLOBS // 10 if harness.parent.name.startswith("threads") else BLOBS
+    loaded, ran = (
+        int(part.split()[0]) for part in _run(harness, content, "fuzz", f"{count}", "7").split(",")
+    )
     assert 0 < ran <= loaded < count
