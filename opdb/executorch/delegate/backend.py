@@ -80,7 +80,7 @@ def _prepared(modules: Sequence[Module], options: Options) -> list[Module]:
     """The modules with their contexts, where the options ask for them; one for all that may share it."""
     if not options.prepared:
         return list(modules)
-    if options.weights == "blob" or len(modules) == 1:
+    if len(modules) == 1 or not options.shares:
         return [made for m in modules for made in _context([m], options, beside=False)]
     return _context(modules, options, beside=True)
 
@@ -91,7 +91,9 @@ def _context(modules: Sequence[Module], options: Options, *, beside: bool) -> li
     target = options.target.spelled()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "context")
-        compiled = compile_to_file(graphs, path, options.backend, target.soc, options.graph_options)
+        compiled = compile_to_file(
+            graphs, path, options.backend, target.soc, options.graph_options, weight_sharing=beside
+        )
         _done(compiled.result, modules, options)
         content = path.read_bytes()
     file = context_file.unpack(content, "the context")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import torch
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from opdb.errors import OpdbError
 from opdb.executorch.delegate import aten
-from opdb.executorch.delegate.decide import Decider, Decision, Judge
+from opdb.executorch.delegate.decide import Decider, Decision
 from opdb.executorch.delegate.specs import Options
 from opdb.lowering.candidates import mapped
 
@@ -95,31 +95,23 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
     def ops_to_not_decompose(
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[Node], bool] | None]:
-        """Operators that stay whole, and whether they do in one place: where the validators accept the node."""
-        found = dict.fromkeys(n.target for n in ep.graph.nodes if _decomposed(n))
-        whole = _Whole(ep, self.options)
-        return list(found), whole.accepts
+        """Operators that stay whole: those of which the validators accept every call.
+
+        ExecuTorch decides of single calls as well, but its way to do so changes how results lie in memory, and the export of
+        attention ends at the view behind it.
+        """
+        calls = [n for n in ep.graph.nodes if _decomposed(n)]
+        if not calls:  # as at the end of the flow, where a program is of the edge dialect
+            return [], None
+        accepted = {name for options in self.options for name in _accepted(ep, options)}
+        left = {n.target for n in calls if n.name not in accepted}
+        return [t for t in dict.fromkeys(n.target for n in calls) if t not in left], None
 
 
-class _Whole:
-    """The nodes of a program before it is decomposed."""
-
-    def __init__(self, program: ExportedProgram, options: Sequence[Options]) -> None:
-        self.program, self.options = program, options
-        self._accepted: set[str] | None = None
-
-    def accepts(self, node: Node) -> bool:
-        """Nodes of the edge dialect are never asked for again: they were accepted or left with their reasons."""
-        if not _decomposed(node):
-            return False
-        if self._accepted is None:
-            self._accepted = {name for options in self.options for name in self._of(options)}
-        return node.name in self._accepted
-
-    def _of(self, options: Options) -> Iterator[str]:
-        decider = Decider(self.program, options)
-        judged = decider.judge.ask(self.program, [n.name for n in decider.nodes])
-        return (r.node for r in judged.coverage.rows if r.node not in judged.refused)
+def _accepted(program: ExportedProgram, options: Options) -> Iterator[str]:
+    decider = Decider(program, options)
+    judged = decider.judge.ask(program, [n.name for n in decider.nodes])
+    return (r.node for r in judged.coverage.rows if r.node not in judged.refused)
 
 
 def _decomposed(node: Node) -> bool:
@@ -152,6 +144,3 @@ def _tag_buffers(program: ExportedProgram, tag: str) -> None:
         leaves = any(u.op != "output" and u.meta.get(TAG) != tag for u in last.users)
         if alone and node.users and inside and last.meta.get(TAG) == tag and not leaves:
             node.meta[TAG] = tag
-
-
-__all__ = ["BACKEND", "Judge", "OpdbPartitioner"]

@@ -17,6 +17,8 @@ from opdb.targets.target import EXECUTIONS, POLICIES, Target, half
 
 #: opdb's own C kernels, in the place of a backend of QNN.
 KERNELS = "KERNELS"
+#: The backend of QNN whose contexts share weights.
+SHARING = "HTP"
 PAYLOADS = ("context", "graph")
 WEIGHTS = ("named", "blob")
 STATES = ("delegate", "program")
@@ -97,6 +99,19 @@ class Options:
     def prepared(self) -> bool:
         """Whether the payload is a context."""
         return self.backend != KERNELS and self.payload != "graph"
+
+    @property
+    def shares(self) -> bool:
+        """Whether one context for all methods has equal weights once.
+
+        The emulation does not load such a context: "Shared weights buffer isn't supported on this platform" (1000).
+        """
+        return (
+            self.prepared
+            and self.weights == "named"
+            and self.backend == SHARING
+            and self.execution == "device"
+        )
 
     @property
     def graph_options(self) -> GraphOptions:
