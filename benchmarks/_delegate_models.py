@@ -37,7 +37,10 @@ class MobileNet(nn.Module):
         )
         blocks: list[nn.Module] = []
         for before, after in zip(widths, widths[1:], strict=False):
-            blocks += [Inverted(before, after, 2 if after in (24, 32, 64, 160) else 1), Inverted(after, after, 1)]
+            blocks += [
+                Inverted(before, after, 2 if after in (24, 32, 64, 160) else 1),
+                Inverted(after, after, 1),
+            ]
         self.blocks, self.classes = nn.Sequential(*blocks), nn.Linear(widths[-1], classes)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -49,14 +52,20 @@ class BertLayer(nn.Module):
         super().__init__()
         self.heads = heads
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
-        self.out, self.up, self.down = nn.Linear(width, width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.out, self.up, self.down = (
+            nn.Linear(width, width),
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
+        )
         self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         def split(t: Tensor) -> Tensor:
             return t.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
-        made = F.scaled_dot_product_attention(split(self.query(x)), split(self.key(x)), split(self.value(x)), mask)
+        made = F.scaled_dot_product_attention(
+            split(self.query(x)), split(self.key(x)), split(self.value(x)), mask
+        )
         x = self.first(x + self.out(made.transpose(1, 2).flatten(2)))
         return self.second(x + self.down(F.gelu(self.up(x))))
 
@@ -64,7 +73,9 @@ class BertLayer(nn.Module):
 class Bert(nn.Module):
     """``mask``: 1 where a token counts."""
 
-    def __init__(self, width: int = 256, heads: int = 4, layers: int = 4, words: int = 2000, length: int = 64) -> None:
+    def __init__(
+        self, width: int = 256, heads: int = 4, layers: int = 4, words: int = 2000, length: int = 64
+    ) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
         self.norm = nn.LayerNorm(width)
@@ -117,7 +128,13 @@ class Decoder(nn.Module):
     """``at``: the places of the tokens.  Returns the logits of the last token."""
 
     def __init__(
-        self, width: int = 256, heads: int = 8, shared: int = 4, layers: int = 4, words: int = 2000, length: int = 64
+        self,
+        width: int = 256,
+        heads: int = 8,
+        shared: int = 4,
+        layers: int = 4,
+        words: int = 2000,
+        length: int = 64,
     ) -> None:
         super().__init__()
         self.words, self.head = nn.Embedding(words, width), nn.Linear(width, words, bias=False)

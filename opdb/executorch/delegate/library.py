@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 from opdb.errors import MissingExtra, OpdbError
 from opdb.files import cache_folder, write_atomically
+from opdb.runtime import native
 from opdb.runtime.qnn import libraries as qnn_libraries
 
 BACKEND = "OpdbBackend"
@@ -194,7 +195,7 @@ def _loaded(path: Path) -> Loaded:
     library.opdb_delegate_reason.restype = ctypes.c_char_p
     library.opdb_delegate_qnn_libraries.restype = ctypes.c_bool
     library.opdb_delegate_instructions.restype = ctypes.c_bool
-    library.opdb_delegate_kernels(ctypes.c_void_p(_kernels()))
+    library.opdb_delegate_kernels(ctypes.c_void_p(native.address_of_find()))
     if code := library.opdb_delegate_registered():
         raise OpdbError(f"{path}: ExecuTorch did not register {BACKEND}: error {code:#x}")
     return Loaded(library)
@@ -216,10 +217,3 @@ def _load_runtime() -> None:
     except ImportError as error:
         raise OpdbError(f"{found.root}: ExecuTorch's runtime cannot be imported: {error}") from None
     ctypes.CDLL(_portable_lib.__file__, mode=os.RTLD_GLOBAL | os.RTLD_NOW)
-
-
-def _kernels() -> int:
-    """The address of opdb_find in the C part of opdb."""
-    from opdb.runtime.native import ffi, lib
-
-    return int(ffi.cast("uintptr_t", ffi.addressof(lib, "opdb_find")))

@@ -37,6 +37,8 @@ def lower(edge: ExportedProgram, options: Options, name: str) -> Module:
     outputs = list(dict.fromkeys(key for key in ends.outputs if key not in program.values))
     part = build_part(program, coverage.lowered, name, program.nodes, program.inputs, outputs)
     graph = _optimized(part.graph, options)
+    if options.results == "all":
+        graph = graph.with_intermediates()
     handles = {n.name: n.meta["debug_handle"] for n in edge.graph.nodes if n.meta.get("debug_handle")}
     return Module(
         graph,

@@ -22,6 +22,7 @@ SHARING = "HTP"
 PAYLOADS = ("context", "graph")
 WEIGHTS = ("named", "blob")
 STATES = ("delegate", "program")
+RESULTS = ("program", "all")
 PREFIX = "opdb."
 
 
@@ -37,6 +38,8 @@ class Options:
     ``weights``: "named" puts large constants beside the blob, where methods share them; "blob" puts them inside.
     ``mutable_buffers``: "delegate" keeps those that only its nodes read and write; "program" leaves all to ExecuTorch, which
     can share them between methods.
+    ``results``: "all" makes every tensor inside the graph a result, which `opdb debug` compares with PyTorch; a library then
+    joins fewer ops.  The C kernels show theirs without.
     ``without``: names of passes of opdb.optimize that are left out.
     ``leave``: ATen targets that are not taken, ex) aten.softmax.int.
 
@@ -56,6 +59,7 @@ class Options:
     hvx_threads: int | None = None
     weights: str = "named"
     mutable_buffers: str = "delegate"
+    results: str = "program"
     without: tuple[str, ...] = ()
     leave: tuple[str, ...] = ()
 
@@ -74,6 +78,7 @@ class Options:
             ("payload", PAYLOADS),
             ("weights", WEIGHTS),
             ("mutable_buffers", STATES),
+            ("results", RESULTS),
         ):
             if (value := getattr(self, name)) is not None and value not in allowed:
                 raise OpdbError(f"{name}: {value!r} is none; one of {', '.join(allowed)}")

@@ -86,7 +86,9 @@ def made(
     return found
 
 
-def child(folder: Path, cases: Sequence[dict[str, Any]], seconds: float = 500) -> tuple[list[dict[str, Any]], str]:
+def child(
+    folder: Path, cases: Sequence[dict[str, Any]], seconds: float = 500
+) -> tuple[list[dict[str, Any]], str]:
     """The results, and what was written to stderr.  A child that dies fails the test."""
     asked, answered = folder / "cases.json", folder / "results.json"
     asked.write_text(json.dumps(cases), encoding="utf-8")

@@ -50,8 +50,9 @@ def mutate(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
     size = blob.HEADER.unpack_from(original, begin)[3]
     (inputs,) = torch.load(case["inputs"])
     random_ = random.Random(case["seed"])
-    accepted, reasons = [], {}
-    for i in range(case["count"]):
+    accepted: list[bytes] = []
+    reasons: dict[str, int] = {}
+    while len(accepted) + sum(reasons.values()) < case["count"]:
         data = bytearray(original)
         way = random_.randrange(4)
         if way < 2:
@@ -61,19 +62,24 @@ def mutate(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
             at = random_.randrange(size)
             data[begin + at : begin + size] = bytes(size - at)
         else:
-            source, target, n = random_.randrange(size - 8), random_.randrange(size - 8), random_.randint(1, 8)
+            source, target, n = (
+                random_.randrange(size - 8),
+                random_.randrange(size - 8),
+                random_.randint(1, 8),
+            )
             data[begin + target : begin + target + n] = original[begin + source : begin + source + n]
-        if bytes(data) == original:
+        content = bytes(data)
+        if content == original:
             continue
         loaded.forget()
         try:
-            program(bytes(data)).forward(tuple(inputs))
+            program(content).forward(tuple(inputs))
         except RuntimeError:
             reason = loaded.reason().split(":")[0]
             reasons[reason] = reasons.get(reason, 0) + 1
             continue
-        accepted.append(i)
-    return {"accepted": accepted, "reasons": reasons}
+        accepted.append(content)
+    return {"accepted": len(accepted), "reasons": reasons}
 
 
 def grow(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
@@ -93,6 +99,19 @@ def grow(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
 def _resident() -> int:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * 4
+
+
+def together(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
+    """What a second program says while the first is loaded."""
+    (inputs,) = torch.load(case["inputs"])
+    data, second = Path(case["pte"]).read_bytes(), Path(case["second"]).read_bytes()
+    first = program(data)  # which holds no reference to them
+    first.forward(tuple(inputs))
+    try:
+        program(second).forward(tuple(inputs))
+    except RuntimeError as error:
+        return {"error": str(error), "reason": loaded.reason()}
+    return {}
 
 
 def registered(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:

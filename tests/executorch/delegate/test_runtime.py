@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from opdb.errors import OpdbError
-from opdb.executorch.delegate import blob, library
-from opdb.executorch.delegate.specs import Options
-from opdb.executorch.delegate.specs import KERNELS
+from opdb.executorch.delegate.specs import KERNELS, Options
 
-from .runtime_cases import X, Classifier, Counter, Ends, Made, changed, child, made
+from .runtime_cases import Classifier, Counter, Ends, Made, X, child, made
 
 CHIP = "SM8650"
 TARGETS = {

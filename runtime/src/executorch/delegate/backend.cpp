@@ -44,7 +44,10 @@ static void get_folders(BackendInitContext &context, char *out, size_t size) {
     const auto spec = context.get_runtime_spec<const char *>(FOLDERS);
     const std::lock_guard<std::mutex> held(setting);
     const char *const variable = getenv("OPDB_QNN_LIBRARIES");
-    const char *const text = spec.ok() ? spec.get() : folders[0] != 0 ? folders : variable != nullptr ? variable : "";
+    const char *const text = spec.ok()             ? spec.get()
+                             : folders[0] != 0     ? folders
+                             : variable != nullptr ? variable
+                                                   : "";
     strncpy(out, text, size - 1);
     out[size - 1] = 0;
 }
@@ -66,7 +69,8 @@ class OpdbBackend final : public BackendInterface {
         return handle;
     }
 
-    Error execute(BackendExecutionContext &context, DelegateHandle *handle, Span<EValue *> args) const override {
+    Error execute(BackendExecutionContext &context, DelegateHandle *handle,
+                  Span<EValue *> args) const override {
         if (handle == nullptr)
             return fail(Error::DelegateInvalidHandle, "execute was called without a handle");
         return static_cast<Handle *>(handle)->execute(context.event_tracer(), args);
@@ -81,7 +85,8 @@ class OpdbBackend final : public BackendInterface {
         for (const BackendOption &option : options) {
             const auto *const text = std::get_if<std::array<char, kMaxOptionValueLength>>(&option.value);
             if (strcmp(option.key, FOLDERS) != 0 || text == nullptr || !set_folders(text->data()))
-                return fail(Error::InvalidArgument, "the option %s: there is %s, a text", option.key, FOLDERS);
+                return fail(Error::InvalidArgument, "the option %s: there is %s, a text", option.key,
+                            FOLDERS);
         }
         return Error::Ok;
     }

@@ -9,9 +9,23 @@
 namespace opdb::delegate {
 
 static const uint8_t MAGIC[8] = {0x8a, 'O', 'P', 'D', 'B', 'E', 'T', '\n'};
-static const size_t RECORD[SECTIONS_END] = {
-    0,           1, 8, 8, 4, 4, 4, sizeof(Info), sizeof(Arg), sizeof(TensorRecord), sizeof(QuantRecord), sizeof(OpRecord),
-    sizeof(ParamRecord), sizeof(StateRecord), sizeof(NamedRecord), 1, 1};
+static const size_t RECORD[SECTIONS_END] = {0,
+                                            1,
+                                            8,
+                                            8,
+                                            4,
+                                            4,
+                                            4,
+                                            sizeof(Info),
+                                            sizeof(Arg),
+                                            sizeof(TensorRecord),
+                                            sizeof(QuantRecord),
+                                            sizeof(OpRecord),
+                                            sizeof(ParamRecord),
+                                            sizeof(StateRecord),
+                                            sizeof(NamedRecord),
+                                            1,
+                                            1};
 
 static uint64_t aligned(uint64_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 
@@ -104,18 +118,21 @@ Error Blob::check_header(const uint8_t *data, size_t size) {
     base_ = data;
     const HeaderRecord &head = header();
     if (head.total != size)
-        return fail(Error::InvalidProgram, "the blob is damaged or cut off: %zu bytes where its header counts %" PRIu64,
-                    size, head.total);
+        return fail(Error::InvalidProgram,
+                    "the blob is damaged or cut off: %zu bytes where its header counts %" PRIu64, size,
+                    head.total);
     uint8_t digest[SHA256_BYTES];
     Sha256 sum;
     sum.add(data, offsetof(HeaderRecord, sha256));
     sum.add(data + sizeof(HeaderRecord), size - sizeof(HeaderRecord));
     sum.digest(digest);
     if (memcmp(digest, head.sha256, sizeof digest) != 0)
-        return fail(Error::InvalidProgram, "the blob is damaged: its checksum is wrong; lower the model again");
+        return fail(Error::InvalidProgram,
+                    "the blob is damaged: its checksum is wrong; lower the model again");
     if (head.format != FORMAT)
-        return fail(Error::DelegateInvalidCompatibility, "blob format %u; this backend reads %u: load the one of the opdb "
-                                                         "that wrote it",
+        return fail(Error::DelegateInvalidCompatibility,
+                    "blob format %u; this backend reads %u: load the one of the opdb "
+                    "that wrote it",
                     head.format, (unsigned)FORMAT);
     if (head.header != sizeof(HeaderRecord) || head.sections != SECTIONS_END - 1 ||
         (head.payload != (uint32_t)Payload::CONTEXT && head.payload != (uint32_t)Payload::GRAPH))
@@ -173,7 +190,8 @@ Error Blob::check_tensor(const TensorRecord &t) const {
     if (!is_string(t.name))
         return malformed("a tensor has no name");
     uint64_t bytes = 0;
-    if (t.rank > OPDB_MAX_RANK || !has(WORDS, t.dims, t.rank, 8) || !bytes_of(words(t.dims), t.rank, 8, &bytes))
+    if (t.rank > OPDB_MAX_RANK || !has(WORDS, t.dims, t.rank, 8) ||
+        !bytes_of(words(t.dims), t.rank, 8, &bytes))
         return malformed("the dimensions of a tensor", name(t));
     if (t.type > OPDB_TENSOR_STATIC || t.type == OPDB_TENSOR_APP_READWRITE)
         return malformed("the type of a tensor", name(t));
@@ -190,7 +208,8 @@ Error Blob::check_tensor(const TensorRecord &t) const {
     return Error::Ok;
 }
 
-/* Whether an encoding has a scale for each slice or block: libraries and kernels read as many as the shape says. */
+/* Whether an encoding has a scale for each slice or block: libraries and kernels read as many as the shape
+ * says. */
 bool Blob::fits(const QuantRecord &q, const TensorRecord &t) const {
     const int64_t *const dims = words(t.dims), *const extra = words(q.extra);
     const bool slices = q.axis < t.rank && q.count == (uint64_t)dims[q.axis];
@@ -209,8 +228,8 @@ bool Blob::fits(const QuantRecord &q, const TensorRecord &t) const {
         }
         return q.count == blocks;
     case OPDB_ENCODING_BLOCKWISE_EXPANSION:
-        return slices && q.extras >= 3 && extra[0] > 0 && extra[0] <= INT32_MAX && (extra[2] == 8 || extra[2] == 16) &&
-               q.extras - 3 == (uint64_t)extra[0] * q.count;
+        return slices && q.extras >= 3 && extra[0] > 0 && extra[0] <= INT32_MAX &&
+               (extra[2] == 8 || extra[2] == 16) && q.extras - 3 == (uint64_t)extra[0] * q.count;
     case OPDB_ENCODING_VECTOR:
         return q.extras == 5;
     default:
@@ -241,7 +260,8 @@ Error Blob::check_arg(uint32_t i) const {
         return malformed("the tensor of an argument");
     const TensorRecord &t = tensors()[a.tensor];
     const size_t width = narrowed(a, t) ? item_size(a.scalar_type) : width_of(t.dtype);
-    if (!bytes_of(words(t.dims), t.rank, width, &stored) || width != item_size(a.scalar_type) || stored != bytes)
+    if (!bytes_of(words(t.dims), t.rank, width, &stored) || width != item_size(a.scalar_type) ||
+        stored != bytes)
         return malformed("an argument and its tensor have two sizes", name(t));
     if (a.kind == 0 && t.type != OPDB_TENSOR_APP_WRITE)
         return malformed("an input is not one of the graph", name(t));

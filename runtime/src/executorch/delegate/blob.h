@@ -22,8 +22,8 @@ template <typename T> struct Records {
 /* After `read`, every index, every size and every string that the records hold is within its section. */
 class Blob {
   public:
-    /* Checks all bytes: DelegateInvalidCompatibility for another format, InvalidProgram for damage. `data` has to
-     * stay, at a multiple of ALIGN. */
+    /* Checks all bytes: DelegateInvalidCompatibility for another format, InvalidProgram for damage. `data`
+     * has to stay, at a multiple of ALIGN. */
     Error read(const uint8_t *data, size_t size);
 
     Payload payload() const { return static_cast<Payload>(header().payload); }

@@ -20,7 +20,8 @@ Error Constants::load(const Blob &blob, const NamedDataMap *program, Memory &mem
     if (records.n == 0)
         return Error::Ok;
     if (program == nullptr)
-        return fail(Error::InvalidProgram, "the program was loaded without its named data, which the blob needs");
+        return fail(Error::InvalidProgram,
+                    "the program was loaded without its named data, which the blob needs");
     buffers_ = static_cast<FreeableBuffer *>(memory.take((size_t)records.n * sizeof(FreeableBuffer)));
     if (!memory.ok())
         return memory.error();
@@ -43,7 +44,8 @@ Error Constants::check(const NamedRecord &record, const FreeableBuffer &found) c
     if (found.size() == record.size)
         sha256(data, found.size(), digest);
     if (found.size() != record.size || memcmp(digest, record.sha256, sizeof digest) != 0)
-        return fail(Error::InvalidExternalData, "the program's named data %s are damaged: not those that were written",
+        return fail(Error::InvalidExternalData,
+                    "the program's named data %s are damaged: not those that were written",
                     blob_->string(record.key));
     if (reinterpret_cast<uintptr_t>(data) % 8 != 0)
         return fail(Error::InvalidExternalData, "the program's named data %s do not begin at a multiple of 8",

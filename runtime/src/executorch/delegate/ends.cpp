@@ -113,7 +113,8 @@ static Error check(const Blob &blob, uint32_t i, const EValue &value) {
     const int64_t *const dims = blob.words(a.dims);
     for (uint32_t d = 0; same && d < a.rank; ++d) {
         if (tensor.size(d) != dims[d])
-            return fail(Error::InvalidArgument, "argument %u has %d in dimension %u; the model was lowered for %d", i,
+            return fail(Error::InvalidArgument,
+                        "argument %u has %d in dimension %u; the model was lowered for %d", i,
                         (int)tensor.size(d), d, (int)dims[d]);
     }
     if (!same)
@@ -149,7 +150,8 @@ static void widen(const void *from, size_t n, void *to) {
 Error Ends::bind(Span<EValue *> args) {
     const Records<Arg> records = blob_->args();
     if (args.size() != records.n)
-        return fail(Error::InvalidArgument, "%zu arguments; the model was lowered for %u", args.size(), records.n);
+        return fail(Error::InvalidArgument, "%zu arguments; the model was lowered for %u", args.size(),
+                    records.n);
     for (uint32_t i = 0; i < records.n; ++i) {
         const Arg &a = records[i];
         if (a.kind == 0 && a.tensor == NONE)

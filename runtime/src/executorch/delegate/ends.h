@@ -33,7 +33,7 @@ class Ends {
     const Blob *blob_ = nullptr;
     void **data_ = nullptr;
     uint8_t *owner_ = nullptr; /* of a tensor at an end: whose memory it is in */
-    Way *way_ = nullptr; /* by argument: how its memory and the tensor's become one */
+    Way *way_ = nullptr;       /* by argument: how its memory and the tensor's become one */
 };
 
 } // namespace opdb::delegate

@@ -18,9 +18,9 @@ enum { UNKNOWN_INSTRUCTION = -1 };
 
 /* The events of one execution; nothing is done without a tracer.
  *
- * A runtime that was compiled without the tracer's hooks (that of ExecuTorch's wheel is) tells the tracer neither
- * that an execution begins nor which instruction runs: both are done here then, by `instruction`, the place of this
- * delegate's call in the method's plan (see opdb_delegate_instructions). */
+ * A runtime that was compiled without the tracer's hooks (that of ExecuTorch's wheel is) tells the tracer
+ * neither that an execution begins nor which instruction runs: both are done here then, by `instruction`, the
+ * place of this delegate's call in the method's plan (see opdb_delegate_instructions). */
 class Events {
   public:
     Events(EventTracer *tracer, int32_t instruction);

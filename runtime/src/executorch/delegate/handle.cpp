@@ -11,7 +11,8 @@ using executorch::runtime::EValue;
 using executorch::runtime::FreeableBuffer;
 using executorch::runtime::Span;
 
-Error Handle::make(BackendInitContext &context, const FreeableBuffer &processed, const char *folders, Handle **out) {
+Error Handle::make(BackendInitContext &context, const FreeableBuffer &processed, const char *folders,
+                   Handle **out) {
     Memory memory(*context.get_runtime_allocator());
     void *const place = memory.take(sizeof(Handle));
     if (!memory.ok())

@@ -153,7 +153,15 @@ Error KernelProgram::make_node(const OpRecord &record, Node &node, Memory &memor
     uint32_t given = record.inputs;
     while (given > 0 && inputs[given - 1] == nullptr)
         --given;
-    node.op = {blob_->string(record.type), given, inputs, record.outputs, outputs, record.params, params, nullptr, 0};
+    node.op = {blob_->string(record.type),
+               given,
+               inputs,
+               record.outputs,
+               outputs,
+               record.params,
+               params,
+               nullptr,
+               0};
     node.outputs = record.output;
     return Error::Ok;
 }
@@ -166,8 +174,10 @@ Error KernelProgram::alive(uint32_t *first, uint32_t *last) const {
             const uint32_t t = blob_->refs(ops[i].input)[k];
             if (t == NONE)
                 continue;
-            const bool made_here = tensors_[t].type == OPDB_TENSOR_NATIVE || tensors_[t].type == OPDB_TENSOR_APP_READ;
-            if (made_here ? first[t] == 0 : tensors_[t].data == nullptr && tensors_[t].type == OPDB_TENSOR_STATIC)
+            const bool made_here =
+                tensors_[t].type == OPDB_TENSOR_NATIVE || tensors_[t].type == OPDB_TENSOR_APP_READ;
+            if (made_here ? first[t] == 0
+                          : tensors_[t].data == nullptr && tensors_[t].type == OPDB_TENSOR_STATIC)
                 return fault("it reads what no op before it made", blob_->string(ops[i].name));
             last[t] = i + 1;
         }
@@ -213,7 +223,8 @@ Error KernelProgram::place(Memory &memory) {
 static Error refused(Error error, const char *op, const opdb_report &report) {
     for (size_t i = 0; i < report.n; ++i)
         if (report.v[i].strength == OPDB_REQUIRE)
-            return fail(error, "%s: %s; got %s (%s)", op, report.v[i].sentence, report.v[i].got, report.v[i].rule);
+            return fail(error, "%s: %s; got %s (%s)", op, report.v[i].sentence, report.v[i].got,
+                        report.v[i].rule);
     return fail(error, "%s: its arguments are not those of the op", op);
 }
 
@@ -266,8 +277,8 @@ Error KernelProgram::run(const Ends &ends, const Events &events) {
         if (status == OPDB_INVALID)
             return refused(Error::InvalidArgument, blob_->string(ops[i].name), found);
         if (status != OPDB_OK)
-            return fail(status == OPDB_UNSUPPORTED ? Error::NotSupported : Error::InvalidArgument, "%s (%s): %s",
-                        blob_->string(ops[i].name), node.op.op, said(status));
+            return fail(status == OPDB_UNSUPPORTED ? Error::NotSupported : Error::InvalidArgument,
+                        "%s (%s): %s", blob_->string(ops[i].name), node.op.op, said(status));
         if (times)
             events.time(i, start, now());
         for (size_t k = 0; values && k < node.op.num_outputs; ++k)

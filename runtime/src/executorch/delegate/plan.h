@@ -1,4 +1,5 @@
-/* Where the tensors inside a graph lie: one piece of memory, which those share that are never alive together. */
+/* Where the tensors inside a graph lie: one piece of memory, which those share that are never alive together.
+ */
 #ifndef OPDB_DELEGATE_PLAN_H
 #define OPDB_DELEGATE_PLAN_H
 
@@ -15,8 +16,8 @@ struct Piece {
     uint32_t owner;  /* the caller's */
 };
 
-/* Places the pieces, the largest first, each as low as it can be; changes their order.  Returns the bytes that all
- * of them need.  The time is that of n * n comparisons. */
+/* Places the pieces, the largest first, each as low as it can be; changes their order.  Returns the bytes
+ * that all of them need.  The time is that of n * n comparisons. */
 uint64_t plan(Piece *pieces, size_t n);
 
 } // namespace opdb::delegate

@@ -68,7 +68,8 @@ Error Composer::graph(Qnn_ContextHandle_t context) {
         list[i] = &configs[i];
     }
     const char *const name = blob_.string(info.graph);
-    return answered("create the graph", library_.api().graphCreate(context, name, n > 0 ? list : nullptr, &graph_));
+    return answered("create the graph",
+                    library_.api().graphCreate(context, name, n > 0 ? list : nullptr, &graph_));
 }
 
 Error Composer::all_tensors() {
@@ -78,7 +79,8 @@ Error Composer::all_tensors() {
         if (!memory_.ok())
             return memory_.error();
         if (records[i].size > UINT32_MAX)
-            return fail(Error::NotSupported, "%s: more than the 4 GiB that QNN takes", blob_.name(records[i]));
+            return fail(Error::NotSupported, "%s: more than the 4 GiB that QNN takes",
+                        blob_.name(records[i]));
         if (records[i].type == OPDB_TENSOR_STATIC)
             qnn_data(tensors_[i], ends_.data(i), records[i].size);
         const Error error = create(tensors_[i]);
@@ -142,8 +144,15 @@ Error Composer::node(const OpRecord &op) {
         return error;
     Qnn_OpConfig_t config = {};
     config.version = QNN_OPCONFIG_VERSION_1;
-    config.u.v1 = {blob_.string(op.name), blob_.string(op.package), blob_.string(op.type), op.params, made,
-                   op.inputs,             inputs,                   op.outputs,            outputs};
+    config.u.v1 = {blob_.string(op.name),
+                   blob_.string(op.package),
+                   blob_.string(op.type),
+                   op.params,
+                   made,
+                   op.inputs,
+                   inputs,
+                   op.outputs,
+                   outputs};
     return answered(blob_.string(op.name), library_.api().graphAddNode(graph_, config));
 }
 
@@ -153,8 +162,8 @@ Error Composer::finalize() {
 
 } // namespace
 
-Error qnn_compose(const Blob &blob, const Ends &ends, QnnLibrary &library, Qnn_ContextHandle_t context, Memory &memory,
-                  Qnn_Tensor_t *tensors, Qnn_GraphHandle_t *out) {
+Error qnn_compose(const Blob &blob, const Ends &ends, QnnLibrary &library, Qnn_ContextHandle_t context,
+                  Memory &memory, Qnn_Tensor_t *tensors, Qnn_GraphHandle_t *out) {
     const std::lock_guard<std::mutex> calls(library.lock());
     Composer composer(blob, ends, library, memory, tensors);
     Error error = composer.graph(context);

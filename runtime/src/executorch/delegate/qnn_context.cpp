@@ -48,7 +48,8 @@ Error QnnContext::load(const uint8_t *binary, size_t size) {
     void *aligned = nullptr;
     if (reinterpret_cast<uintptr_t>(binary) % BINARY_ALIGNMENT != 0) {
         if (posix_memalign(&aligned, BINARY_ALIGNMENT, size) != 0)
-            return fail(Error::DelegateMemoryAllocationFailed, "no memory for %zu bytes of a context binary", size);
+            return fail(Error::DelegateMemoryAllocationFailed, "no memory for %zu bytes of a context binary",
+                        size);
         memcpy(aligned, binary, size);
         binary = static_cast<const uint8_t *>(aligned);
     }
@@ -56,8 +57,8 @@ Error QnnContext::load(const uint8_t *binary, size_t size) {
     Error error = Error::Ok;
     {
         const std::lock_guard<std::mutex> calls(library_->lock());
-        code = library_->api().contextCreateFromBinary(library_->backend(), library_->device(), nullptr, binary,
-                                                       size, &handle_, nullptr);
+        code = library_->api().contextCreateFromBinary(library_->backend(), library_->device(), nullptr,
+                                                       binary, size, &handle_, nullptr);
         if (code != 0)
             error = library_->failed(Error::Internal, "load the context binary", code);
     }

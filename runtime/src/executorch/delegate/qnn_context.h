@@ -1,5 +1,5 @@
-/* Contexts of QNN, read from binaries: one for all handles with the same binary, as several methods of a program
- * have. */
+/* Contexts of QNN, read from binaries: one for all handles with the same binary, as several methods of a
+ * program have. */
 #ifndef OPDB_DELEGATE_QNN_CONTEXT_H
 #define OPDB_DELEGATE_QNN_CONTEXT_H
 
@@ -10,7 +10,8 @@ namespace opdb::delegate {
 
 class QnnContext {
   public:
-    /* The context of a binary, whose SHA-256 is `digest`; it is not read after this.  Whoever opens it closes it. */
+    /* The context of a binary, whose SHA-256 is `digest`; it is not read after this.  Whoever opens it closes
+     * it. */
     static Error open(const QnnTarget &target, const char *folders, const uint8_t *binary, size_t size,
                       const uint8_t digest[SHA256_BYTES], QnnContext **out);
     void close();

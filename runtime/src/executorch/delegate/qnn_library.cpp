@@ -46,8 +46,8 @@ Error QnnLibrary::failed(Error error, const char *what, Qnn_ErrorHandle_t code) 
         memcpy(said, logged, sizeof said);
         logged[0] = 0;
     }
-    return fail(error, "%s: %s: error %u (%s)%s%s", path_, what, number, words, said[0] ? "; it logged: " : "",
-                said);
+    return fail(error, "%s: %s: error %u (%s)%s%s", path_, what, number, words,
+                said[0] ? "; it logged: " : "", said);
 }
 
 /* The library at `path`; NULL and the reason where it cannot be used.  `opening` is held. */
@@ -73,8 +73,8 @@ QnnLibrary *QnnLibrary::loaded(const char *path, char *why, size_t size) {
     }
     const Qnn_Version_t api = providers[0]->apiVersion.coreApiVersion;
     if (api.major != 2 || api.minor < 18) {
-        (void)snprintf(why, size, "%s: its core API is %u.%u; opdb calls 2.18 and later of 2", path, api.major,
-                       api.minor);
+        (void)snprintf(why, size, "%s: its core API is %u.%u; opdb calls 2.18 and later of 2", path,
+                       api.major, api.minor);
         return nullptr;
     }
     QnnLibrary *const made = new (std::nothrow) QnnLibrary;
@@ -99,8 +99,8 @@ bool QnnLibrary::is(const QnnTarget &target) const {
 
 Error QnnLibrary::open(const QnnTarget &target, const char *folders, QnnLibrary **out) {
     if (target.file[0] == 0 || strchr(target.file, '/') != nullptr)
-        return fail(Error::InvalidProgram, "the blob names the library \"%s\"; a name without folder is wanted",
-                    target.file);
+        return fail(Error::InvalidProgram,
+                    "the blob names the library \"%s\"; a name without folder is wanted", target.file);
     const std::lock_guard<std::mutex> held(opening);
     char why[512] = "", path[4096];
     const char *other = nullptr;
@@ -125,14 +125,16 @@ Error QnnLibrary::open(const QnnTarget &target, const char *folders, QnnLibrary 
         return Error::Ok;
     }
     if (other != nullptr)
-        return fail(Error::DelegateInvalidCompatibility,
-                    "the blob was made by build %s of %s, here is %s; lower the model again with this library, or "
-                    "name the folder with the other in the option qnn_libraries or in OPDB_QNN_LIBRARIES",
-                    target.build_id, target.file, other);
-    return fail(Error::NotFound,
-                "%s: not found in \"%s\"%s%s; name the folder with QNN's libraries in the option qnn_libraries or "
-                "in OPDB_QNN_LIBRARIES",
-                target.file, folders, why[0] ? ": " : "", why);
+        return fail(
+            Error::DelegateInvalidCompatibility,
+            "the blob was made by build %s of %s, here is %s; lower the model again with this library, or "
+            "name the folder with the other in the option qnn_libraries or in OPDB_QNN_LIBRARIES",
+            target.build_id, target.file, other);
+    return fail(
+        Error::NotFound,
+        "%s: not found in \"%s\"%s%s; name the folder with QNN's libraries in the option qnn_libraries or "
+        "in OPDB_QNN_LIBRARIES",
+        target.file, folders, why[0] ? ": " : "", why);
 }
 
 /* One user more; the first makes the backend.  `opening` is held. */
@@ -140,9 +142,10 @@ Error QnnLibrary::start(uint32_t soc_model) {
     const std::lock_guard<std::mutex> held(lock_);
     if (users_ > 0) {
         if (soc_model != soc_model_)
-            return fail(Error::InvalidState,
-                        "%s is open for the SoC number %u in this process; a blob for %u needs another process", path_,
-                        soc_model_, soc_model);
+            return fail(
+                Error::InvalidState,
+                "%s is open for the SoC number %u in this process; a blob for %u needs another process",
+                path_, soc_model_, soc_model);
         ++users_;
         return Error::Ok;
     }

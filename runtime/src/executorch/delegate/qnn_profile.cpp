@@ -100,13 +100,14 @@ void QnnProfile::walk(QnnLibrary &library, const QnnProfile_EventId_t *events, u
             add(found);
         const QnnProfile_EventId_t *below = nullptr;
         uint32_t m = 0;
-        if (depth < DEEPEST && library.api().profileGetSubEvents(events[i], &below, &m) == 0 && below != nullptr)
+        if (depth < DEEPEST && library.api().profileGetSubEvents(events[i], &below, &m) == 0 &&
+            below != nullptr)
             walk(library, below, m, depth + 1);
     }
 }
 
-/* Ops are laid one after the other from the start: QNN's timestamps are 0.  Where it counts cycles, an op has the
- * accelerator's time in proportion to its cycles. */
+/* Ops are laid one after the other from the start: QNN's timestamps are 0.  Where it counts cycles, an op has
+ * the accelerator's time in proportion to its cycles. */
 void QnnProfile::report(QnnLibrary &library, uint64_t start, uint64_t end, const Events &events) {
     const QnnProfile_EventId_t *top = nullptr;
     uint32_t n = 0;

@@ -16,8 +16,8 @@ class QnnProfile {
     QnnProfile &operator=(const QnnProfile &) = delete;
 
     void prepare(const Blob &blob, Memory &memory);
-    /* What to execute with; NULL, with the reason in the log, where the library makes none.  The lock is held here
-     * and below. */
+    /* What to execute with; NULL, with the reason in the log, where the library makes none.  The lock is held
+     * here and below. */
     Qnn_ProfileHandle_t open(QnnLibrary &library);
     /* Reads what the execution that has just ended left, which took the ticks from `start` to `end`. */
     void report(QnnLibrary &library, uint64_t start, uint64_t end, const Events &events);

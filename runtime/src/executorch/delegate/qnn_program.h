@@ -13,7 +13,8 @@ class QnnProgram final : public Program {
   public:
     ~QnnProgram() override;
     /* Loads the blob's context, or composes its graph.  `blob` and the data of `ends` have to stay. */
-    Error prepare(const Blob &blob, Constants &constants, const Ends &ends, const char *folders, Memory &memory);
+    Error prepare(const Blob &blob, Constants &constants, const Ends &ends, const char *folders,
+                  Memory &memory);
     Error run(const Ends &ends, const Events &events) override;
 
   private:
@@ -25,7 +26,7 @@ class QnnProgram final : public Program {
 
     const Blob *blob_ = nullptr;
     QnnLibrary *library_ = nullptr;
-    QnnContext *context_ = nullptr;        /* of a binary, shared */
+    QnnContext *context_ = nullptr;          /* of a binary, shared */
     Qnn_ContextHandle_t composed_ = nullptr; /* its own */
     Qnn_GraphHandle_t graph_ = nullptr;
     Qnn_Tensor_t *tensors_ = nullptr; /* by TENSORS record */

@@ -45,12 +45,13 @@ static Qnn_VectorEncoding_t *vectors(const Blob &blob, const QuantRecord &q, Mem
     if (out == nullptr)
         return out;
     const int64_t *const extra = blob.words(q.extra);
-    *out = {columns(blob, q),    (uint32_t)extra[0], (uint32_t)extra[1],
+    *out = {columns(blob, q),  (uint32_t)extra[0], (uint32_t)extra[1],
             (uint8_t)extra[2], (uint8_t)extra[3],  (uint8_t)extra[4]};
     return out;
 }
 
-static void qnn_quant(const Blob &blob, const TensorRecord &record, Memory &memory, Qnn_QuantizeParams_t &out) {
+static void qnn_quant(const Blob &blob, const TensorRecord &record, Memory &memory,
+                      Qnn_QuantizeParams_t &out) {
     out.encodingDefinition = QNN_DEFINITION_UNDEFINED;
     out.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
     if (record.quant == NONE)
@@ -150,7 +151,8 @@ static bool qnn_values(const Blob &blob, const ParamRecord &record, void *out) {
     return true;
 }
 
-Error qnn_param(const Blob &blob, const ParamRecord &record, const char *tensor, Memory &memory, Qnn_Param_t &out) {
+Error qnn_param(const Blob &blob, const ParamRecord &record, const char *tensor, Memory &memory,
+                Qnn_Param_t &out) {
     out.name = blob.string(record.name);
     bool known;
     if (record.rank == 0) {
@@ -160,8 +162,9 @@ Error qnn_param(const Blob &blob, const ParamRecord &record, const char *tensor,
         out.paramType = QNN_PARAMTYPE_TENSOR;
         const uint64_t size = (uint64_t)record.count * width_of(record.dtype);
         void *const data = memory.take(size);
-        TensorRecord made = {0, record.dtype, OPDB_TENSOR_STATIC, record.rank, record.dims, NONE, 1, 0, 0,
-                             Held::NOTHING, 0, size};
+        TensorRecord made = {
+            0, record.dtype, OPDB_TENSOR_STATIC, record.rank, record.dims, NONE, 1, 0, 0, Held::NOTHING,
+            0, size};
         qnn_tensor(blob, made, memory, out.u.tensorParam);
         if (!memory.ok())
             return memory.error();
@@ -170,7 +173,8 @@ Error qnn_param(const Blob &blob, const ParamRecord &record, const char *tensor,
         qnn_data(out.u.tensorParam, data, size);
     }
     return known ? Error::Ok
-                 : fail(Error::NotSupported, "the parameter %s has the data type 0x%04x", out.name, record.dtype);
+                 : fail(Error::NotSupported, "the parameter %s has the data type 0x%04x", out.name,
+                        record.dtype);
 }
 
 } // namespace opdb::delegate

@@ -15,7 +15,8 @@ void qnn_tensor(const Blob &blob, const TensorRecord &record, Memory &memory, Qn
 void qnn_data(Qnn_Tensor_t &tensor, const void *data, uint64_t size);
 
 /* A parameter; a tensor parameter becomes a static tensor called `tensor` with its values. */
-Error qnn_param(const Blob &blob, const ParamRecord &record, const char *tensor, Memory &memory, Qnn_Param_t &out);
+Error qnn_param(const Blob &blob, const ParamRecord &record, const char *tensor, Memory &memory,
+                Qnn_Param_t &out);
 
 } // namespace opdb::delegate
 

@@ -60,7 +60,7 @@ struct Info {
     uint32_t precision;                          /* empty, or fp16 */
     uint32_t soc_model;                          /* QNN's number, NONE without a chip */
     uint32_t optimization, vtcm_mb, hvx_threads; /* 0: the library's choice */
-    uint32_t context;                            /* NAMED record with the context file, NONE: the section CONTEXT */
+    uint32_t context; /* NAMED record with the context file, NONE: the section CONTEXT */
     uint32_t reserved;
     uint64_t binary_offset, binary_size; /* of QNN's binary inside the context file */
 };

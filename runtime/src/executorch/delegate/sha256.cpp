@@ -15,16 +15,16 @@ static const uint32_t K[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 /* The same of the square roots of the first 8. */
-static const uint32_t H[8] = {
-    0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+static const uint32_t H[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
 static uint32_t turn(uint32_t x, int n) { return (x >> n) | (x << (32 - n)); }
 
 static void block(uint32_t h[8], const uint8_t *data) {
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; ++i)
-        w[i] = (uint32_t)data[4 * i] << 24 | (uint32_t)data[4 * i + 1] << 16 | (uint32_t)data[4 * i + 2] << 8 |
-               data[4 * i + 3];
+        w[i] = (uint32_t)data[4 * i] << 24 | (uint32_t)data[4 * i + 1] << 16 |
+               (uint32_t)data[4 * i + 2] << 8 | data[4 * i + 3];
     for (int i = 16; i < 64; ++i) {
         const uint32_t a = w[i - 15], b = w[i - 2];
         w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ (a >> 3)) + w[i - 7] +
