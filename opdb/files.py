@@ -22,6 +22,16 @@ def data_folder() -> Path:
     return platformdirs.user_data_path("opdb", appauthor=False)
 
 
+def cache_folder() -> Path:
+    """Where what can be made again is kept, by the same rule."""
+    if os.name == "posix" and os.uname().sysname == "Linux":
+        base = os.environ.get("XDG_CACHE_HOME", "").strip()
+        return (Path(base) if base else Path("~/.cache").expanduser()) / "opdb"
+    import platformdirs
+
+    return platformdirs.user_cache_path("opdb", appauthor=False)
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Writes to a temporary name beside ``path``, flushes to disk, renames.  Raises OpdbError; then nothing changed."""
     data = content.encode() if isinstance(content, str) else content

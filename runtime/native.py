@@ -39,6 +39,11 @@ TENSOR_TYPES = {
 }
 
 
+def address_of_find() -> int:
+    """The address of ``opdb_find``, by which other libraries of this process find the C kernels."""
+    return int(ffi.cast("uintptr_t", ffi.addressof(lib, "opdb_find")))
+
+
 class KernelError(OpdbError):
     """A kernel did not run: ``status`` says why, ``violations`` which rules were broken."""
 

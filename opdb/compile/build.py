@@ -44,8 +44,11 @@ def compile_to_file(
     timeout: float = 600.0,
     libraries: Path | str | None = None,
     progress: Progress | None = None,
+    weight_sharing: bool = False,
 ) -> Compiled:
     """Puts ``graphs`` into one context and writes it to ``path`` as a whole, with ``metadata`` (Context.save).
+
+    ``weight_sharing``: graphs on HTP have equal weights once.
 
     A library that refuses, crashes or hangs (for ``timeout`` seconds) is told in the result, and nothing is
     left at ``path``.  Raises OpdbError for graphs or a path that cannot be taken.
@@ -65,7 +68,7 @@ def compile_to_file(
         build_id = worker.info().build_id
         opened = (("open", "", time.perf_counter() - begun),)
         made = Path(place, "context")
-        result = worker.compile(graphs, made, options, metadata, progress)
+        result = worker.compile(graphs, made, options, metadata, progress, weight_sharing=weight_sharing)
         size = 0
         if result.stage == "done":
             size = made.stat().st_size

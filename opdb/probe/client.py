@@ -184,14 +184,17 @@ class VendorWorker:
         options: GraphOptions | None = None,
         metadata: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
+        *,
+        weight_sharing: bool = False,
     ) -> CompileResult:
         """Validates each node, builds and finalizes ``graphs`` in one context, and saves it to ``path``.
 
-        ``metadata`` is kept in the file, see Context.save.  Stops at the first stage that fails.  A child that
+        ``metadata`` is kept in the file, see Context.save; ``weight_sharing``: see
+        opdb.runtime.qnn.context.ContextOptions.  Stops at the first stage that fails.  A child that
         dies while it saves may leave a temporary file beside ``path``, never half of ``path``.  Raises OpdbError
         for graphs, options or a path that cannot be taken.
         """
-        request = ("compile", tuple(graphs), str(path), options, dict(metadata or {}))
+        request = ("compile", tuple(graphs), str(path), options, dict(metadata or {}), weight_sharing)
         answer = self._request(*request, progress=progress)
         if isinstance(answer, _Lost):
             return CompileResult(

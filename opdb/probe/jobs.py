@@ -24,7 +24,7 @@ from opdb.probe.results import (
 )
 from opdb.runtime.qnn import profile_report
 from opdb.runtime.qnn.backend import Backend
-from opdb.runtime.qnn.context import Context
+from opdb.runtime.qnn.context import Context, ContextOptions
 from opdb.runtime.qnn.errors import QnnError, VendorVerdict
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.native import lib
@@ -102,6 +102,7 @@ def compile_graphs(
     path: str,
     options: GraphOptions | None,
     metadata: Mapping[str, Any],
+    weight_sharing: bool = False,
 ) -> CompileResult:
     """See VendorWorker.compile."""
     options = options or GraphOptions()
@@ -123,7 +124,7 @@ def compile_graphs(
             )
     log: tuple[str, ...] = ()
     try:
-        with backend.create_context() as context:
+        with backend.create_context(ContextOptions(weight_sharing=weight_sharing)) as context:
             for graph in graphs:
                 stages.enter("build", graph.name)
                 made = context.create_graph(graph.name, options)

@@ -1,0 +1,22 @@
+/* Which instruction of a method calls a delegate: ExecuTorch does not say it, and its event tracer asks for
+ * it where the runtime was compiled without hooks. */
+#ifndef OPDB_DELEGATE_INSTRUCTIONS_H
+#define OPDB_DELEGATE_INSTRUCTIONS_H
+
+#include <cstdint>
+
+namespace opdb::delegate {
+
+/* The instruction of the blob with this checksum that is loaded next; UNKNOWN_INSTRUCTION where none was
+ * given. */
+int32_t next_instruction(const uint8_t sha256[32]);
+
+} // namespace opdb::delegate
+
+extern "C" {
+/* For a blob by its checksum: the instructions that call it, in the order in which the method loads its
+ * delegates. They are used once each; n = 0 forgets all.  False where there is no room. */
+bool opdb_delegate_instructions(const uint8_t sha256[32], const int32_t *instructions, uint32_t n);
+}
+
+#endif

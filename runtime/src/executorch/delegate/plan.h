@@ -1,0 +1,25 @@
+/* Where the tensors inside a graph lie: one piece of memory, which those share that are never alive together.
+ */
+#ifndef OPDB_DELEGATE_PLAN_H
+#define OPDB_DELEGATE_PLAN_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace opdb::delegate {
+
+/* Alive from step `first` to step `last`, both included. */
+struct Piece {
+    uint64_t size;
+    uint32_t first, last;
+    uint64_t offset; /* what `plan` finds, a multiple of 16 */
+    uint32_t owner;  /* the caller's */
+};
+
+/* Places the pieces, the largest first, each as low as it can be; changes their order.  Returns the bytes
+ * that all of them need.  The time is that of n * n comparisons. */
+uint64_t plan(Piece *pieces, size_t n);
+
+} // namespace opdb::delegate
+
+#endif
