@@ -6,11 +6,13 @@ import ctypes
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from opdb import c_library, package
 from opdb.aic_check import host, kernels
 from opdb.aic_check.check import STAND_INS
 from opdb.aic_check.toolchain import Toolchain
@@ -20,8 +22,11 @@ from opdb.conformance.cloud_ai_hexagon import HexagonCard
 from opdb.conformance.cloud_ai_node import DATA_TYPES, Array, Node
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
+from opdb.hexagon import Server
 from opdb.op_config import OpConfig
+from opdb.settings import specs_folder
 from opdb.spec.compiled import CompiledOp
+from opdb.store import read_catalog
 
 #: A program under a sanitizer, on a machine that has other work.
 SECONDS = 120.0
@@ -48,6 +53,12 @@ class Executor:
     def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
         """Each run, and where it was.  Raises OpdbError for what else is wrong."""
         raise NotImplementedError
+
+    def equal(
+        self, config: OpConfig, inputs: Sequence[Array], made: Sequence[Array], wanted: Sequence[Array]
+    ) -> bool:
+        """Whether a run's bits are those of the same C called from Python, which computed ``wanted``."""
+        return same(made, wanted)
 
     def __enter__(self) -> Self:
         return self
@@ -85,6 +96,7 @@ class Qemu(Executor):
 
     def __init__(self, folder: Path, api: str, op: str) -> None:
         super().__init__(folder, api, op)
+        self._plain: Server | None = None
         flags = ["-O1" if f == "-O3" else f for f in aic.COMPILER_ARGS]
         made = folder / "hexagon" / f"{op}.elf"
         self._card = self._open.enter_context(HexagonCard(folder, api, op, made, flags))
@@ -95,6 +107,27 @@ class Qemu(Executor):
         if self._card.last.stack > aic.CARD_STACK:
             raise OpdbError(f"{self._card.last.stack} bytes of stack")
         yield "QEMU", ran
+
+    def equal(
+        self, config: OpConfig, inputs: Sequence[Array], made: Sequence[Array], wanted: Sequence[Array]
+    ) -> bool:
+        """The installed library fuses products and sums where the machine can: a build that does not is asked, too."""
+        if same(made, wanted):
+            return True
+        if self._plain is None:
+            self._plain = self._open.enter_context(self._without_clones(config.op))
+        return same(made, self._plain.run(config, inputs))
+
+    def _without_clones(self, op: str) -> Server:
+        folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
+        library = c_library.write(read_catalog(specs_folder()), {op: frozenset()}, folder)
+        server = Path(str(files("opdb.runtime"))) / "src" / "hexagon" / "server.c"
+        flags = ["-std=gnu11", "-O1", "-DOPDB_NO_CLONES", "-ffp-contract=off", "-Iinclude", "-Isrc/kernels"]
+        sources = [f for f in library.files if f.endswith(".c")]
+        package.compiled(
+            folder, op, [*package.compiler_command(), *flags, *sources, str(server), "-lm", "-o", "server"]
+        )
+        return Server([str(folder / "server")])
 
 
 class Checker(Executor):
@@ -171,6 +204,11 @@ EXECUTORS: dict[str, type[Executor]] = {
     "threads": Threads,
     "addresses": Addresses,
 }
+
+
+def same(made: Sequence[Array], wanted: Sequence[Array]) -> bool:
+    pairs = zip(made, wanted, strict=True)
+    return all(a.tobytes() == np.ascontiguousarray(b).tobytes() for a, b in pairs)
 
 
 def _param(p: Any) -> host.ParamGiven:

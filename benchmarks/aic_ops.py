@@ -25,7 +25,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from _aic_executors import EXECUTORS, Executor
 from package_ops import as_held, of_definition
 
@@ -144,8 +143,7 @@ def _of_case(executor: Executor, rows: Sequence[dict[str, str]], case: Case) -> 
         for where, ran in executor.runs(config, inputs):
             if ran.syncs not in ([], [1] * cloud_ai.THREADS) or ran.log:
                 return "failed", f"{where}: {ran.syncs} {ran.log}"
-            pairs = zip(ran.outputs, wanted, strict=True)
-            if any(a.tobytes() != np.ascontiguousarray(b).tobytes() for a, b in pairs):
+            if not executor.equal(config, inputs, ran.outputs, wanted):
                 return "wrong", where
     except OpdbError as error:
         return "failed", str(error)
