@@ -1,11 +1,17 @@
 """Every op that has a kernel, as a custom op of Cloud AI, next to the same kernel called from Python.
 
-    python benchmarks/aic_ops.py [OP ...] [--api 1.17|5.0.0|1.21] [--folder DIR] [--cases N]
+    python benchmarks/aic_ops.py [OP ...] [--executor machine|qemu|threads|addresses] [--api 1.17|5.0.0|1.21] [--folder DIR] [--cases N]
 
 Packages of ten ops are written and compiled (kept in --folder, where it is given, and used again).  Each case of ``opdb
-conformance`` about the op definition then goes through verify, infer and select; the kernel for the host; and the kernel
-for the card in four threads.  All run the same C, so the results are compared bit by bit.  Prints for each op the cases
-that are equal, and for the others why; in the end the totals.
+conformance`` about the op definition then runs, with --cases the first N of each op that fit:
+
+    machine    verify, infer and select; the kernel for the host; the kernel for the card in four threads
+    qemu       the kernel for the card, compiled for Hexagon, in four threads under QEMU (tools/with-hexagon brings both)
+    threads    the kernel for the card in four threads under ThreadSanitizer, by the program of ``opdb aic check``
+    addresses  the same with AddressSanitizer and UBSan
+
+All run the same C, so the results are compared bit by bit.  Prints for each op the cases that are equal, and for the others why;
+in the end the totals.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
+from _aic_executors import EXECUTORS, Executor
 from package_ops import as_held, of_definition
 
 from opdb import package
@@ -41,9 +47,10 @@ FAST = " ".join("-O2" if f == "-O3" else f for f in (*aic.CFLAGS, "-DOPDB_NO_CLO
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("ops", nargs="*")
+    parser.add_argument("--executor", default="machine", choices=tuple(EXECUTORS))
     parser.add_argument("--api", default="1.21", choices=tuple(aic.GENERATIONS))
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--cases", type=int, default=10_000, help="the most cases of an op")
+    parser.add_argument("--cases", type=int, default=10_000, help="the most cases of an op that fit")
     asked = parser.parse_args()
     catalog = read_catalog(specs_folder())
     kernels = [
@@ -59,38 +66,27 @@ def main() -> int:
         for at in range(0, len(chosen), GROUP):
             ops = chosen[at : at + GROUP]
             folder = (asked.folder or Path(spare)) / f"{at:03}"
-            found = {op.name: list(of_definition(catalog, op.name, asked.cases)) for op in ops}
+            found = {op.name: list(of_definition(catalog, op.name)) for op in ops}
             choice = aic.Choice(asked.api, counts=_counts(ops, found))
             package.write_aic(catalog, [op.name for op in ops], choice, folder, force=True)
-            totals += _of_group(folder, asked.api, ops, found)
+            _make(folder, EXECUTORS[asked.executor].needs(ops))
+            for op in ops:
+                totals += _of_op(folder, asked, op, found[op.name])
     print(
-        f"Cloud AI {asked.api}: {len(chosen)} ops; "
+        f"Cloud AI {asked.api}, {asked.executor}: {len(chosen)} ops; "
         + ", ".join(f"{n} {kind}" for kind, n in totals.most_common())
     )
     return 1 if totals["wrong"] or totals["failed"] else 0
 
 
-def _of_group(
-    folder: Path, api: str, ops: Sequence[CompiledOp], found: Mapping[str, Sequence[Case]]
-) -> Counter[str]:
-    made = subprocess.run(
-        ["make", "-sk", "-j3", f"CFLAGS={FAST}", "all", "card"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def _make(folder: Path, targets: Sequence[str]) -> None:
+    if not targets:
+        return
+    command = ["make", "-sk", "-j3", f"CFLAGS={FAST}", *targets]
+    made = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     for line in made.stderr.splitlines():
         if "error:" in line:
             print(line)
-    totals: Counter[str] = Counter()
-    for op in ops:
-        try:
-            totals += cloud_ai.in_child(_of_op, folder, api, op, found[op.name])
-        except OpdbError as error:
-            totals["failed"] += 1
-            print(f"    {op.name}: {error}")
-    return totals
 
 
 def _counts(ops: Sequence[CompiledOp], found: Mapping[str, Sequence[Case]]) -> aic.Counts:
@@ -106,46 +102,51 @@ def _counts(ops: Sequence[CompiledOp], found: Mapping[str, Sequence[Case]]) -> a
     return aic.Counts(most("inputs"), most("outputs"))
 
 
-def _of_op(folder: Path, api: str, op: CompiledOp, cases: Sequence[Case]) -> Counter[str]:
-    loaded = cloud_ai.Package(folder, api, op.name)
-    rows = aic.rows(op)
-    counts: Counter[str] = Counter()
-    why: dict[str, str] = {}
-    for case in cases:
-        kind, text = _of_case(loaded, rows, case)
-        counts[kind] += 1
-        if kind != "equal":
-            why.setdefault(kind, f"{case.id}: {text}")
-    print(f"{op.name:28} " + ", ".join(f"{n} {kind}" for kind, n in counts.items()), flush=True)
+def _of_op(folder: Path, asked: argparse.Namespace, op: CompiledOp, cases: Sequence[Case]) -> Counter[str]:
+    """Runs the cases in a child process, which a kernel may end."""
+    try:
+        counts, why = cloud_ai.in_child(_counted, folder, asked, op, cases)
+    except OpdbError as error:
+        counts, why = Counter({"failed": 1}), {"failed": str(error)}
+    print(f"{op.name:28} " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
     for kind, text in why.items():
-        print(f"    {kind}: {text[:200]}", flush=True)
+        print(f"    {kind}: {text[:200]}")
+    sys.stdout.flush()
     return counts
 
 
-def _of_case(loaded: cloud_ai.Package, rows: Sequence[dict[str, str]], case: Case) -> tuple[str, str]:
+def _counted(
+    folder: Path, asked: argparse.Namespace, op: CompiledOp, cases: Sequence[Case]
+) -> tuple[Counter[str], dict[str, str]]:
+    rows, counts, why = aic.rows(op), Counter[str](), dict[str, str]()
+    with EXECUTORS[asked.executor](folder, asked.api, op.name) as executor:
+        for case in cases:
+            kind, text = _of_case(executor, rows, case)
+            counts[kind] += 1
+            if kind != "equal":
+                why.setdefault(kind, f"{case.id}: {text}")
+            if counts.total() - counts["cases that do not fit"] - counts["no kernel"] == asked.cases:
+                break
+    return counts, why
+
+
+def _of_case(executor: Executor, rows: Sequence[dict[str, str]], case: Case) -> tuple[str, str]:
     config = as_held(replace(case.config, inputs=tuple(case.config.inputs)))
-    if text := cloud_ai.unfit(loaded.entry, rows, config):
+    if text := cloud_ai.unfit(executor.entry, rows, config) or executor.unfit(config):
         return "cases that do not fit", text
     inputs = data_of(case.id, case.config)
     try:
         wanted = native.run(config, inputs)
     except OpdbError as error:
         return "no kernel", str(error)
-    good, log = loaded.verify(config)
-    if not good:
-        return "failed", f"verify: {log}"
-    shapes, log = loaded.infer(config)
-    if shapes is None or [s for _, s in shapes] != [t.shape for t in config.outputs]:
-        return "failed", f"infer: {shapes} {log}"
-    if loaded.select(config, "AIC") != f"{config.op}AIC":
-        return "failed", "select"
-    for ran in (loaded.on_host(config, inputs), loaded.on_card(config, inputs)):
-        if ran.syncs not in ([], [1] * cloud_ai.THREADS) or ran.log:
-            return "failed", f"{ran.syncs} {ran.log}"
-        if any(
-            a.tobytes() != np.ascontiguousarray(b).tobytes() for a, b in zip(ran.outputs, wanted, strict=True)
-        ):
-            return "wrong", "host" if not ran.syncs else "card"
+    try:
+        for where, ran in executor.runs(config, inputs):
+            if ran.syncs not in ([], [1] * cloud_ai.THREADS) or ran.log:
+                return "failed", f"{where}: {ran.syncs} {ran.log}"
+            if not executor.equal(config, inputs, ran.outputs, wanted):
+                return "wrong", where
+    except OpdbError as error:
+        return "failed", str(error)
     return "equal", ""
 
 

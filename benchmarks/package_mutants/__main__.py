@@ -1,13 +1,15 @@
 """Whether the checks of op packages find faults: each is put into a package, which then has to fail.
 
-    python benchmarks/package_mutants [--kind HTP|CPU|ORT] [--only TEXT] [--keep DIR] [--sanitize]
+    python benchmarks/package_mutants [--kind HTP|CPU|ORT|AIC] [--only TEXT] [--keep DIR] [--sanitize]
 
 A package of ops whose results depend on all that a kernel is given is written and built, and passes ``battery.py`` on Qualcomm's
-library, or in ONNX Runtime.  Then one text of one file at a time is changed (``mutants.py``), the package is built again, and the
-battery has to fail.  Prints a line for each, and the count; exit 1 where a fault survives.
+library, or in ONNX Runtime; that for Cloud AI (AIC) passes ``cloud_ai_battery.py`` on this machine, in four threads.  Then one text
+of one file at a time is changed (``mutants.py``), the package is built again, and the battery has to fail.  Prints a line for each,
+and the count; exit 1 where a fault survives.
 
 With ``--sanitize`` the package is built with AddressSanitizer and UBSan.  The battery has to pass without a report of theirs, or of
-memory that the package allocated and lost; the faults are those that only such a report shows.
+memory that the package allocated and lost; the faults are those that only such a report shows.  Of AIC, `opdb aic check` has to
+have no error, which it looks for with ThreadSanitizer and AddressSanitizer.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    from built import KINDS, Package
+    from built import Package
+    from cloud_ai_built import Package as CloudAiPackage
     from mutants import MUTANTS, UNSEEN
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--kind", action="append", choices=KINDS, help="all by default")
+    parser.add_argument("--kind", action="append", choices=tuple(MUTANTS), help="all by default")
     parser.add_argument("--only", default="", metavar="TEXT", help="mutants with this in what they are")
     parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan")
     parser.add_argument(
@@ -34,15 +37,16 @@ def main() -> int:
     asked = parser.parse_args()
     killed = total = 0
     with tempfile.TemporaryDirectory() as temporary:
-        for kind in asked.kind or KINDS:
-            package = Package(kind, (asked.keep or Path(temporary)) / kind, asked.sanitize)
+        for kind in asked.kind or MUTANTS:
+            made = CloudAiPackage if kind == "AIC" else Package
+            package = made(kind, (asked.keep or Path(temporary)) / kind, asked.sanitize)
             if why := package.fails():
                 sys.exit(f"{kind}: the package fails without a fault: {why}")
             for mutant in (UNSEEN if asked.sanitize else MUTANTS)[kind]:
                 if asked.only in mutant.what:
                     why = package.with_fault(mutant)
                     killed, total = killed + bool(why), total + 1
-                    print(f"{kind} {mutant.file:18} {mutant.what:44} {why or 'SURVIVED'}", flush=True)
+                    print(f"{kind} {mutant.file:28} {mutant.what:44} {why or 'SURVIVED'}", flush=True)
     print(f"{killed} of {total} faults are found")
     return int(killed < total)
 

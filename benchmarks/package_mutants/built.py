@@ -17,7 +17,6 @@ from opdb.errors import OpdbError
 from opdb.package import compiled, compiler_command
 
 HERE = Path(__file__).parent
-KINDS = ("HTP", "CPU", "ORT")
 NAME, DOMAIN = "mutants", "com.opdb.mutants"  # of the custom ops of ONNX Runtime
 TIMEOUT = 120
 SANITIZE = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cloud_ai_faults
 from memory_faults import MEMORY
 from ort_faults import OPS, VALUES
 from qnn_faults import CPU, DESCRIPTIONS, HTP, LISTS, NODES, SCALARS, TILES, VIEWS
@@ -11,6 +12,7 @@ MUTANTS = {
     "HTP": (*VIEWS, *LISTS, *SCALARS, *HTP, *TILES, *NODES, *DESCRIPTIONS),
     "CPU": (*LISTS, *CPU),
     "ORT": (*VALUES, *OPS),
+    "AIC": cloud_ai_faults.FAULTS,
 }
-#: package kind -> faults that no result shows: a sanitizer has to
-UNSEEN = MEMORY
+#: package kind -> faults that no result shows, or not always: a sanitizer has to
+UNSEEN = {**MEMORY, "AIC": cloud_ai_faults.UNSEEN}

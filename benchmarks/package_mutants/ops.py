@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import opdb.specs
@@ -238,13 +239,13 @@ opdb_status opdb_positive(const opdb_tensor *x, const opdb_tensor *y) {
 """
 
 
-def catalog(folder: Path) -> tuple[Catalog, Path]:
-    """The specs in a folder of their own, and the file of their kernels."""
+def catalog(folder: Path, more: Mapping[str, str] | None = None, more_c: str = "") -> tuple[Catalog, Path]:
+    """The specs in a folder of their own, and the file of their kernels.  ``more``: other specs, ``more_c``: their kernels."""
     (folder / "ops").mkdir(parents=True, exist_ok=True)
-    for name, text in SPECS.items():
+    for name, text in {**SPECS, **(more or {})}.items():
         (folder / "ops" / f"{name}.yaml").write_text(f"op: {name}\npackage: {PACKAGE}{text}")
     kernels = folder / "mutants.c"
-    kernels.write_text(KERNELS)
+    kernels.write_text(KERNELS + more_c)
     own = Path(opdb.specs.__file__).parent
     shutil.copytree(own / "backends", folder / "backends", dirs_exist_ok=True)
     shutil.copy(own / "socs.yaml", folder)

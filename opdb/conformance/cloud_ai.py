@@ -48,6 +48,8 @@ from opdb.op_config import OpConfig
 THREADS = 4
 #: Bytes behind each scratch buffer that nobody may write, what fills scratch and outputs before a run, and what buffers begin at.
 GUARD, POISON, ALIGNED = 256, 0xA5, 2048
+#: Seconds after which threads no longer wait for one that does not come.
+WAIT = 60.0
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ def unfit(entry: Entry, rows: Sequence[dict[str, str]], config: OpConfig) -> str
             return f"{t.name}: whether the application writes a tensor is not said"
         if t.sparse is not None:
             return f"{t.name}: no tensor is sparse"
+    if empty := [p.name for p in config.params if p.shape is not None and 0 in p.shape]:
+        return f"{', '.join(empty)}: a list without values, whose size is that of a scalar"
     types = [(t.name.partition("[")[0], t.dtype) for t in tensors]
     if not any(all(row.get(slot) == dtype for slot, dtype in types) for row in rows):
         return "no such data types: " + ", ".join(sorted({d for _, d in types}))
@@ -255,7 +259,7 @@ class Package:
 
         def sync(thread: int) -> None:
             syncs[thread] += 1
-            barrier.wait(60)
+            barrier.wait(WAIT)
 
         def call(node: Node, context: Context) -> None:
             before = node.arrays() if self.api == "1.17" else ()

@@ -140,12 +140,18 @@ def on_qnn(
         _texts(custom_ops),
         str(found.folder / LIBRARY),
         options,
-        {"session.disable_cpu_ep_fallback": "1"},
+        {"session.disable_cpu_ep_fallback": "1", **_config(ops)},
     )
 
 
-def on_cpu(custom_ops: Sequence[Path]) -> Settings:
-    return Settings(_texts(custom_ops))
+def on_cpu(custom_ops: Sequence[Path], ops: Sequence[str] = ()) -> Settings:
+    """``ops``: the kinds of nodes, of which one called Shape needs a setting."""
+    return Settings(_texts(custom_ops), config=_config(ops))
+
+
+def _config(ops: Sequence[str]) -> dict[str, str]:
+    """ONNX Runtime's constant folding takes each node called Shape for ONNX's own, whatever its domain: int64."""
+    return {"optimization.disable_specified_optimizers": "ConstantFolding"} if "Shape" in ops else {}
 
 
 def run(
@@ -160,6 +166,8 @@ def run(
         code, log = _child(here, timeout)
         if not (here / RESULT).is_file():
             how = "did not finish" if code is None else f"ended with {code}"
+            if settings.provider_library and code == -signal.SIGSEGV:
+                how += " (the provider does not survive a node that leaves out an input before a given one)"
             raise OpdbError(f"{model}: ONNX Runtime {how} in a child process{_reasons(log)}")
         said = json.loads((here / RESULT).read_text())
         if said["error"]:

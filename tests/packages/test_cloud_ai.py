@@ -111,11 +111,13 @@ def test_a_refusal_says_why_in_the_log(aic_made: tuple[str, Path]) -> None:
                 replace(bad, params=(ParamConfig("whole", "f32", 0.5),)),
                 "Mix: a parameter has another type than its spec",
             ),
+            (mixed(list=()), "Mix: a parameter has another type than its spec, or none or too many values"),
         ):
             good, log = mix.verify(config)
             assert not good and reason in log
         shapes, log = mix.infer(replace(bad, inputs=bad.inputs[1:], outputs=bad.outputs * 2))
         assert shapes is None and "it has 1 outputs here, not 2" in log
+        assert cloud_ai.unfit(mix.entry, [], mixed(list=())).startswith("list: a list without values")
 
     cloud_ai.in_child(ran)
 

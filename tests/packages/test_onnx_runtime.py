@@ -17,6 +17,7 @@ from opdb.cli import main
 from opdb.errors import OpdbError
 from opdb.probe import onnx_runtime
 from opdb.runtime.qnn import libraries
+from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
 
 from .conftest import BLUR, BLUR_C, MIX, MIX_C
@@ -25,7 +26,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 helper = onnx.helper
 pytestmark = [pytest.mark.vendor, pytest.mark.native]
-FLOAT, UINT8, INT8 = 1, 2, 3
+FLOAT, UINT8, INT8, UINT32 = 1, 2, 3, 12
 OPS = ["Bands", "Blur", "DequantizeAdd", "Mix"]
 BANDS = """\
 op: Bands
@@ -232,6 +233,33 @@ def test_a_refusal_gives_the_rule(built: tuple[Path, Path], tmp_path: Path) -> N
     with pytest.raises(OpdbError, match="fallback to CPU EP has been explicitly disabled") as caught:
         onnx_runtime.run(model, settings, values)
     assert "DequantizeAdd.C2: " in str(caught.value) and "got scale = -0.5" in str(caught.value)
+
+
+def test_an_input_that_is_left_out_ends_the_provider(built: tuple[Path, Path], tmp_path: Path) -> None:
+    given = {"list": [3, 4], "rows": [1, -2, 30, -4], "mode": 2, "flag": 1, "whole": -50}
+    mix = node("Mix", ["x", "", "b"], ["y"], **given)
+    model = write(tmp_path / "mix.onnx", [mix], {n: (FLOAT, [2, 3]) for n in "xb"}, {"y": FLOAT})
+    ops, values = onnx_runtime.ends(model)
+    (y,) = onnx_runtime.run(model, onnx_runtime.on_cpu([built[1]]), values).values()
+    wanted = values["x"] + 4 * values["b"] + np.float32(0.5 - 50 + 1000 + 200 + 3 + 4 + 1 - 2 + 30 - 4)
+    assert np.allclose(y, wanted)
+    settings = onnx_runtime.on_qnn(ops, [built[0]], custom_ops=[built[1]])
+    with pytest.raises(OpdbError, match=r"ended with -11 .*leaves out an input before a given one"):
+        onnx_runtime.run(model, settings, values)
+
+
+def test_an_op_that_onnx_runtime_would_fold(catalog: Catalog, tmp_path: Path) -> None:
+    """Its constant folding looks at a node's name alone."""
+    root, _ = package.write_ort(catalog, ["Shape"], "shape", tmp_path / "ort", domain="com.example")
+    library = package.build_ort(root, "shape")
+    model = write(
+        tmp_path / "shape.onnx", [node("Shape", ["x"], ["y"])], {"x": (FLOAT, [2, 3])}, {"y": UINT32}
+    )
+    ops, values = onnx_runtime.ends(model)
+    with pytest.raises(OpdbError, match=r"tensor\(int64\)"):
+        onnx_runtime.run(model, onnx_runtime.on_cpu([library]), values)
+    (y,) = onnx_runtime.run(model, onnx_runtime.on_cpu([library], ops), values).values()
+    assert y.dtype == np.uint32 and y.tolist() == [2, 3]
 
 
 def test_what_is_wrong_is_said(built: tuple[Path, Path], tmp_path: Path) -> None:

@@ -185,8 +185,9 @@ static const char *opdb_aic_read(opdb_aic_node *node, const opdb_aic_op *aic, co
         const int64_t n =
             p < aic->num_params ? opdb_aic_read_param(node, &aic->params[p], given, at, &params[i]) : -1;
         if (n < 0)
-            why = p < aic->num_params ? "a parameter has another type than its spec, or too many values"
-                                      : "a parameter is none of its spec";
+            why = p < aic->num_params
+                      ? "a parameter has another type than its spec, or none or too many values"
+                      : "a parameter is none of its spec";
         at += n;
         given++;
     }

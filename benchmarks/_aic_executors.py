@@ -1,0 +1,217 @@
+"""Who runs a node of a package of Cloud AI, for aic_ops.py: this machine, QEMU, the program of ``opdb aic check``."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from opdb import c_library, package
+from opdb.aic_check import host, kernels
+from opdb.aic_check.check import STAND_INS
+from opdb.aic_check.toolchain import Toolchain
+from opdb.codegen import aic
+from opdb.conformance import cloud_ai
+from opdb.conformance.cloud_ai_hexagon import HexagonCard
+from opdb.conformance.cloud_ai_node import DATA_TYPES, Array, Node
+from opdb.dtypes import BY_SHORT
+from opdb.errors import OpdbError
+from opdb.hexagon import Server
+from opdb.op_config import OpConfig
+from opdb.settings import specs_folder
+from opdb.spec.compiled import CompiledOp
+from opdb.store import read_catalog
+
+#: A program under a sanitizer, on a machine that has other work.
+SECONDS = 120.0
+
+
+class Executor:
+    """A context manager for one op of a package that opdb wrote.  Raises OpdbError for what cannot be built."""
+
+    entry: cloud_ai.Entry
+
+    def __init__(self, folder: Path, api: str, op: str) -> None:
+        self.folder, self.api, self.entry = folder, api, cloud_ai.entries(folder)[op]
+        self._open = ExitStack()
+
+    @staticmethod
+    def needs(ops: Sequence[CompiledOp]) -> list[str]:
+        """The targets of the package's Makefile."""
+        return []
+
+    def unfit(self, config: OpConfig) -> str:
+        """Why this executor cannot be given a node that the package takes; "" where it can."""
+        return ""
+
+    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
+        """Each run, and where it was.  Raises OpdbError for what else is wrong."""
+        raise NotImplementedError
+
+    def equal(
+        self, config: OpConfig, inputs: Sequence[Array], made: Sequence[Array], wanted: Sequence[Array]
+    ) -> bool:
+        """Whether a run's bits are those of the same C called from Python, which computed ``wanted``."""
+        return same(made, wanted)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._open.close()
+
+
+class Machine(Executor):
+    """The functions, the kernel for the host, the kernel for the card in four threads."""
+
+    def __init__(self, folder: Path, api: str, op: str) -> None:
+        super().__init__(folder, api, op)
+        self._package = cloud_ai.Package(folder, api, op)
+
+    @staticmethod
+    def needs(ops: Sequence[CompiledOp]) -> list[str]:
+        return ["all", "card"]
+
+    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
+        good, log = self._package.verify(config)
+        if not good:
+            raise OpdbError(f"verify: {log}")
+        shapes, log = self._package.infer(config)
+        if shapes is None or [s for _, s in shapes] != [t.shape for t in config.outputs]:
+            raise OpdbError(f"infer: {shapes} {log}")
+        if self._package.select(config, "AIC") != f"{config.op}AIC":
+            raise OpdbError("select")
+        yield "host", self._package.on_host(config, inputs)
+        yield "card", self._package.on_card(config, inputs)
+
+
+class Qemu(Executor):
+    """Little optimized, which compiles twice as fast and gives the same bits."""
+
+    def __init__(self, folder: Path, api: str, op: str) -> None:
+        super().__init__(folder, api, op)
+        self._plain: Server | None = None
+        flags = ["-O1" if f == "-O3" else f for f in aic.COMPILER_ARGS]
+        made = folder / "hexagon" / f"{op}.elf"
+        self._card = self._open.enter_context(HexagonCard(folder, api, op, made, flags))
+
+    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
+        ran = self._card.run(config, inputs)
+        assert self._card.last is not None
+        if self._card.last.stack > aic.CARD_STACK:
+            raise OpdbError(f"{self._card.last.stack} bytes of stack")
+        yield "QEMU", ran
+
+    def equal(
+        self, config: OpConfig, inputs: Sequence[Array], made: Sequence[Array], wanted: Sequence[Array]
+    ) -> bool:
+        """The installed library fuses products and sums where the machine can: a build that does not is asked, too."""
+        if same(made, wanted):
+            return True
+        if self._plain is None:
+            self._plain = self._open.enter_context(self._without_clones(config.op))
+        return same(made, self._plain.run(config, inputs))
+
+    def _without_clones(self, op: str) -> Server:
+        folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
+        library = c_library.write(read_catalog(specs_folder()), {op: frozenset()}, folder)
+        server = Path(str(files("opdb.runtime"))) / "src" / "hexagon" / "server.c"
+        flags = ["-std=gnu11", "-O1", "-DOPDB_NO_CLONES", "-ffp-contract=off", "-Iinclude", "-Isrc/kernels"]
+        sources = [f for f in library.files if f.endswith(".c")]
+        package.compiled(
+            folder, op, [*package.compiler_command(), *flags, *sources, str(server), "-lm", "-o", "server"]
+        )
+        return Server([str(folder / "server")])
+
+
+class Checker(Executor):
+    """The kernel for the card under a sanitizer."""
+
+    sanitizer = ""
+
+    def __init__(self, folder: Path, api: str, op: str) -> None:
+        super().__init__(folder, api, op)
+        self._scratch = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
+        headers = [STAND_INS / host.INTERFACES[api][0], STAND_INS / "all", host.HOST, host.HOST / "shims"]
+        tools = Toolchain(self._scratch, headers)
+        host.SECONDS, self._host = SECONDS, host.Host(api, tools)
+        self._symbol, source = self.entry.kernels["AIC"]
+        self._source = source.resolve()
+        library, said = tools.library([self._source], self.sanitizer, aic.COMPILER_ARGS)
+        if library is None:
+            raise OpdbError(next(d.text for d in said if d.is_error))
+        self._library = library
+
+    @staticmethod
+    def needs(ops: Sequence[CompiledOp]) -> list[str]:
+        return [aic.functions_library(op.name) for op in ops]
+
+    def unfit(self, config: OpConfig) -> str:
+        return "outputs of several encodings" if len({t.quant for t in config.outputs}) > 1 else ""
+
+    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
+        to = self._scratch / "outputs.bin"
+        answer = self._host.ask(
+            self.entry.functions.resolve(), self._node(config), ["infer", f"run AIC {kernels.FILLS[0]}"],
+            kernel=(self._library, self._symbol), inputs=[np.ascontiguousarray(a) for a in inputs], outputs_file=to,
+            sanitizer=self.sanitizer,
+        )  # fmt: skip
+        if answer.died:
+            words = host.sanitizer_report(answer.printed, [self._source]) or (answer.died, "", 0)
+            raise OpdbError(f"{words[0]}, {Path(words[1]).name}:{words[2]}")
+        raw, outputs = to.read_bytes(), []
+        for t in config.outputs:
+            kind = np.dtype(BY_SHORT[t.dtype].numpy)
+            size = int(np.prod(t.shape, dtype=np.int64)) * kind.itemsize
+            outputs.append(np.frombuffer(raw[:size], kind).reshape(t.shape))
+            raw = raw[size:]
+        yield self.sanitizer, cloud_ai.Ran(outputs, answer.first("barriers")["barriers"], answer.printed)
+
+    def _node(self, config: OpConfig) -> host.Node:
+        node = Node(self.api, config)
+        n_in, n_out, n_params = node.counts
+        encoded = node.outputs[0]
+        return host.Node(
+            tuple(
+                host.TensorGiven(name, t.dtype, tuple(t.sizes[: t.rank]), t.scale, t.offset)
+                for (name, _), t in zip(self.entry.inputs, node.inputs[:n_in], strict=False)
+            ),
+            self.entry.outputs[:n_out],
+            tuple(_param(p) for p in node.params[:n_params]),
+            tuple((f"scratch{i}", size) for i, size in enumerate(self.entry.scratch)),
+            output_scale=encoded.scale,
+            output_offset=encoded.offset,
+        )
+
+
+class Threads(Checker):
+    sanitizer = "threads"
+
+
+class Addresses(Checker):
+    sanitizer = "addresses"
+
+
+EXECUTORS: dict[str, type[Executor]] = {
+    "machine": Machine,
+    "qemu": Qemu,
+    "threads": Threads,
+    "addresses": Addresses,
+}
+
+
+def same(made: Sequence[Array], wanted: Sequence[Array]) -> bool:
+    pairs = zip(made, wanted, strict=True)
+    return all(a.tobytes() == np.ascontiguousarray(b).tobytes() for a, b in pairs)
+
+
+def _param(p: Any) -> host.ParamGiven:
+    of = {"DTFloat32": np.float32, "DTBool": np.uint8}.get(DATA_TYPES[p.dtype], np.int32)
+    raw = ctypes.string_at(p.data, np.dtype(of).itemsize * max(p.size, 1))
+    return host.ParamGiven(p.name.decode(), p.dtype, p.size, tuple(v.item() for v in np.frombuffer(raw, of)))
