@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -59,7 +60,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "link", "input", "br"):
+        if tag not in ("meta", "link", "input", "br", "wbr", "col"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -163,3 +164,30 @@ def test_the_pages_filters(coverage: Coverage) -> None:
         return
     done = subprocess.run([node, "-"], input=program, text=True, capture_output=True, check=True)
     assert json.loads(done.stdout) == [3, 2, 2, 2, 3, 1]
+
+
+@pytest.mark.browser
+@pytest.mark.skipif("OPDB_TEST_CHROMIUM" not in os.environ, reason="tools/with-chromium sets it")
+@pytest.mark.parametrize("width", [1400, 390])
+def test_nothing_of_the_page_is_cut_off(coverage: Coverage, tmp_path: Path, width: int) -> None:
+    """No scrolling sideways, and no cell whose words do not fit."""
+    measure = """<script>
+const cells = [...document.querySelectorAll("td, th")].filter(c => c.scrollWidth > c.clientWidth + 1);
+document.title = `${document.documentElement.scrollWidth} of ${innerWidth}, ${cells.length} cells`;
+</script>"""
+    (tmp_path / "page.html").write_text(text(coverage, "html") + measure)
+    browser = os.environ["OPDB_TEST_CHROMIUM"].split(":")[0]
+    command = [
+        browser,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--dump-dom",
+        f"--window-size={width},900",
+    ]
+    done = subprocess.run(
+        [*command, (tmp_path / "page.html").as_uri()], capture_output=True, text=True, check=True
+    )
+    found = re.search(r"<title>(\d+) of (\d+), 0 cells</title>", done.stdout)
+    assert found is not None, done.stdout[:2000]
+    assert int(found[1]) <= int(found[2]) <= max(width, 500)

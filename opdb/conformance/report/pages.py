@@ -40,7 +40,6 @@ SIGNS = {
     "not-applicable": ("–", "not applicable"),
 }
 MOST_CHANGES = 500
-HOME = '<p><a href="../index.html">All ops</a></p>'
 
 
 def files(
@@ -58,14 +57,18 @@ def files(
     texts = {
         "index.html": _index(groups, rows, runs, gaps, agreement, changes, every),
         "badge.svg": badge(rows),
-        "junit.xml": junit.document(rows),
     }
     for op, group in groups.items():
         about = _section("errors", "Errors", plots(group)) + _section(
             "measured", "Documented and measured", _measured_table([m for m in every if m.op == op])
         )
-        texts[f"ops/{op}.html"] = page(group, runs, _of(gaps, op), home=HOME, about=about)
+        texts[f"junit/{op}.xml"] = junit.document(group)
+        texts[f"ops/{op}.html"] = page(group, runs, _of(gaps, op), home=_home(op), about=about)
     return texts
+
+
+def _home(op: str) -> str:
+    return f'<p><a href="../index.html">All ops</a> · <a href="../junit/{op}.xml">JUnit XML</a></p>'
 
 
 def _of(gaps: Gaps | None, op: str) -> Gaps | None:

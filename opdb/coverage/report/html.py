@@ -6,6 +6,7 @@ The rows are plain HTML, readable without scripts; the page's script (page.html)
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -14,7 +15,9 @@ from opdb.coverage.check import VERDICTS, Coverage, Row
 from opdb.coverage.report.plain import COUNTED, summary, told
 from opdb.errata.report import amount
 
-COLUMNS = ("verdict", "node", "target", "ops or reasons", "FLOPs", "bytes", "module", "line")
+COLUMNS = ("verdict", "module and line", "operator", "ops or reasons", "FLOPs", "bytes", "node")
+
+NUMBERS = ("FLOPs", "bytes")
 
 
 def page(coverage: Coverage, title: str) -> str:
@@ -29,7 +32,7 @@ def page(coverage: Coverage, title: str) -> str:
         "VERDICTS": _options(VERDICTS),
         "TARGETS": _options(sorted({r.target for r in coverage.rows})),
         "OPS": _options(sorted({op for r in coverage.rows for op in r.ops})),
-        "HEAD": "".join(f"<th scope=col>{c}</th>" for c in COLUMNS),
+        "HEAD": "".join(f"<th scope=col{' class=n' if c in NUMBERS else ''}>{c}</th>" for c in COLUMNS),
         "ROWS": "\n".join(_row(r) for r in coverage.rows),
     }
     return filled(template, parts)
@@ -59,15 +62,28 @@ def _tiles(coverage: Coverage) -> str:
 def _row(row: Row) -> str:
     """Data attributes are what the filters read."""
     ident = html.escape(f"node-{row.node}", quote=True)
-    module = f'<a href="#" data-go="{_text(row.module)}">{_text(row.module)}</a>' if row.module else ""
+    module = f'<a href="#" data-go="{_text(row.module)}">{_broken(row.module)}</a>' if row.module else ""
     cells = (
-        f'<td class="v">{row.verdict}</td><th scope=row><a href="#{ident}">{_text(row.node)}</a></th>',
-        f"<td>{_text(row.target)}</td><td>{_told(row)}</td>",
-        f"<td class=n>{_number(row.flops)}</td><td class=n>{_number(row.bytes)}</td>",
-        f"<td>{module}</td><td>{_line(row)}</td>",
+        f'<td class="v">{row.verdict}</td>',
+        _cell(COLUMNS[1], f"{module}{'<br>' if module and row.line else ''}<small>{_line(row)}</small>"),
+        _cell(COLUMNS[2], _broken(row.target)),
+        _cell(COLUMNS[3], _told(row)),
+        _cell("FLOPs", _number(row.flops), "n"),
+        _cell("bytes", _number(row.bytes), "n"),
+        f'<th scope=row data-l="node"><a href="#{ident}">{_broken(row.node)}</a></th>',
     )
     data = f'data-v="{row.verdict}" data-t="{_text(row.target)}" data-o="{_text(" ".join(row.ops))}" data-m="{_text(row.module)}"'
     return f'<tr id="{ident}" class="{row.verdict}" {data}>{"".join(cells)}</tr>'
+
+
+def _cell(label: str, content: str, kind: str = "") -> str:
+    """``label``: what the cell is called where the table has no room for a head."""
+    return f'<td{f" class={kind}" if kind else ""} data-l="{label}">{content}</td>'
+
+
+def _broken(name: str) -> str:
+    """A name, or a line of code, that may be broken behind a mark, and nowhere else."""
+    return re.sub(r"([._/(,])(?=.)", r"\1<wbr>", _text(name))
 
 
 def _told(row: Row) -> str:
@@ -83,8 +99,8 @@ def _told(row: Row) -> str:
 def _line(row: Row) -> str:
     """A link to the file where its place is known."""
     if not row.file:
-        return _text(row.line)
-    return f'<a href="{html.escape(Path(row.file).as_uri(), quote=True)}" title="{_text(row.file)}">{_text(row.line)}</a>'
+        return _broken(row.line)
+    return f'<a href="{html.escape(Path(row.file).as_uri(), quote=True)}" title="{_text(row.file)}">{_broken(row.line)}</a>'
 
 
 def _number(value: int | None) -> str:
