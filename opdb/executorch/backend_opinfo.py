@@ -6,7 +6,7 @@ asks nobody and checks nothing.
     from opdb.executorch import backend_opinfo
     backend_opinfo.install()          # in a process with opdb's environment; before a QnnQuantizer is made
 
-What the rules do not ask for is None, never False: ExecuTorch 1.4.1 takes a False of an output for a demand.
+What the rules do not ask for is None, never False: ExecuTorch takes a False of an output for a demand.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The program that ExecuTorch's Qualcomm partitioner sees: after its export passes, edge lowering and edge passes.
 
-The steps are those of ``to_edge_transform_and_lower_to_qnn`` (executorch 1.4.1), in a process with the prepared
+The steps are those of ``to_edge_transform_and_lower_to_qnn``, in a process with the prepared
 environment (opdb.executorch.env); no library of the vendor is loaded.
 """
 

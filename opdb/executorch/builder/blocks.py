@@ -1,6 +1,6 @@
 """Weights in blocks and of 4 bits: which ExecuTorch's quantizer is asked for, and the scales that QNN can hold.
 
-QNN's BLOCKWISE_EXPANSION has a scale per slice times an integer of 4 bits per block; ExecuTorch 1.4.1 rounds
+QNN's BLOCKWISE_EXPANSION has a scale per slice times an integer of 4 bits per block; ExecuTorch rounds
 torchao's scales to these when it builds the graph (``make_qnn_per_block_config``).
 """
 

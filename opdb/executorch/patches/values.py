@@ -274,6 +274,7 @@ def _makes_another_convolution() -> bool:
     "_passes.canonicalize_conv:CanonicalizeConv.call",
     needed=_makes_another_convolution,
     until="1.5",
+    upstream="pytorch/executorch#20738",
 )
 def lines_with_a_batch(context: Context) -> Undo:
     """CanonicalizeConv, which puts a dimension at 2, gets conv1d and conv_transpose1d of two dimensions with a batch."""

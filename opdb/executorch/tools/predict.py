@@ -1,6 +1,6 @@
 """What ExecuTorch's Qualcomm partitioner will do with each node of an edge program, without the vendor's libraries.
 
-``QnnOperatorSupport`` (executorch 1.4.1) lets a node's builder make ops and asks the vendor's validator about them.
+``QnnOperatorSupport`` lets a node's builder make ops and asks the vendor's validator about them.
 Here the same builders run, and the generated validators answer.  Nodes that are alike are judged once.
 """
 
