@@ -252,7 +252,7 @@ def _row(
         source,
         code,
         _module_of(event, node),
-        timed.perf_data.avg if timed is not None and timed.perf_data is not None else None,
+        float(timed.perf_data.avg) if timed is not None and timed.perf_data is not None else None,
         _cycles(timed),
         gap,
         note,
