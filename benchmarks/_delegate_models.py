@@ -7,10 +7,11 @@ and values in buffers, which has a method for the prompt and one for a token.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 Methods = Mapping[str, tuple[nn.Module, tuple[Tensor, ...]]]
 
@@ -36,7 +37,7 @@ class MobileNet(nn.Module):
             nn.Conv2d(3, widths[0], 3, 2, 1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU6()
         )
         blocks: list[nn.Module] = []
-        for before, after in zip(widths, widths[1:], strict=False):
+        for before, after in pairwise(widths):
             blocks += [
                 Inverted(before, after, 2 if after in (24, 32, 64, 160) else 1),
                 Inverted(after, after, 1),
@@ -63,11 +64,11 @@ class BertLayer(nn.Module):
         def split(t: Tensor) -> Tensor:
             return t.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
-        made = F.scaled_dot_product_attention(
+        made = functional.scaled_dot_product_attention(
             split(self.query(x)), split(self.key(x)), split(self.value(x)), mask
         )
         x = self.first(x + self.out(made.transpose(1, 2).flatten(2)))
-        return self.second(x + self.down(F.gelu(self.up(x))))
+        return self.second(x + self.down(functional.gelu(self.up(x))))
 
 
 class Bert(nn.Module):
@@ -118,10 +119,10 @@ class DecoderLayer(nn.Module):
         self.values.index_copy_(2, at, split(self.value(y), self.shared))
         times = self.heads // self.shared
         keys, values = (t.repeat_interleave(times, 1) for t in (self.keys, self.values))
-        made = F.scaled_dot_product_attention(query, keys, values, mask)
+        made = functional.scaled_dot_product_attention(query, keys, values, mask)
         x = x + self.out(made.transpose(1, 2).flatten(2))
         y = self.second(x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
 
 class Decoder(nn.Module):

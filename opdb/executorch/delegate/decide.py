@@ -82,6 +82,7 @@ class Decider:
         self.calls = [n for n in edge.graph.nodes if n.op == "call_function"]
         self.refused: dict[str, tuple[str, ...]] = {}
         self.nodes = [n for n in self.calls if n.name not in taken and not self._outside(n)]
+        self.asked = set(self.nodes)
 
     def decide(self) -> Decision:
         first = self.judge.ask(self.edge, [n.name for n in self.nodes])
@@ -133,23 +134,17 @@ class Decider:
                 members.setdefault(g, []).append(computed[i])
         home = {n: g for g, nodes in members.items() for n in nodes}
         for node in reversed(self.calls):  # what others than one group read is computed outside
-            if node not in place and node.name not in self.refused and node in self._asked:
+            if node not in place and node.name not in self.refused and node in self.asked:
                 homes = {home.get(u, -1) for u in node.users}
                 if len(homes) == 1 and -1 not in homes:
                     home[node] = homes.pop()
         for g in members:
             yield [n for n in self.calls if home.get(n) == g]
 
-    @property
-    def _asked(self) -> set[Node]:
-        return set(self.nodes)
-
     def _joins(self, node: Node) -> bool:
         base = node.args[0] if aten.target_of(node) == aten.GETITEM else node
         assert isinstance(base, Node)
-        return (
-            node in self._asked and base in self._asked and not {node.name, base.name} & self.refused.keys()
-        )
+        return all(n in self.asked and n.name not in self.refused for n in (node, base))
 
     def _computes(self, judged: Judged, group: Sequence[Node]) -> bool:
         rows = judged.coverage.lowered
@@ -161,32 +156,39 @@ class Decider:
         judged = self.judge.ask(self.edge, names)
         if judged.refused:
             return {name: tuple(f"in its group: {m}" for m in why) for name, why in judged.refused.items()}
-        program, own = judged.program, aten.nodes(judged.program)
-        faults: dict[str, tuple[str, ...]] = {}
-        if not program.inputs:
+        if not judged.program.inputs:
             return dict.fromkeys(names, ("it reads constants alone, and a graph has inputs",))
-        origins: dict[object, str] = {}
-        for node in group:
-            if all(u in group for u in node.users) or not isinstance(node.meta.get("val"), torch.Tensor):
-                continue
-            key = program.origin(own[node.name])
-            why = _unfit(node)
-            if key in program.values:
-                why = "its result is known before running, and others read it"
-            elif key in program.inputs or key in origins:
-                why = "it changes nothing and leaves its group"
-            origins.setdefault(key, node.name)
-            if why:
-                faults[node.name] = (why,)
-        for key in program.inputs:
-            source = own[key[0]]
-            if why := _unfit(source) or _no_tensor(program, key):
-                faults |= {
-                    u.name: (f"it reads {key[0]}: {why}",)
-                    for u in group
-                    if any(s.name == key[0] for s in u.all_input_nodes)
-                }
-        return faults
+        return dict(_unfit_results(judged.program, group)) | dict(_unfit_inputs(judged.program, group))
+
+
+Faults = Iterator[tuple[str, tuple[str, ...]]]
+
+
+def _unfit_results(program: Program, group: Sequence[Node]) -> Faults:
+    """The nodes of a group whose results cannot leave it."""
+    own, within = aten.nodes(program), set(group)
+    origins: set[object] = set()
+    for node in group:
+        if within.issuperset(node.users) or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        key = program.origin(own[node.name])
+        why = _unfit(node)
+        if key in program.values:
+            why = "its result is known before running, and others read it"
+        elif key in program.inputs or key in origins:
+            why = "it changes nothing and leaves its group"
+        origins.add(key)
+        if why:
+            yield node.name, (why,)
+
+
+def _unfit_inputs(program: Program, group: Sequence[Node]) -> Faults:
+    """The nodes of a group that read what cannot be an input of a graph."""
+    own = aten.nodes(program)
+    for key in program.inputs:
+        if why := _unfit(own[key[0]]) or _no_tensor(program, key):
+            readers = (n.name for n in group if any(s.name == key[0] for s in n.all_input_nodes))
+            yield from ((name, (f"it reads {key[0]}: {why}",)) for name in readers)
 
 
 def _known(program: Program) -> set[str]:

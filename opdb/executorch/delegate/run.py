@@ -177,18 +177,16 @@ class Runner:
         with Runner(to_edge_transform_and_lower(exported, partitioner=[OpdbPartitioner(...)])) as lowered:
             lowered.execute("forward", x)
 
-    A delegate of another backend runs its nodes in PyTorch.  Buffers keep their values from one call to the next.
+    A delegate of another backend runs its nodes in PyTorch.  Buffers keep their values from one call to the next;
+    ``share_buffers``: those of one name that programs keep are one for all methods, as ExecuTorch's memory planning has them
+    with ``share_mutable_buffers``.
     """
 
-    def __init__(self, manager: EdgeProgramManager) -> None:
+    def __init__(self, manager: EdgeProgramManager, *, share_buffers: bool = False) -> None:
         self._programs = {name: manager.exported_program(name) for name in sorted(manager.methods)}
         self._delegates: dict[int, Delegate] = {}
-        self._state: dict[str, dict[str, torch.Tensor]] = {}
-        for name, program in self._programs.items():
-            held = {**program.constants, **program.state_dict}
-            self._state[name] = {
-                k: v.detach().clone() for k, v in held.items() if isinstance(v, torch.Tensor)
-            }
+        self._share = share_buffers
+        self._kept: dict[tuple[str, str], torch.Tensor] = {}  # buffers after a call, by method and name
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -204,17 +202,19 @@ class Runner:
     def execute(self, method: str, *inputs: torch.Tensor) -> tuple[Any, ...]:
         """The results of a method, flat.  Raises OpdbError for the name of none, and where a delegate fails."""
         program = self._program(method)
-        signature, state = program.graph_signature, self._state[method]
+        signature, owner = program.graph_signature, "" if self._share else method
+        held = {**program.constants, **program.state_dict}
         given, values = iter(inputs), []
         for spec in signature.input_specs:
+            name = str(spec.target)
             user = spec.kind == InputKind.USER_INPUT
-            values.append(next(given, None) if user else state[str(spec.target)])
+            values.append(next(given, None) if user else self._kept.get((owner, name), held.get(name)))
         with torch.no_grad():
             made = _Interpreter(program, self._delegate).run(*values)
         results = []
         for spec, value in zip(signature.output_specs, made, strict=True):
             if spec.kind == OutputKind.BUFFER_MUTATION:
-                state[str(spec.target)] = value
+                self._kept[owner, str(spec.target)] = value
             else:
                 results.append(value)
         return tuple(results)

@@ -35,6 +35,25 @@ def test_buffers_keep_their_values(kept: str) -> None:
             torch.testing.assert_close(found, model(step, torch.tensor([at])).detach())
 
 
+def test_a_prompt_and_the_tokens_behind_it_share_a_cache() -> None:
+    model, wanted = Cached().eval(), Cached().eval()
+    prompt, token = X.flip(0), X[:1]
+    programs = {
+        "prefill": export(model, [prompt, torch.tensor([0, 1])]),
+        "decode": export(model, [token, torch.tensor([2])]),
+    }
+    partitioner = OpdbPartitioner(Options(mutable_buffers="program"))
+    with Runner(
+        to_edge_transform_and_lower(programs, partitioner=[partitioner]), share_buffers=True
+    ) as runner:
+        for method, inputs in (
+            ("prefill", (prompt, torch.tensor([0, 1]))),
+            ("decode", (token, torch.tensor([2]))),
+            ("decode", (-token, torch.tensor([3]))),
+        ):
+            torch.testing.assert_close(runner.execute(method, *inputs)[0], wanted(*inputs).detach())
+
+
 def test_several_methods() -> None:
     programs = {"one": export(Sorted(), [X]), "two": export(torch.nn.ReLU(), [X])}
     with Runner(to_edge_transform_and_lower(programs, partitioner=[OpdbPartitioner(NO_SORT)])) as runner:
