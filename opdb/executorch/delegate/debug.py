@@ -214,7 +214,7 @@ def _expected(edge: Any, inputs: Sequence[Any]) -> dict[int, tuple[Any, ...]]:
 
     found: dict[int, tuple[Any, ...]] = {}
 
-    class Interpreter(torch.fx.Interpreter):
+    class Interpreter(torch.fx.Interpreter):  # type: ignore[misc]  # untyped base
         def run_node(self, n: torch.fx.Node) -> Any:
             value = super().run_node(n)
             handle = n.meta.get("debug_handle")
