@@ -56,6 +56,7 @@ _COMMANDS = {
     "cost": ("cost",),
     "build": ("build",),
     "run": ("run",),
+    "debug": ("debug",),
     "context": ("context",),
     "package": ("package",),
     "aic": ("aic",),

@@ -15,7 +15,7 @@ from .conftest import ROOT, Run
 
 COMMANDS = (
     "init", "sync", "lint", "add-op", "generate", "query", "diff", "show", "explain", "doctor", "validate", "check",
-    "compile", "build", "run",
+    "compile", "build", "run", "debug",
     "conformance run", "conformance torch", "conformance report", "cost build-table", "cost estimate", "probe",
     "errata probe", "errata page",
     "executorch env", "executorch kernels", "executorch register", "executorch table", "libraries chips", "libraries install",

@@ -252,7 +252,7 @@ def _row(
         source,
         code,
         _module_of(event, node),
-        timed.perf_data.avg if timed is not None and timed.perf_data is not None else None,
+        float(timed.perf_data.avg) if timed is not None and timed.perf_data is not None else None,
         _cycles(timed),
         gap,
         note,
@@ -288,9 +288,11 @@ def _gap(
     wanted = expected.get(handles[-1]) if handles else None
     if wanted is None:
         return None, "no node of PyTorch"
+    if _maker(module, handles[-1]) != op.name:
+        return None, "on the way to the value of the node"
     values = [] if event is None else list(_logged(event))
     if not values:
-        return None, "inside the graph: lower with Options(results='all')"
+        return None, "inside the graph; Options(results='all') shows it"
     tensors = [module.graph.tensors[name] for name in op.outputs]
     worst = 0.0
     for tensor, value, reference in zip(tensors, values, wanted, strict=False):
@@ -301,6 +303,11 @@ def _gap(
             return None, f"another form: {list(tensor.shape)}, in PyTorch {list(reference.shape)}"
         worst = gap if math.isnan(gap) else max(worst, gap)
     return worst, ""
+
+
+def _maker(module: Module, handle: int) -> str:
+    """The op that makes the value of a node: the last of those that it became."""
+    return [op.name for op in module.graph.ops if module.handles.get(op.name, ())[-1:] == (handle,)][-1]
 
 
 def _logged(event: Any) -> Iterator[Array]:

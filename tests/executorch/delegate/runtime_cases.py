@@ -71,9 +71,12 @@ class Made:
                 "outputs": str(self.pte.with_suffix(".outputs")), **more}  # fmt: skip
 
 
-def edge(module: torch.nn.Module, example: Sequence[torch.Tensor], options: Options) -> EdgeProgramManager:
+def edge(
+    module: torch.nn.Module, example: Sequence[torch.Tensor], options: Options, etrecord: bool = False
+) -> EdgeProgramManager:
     exported = torch.export.export(module.eval(), tuple(example))
-    return to_edge_transform_and_lower(exported, partitioner=[OpdbPartitioner(options)])
+    partitioner = [OpdbPartitioner(options)]
+    return to_edge_transform_and_lower(exported, partitioner=partitioner, generate_etrecord=etrecord)
 
 
 def made(
@@ -101,9 +104,9 @@ def child(
 
 
 def changed(found: Made, name: str, change: Callable[[bytearray], None]) -> Made:
-    """The program with another blob of the same size, whose checksum is right."""
+    """The program with another last blob of the same size, whose checksum is right."""
     data = bytearray(found.pte.read_bytes())
-    begin = data.index(blob.MAGIC)
+    begin = data.rindex(blob.MAGIC)
     size = blob.HEADER.unpack_from(data, begin)[3]
     content = data[begin : begin + size]
     change(content)

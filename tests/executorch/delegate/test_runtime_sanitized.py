@@ -46,7 +46,7 @@ def _compile(command: list[str]) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.fixture(scope="module", params=SANITIZERS)
+@pytest.fixture(scope="module", params=["memory", pytest.param("threads", marks=pytest.mark.breadth)])
 def harness(
     request: pytest.FixtureRequest, kernels: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
