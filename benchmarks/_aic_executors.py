@@ -36,6 +36,7 @@ class Executor:
     """A context manager for one op of a package that opdb wrote.  Raises OpdbError for what cannot be built."""
 
     entry: cloud_ai.Entry
+    optimize = "-O2"  # what ``needs`` is compiled with
 
     def __init__(self, folder: Path, api: str, op: str) -> None:
         self.folder, self.api, self.entry = folder, api, cloud_ai.entries(folder)[op]
@@ -131,9 +132,9 @@ class Qemu(Executor):
 
 
 class Checker(Executor):
-    """The kernel for the card under a sanitizer."""
+    """The kernel for the card under a sanitizer; of the functions, infer is called once for a case."""
 
-    sanitizer = ""
+    sanitizer, optimize = "", "-O0"
 
     def __init__(self, folder: Path, api: str, op: str) -> None:
         super().__init__(folder, api, op)

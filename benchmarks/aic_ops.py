@@ -41,7 +41,7 @@ from opdb.store import read_catalog
 
 GROUP = 10
 #: For this machine alone, which compiles several times as fast; the bits are those of the clone that it would choose.
-FAST = " ".join("-O2" if f == "-O3" else f for f in (*aic.CFLAGS, "-DOPDB_NO_CLONES", "-march=native"))
+FAST = ("-DOPDB_NO_CLONES", "-march=native")
 
 
 def main() -> int:
@@ -69,7 +69,7 @@ def main() -> int:
             found = {op.name: list(of_definition(catalog, op.name)) for op in ops}
             choice = aic.Choice(asked.api, counts=_counts(ops, found))
             package.write_aic(catalog, [op.name for op in ops], choice, folder, force=True)
-            _make(folder, EXECUTORS[asked.executor].needs(ops))
+            _make(folder, EXECUTORS[asked.executor], ops)
             for op in ops:
                 totals += _of_op(folder, asked, op, found[op.name])
     print(
@@ -79,10 +79,11 @@ def main() -> int:
     return 1 if totals["wrong"] or totals["failed"] else 0
 
 
-def _make(folder: Path, targets: Sequence[str]) -> None:
-    if not targets:
+def _make(folder: Path, executor: type[Executor], ops: Sequence[CompiledOp]) -> None:
+    if not (targets := executor.needs(ops)):
         return
-    command = ["make", "-sk", "-j3", f"CFLAGS={FAST}", *targets]
+    flags = " ".join(executor.optimize if f == "-O3" else f for f in (*aic.CFLAGS, *FAST))
+    command = ["make", "-sk", "-j3", f"CFLAGS={flags}", *targets]
     made = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     for line in made.stderr.splitlines():
         if "error:" in line:

@@ -193,12 +193,12 @@ def told(catalog: Catalog, name: str, most: int, ask: Callable[[Case], tuple[str
 
 
 def of_definition(catalog: Catalog, name: str) -> Iterator[Case]:
-    """Cases that run, with their inputs in the op's order: a graph gives them by position, not by name."""
+    """Cases that run, with their inputs in the places that the op has for them: a graph gives them by position, not by name."""
     places = {s.name: i for i, s in enumerate(catalog.compiled(name).inputs)}
 
     def ordered(case: Case) -> bool:
-        found = [places.get(t.name, 0) for t in case.config.inputs if t.name]
-        return found == sorted(found)
+        found = [(places.get(t.name, i), i) for i, t in enumerate(case.config.inputs) if t.name]
+        return all(place == i for place, i in found)
 
     yield from (c for c in cases(catalog, name).cases if not c.backend and c.runs and ordered(c))
 

@@ -282,12 +282,6 @@ UNSEEN = (
         "for (int64_t j = 0; j < shared->plan.pieces; j++)",
     ),
     Mutant(
-        "the last piece is as long as the others",
-        KERNEL,
-        "size[d] = y->dims[d] - from[d] < plan->length ? y->dims[d] - from[d] : plan->length;",
-        "size[d] = plan->length;",
-    ),
-    Mutant(
         "each thread has the whole scratch",
         KERNEL,
         "opdb_aic_scratch_size(ctx) / OPDB_AIC_THREADS / 16 * 16",

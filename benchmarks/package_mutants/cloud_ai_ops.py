@@ -19,8 +19,6 @@ inputs:
   x: [N, C]
 outputs:
   y: [N, C]
-constraints:
-  C1: C % 4 == 0
 kernel:
   function: opdb_grouped
   scratch: 4 * prod(x.shape)

@@ -6,6 +6,7 @@
 #include ADAPTER
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -110,29 +112,29 @@ void on_signal(int number, siginfo_t *info, void *) {
 /* ---- the barrier of an AIC core
  * ------------------------------------------------------------------------------------ */
 
-pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-int alive, waiting, generation, counts[THREADS], wrong_ids;
+/* Nothing but the barrier may order what threads do, or ThreadSanitizer misses races: a lock that a thread
+ * takes at its end would order all of it before whoever wakes up later.  So threads arrive with atomics, and
+ * the main thread sees to those that wait for one that has ended. */
+std::atomic<int> arrived, generation, ended, wrong_ids;
+int counts[THREADS];
 thread_local int own_id = -1;
 
 void release() {
-    waiting = 0;
-    generation++;
-    pthread_cond_broadcast(&changed);
+    arrived.store(0, std::memory_order_relaxed);
+    generation.fetch_add(1, std::memory_order_release);
 }
 
 /* Waits for all threads that have not returned: who returned early is found by the counts. */
 void sync_thread(int32_t id) {
-    pthread_mutex_lock(&lock);
     if (own_id >= 0)
         counts[own_id]++;
-    wrong_ids += id != own_id;
-    const int mine = generation;
-    if (++waiting >= alive)
+    if (id != own_id)
+        wrong_ids.fetch_add(1, std::memory_order_relaxed);
+    const int mine = generation.load(std::memory_order_relaxed);
+    if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == THREADS)
         release();
-    while (mine == generation)
-        pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
+    while (generation.load(std::memory_order_acquire) == mine)
+        sched_yield();
 }
 
 struct Worker {
@@ -145,17 +147,21 @@ void *work(void *arg) {
     const auto *w = static_cast<Worker *>(arg);
     own_id = w->id;
     api::run(*w->job, w->kernel, true, w->id, sync_thread);
-    pthread_mutex_lock(&lock);
-    alive--;
-    if (alive > 0 && waiting >= alive)
-        release();
-    pthread_mutex_unlock(&lock);
+    ended.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
 }
 
+/* Lets threads go on that wait for one that has ended, until all have. */
+void see_to_the_end() {
+    for (int gone = 0; gone < THREADS; gone = ended.load(std::memory_order_relaxed)) {
+        if (gone > 0 && arrived.load(std::memory_order_acquire) == THREADS - gone)
+            release();
+        usleep(50);
+    }
+}
+
 void run_threads(Job &job, void *kernel) {
-    alive = THREADS;
-    waiting = wrong_ids = 0;
+    arrived = ended = wrong_ids = 0;
     std::fill(counts, counts + THREADS, 0);
     Worker workers[THREADS];
     pthread_t threads[THREADS];
@@ -163,6 +169,7 @@ void run_threads(Job &job, void *kernel) {
         workers[i] = {&job, kernel, i};
         pthread_create(&threads[i], nullptr, work, &workers[i]);
     }
+    see_to_the_end();
     for (const pthread_t t : threads)
         pthread_join(t, nullptr);
     std::string out = "{\"barriers\": [";
