@@ -135,7 +135,7 @@ def one(model: str, way: str, runs: int) -> dict[str, Any]:
 def lowered(methods: Mapping[str, Any], way: str) -> Any:
     import torch
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-    from executorch.exir import to_edge_transform_and_lower
+    from executorch.exir import to_edge, to_edge_transform_and_lower
 
     from opdb.executorch.delegate.partitioner import OpdbPartitioner
     from opdb.executorch.delegate.specs import KERNELS, Options
@@ -145,10 +145,12 @@ def lowered(methods: Mapping[str, Any], way: str) -> Any:
         "cpu": Options("CPU"),
         "htp": Options("HTP", soc=SOC, execution="emulator"),
     }
-    partitioners = [OpdbPartitioner(options[way])] if way in options else []
-    if way == "xnnpack":
-        partitioners = [XnnpackPartitioner()]
     programs = {name: torch.export.export(copy.deepcopy(m), inputs) for name, (m, inputs) in methods.items()}
+    if (
+        way == "xnnpack"
+    ):  # to_edge_transform_and_lower ends at the view behind attention with this partitioner
+        return to_edge(programs).to_backend(XnnpackPartitioner())
+    partitioners = [OpdbPartitioner(options[way])] if way in options else []
     return to_edge_transform_and_lower(programs, partitioner=partitioners)
 
 

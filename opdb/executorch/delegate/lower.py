@@ -100,16 +100,17 @@ def _of(handles: Mapping[str, int], names: Iterable[str]) -> tuple[int, ...]:
 
 
 def origins(before: QnnGraph, after: QnnGraph) -> dict[str, list[str]]:
-    """The edge nodes behind each op of an optimized graph: of the ops between its outputs and its inputs."""
+    """The edge nodes behind each op of an optimized graph: of the ops between its outputs and its inputs that are no ops any more."""
     maker = {name: op for op in before.ops for name in op.outputs}
     written = {name for op in after.ops for name in op.outputs}
+    left = {op.name for op in after.ops}
     found: dict[str, list[str]] = {}
     for op in after.ops:
         names, stack = dict.fromkeys([op.origin] if op.origin else []), list(op.outputs)
         seen = set(stack)
         while stack:
             made = maker.get(stack.pop())
-            if made is None:
+            if made is None or (made.name in left and made.name != op.name):
                 continue
             names[made.origin] = None
             more = [n for n in made.inputs if n is not None and n not in written and n not in seen]

@@ -41,6 +41,7 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
         super().__init__({str(i): each for i, each in enumerate(options)})
         self.options, self.minimum = options, minimum
         self.decisions: list[tuple[Decision, ...]] = []
+        self._whole: tuple[ExportedProgram, list[torch._ops.OpOverload]] | None = None
 
     @property
     def reasons(self) -> dict[str, tuple[str, ...]]:
@@ -101,12 +102,17 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
         ExecuTorch decides of single calls as well, but its way to do so changes how results lie in memory, and the export of
         attention ends at the view behind it.
         """
+        if self._whole is None or self._whole[0] is not ep:  # ExecuTorch asks twice
+            self._whole = ep, self._kept_whole(ep)
+        return self._whole[1], None
+
+    def _kept_whole(self, ep: ExportedProgram) -> list[torch._ops.OpOverload]:
         calls = [n for n in ep.graph.nodes if _decomposed(n)]
         if not calls:  # as at the end of the flow, where a program is of the edge dialect
-            return [], None
+            return []
         accepted = {name for options in self.options for name in Decider(ep, options).decide().taken}
         left = {n.target for n in calls if n.name not in accepted}
-        return [t for t in dict.fromkeys(n.target for n in calls) if t not in left], None
+        return [t for t in dict.fromkeys(n.target for n in calls) if t not in left]
 
 
 def _decomposed(node: Node) -> bool:

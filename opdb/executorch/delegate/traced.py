@@ -83,7 +83,10 @@ def _place(loaded: library.Loaded, found: list[Call]) -> None:
     loaded.library.opdb_delegate_instructions(bytes(32), None, ctypes.c_uint32(0))
     for call in found:
         place = (ctypes.c_int32 * 1)(call.instruction)
-        loaded.library.opdb_delegate_instructions(call.blob[DIGEST], place, ctypes.c_uint32(1))
+        if not loaded.library.opdb_delegate_instructions(call.blob[DIGEST], place, ctypes.c_uint32(1)):
+            raise OpdbError(
+                "the method calls more than 4096 delegates; the backend has no room to tell them apart"
+            )
 
 
 def main(path: Path) -> None:

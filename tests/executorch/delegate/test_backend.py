@@ -86,7 +86,9 @@ def test_debug_handles_are_those_of_the_edge_nodes() -> None:
     assert {h for handles in map_.values() for h in handles} == set(known.values())
     (conv,) = (i for i, op in enumerate(found.graph.ops) if op.op == "Conv2d")
     fused = "aten__native_batch_norm_legit_no_training_default"
-    assert set(map_[conv]) >= {known["aten_conv2d_default"], known[fused]}
+    assert set(map_[conv]) == {known["aten_conv2d_default"], known[fused]}
+    (last,) = (i for i, op in enumerate(found.graph.ops) if op.op == "FullyConnected")
+    assert map_[last] == (known["aten_linear_default"],)
 
 
 def test_methods_share_constants() -> None:
