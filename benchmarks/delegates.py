@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import hashlib
 import json
 import os
 import statistics
@@ -114,7 +115,7 @@ def one(model: str, way: str, runs: int) -> dict[str, Any]:
     edge = qnn(methods) if way == "qnn" else lowered(methods, way)
     lowering = time.perf_counter() - begun
     rows = {name: counted(edge.exported_program(name).graph_module) for name in methods}
-    blobs = sum(row.pop("blobs") for row in rows.values()) + beside(edge, methods)
+    blobs = held_bytes(edge, methods)
     begun = time.perf_counter()
     program = loaded(serialized(edge), way)
     load = 0.0
@@ -169,29 +170,30 @@ def qnn(methods: Mapping[str, Any]) -> Any:
 
 
 def counted(module: Any) -> dict[str, Any]:
-    """Nodes of a method inside and outside of delegates, and the bytes of its blobs."""
-    inside = outside = blobs = 0
+    """Nodes of a method inside and outside of delegates."""
+    inside = outside = 0
     for node in module.graph.nodes:
         held = getattr(module, str(node.target), None) if node.op == "get_attr" else None
         if hasattr(held, "original_module"):
-            blobs += len(held.processed_bytes)
             inside += sum(map(calls, held.original_module.graph.nodes))
         elif "executorch_call_delegate" not in str(node.target):
             outside += calls(node)
-    return {"inside": inside, "outside": outside, "blobs": blobs}
+    return {"inside": inside, "outside": outside}
 
 
 def calls(node: Any) -> bool:
     return node.op == "call_function" and getattr(node.target, "__name__", "") != "getitem"
 
 
-def beside(edge: Any, methods: Mapping[str, Any]) -> int:
-    """The bytes that the delegates of all methods hold beside their blobs, each once."""
+def held_bytes(edge: Any, methods: Mapping[str, Any]) -> int:
+    """The bytes of the blobs of all methods and of what is beside them; what is equal is in the program once."""
     sizes: dict[str, int] = {}
     for name in methods:
         module = edge.exported_program(name).graph_module
         for node in module.graph.nodes:
             held = getattr(module, str(node.target), None) if node.op == "get_attr" else None
+            if hasattr(held, "processed_bytes"):
+                sizes[hashlib.sha256(held.processed_bytes).hexdigest()] = len(held.processed_bytes)
             store = getattr(held, "named_data_store_output", None)
             if store is not None:
                 sizes |= {key: len(store.buffers[e.buffer_index]) for key, e in store.pte_data.items()}
