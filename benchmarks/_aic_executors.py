@@ -92,27 +92,15 @@ class Machine(Executor):
         yield "card", self._package.on_card(config, inputs)
 
 
-class Qemu(Executor):
-    """Little optimized, which compiles twice as fast and gives the same bits."""
+class Unfused(Executor):
+    """Whose compiler makes no product and sum one rounding, as gcc -O2 does in the installed library where the machine can."""
 
-    def __init__(self, folder: Path, api: str, op: str) -> None:
-        super().__init__(folder, api, op)
-        self._plain: Server | None = None
-        flags = ["-O1" if f == "-O3" else f for f in aic.COMPILER_ARGS]
-        made = folder / "hexagon" / f"{op}.elf"
-        self._card = self._open.enter_context(HexagonCard(folder, api, op, made, flags))
-
-    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
-        ran = self._card.run(config, inputs)
-        assert self._card.last is not None
-        if self._card.last.stack > aic.CARD_STACK:
-            raise OpdbError(f"{self._card.last.stack} bytes of stack")
-        yield "QEMU", ran
+    _plain: Server | None = None
 
     def equal(
         self, config: OpConfig, inputs: Sequence[Array], made: Sequence[Array], wanted: Sequence[Array]
     ) -> bool:
-        """The installed library fuses products and sums where the machine can: a build that does not is asked, too."""
+        """Asks a build that does not either, where the bits differ."""
         if same(made, wanted):
             return True
         if self._plain is None:
@@ -131,7 +119,24 @@ class Qemu(Executor):
         return Server([str(folder / "server")])
 
 
-class Checker(Executor):
+class Qemu(Unfused):
+    """Little optimized, which compiles twice as fast and gives the same bits."""
+
+    def __init__(self, folder: Path, api: str, op: str) -> None:
+        super().__init__(folder, api, op)
+        flags = ["-O1" if f == "-O3" else f for f in aic.COMPILER_ARGS]
+        made = folder / "hexagon" / f"{op}.elf"
+        self._card = self._open.enter_context(HexagonCard(folder, api, op, made, flags))
+
+    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
+        ran = self._card.run(config, inputs)
+        assert self._card.last is not None
+        if self._card.last.stack > aic.CARD_STACK:
+            raise OpdbError(f"{self._card.last.stack} bytes of stack")
+        yield "QEMU", ran
+
+
+class Checker(Unfused):
     """The kernel for the card under a sanitizer; of the functions, infer is called once for a case."""
 
     sanitizer, optimize = "", "-O0"
