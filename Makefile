@@ -98,7 +98,7 @@ unit: setup .venv/others
 	@$(PYTEST) $(HANGS) -m "not sweep and not breadth" $(TESTS)
 
 # The oldest release of ExecuTorch that opdb plugs into, in an environment laid over .venv.
-OLDER = $(shell sed -n 's/^RELEASES = ("\([^"]*\)".*/\1/p' opdb/executorch/env.py)
+OLDER = $(shell sed -n '/^RELEASES/s/[^"]*"\([^"]*\)".*/\1/p' opdb/executorch/env.py)
 
 .venv-older/installed: .venv/installed opdb/executorch/env.py
 	@echo "setup: executorch $(OLDER) over .venv, in .venv-older"
