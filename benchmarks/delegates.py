@@ -201,12 +201,14 @@ def held_bytes(edge: Any, methods: Mapping[str, Any]) -> int:
 
 
 def serialized(edge: Any) -> bytes:
+    import torch
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
     made = copy.deepcopy(edge)  # to_executorch changes the programs
-    passes = [InitializedMutableBufferPass([""])]
-    return bytes(made.to_executorch(ExecutorchBackendConfig(passes=passes, segment_alignment=4096)).buffer)
+    config = ExecutorchBackendConfig(passes=[InitializedMutableBufferPass([""])], segment_alignment=4096)
+    with torch.no_grad():  # what is copied has gradients, and buffers are written in place
+        return bytes(made.to_executorch(config).buffer)
 
 
 def loaded(pte: bytes, way: str) -> Any:

@@ -22,10 +22,10 @@ def page(report: Report, title: str) -> str:
     safe = html.escape(title)
     first = report.first
     said = (
-        f"None of the ops compared is off by more than {report.tolerance:g} of its largest value."
+        f"None of the ops compared is off by more than {report.tolerance:g} times its largest value."
         if first is None
         else f"The first op that departs from PyTorch is <b>{html.escape(first.name)}</b> ({html.escape(first.op)}), "
-        f"at <code>{html.escape(first.source)}</code>: off by {first.gap:.3g} of its largest value."
+        f"at <code>{html.escape(first.source)}</code>: off by {first.gap:.3g} times the largest value."
     )
     where = ", ".join(f"instruction {i} on {html.escape(name)}" for i, name in report.backends.items())
     body = "".join(_cells(row, row == first) for row in report.rows)
