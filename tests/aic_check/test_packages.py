@@ -96,7 +96,8 @@ KERNEL_FAULTS = {
         {"barrier", "race", "depends"}, "calls syncThread 0: 1, 1: 1, 2: 1, 3: 0 times by thread",
     ),
     "every thread computes all": (  # the same, so that no result shows it
-        "i = begin; i < end; i++)\n        y[i]", "i = 0; i < n; i++)\n        y[i]", {"race"}, "share_aic.c:23: error: Share: ShareAIC has a data race",
+        "i = begin; i < end; i++)\n        y[i]", "i = 0; i < n; i++)\n        y[i]",
+        {"race"}, "share_aic.c:21: error: Share: ShareAIC has a data race",
     ),
     "another thread's id": ("syncThread(threadID)", "syncThread(0)", {"barrier"}, "the id of another thread"),
     "a rest is left": ("(n + 3) / 4", "n / 4", {"unwritten"}, "2 of 210 elements of y unwritten"),

@@ -23,8 +23,8 @@ from opdb.spec.catalog import Catalog
 
 #: Sums of products, quantized results, two outputs; each generation of the interface.
 USUAL = [("1.21", "MatMul"), ("1.21", "Quantize"), ("1.21", "TopK"), ("1.17", "TopK"), ("5.0.0", "Relu")]
-#: Elements, a scalar parameter, lists, indices, sums of rows.
-MORE = [("1.21", op) for op in ("Relu", "ReduceSum", "Gather", "DequantizeAdd", "RmsNorm")]
+#: Elements, a scalar parameter, lists, indices, sums of rows, many computed lists.
+MORE = [("1.21", op) for op in ("Relu", "ReduceSum", "Gather", "DequantizeAdd", "RmsNorm", "StridedSlice")]
 #: Little optimized, which compiles twice as fast.
 FLAGS = [("-O1" if f == "-O3" else f) for f in aic.COMPILER_ARGS]
 STACK = 12288
