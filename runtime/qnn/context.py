@@ -35,6 +35,10 @@ PRIORITIES = {
 }
 
 
+#: The backend whose contexts can hold equal weights once.
+SHARES_WEIGHTS = "HTP"
+
+
 @dataclass(frozen=True)
 class ContextOptions:
     """How a context is made.  ``priority`` is one of PRIORITIES, None the library's default.
@@ -56,8 +60,10 @@ class ContextOptions:
             config.u.priority = getattr(lib, PRIORITIES[self.priority])
             configs.append(config)
         if self.weight_sharing:
-            if backend != "HTP":
-                raise OpdbError(f"the {backend} backend does not share weights between graphs; HTP does")
+            if backend != SHARES_WEIGHTS:
+                raise OpdbError(
+                    f"the {backend} backend does not share weights between graphs; {SHARES_WEIGHTS} does"
+                )
             custom = arena.new("QnnHtpContext_CustomConfig_t *")
             custom.option = lib.QNN_HTP_CONTEXT_CONFIG_OPTION_WEIGHT_SHARING_ENABLED
             custom.u.weightSharingEnabled = True

@@ -12,13 +12,12 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from opdb.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS
 from opdb.optimize import check_names
+from opdb.runtime.qnn.context import SHARES_WEIGHTS
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.targets.target import EXECUTIONS, POLICIES, Target, half
 
 #: opdb's own C kernels, in the place of a backend of QNN.
 KERNELS = "KERNELS"
-#: The backend of QNN whose contexts share weights.
-SHARING = "HTP"
 PAYLOADS = ("context", "graph")
 WEIGHTS = ("named", "blob")
 STATES = ("delegate", "program")
@@ -114,7 +113,7 @@ class Options:
         return (
             self.prepared
             and self.weights == "named"
-            and self.backend == SHARING
+            and self.backend == SHARES_WEIGHTS
             and self.execution == "device"
         )
 
