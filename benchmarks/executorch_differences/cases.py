@@ -118,5 +118,5 @@ def chosen(known: Mapping[str, Case], compared: Collection[str], count: int = 3)
 
 
 def _base(operator: str) -> str:
-    """ex) aten.view_copy.default, aten.view.default -> view."""
+    """e.g. aten.view_copy.default, aten.view.default -> view."""
     return operator.split(".")[1].removesuffix("_copy").lstrip("_")

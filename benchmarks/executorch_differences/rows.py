@@ -95,7 +95,7 @@ def _line(d: Mapping[str, Any], place: str, what: str, theirs: str, ours: str) -
 
 
 def _values(shown: str) -> str:
-    """A parameter's values without those of a tensor; ex) (0, 2) (UINT_32[2]) -> values (UINT_32)."""
+    """A parameter's values without those of a tensor; e.g. (0, 2) (UINT_32[2]) -> values (UINT_32)."""
     return re.sub(r"^\(.*\) \((\w+)\[.*\]\)$", r"values (\1)", shown)
 
 

@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--suite", default="emulator", choices=tuple(SUITES))
     parser.add_argument("--soc", action="append", help="SM8350 and SM8650 by default")
     parser.add_argument("--builders", action="append", choices=("stock", "opdb"), help="both by default")
-    parser.add_argument("--only", default="", help="regular expression of test names; ex) test_gelu")
+    parser.add_argument("--only", default="", help="regular expression of test names; e.g. test_gelu")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "executorch_suite")
     parser.add_argument("--again", action="store_true", help="forget earlier results of this folder")
     asked = parser.parse_args()
@@ -104,7 +104,7 @@ def print_table(soc: str, results: dict[str, dict[str, dict[str, object]]]) -> N
     for column in COLUMNS:
         cells = ""
         for lines in results.values():
-            mine = [line for t, line in lines.items() if re.search(rf"\[{column}", t)]  # ex) [8a8w_pcq]
+            mine = [line for t, line in lines.items() if re.search(rf"\[{column}", t)]  # e.g. [8a8w_pcq]
             right = [m for m in mine if m["passed"] and not m["wrong"]]
             cells += (
                 f"{sum(bool(m['passed']) for m in mine):>10} of {len(mine)}{len(right):>10} of {len(mine)}"

@@ -9,7 +9,7 @@ A test has one subtest for each module that it lowers; the line of a test has th
 * ``wrong``: the outputs are not, by one of them; ``error`` says which;
 * ``left``: nothing was delegated, or the runtime has no kernel for what was left to the CPU;
 * ``failed``: quantizing, lowering, loading or running raised;
-* ``skipped``: the suite says that the backend is not to blame; ex) the module cannot be exported.
+* ``skipped``: the suite says that the backend is not to blame; e.g. the module cannot be exported.
 """
 
 from __future__ import annotations

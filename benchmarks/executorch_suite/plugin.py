@@ -4,7 +4,7 @@ The suite (``executorch/backends/qualcomm/tests/rework``) starts a runner that h
 Here the program is run by the runtime in the wheel.  Set by the environment:
 
 * ``OPDB_SUITE_BUILDERS``: ``stock`` (ExecuTorch's) or ``opdb``;
-* ``OPDB_SUITE_SOC``: the SoC that takes the place of the suite's SM8350; ex) SM8650;
+* ``OPDB_SUITE_SOC``: the SoC that takes the place of the suite's SM8350; e.g. SM8650;
 * ``OPDB_SUITE_ONLY``: regular expression of the tests to run;
 * ``OPDB_SUITE_RESULTS``: file to which a JSON line per test is added; tests that have one are left out.
   The name of the test that runs is in the file with the suffix ``.running``.

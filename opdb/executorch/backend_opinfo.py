@@ -74,7 +74,7 @@ def uninstall() -> None:
 class BackendOpInfo:
     """What one backend takes on one chip.
 
-    ``soc_model``: QNN's number of the chip, ex) 57 for SM8650.  ``store``: default the catalogue of ``OPDB_URL``.
+    ``soc_model``: QNN's number of the chip, e.g. 57 for SM8650.  ``store``: default the catalogue of ``OPDB_URL``.
     Raises OpdbError for an unknown backend or chip, and where the catalogue is not there.
     """
 

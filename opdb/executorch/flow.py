@@ -50,7 +50,7 @@ class ProgramRun:
 
 @dataclass(frozen=True)
 class CompiledProgram:
-    """A compiled model.  Nodes are named as in ExecuTorch's edge graph; ex) aten_linear_default."""
+    """A compiled model.  Nodes are named as in ExecuTorch's edge graph; e.g. aten_linear_default."""
 
     pte: bytes
     soc: str
@@ -69,12 +69,12 @@ def compile_module(
 ) -> CompiledProgram:
     """``module`` (torch.nn.Module) compiled for one SoC by ExecuTorch's flow, in this process.
 
-    ``example_inputs``: tensors that fix the shapes.  ``soc``: ExecuTorch's name of the chipset; ex) SM8650.
+    ``example_inputs``: tensors that fix the shapes.  ``soc``: ExecuTorch's name of the chipset; e.g. SM8650.
     ``op_packages``: libraries of `opdb package qnn` (opdb.executorch.op_packages).
     ``precision``: "fp16" (float graphs, computed in fp16 on HTP) or "quantized" (a quantised module).
 
     Raises OpdbError for an unknown SoC or precision and for a process without the environment; what the
-    flow itself raises (ex) a failed finalize) passes through.
+    flow itself raises (e.g. a failed finalize) passes through.
     """
     _check_precision(precision)
     env.require_active()

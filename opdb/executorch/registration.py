@@ -35,11 +35,11 @@ Lower = Callable[[NodeView, Any], Lowered | Rejected]
 class Registration:
     """What a registration took over."""
 
-    #: edge names whose builders are opdb's now; ex) aten.view_copy.default
+    #: edge names whose builders are opdb's now; e.g. aten.view_copy.default
     builders: tuple[str, ...]
     #: of these, the ones that ExecuTorch has no builder for
     added: tuple[str, ...]
-    #: what could not be taken over, with the reason; ex) an operator that this PyTorch does not have
+    #: what could not be taken over, with the reason; e.g. an operator that this PyTorch does not have
     left_out: Mapping[str, str] = field(default_factory=dict)
     #: what was asked of the installed ExecuTorch, and why a patch was left out
     patches: tuple[State, ...] = ()
@@ -67,7 +67,7 @@ def register(
 ) -> Registration:
     """Takes over the builders of all ATen targets that opdb's specs map, until ``unregister``.
 
-    ``without``: ATen targets that keep ExecuTorch's builder; ex) ["aten.relu.default"].
+    ``without``: ATen targets that keep ExecuTorch's builder; e.g. ["aten.relu.default"].
     ``target``: whose rules decide (opdb.targets.target.Target); by default the backend and SoC of the compiler
     specs of each program.  ``targets``: the only ones to take over.  ``lower``: a function in the place of
     opdb.lowering.select.lower, which is given ``target``.  ``whole``: the operators that are kept from being
@@ -145,7 +145,7 @@ def reasons() -> dict[str, tuple[Reason, ...]]:
 
 
 def forms() -> dict[str, str]:
-    """Edge nodes that were accepted, with the lowering taken; ex) LayerNorm, or a decomposition's name."""
+    """Edge nodes that were accepted, with the lowering taken; e.g. LayerNorm, or a decomposition's name."""
     return dict(_forms)
 
 

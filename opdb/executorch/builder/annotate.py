@@ -115,7 +115,7 @@ class _Specs:
 
 
 def _fixed(rule: SlotRule, activation: QuantizationSpec) -> QuantizationSpec:
-    """The encoding of a range that the op determines; ex) 0 to 1."""
+    """The encoding of a range that the op determines; e.g. 0 to 1."""
     assert rule.range is not None
     info = torch.iinfo(activation.dtype)
     low = info.min if activation.quant_min is None else activation.quant_min

@@ -28,7 +28,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Line:
-    """One difference.  ``place``: ex) "Conv2d inputs[1]"; ``what``: ex) dtype, or a parameter's name."""
+    """One difference.  ``place``: e.g. "Conv2d inputs[1]"; ``what``: e.g. dtype, or a parameter's name."""
 
     place: str
     what: str
@@ -45,8 +45,8 @@ class Difference:
     """Two lowerings of one edge node and what differs; empty ``lines``: they are equal."""
 
     node: str
-    edge: str  # the operator's name in the edge graph; ex) aten.view_copy.default
-    target: str  # that of the spec; ex) aten.view.default
+    edge: str  # the operator's name in the edge graph; e.g. aten.view_copy.default
+    target: str  # that of the spec; e.g. aten.view.default
     stock: Side
     own: Side
     lines: tuple[Line, ...]

@@ -70,7 +70,7 @@ def target_of(compiler_specs: Any, asked: Target) -> Target:
 
 @cache
 def _sdk() -> str:
-    """The version of the QNN libraries of this process; ex) 2.47."""
+    """The version of the QNN libraries of this process; e.g. 2.47."""
     import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
 
     library = Path(env.require_active()) / "lib" / env.HOST / env.HTP

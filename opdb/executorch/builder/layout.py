@@ -1,7 +1,7 @@
 """Layout arithmetic: where ExecuTorch has already permuted tensors, and what is then left to do.
 
 ExecuTorch's LayoutTransform pass moves regions of the graph to channels-last.  A node inside carries an
-*order* (``meta["axis_order"]``; ex) (0, 2, 3, 1)): its dynamic tensors of that rank are stored as
+*order* (``meta["axis_order"]``; e.g. (0, 2, 3, 1)): its dynamic tensors of that rank are stored as
 ``permute(tensor, order)``, while its arguments still speak of PyTorch's dimensions.  This module knows
 neither torch nor executorch.
 """
@@ -39,20 +39,20 @@ LAID_OUT = frozenset({"aten.conv2d.padding", "aten.conv3d.padding"})
 
 
 def commutes(target: str) -> bool:
-    """``target``: ex) aten.softmax.int."""
+    """``target``: e.g. aten.softmax.int."""
     namespace, _, rest = target.partition(".")
     return namespace == "aten" and rest.partition(".")[0] in COMMUTING
 
 
 def laid_out_as_another(target: str) -> bool:
-    """ex) aten.conv2d.default, which becomes aten.convolution.default."""
+    """e.g. aten.conv2d.default, which becomes aten.convolution.default."""
     namespace, _, rest = target.partition(".")
     name, _, overload = rest.partition(".")
     return namespace == "aten" and name in LAID_OUT_AS_ANOTHER and overload != "padding"
 
 
 def elementwise(target: str) -> bool:
-    """Whether each element of the result comes from the elements at its place; ex) aten.add.Tensor."""
+    """Whether each element of the result comes from the elements at its place; e.g. aten.add.Tensor."""
     namespace, _, rest = target.partition(".")
     return namespace == "aten" and rest.partition(".")[0] in ELEMENTWISE
 

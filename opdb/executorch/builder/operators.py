@@ -12,7 +12,7 @@ EDGE_FORMS = {"aten._to_copy.default": "dim_order_ops._to_dim_order_copy.default
 
 
 def edge_names(name: str) -> tuple[str, ...]:
-    """The operator itself, and what the edge dialect has in its place; ex) the copying form of a view."""
+    """The operator itself, and what the edge dialect has in its place; e.g. the copying form of a view."""
     import torch
 
     overload(name)
@@ -33,7 +33,7 @@ def overload(name: str) -> Any:
     if packet is None or overload_name not in packet.overloads():
         if namespace != "aten" and overload_name:
             raise OpdbError(f"PyTorch knows no operator {name!r}; import the module that defines it first")
-        raise OpdbError(f"{name!r} is not an ATen operator of this PyTorch; ex) aten.relu.default")
+        raise OpdbError(f"{name!r} is not an ATen operator of this PyTorch; e.g. aten.relu.default")
     return getattr(packet, overload_name)
 
 

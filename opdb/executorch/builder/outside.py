@@ -30,7 +30,7 @@ CONSTANT_RESULT = Reason(
 ENDLESS_SCALE = Reason(
     "stock",
     "scale",
-    "a scale that is not finite: its observer saw an infinity; mask with a finite number, ex) -1e4",
+    "a scale that is not finite: its observer saw an infinity; mask with a finite number, e.g. -1e4",
 )
 
 
@@ -41,7 +41,7 @@ def reads_inputs(nodes: Collection[Any], constants: Collection[str]) -> bool:
 
 
 def read_outside(node: Any, graph: Callable[[Any], bool]) -> bool:
-    """Whether a node that ExecuTorch makes a static tensor is read by any that ``graph`` says no of; ex) the output."""
+    """Whether a node that ExecuTorch makes a static tensor is read by any that ``graph`` says no of; e.g. the output."""
     return node.target in constant_operator and not all(map(graph, node.users))
 
 

@@ -41,12 +41,12 @@ class Tensor:
 
     @property
     def kind(self) -> str:
-        """ex) NATIVE, STATIC, APP_WRITE."""
+        """e.g. NATIVE, STATIC, APP_WRITE."""
         return word(self.tensor_type)
 
     @property
     def dtype(self) -> str:
-        """ex) FLOAT_32."""
+        """e.g. FLOAT_32."""
         return word(self.data_type)
 
     @property
@@ -140,7 +140,7 @@ def recording() -> Iterator[None]:
 
 
 def word(enum: Any) -> str:
-    """ex) QNN_DATATYPE_FLOAT_32 -> FLOAT_32."""
+    """e.g. QNN_DATATYPE_FLOAT_32 -> FLOAT_32."""
     name = str(enum.name)
     for prefix in ("QNN_DATATYPE_", "QNN_TENSOR_TYPE_", "QNN_QUANTIZATION_ENCODING_"):
         name = name.removeprefix(prefix)

@@ -86,7 +86,7 @@ class Sink:
         return self.ops
 
     def _read_rest(self, read: Collection[str]) -> None:
-        """Ops for the graph's inputs that no op of the node reads; ex) what aten.copy writes over.
+        """Ops for the graph's inputs that no op of the node reads; e.g. what aten.copy writes over.
 
         QNN's graph has no input that no op reads, and the runtime would hand it the wrong tensors in order.
         """

@@ -191,7 +191,7 @@ class FxNodeView:
         )
 
     def _argument(self, name: str, kind: str, value: Any) -> Any:
-        """``value`` as mappings read it.  ``kind``: torch's spelling; ex) Optional[Tensor], List[int]."""
+        """``value`` as mappings read it.  ``kind``: torch's spelling; e.g. Optional[Tensor], List[int]."""
         if value is None:
             return None
         if "Tensor" in kind:
@@ -248,7 +248,7 @@ class FxNodeView:
         typed = INT32 if indices or value.dtype == torch.int64 else value
         try:
             dtype = lookup(self._visitor.get_data_type(typed, config).name)
-        except KeyError:  # ExecuTorch's table lacks it; ex) torch.complex64
+        except KeyError:  # ExecuTorch's table lacks it; e.g. torch.complex64
             dtype = None
         if dtype is None:
             raise Rejection(f"{source.name} has a data type that QNN has no tensor for ({value.dtype})")
@@ -284,7 +284,7 @@ class FxNodeView:
 
     def _encoding(self, source: torch.fx.Node, index: int, value: Any) -> tuple[Any, dict[str, Any]]:
         """ExecuTorch's encoding and config of a node's result; of several, those of numbers alone have it."""
-        if source is self.node and not value.dtype.is_floating_point:  # ex) the indices of topk
+        if source is self.node and not value.dtype.is_floating_point:  # e.g. the indices of topk
             return PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED, {}
         with self.encoded(index) if source is self.node else nullcontext():
             found: tuple[Any, dict[str, Any]] = self._visitor.get_quant_encoding_conf(source, self.node)

@@ -48,7 +48,7 @@ class Aten:
 
 
 def target_of(node: Node) -> str:
-    """The ATen name of a call; ex) aten.relu.default for the edge dialect's.  Empty for what is no operator."""
+    """The ATen name of a call; e.g. aten.relu.default for the edge dialect's.  Empty for what is no operator."""
     target = node.target
     name = str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", "")
     if name.count(".") != 2:

@@ -36,7 +36,7 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
     def __init__(self, *options: Options, minimum: int = 1) -> None:
         if not options:
             raise OpdbError(
-                "OpdbPartitioner: say where the nodes run; ex) OpdbPartitioner(Options('HTP', soc='SM8650'))"
+                "OpdbPartitioner: say where the nodes run; e.g. OpdbPartitioner(Options('HTP', soc='SM8650'))"
             )
         super().__init__({str(i): each for i, each in enumerate(options)})
         self.options, self.minimum = options, minimum

@@ -37,7 +37,7 @@ def _refusal(source: Node, dim: Any, program: ExportedProgram) -> str:
 
 
 def _range(dim: Any, program: ExportedProgram) -> str:
-    """ex) , from 2 to 128"""
+    """e.g. , from 2 to 128"""
     known = {str(symbol): bounds for symbol, bounds in program.range_constraints.items()}
     bounds = known.get(str(dim))
     return "" if bounds is None else f", from {bounds.lower} to {bounds.upper}"
@@ -55,7 +55,7 @@ class Padded(torch.nn.Module):  # type: ignore[misc]  # untyped base
     """A module for inputs of up to a size, as a module of that size alone: what ``dynamic_shapes`` with a bound asks for.
 
     Inputs are filled up with ``fill`` along ``dim`` before they come to ``module``, and results that have the size there
-    are cut again, by ``run``.  It is right where what is filled up does not change the rest, ex) a causal decoder, or with a
+    are cut again, by ``run``.  It is right where what is filled up does not change the rest, e.g. a causal decoder, or with a
     mask among the inputs.  ``module`` is exported; ``run`` is Python's side.
     """
 

@@ -40,7 +40,7 @@ class Options:
     ``results``: "all" makes every tensor inside the graph a result, which `opdb debug` compares with PyTorch; a library then
     joins fewer ops.  The C kernels show theirs without.
     ``without``: names of passes of opdb.optimize that are left out.
-    ``leave``: ATen targets that are not taken, ex) aten.softmax.int.
+    ``leave``: ATen targets that are not taken, e.g. aten.softmax.int.
 
     Raises OpdbError for a value that is none.
     """

@@ -174,7 +174,7 @@ def _dequantizes_inputs() -> bool:
     needed=_dequantizes_inputs,
 )
 def inputs_quantized(context: Context) -> Undo:
-    """A delegate's input with the encoding of a Dequantize, ex) a view that the CPU computes, is quantized with it."""
+    """A delegate's input with the encoding of a Dequantize, e.g. a view that the CPU computes, is quantized with it."""
     from executorch.backends.qualcomm._passes.insert_io_qdq import InsertIOQDQ
     from executorch.backends.qualcomm.builders.node_visitor import q_dq_map, q_ops
     from executorch.backends.qualcomm.utils.constants import QCOM_ENCODING, QCOM_QUANT_ATTRS

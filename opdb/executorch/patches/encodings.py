@@ -154,7 +154,7 @@ def encodings_of_what_is_written_into(context: Context) -> Undo:
     return replaced(AnnotateQuantAttrs, "call", call)
 
 
-#: What PyTorch puts around an operator that it turns into one of another rank; ex) of an image without a batch.
+#: What PyTorch puts around an operator that it turns into one of another rank; e.g. of an image without a batch.
 _RANKS = (
     "aten.unsqueeze_copy.default",
     "aten.squeeze_copy.dims",

@@ -226,7 +226,7 @@ def _values(node: Any) -> list[Any]:
 
 
 def _as_written(value: Any) -> bool:
-    """Whether a result lies in memory as QNN writes it; ex) not that of rot90, which is a view of what it turns.
+    """Whether a result lies in memory as QNN writes it; e.g. not that of rot90, which is a view of what it turns.
 
     The program would read it in the order of the view.
     """

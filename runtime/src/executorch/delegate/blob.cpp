@@ -199,7 +199,8 @@ Error Blob::check_tensor(const TensorRecord &t) const {
         if (t.quant >= quants().n)
             return malformed("the encoding of a tensor", name(t));
         if (!fits(quants()[t.quant], t))
-            return malformed("the encoding of a tensor has other numbers than its shape asks for", name(t));
+            return malformed("the encoding of a tensor does not have as many numbers as its shape asks for",
+                             name(t));
     }
     if (!bytes_of(words(t.dims), t.rank, width_of(t.dtype), &bytes) || width_of(t.dtype) == 0)
         return malformed("the data type of a tensor", name(t));
