@@ -25,9 +25,10 @@ EXACT = ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 
 
 def declarations() -> str:
-    """The headers as cffi reads them: without preprocessor lines and C++ guards."""
+    """The headers as cffi reads them: without preprocessor lines, C++ guards, and what is for a small stack."""
     text = "\n".join((ROOT / header).read_text(encoding="utf-8") for header in HEADERS)
     text = re.sub(r"#ifdef __cplusplus\n.*?#endif\n", "", text, flags=re.DOTALL)
+    text = re.sub(r"#ifdef OPDB_SMALL_STACK\b[^\n]*\n.*?#else\n", "", text, flags=re.DOTALL)
     text = re.sub(r"^#(?:[^\n]*\\\n)*[^\n]*\n", "", text, flags=re.MULTILINE)
     return re.sub(
         r"^(void|size_t|opdb_status) opdb_(validate|infer|scratch|run)_[^;]*;", "", text, flags=re.MULTILINE
