@@ -151,8 +151,8 @@ def with_op(op: str) -> QnnGraph:
         (perceptron(), {"target": CPU, "activations": "uq16"},
          r"node up \(FullyConnected\) cannot be quantised for CPU: no row of its types fits; the nearest, CPU.int8.1 "
          r"has [xy]: uq8, not uq16"),
-        (perceptron(), {"target": HTP, "activations": "f16"}, "'f16' is not a type to quantise to; ex"),
-        (perceptron(), {"target": HTP, "weights": "sq4"}, "'sq4' is not a type to quantise to; ex"),
+        (perceptron(), {"target": HTP, "activations": "f16"}, "'f16' is not a type to quantise to; e.g."),
+        (perceptron(), {"target": HTP, "weights": "sq4"}, "'sq4' is not a type to quantise to; e.g."),
         (perceptron(), {"target": HTP, "overrides": {"q": "uq16"}}, "overrides names 'q', which is no real tensor"),
         (perceptron(), {"target": HTP, "overrides": {"s": "uq16", "y": "uq8"}}, "s is uq16 and y uq8, but they share"),
         (perceptron(), {"target": HTP, "margin": -1}, "margin: -1 is no share of a range"),
