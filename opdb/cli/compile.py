@@ -107,7 +107,7 @@ def compile_model(
 
     The library works in a child process: if it crashes or hangs, that is the result.  Each op config becomes a
     graph of its own, called by its id.  A .pte is made by ExecuTorch's own flow with opdb's builders, and holds what
-    QNN does not take as well; it is written, with exit 1, where nodes are left to the CPU.
+    QNN does not take as well; it is written, with exit 1, where nodes fall back to the CPU.
     """
     from opdb.cli.progress import Stages
     from opdb.optimize import check_layout, check_names

@@ -31,7 +31,7 @@ def is_pte(path: Path) -> bool:
 def compile_to_pte(
     model: str, output: Path, target: Target, recipe: str | None, timeout: float, json: bool
 ) -> None:
-    """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes are left to the CPU."""
+    """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes fall back to the CPU."""
     from opdb.coverage.load import export, load_model
     from opdb.executorch import env
     from opdb.executorch.flow import RECIPES, Plugin, compile_program

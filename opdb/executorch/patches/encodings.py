@@ -40,7 +40,7 @@ def _zero_points_become_int32() -> bool:
 def int64_zero_points(context: Context) -> Undo:
     """Zero points of weights and biases by channel are int64, before and after ExecuTorch turns the rest into int32.
 
-    Where the reader of a weight is left to the CPU, ExecuTorch's kernel reads them as int64 whatever they are, and
+    Where the reader of a weight falls back to the CPU, ExecuTorch's kernel reads them as int64 whatever they are, and
     the numbers would be off by what lies in memory.
     """
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32

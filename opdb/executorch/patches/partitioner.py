@@ -52,7 +52,7 @@ def _builder_ends_export() -> bool:
     always=True,
 )
 def never_abort(context: Context) -> Undo:
-    """A node that no builder takes, whose builder raises, or that QNN refuses, is left to the CPU, with the reason."""
+    """A node that no builder takes, whose builder raises, or that QNN refuses, falls back to the CPU, with the reason."""
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnOperatorSupport
 
     from opdb.executorch.builder.outside import (
@@ -155,7 +155,7 @@ def _constants_make_a_graph() -> bool:
     always=True,
 )
 def without_constant_graphs(context: Context) -> Undo:
-    """A group of nodes that reads constants alone is left to the CPU: QNN saves no graph without inputs.
+    """A group of nodes that reads constants alone falls back to the CPU: QNN saves no graph without inputs.
 
     So is a constant that another group reads as well; what it leaves is grouped anew, as it may part a group in two.
     """
