@@ -20,7 +20,7 @@ ExecuTorch's shared operator suite (`backends/test/suite/operators`), lowered in
 (a run of the suite counts 920: one that is skipped ends its test there). *Before* is commit ce0b892, where faults of HTP's
 emulation stood in guards and decompositions and the first form in alphabetical order was taken. *Now* the cheapest correct and
 legal candidate is taken, for a device (the default), for the emulator, and with `--errata ignore`. Nothing is run here;
-[executorch-differences.md](../executorch-differences.md) has numbers. Changes of layout, which most neighbors share, are not
+[executorch-differences.md](executorch-differences.md) has numbers. Changes of layout, which most neighbors share, are not
 counted. Written by
 
     python benchmarks/candidates_table.py -o now.json

@@ -3,7 +3,7 @@
     python benchmarks/executorch_cost.py [NAME ...] [--recipe fp16|8a8w] [--soc SA8255] [--ops] [--json FILE]
 
 One line for each network and recipe: microseconds with ExecuTorch's builders and with opdb's, their ratio, and the QNN ops of
-each.  The figures are those of Qualcomm's own simulation at QnnGraph_finalize (docs/cost.md), added up over the graphs of a
+each.  The figures are those of Qualcomm's own simulation at QnnGraph_finalize (docs/guides/cost.md), added up over the graphs of a
 program; weights are random, which changes nothing in them.  ``--ops`` prints by which kinds of ops the two graphs
 differ.  Needs torchvision for most networks; exit 1 where opdb's is slower by more than 2 % or something failed.
 """

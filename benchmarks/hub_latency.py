@@ -220,7 +220,7 @@ Written by `python benchmarks/hub_latency.py --page docs/results/latency.md`. Ti
 
 Torchvision's definitions, random weights, the image's normalization in the graph, its channels last (`--io-layout nhwc`).
 EfficientNet-lite4 is timm's and has no normalization, as the graph by hand; with it, its estimates as the converter are 4,944 and
-1,364. About 150 to 250 us of each call are measured but not estimated ([cost.md](../cost.md)).
+1,364. About 150 to 250 us of each call are measured but not estimated ([cost.md](../guides/cost.md)).
 """
 
 

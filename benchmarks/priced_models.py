@@ -1,4 +1,4 @@
-"""The models that the table of prices is made of (docs/cost.md): functions that return (module, inputs), in ``MODELS``.
+"""The models that the table of prices is made of (docs/guides/cost.md): functions that return (module, inputs), in ``MODELS``.
 
     opdb cost build-table --models benchmarks/priced_models.txt --pairs build/pairs.jsonl -o opdb/lowering/prices.json
 

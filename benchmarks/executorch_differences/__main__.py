@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=output)
     parser.add_argument("--again", action="store_true", help="forget earlier results of this folder")
     parser.add_argument(
-        "--page", type=Path, help="write the list as Markdown; e.g. docs/executorch-differences.md"
+        "--page", type=Path, help="write the list as Markdown; e.g. docs/results/executorch-differences.md"
     )
     parser.add_argument(
         "--keep", type=Path, help="an earlier page: what differs as it did there is not run again"

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 INTRO = """# Differences from ExecuTorch's builders
 
-Written by `python benchmarks/executorch_differences --page docs/executorch-differences.md`. For each operator of the edge
+Written by `python benchmarks/executorch_differences --page docs/results/executorch-differences.md`. For each operator of the edge
 graph that ExecuTorch 1.4.1 and opdb both have a builder for, both build the same node of the same graph (ExecuTorch's own
 flow, SM8650, QNN 2.47), and what they hand to QNN is compared: op types, parameters with type and values, tensors with
 shape, type, data type, encoding and data. `fp16` are float programs, `8a8w` those of ExecuTorch's quantizer. Opdb's builders are
@@ -36,7 +36,7 @@ operators of a program differ and only one side is right, each operator is excha
   validator (the node runs on the CPU); *theirs right*: the other way round
 - *equal in effect*: both are right; *both wrong*: neither is (here: whole numbers that are cut from fractions)
 - `~`: one or more of Transpose, Reshape; `×n`: n ops in a row; `declines (...)`: the rules that refuse
-- *why more ops*: of rows in which ours are more, the errata that are avoided ([errata.md](errata.md)), or the rule or the reason for
+- *why more ops*: of rows in which ours are more, the errata that are avoided ([errata.md](../guides/errata.md)), or the rule or the reason for
   which a shorter candidate was passed over
 """
 #: (flow, operator, what differs) of rows in which theirs is right, with the reason; the sweep allows no others.

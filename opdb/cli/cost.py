@@ -143,7 +143,7 @@ def cost(
     """Estimate the latency of a model on a chip by Qualcomm's own simulation; no device is needed.
 
     The library simulates a graph when it is finalized, in a child process.  Exit 1 if it refuses the graph, or where --fail-over or
-    --fail-spill is exceeded.  docs/cost.md says what the figures are worth.
+    --fail-spill is exceeded.  docs/guides/cost.md says what the figures are worth.
     """
     from opdb.cli.compile import Lowering
     from opdb.cli.cost_output import Found, document, print_found

@@ -52,7 +52,7 @@ def build_table(
 
     Each model is finalized as it is and with one thing changed, over and over: another form of an operator, an erratum ignored, a kind
     of op left out; in fp16, 8a8w and 16a8w.  Prices are fitted to what that changes.  The figures printed are rank
-    correlations and shares of right signs, against the simulation.  docs/cost.md says more.
+    correlations and shares of right signs, against the simulation.  docs/guides/cost.md says more.
     """
     from opdb.cost import Simulator
     from opdb.cost.prices.build import measured

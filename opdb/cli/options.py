@@ -44,7 +44,9 @@ Execution = Annotated[
 Errata = Annotated[
     str | None,
     typer.Option(
-        "--errata", metavar="POLICY", help="avoid, warn or ignore all; default by execution (docs/errata.md)."
+        "--errata",
+        metavar="POLICY",
+        help="avoid, warn or ignore all; default by execution (docs/guides/errata.md).",
     ),
 ]
 IgnoreErratum = Annotated[

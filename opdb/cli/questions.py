@@ -67,7 +67,7 @@ def query(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Ask the catalogue; every question has documented columns (docs/sql-views.md)."""
+    """Ask the catalogue; every question has documented columns (docs/reference/sql-views.md)."""
     from opdb.query import QUESTIONS, Filters, stream
     from opdb.schema.views import ABOUT
 

@@ -16,7 +16,7 @@ SINCE = {
     "2.48": ("SA8787",),
     "2.51": ("SAR2230P",),
 }
-#: Those whose estimates were compared with latencies of devices (docs/cost.md).
+#: Those whose estimates were compared with latencies of devices (docs/guides/cost.md).
 COMPARED = ("SA8255", "QCS9100")
 
 
@@ -27,7 +27,7 @@ def simulated(sdk: str) -> tuple[str, ...]:
     return tuple(sorted(chip for version in known for chip in SINCE[version]))
 
 
-#: Whose estimates rank networks for other chips: Spearman 0.92 to 0.96 with what 20 of 21 devices take (docs/cost.md).
+#: Whose estimates rank networks for other chips: Spearman 0.92 to 0.96 with what 20 of 21 devices take (docs/guides/cost.md).
 RANKING = "SA8255"
 
 

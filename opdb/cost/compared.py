@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from opdb.cost.figures import Estimate, Group
 
-#: Relative differences below it may come from another order of the same work alone (docs/cost.md).
+#: Relative differences below it may come from another order of the same work alone (docs/guides/cost.md).
 NOISE = 0.02
 
 

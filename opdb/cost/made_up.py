@@ -1,6 +1,6 @@
 """A quantized form of a float graph with ranges that nobody measured: enough for its cost, useless for its numbers.
 
-Ranges change nothing in the estimate: MobileNetV2 took the same cycles with made-up ranges and with calibrated ones (docs/cost.md).
+Ranges change nothing in the estimate: MobileNetV2 took the same cycles with made-up ranges and with calibrated ones (docs/guides/cost.md).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.libraries import Libraries, find
 from opdb.targets.target import soc_name
 
-#: The library that the figures of docs/cost.md are of; versions differ by up to 36 %.
+#: The library that the figures of docs/guides/cost.md are of; versions differ by up to 36 %.
 QNN = "2.51"
 #: A simulation that fails gives bounds near 2**64 (seen with O1).
 OVERFLOW = 2**62

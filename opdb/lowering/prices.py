@@ -1,4 +1,4 @@
-"""Prices of ops in context, by a table that `opdb cost build-table` made with Qualcomm's simulation (docs/cost.md).
+"""Prices of ops in context, by a table that `opdb cost build-table` made with Qualcomm's simulation (docs/guides/cost.md).
 
 A price is microseconds: some for the op, some for each MB that it reads and writes, some for each G of products.  They were fitted to
 what whole graphs take longer where they differ in a few ops, so an op that the library runs with its neighbor costs next to
@@ -25,7 +25,7 @@ from opdb.targets.target import Target
 FILE = Path(__file__).with_name("prices.json")
 FORMAT = 1
 MB, G = 1e6, 1e9
-#: The architectures for which the estimates of the table's chip rank graphs (docs/cost.md).
+#: The architectures for which the estimates of the table's chip rank graphs (docs/guides/cost.md).
 RANKED = range(73, 82)
 #: Shapes that the chip handles otherwise: five dimensions or more, large tensors of short rows, products of many matrices.
 FIVE, NARROW, MANY, USUAL = "5d", "narrow", "many", ""

@@ -26,7 +26,7 @@ class Reason:
     """One complaint.  ``where`` is in[0], out[1], param[2] or a parameter's name; "" where the text names none.
 
     ``index`` counts dimensions or elements; ``expected`` and ``got`` are as printed, data types as short names.
-    The numbers are the library's, and some of them mean nothing (docs/probing.md).
+    The numbers are the library's, and some of them mean nothing (docs/reference/probing.md).
     """
 
     kind: str

@@ -1,4 +1,4 @@
 """The binding to QNN's libraries."""
 
-#: The backend whose library simulates the latency of a graph when it finalizes it (docs/cost.md).
+#: The backend whose library simulates the latency of a graph when it finalizes it (docs/guides/cost.md).
 SIMULATING = "HTP"

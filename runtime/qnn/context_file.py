@@ -1,6 +1,6 @@
 """opdb's own file around a context binary: checksums, and what the binary is for.
 
-The layout is in docs/qnn-runtime.md, "Context files".  QNN HTP takes most damaged binaries without a word, so
+The layout is in docs/reference/qnn-runtime.md, "Context files".  QNN HTP takes most damaged binaries without a word, so
 nothing is handed to a library before this module has checked it.
 """
 

@@ -53,7 +53,7 @@ SHORT_OF: dict[str, dict[str, tuple[str, str]]] = {
 }
 #: Good configs that are run of each op, and of those that are still left.
 ROUNDS = (1, 8, 40)
-#: A version of QNN that is unpacked beside the installed one; see docs/qnn-libraries.md.
+#: A version of QNN that is unpacked beside the installed one; see docs/reference/qnn-libraries.md.
 NEWEST = "2.51"
 
 

@@ -101,6 +101,6 @@ def test_the_yaml_of_a_folder(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_each_finding() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "cloud-ai-check.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "cloud-ai-check.md").read_text()
     rows = dict(re.findall(r"^\| `([\w-]+)` \| (error|warning) \|", text, re.MULTILINE))
     assert rows == {id_: severity for id_, (severity, _) in KINDS.items()}

@@ -119,9 +119,9 @@ def test_an_error_in_the_middle_leaves_the_file_alone(loaded: Run, tmp_path: Pat
 
 
 def test_the_page_of_the_views_is_that_of_the_code() -> None:
-    page = (ROOT / "docs" / "sql-views.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "sql-views.md").read_text(encoding="utf-8")
     assert page.splitlines() == list(markdown()), (
-        "make it again with: opdb db views --output docs/sql-views.md"
+        "make it again with: opdb db views --output docs/reference/sql-views.md"
     )
 
 

@@ -1,4 +1,4 @@
-"""Which of PyTorch's core ATen operators have a form, and why the others have none (docs/executorch.md)."""
+"""Which of PyTorch's core ATen operators have a form, and why the others have none (docs/guides/executorch.md)."""
 
 import pytest
 
@@ -65,4 +65,4 @@ def test_every_core_operator_of_inference_has_a_form_or_a_reason() -> None:
         193,
         171,
         160,
-    )  # as docs/executorch.md says
+    )  # as docs/guides/executorch.md says

@@ -1,4 +1,4 @@
-"""docs/kernels.md names the ops that have no kernel, and no others."""
+"""docs/reference/kernels.md names the ops that have no kernel, and no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_lists_the_ops_without_a_kernel() -> None:
-    page = (ROOT / "docs/kernels.md").read_text(encoding="utf-8").partition("## Ops without a kernel")[2]
+    page = (
+        (ROOT / "docs/reference/kernels.md")
+        .read_text(encoding="utf-8")
+        .partition("## Ops without a kernel")[2]
+    )
     listed = [n for row in re.findall(r"^\| (.*?) \|", page, re.MULTILINE) for n in row.split(", ")]
     catalog = read_catalog(ROOT / "specs")
     without = {n for n, op in catalog.ops.items() if op.kernel is None}
@@ -20,7 +24,7 @@ def test_the_page_lists_the_ops_without_a_kernel() -> None:
 
 
 def test_the_page_names_every_file_of_kernels() -> None:
-    page = (ROOT / "docs/kernels.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/kernels.md").read_text(encoding="utf-8")
     helpers = {"each", "elements", "in_floats"}
     files = {p.stem for p in (ROOT / "runtime/src/kernels").glob("*.c")} - helpers
     assert {f for f in files if f"`{f}.c`" not in page} == set()

@@ -8,13 +8,33 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+DOCUMENTS = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
 def test_documents_that_are_named_exist(document: Path) -> None:
-    for name in re.findall(r"(?<!generated/)docs/([a-z-]+\.md)", document.read_text(encoding="utf-8")):
+    for name in re.findall(r"(?<!generated/)docs/([a-z/-]+\.md)", document.read_text(encoding="utf-8")):
         assert (ROOT / "docs" / name).is_file(), name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_links_lead_to_files_and_headings(document: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for url, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
+        if "://" in url:
+            continue
+        target = (document.parent / url).resolve() if url else document
+        assert target.exists(), url
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), f"{url}#{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page: headings as GitHub names them, and those written as HTML."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    made = {re.sub(r"[^\w\s-]", "", h.lower()).strip().replace(" ", "-") for h in headings}
+    return made | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
@@ -24,14 +44,14 @@ def test_tests_that_are_named_exist(document: Path) -> None:
 
 
 def test_every_feature_of_mllms_backend_has_a_line_and_a_test() -> None:
-    text = (ROOT / "docs" / "qnn-runtime.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "qnn-runtime.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\| M(\d+) \|.*\|([^|]*)\|$", text, re.MULTILINE)
     assert [int(number) for number, _ in lines] == list(range(1, 56))
     assert all("::test_" in shown for _, shown in lines)
 
 
 def test_every_feature_of_cloud_ai_s_custom_ops_has_a_line_and_a_test_or_a_reason() -> None:
-    text = (ROOT / "docs" / "cloud-ai.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "cloud-ai.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\| C(\d+) \|.*\|([^|]*)\|$", text, re.MULTILINE)
     assert [int(number) for number, _ in lines] == list(range(1, 41))
     assert all("::test_" in shown or shown.strip().startswith("cannot") for _, shown in lines)

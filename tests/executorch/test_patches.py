@@ -64,7 +64,7 @@ def test_the_command_lists_them(environment: env.Environment) -> None:
 
 
 def test_the_docs_count_them() -> None:
-    text = (ROOT / "docs/executorch.md").read_text()
+    text = (ROOT / "docs/guides/executorch.md").read_text()
     for release in env.RELEASES:
         counts = Counter(p.kind for p in patches() if _in_range(p, release))
         cells = " | ".join(str(n) for n in (counts.total(), *(counts[kind] for kind in KINDS)))

@@ -188,7 +188,7 @@ def converted(soc: str) -> QnnGraph:
 @pytest.mark.sweep
 @pytest.mark.parametrize("soc", CHIPS)
 def test_faults_of_htp_that_the_guide_names(soc: str) -> None:
-    """docs/quantization.md: accepted by validation, refused by finalization."""
+    """docs/guides/quantization.md: accepted by validation, refused by finalization."""
     wide = (SOCS[soc].htp_arch or 0) >= 73
     strides = [("sq8", True), ("sq8", False)] + [("sq16", True)] * wide
     cases = [(strided(*s), wide and s == ("sq8", True)) for s in strides] + [(converted(soc), True)]

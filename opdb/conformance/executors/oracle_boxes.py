@@ -1,6 +1,6 @@
 """What becomes of boxes and of what lies in them: PyTorch's pools and samples, ONNX's reference of suppression.
 
-Where QNN's documents leave something open, it is what QNN CPU 2.47 was seen to do; docs/kernels.md says what.
+Where QNN's documents leave something open, it is what QNN CPU 2.47 was seen to do; docs/reference/kernels.md says what.
 """
 
 from __future__ import annotations

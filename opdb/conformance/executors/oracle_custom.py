@@ -1,4 +1,4 @@
-"""PyTorch's answers for the ops of the package OpdbCustom, the examples of docs/op-packages.md."""
+"""PyTorch's answers for the ops of the package OpdbCustom, the examples of docs/guides/op-packages.md."""
 
 from __future__ import annotations
 

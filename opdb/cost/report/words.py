@@ -1,4 +1,4 @@
-"""What an estimate is and what it is worth, in words; docs/cost.md has the measurements behind them."""
+"""What an estimate is and what it is worth, in words; docs/guides/cost.md has the measurements behind them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUPS = (
     "costs is the difference to the whole model without it (--against)"
 )
 MADE_UP = "quantized with made-up ranges: they change nothing in the estimate, and the numbers of this graph are worth nothing"
-ALONE = "an op by itself costs something different than inside a graph; compare whole graphs (docs/cost.md)"
+ALONE = "an op by itself costs something different than inside a graph; compare whole graphs (docs/guides/cost.md)"
 
 
 def headline(e: Estimate) -> str:

@@ -1,6 +1,6 @@
 """The bytes that a lowered module carries: sections of flat records under one SHA-256.
 
-The layout is in docs/executorch-delegate.md, "Blob"; runtime code in C++ reads the same bytes without a JSON parser.  This
+The layout is in docs/reference/executorch-delegate.md, "Blob"; runtime code in C++ reads the same bytes without a JSON parser.  This
 module knows sections and records; ``graph_form`` knows what they mean.  Nothing is used before every byte is checked.
 """
 

@@ -1,7 +1,7 @@
 """What each op of opdb's delegates did in a run: time, cycles, source line, module, and how far it is from PyTorch.
 
 The figures are those of ExecuTorch's ETDump, read by its Inspector with the ETRecord that was kept when the model was lowered
-(docs/executorch-delegate.md, "Debugging").
+(docs/reference/executorch-delegate.md, "Debugging").
 """
 
 from __future__ import annotations

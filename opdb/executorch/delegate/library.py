@@ -1,7 +1,7 @@
 """The backend for ExecuTorch's runtime: compiled against the installed wheel, and loaded into this process.
 
 The C++ is ``runtime/src/executorch/delegate``.  It is compiled once for each state of its sources, compiler and version of
-ExecuTorch, and kept in the user's cache (docs/executorch-delegate.md, "Runtime").
+ExecuTorch, and kept in the user's cache (docs/reference/executorch-delegate.md, "Runtime").
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def load(libraries: Sequence[Path] | None = None) -> Loaded:
     """Puts the backend into the runtime of this process; again and again is fine.
 
     ``libraries``: folders with QNN's libraries, in the order in which they are tried; by default those that opdb finds
-    (docs/qnn-libraries.md).  A program for the C kernels needs none.  Raises OpdbError.
+    (docs/reference/qnn-libraries.md).  A program for the C kernels needs none.  Raises OpdbError.
     """
     loaded = _loaded(build())
     folders = [found.folder for found in qnn_libraries.discover([])] if libraries is None else libraries

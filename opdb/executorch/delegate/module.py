@@ -62,7 +62,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class ContextFile:
-    """``content``: a context file of opdb's (docs/qnn-context-files.md); QNN's binary begins at ``binary``."""
+    """``content``: a context file of opdb's (docs/reference/qnn-context-files.md); QNN's binary begins at ``binary``."""
 
     content: bytes
     binary: int

@@ -1,7 +1,7 @@
 """A kernel library for ExecuTorch's runtime: opdb's C kernels behind out variants of ATen and of ``torch.ops.qnn``.
 
 ``write`` makes a folder that builds without opdb, ``build`` compiles it, ``load`` puts it into the runtime of this
-process (docs/executorch-kernels.md).
+process (docs/reference/executorch-kernels.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every view with every column: its type, unit and meaning.  docs/sql-views.md and Datasette's metadata say the same.
+"""Every view with every column: its type, unit and meaning.  docs/reference/sql-views.md and Datasette's metadata say the same.
 
 A line is ``name type[unit] meaning``; a name alone is a column that means the same in every view.
 """
