@@ -36,8 +36,8 @@ operators of a program differ and only one side is right, each operator is excha
   validator (the node runs on the CPU); *theirs right*: the other way round
 - *equal in effect*: both are right; *both wrong*: neither is (here: whole numbers that are cut from fractions)
 - `~`: one or more of Transpose, Reshape; `×n`: n ops in a row; `declines (...)`: the rules that refuse
-- *why more ops*: of rows in which ours are more, the errata that are avoided ([errata.md](../guides/errata.md)), or the rule or the reason for
-  which a shorter candidate was passed over
+- *why more ops*: where ours are more, the errata that are avoided ([errata.md](../guides/errata.md)), or the rule or reason that
+  ruled out a shorter candidate
 """
 #: (flow, operator, what differs) of rows in which theirs is right, with the reason; the sweep allows no others.
 REASONS: dict[tuple[str, str, str], str] = {

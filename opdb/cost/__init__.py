@@ -3,9 +3,9 @@
 found = estimate(graph, "SA8255", trace=True)     # 2.51 of the library; found.us, found.groups
 compare(estimate(before, "SA8255"), estimate(after, "SA8255")).ratio
 
-``simulator`` asks the library, ``figures`` holds what it says, ``trace`` and ``groups`` read its trace, ``compared`` sets two estimates
-side by side, ``made_up`` quantizes with ranges that nobody measured, ``report`` is text, tables and a picture.  docs/guides/cost.md says what an
-estimate is worth.
+``simulator`` asks the library, ``figures`` holds what it says, ``trace`` and ``groups`` read its trace, ``compared`` sets two
+estimates side by side, ``made_up`` quantizes with ranges that nobody measured, ``report`` is text, tables and a picture.
+docs/guides/cost.md says what an estimate is worth.
 """
 
 from opdb.cost.compared import Difference, compare

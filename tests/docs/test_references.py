@@ -9,15 +9,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
+NAMES = [d.relative_to(ROOT).as_posix() for d in DOCUMENTS]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_documents_that_are_named_exist(document: Path) -> None:
     for name in re.findall(r"(?<!generated/)docs/([a-z/-]+\.md)", document.read_text(encoding="utf-8")):
         assert (ROOT / "docs" / name).is_file(), name
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_links_lead_to_files_and_headings(document: Path) -> None:
     text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     for url, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
@@ -37,7 +38,7 @@ def anchors(page: Path) -> set[str]:
     return made | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_tests_that_are_named_exist(document: Path) -> None:
     for file, test in re.findall(r"(\w+/test_\w+\.py)::(test_\w+)", document.read_text(encoding="utf-8")):
         assert f"def {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), f"{file}::{test}"
