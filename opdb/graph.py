@@ -45,16 +45,20 @@ class GraphOp:
 
 @dataclass
 class QnnGraph:
+    """A graph of QNN ops as data, without a library: ``tensors`` by name, ``ops`` in an order of execution."""
+
     name: str
     tensors: dict[str, GraphTensor] = field(default_factory=dict)
     ops: list[GraphOp] = field(default_factory=list)
 
     @property
     def inputs(self) -> tuple[GraphTensor, ...]:
+        """The tensors that the caller gives, in their order."""
         return tuple(t for t in self.tensors.values() if t.type == "APP_WRITE")
 
     @property
     def outputs(self) -> tuple[GraphTensor, ...]:
+        """The tensors that the caller gets, in their order."""
         return tuple(t for t in self.tensors.values() if t.type == "APP_READ")
 
     def with_intermediates(self) -> QnnGraph:

@@ -120,6 +120,7 @@ class TensorConfig:
 
     @property
     def rank(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     def values(self) -> list[int] | None:
@@ -156,6 +157,8 @@ class ParamConfig:
 
 @dataclass(frozen=True)
 class OpConfig:
+    """One op with concrete tensors and parameters: what validators judge (docs/architecture.md, "Op configs")."""
+
     op: str  # e.g. LayerNorm
     inputs: tuple[TensorConfig, ...] = ()
     params: tuple[ParamConfig, ...] = ()

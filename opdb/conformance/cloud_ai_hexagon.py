@@ -67,6 +67,7 @@ class HexagonCard:
         return Ran(outputs, list(ran.waits), ran.log)
 
     def close(self) -> None:
+        """Ends the emulator; safe to repeat."""
         self._card.close()
 
     def __enter__(self) -> HexagonCard:

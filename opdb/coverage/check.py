@@ -69,6 +69,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Coverage:
+    """What a target says of a program: ``rows`` has a verdict on each node, ``lowered`` what each node becomes, by name."""
+
     backend: str | None
     soc: str | None
     sdk: str | None
@@ -96,6 +98,7 @@ class Coverage:
         return counted(Met(r.avoided, r.warned, r.extra) for r in self.rows)
 
     def count(self, verdict: str) -> int:
+        """The number of nodes with this verdict: supported, rejected or host."""
         return sum(r.verdict == verdict for r in self.rows)
 
     def cost(self, *verdicts: str) -> dict[str, int]:
@@ -109,6 +112,7 @@ class Coverage:
         }
 
     def to_json(self) -> dict[str, Any]:
+        """What ``opdb check --json`` prints; stable keys."""
         return {
             "backend": self.backend,
             "soc": self.soc,

@@ -91,6 +91,7 @@ class Plan:
         return tuple(s.part.graph for s in self.segments if s.runs_on == QNN and s.part is not None)
 
     def count(self, runs_on: str) -> int:
+        """The number of nodes that run there: qnn, kernels, torch or nowhere."""
         return sum(p.runs_on == runs_on for p in self.placements)
 
     def placement(self, node: str) -> Placement:
@@ -123,6 +124,7 @@ class Plan:
         return "\n".join([*lines, f"{len(rows)} nodes: {counts}; {graphs} QNN graph{'s' * (graphs != 1)}"])
 
     def to_json(self) -> dict[str, Any]:
+        """The plan as data: target, segments, and the place and reason of each node; stable keys."""
         return {
             "backend": self.target.backend,
             "soc": self.target.soc,

@@ -53,6 +53,7 @@ class Variant:
         return self.advice or ", ".join(c.text for c in self.changes)
 
     def json(self) -> dict[str, Any]:
+        """``text`` and the changes, each with ``path``, ``slot``, ``from`` and ``to``."""
         return {"text": self.text, "changes": [c.json() for c in self.changes]}
 
 

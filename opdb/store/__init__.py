@@ -176,6 +176,7 @@ class Store:
             history.record_implications(connection, implications)
 
     def finish_run(self, run: int) -> None:
+        """Marks a conformance run as complete."""
         from opdb.store import history
 
         with self.database.writing() as connection:
@@ -198,12 +199,14 @@ class Store:
             return history.continue_probe_run(connection, record, library)
 
     def record_probes(self, run: int, probes: Iterable[ProbeRecord]) -> None:
+        """Adds what a library answered about configs to a probe run."""
         from opdb.store import history
 
         with self.database.writing() as connection:
             history.record_probes(connection, run, probes)
 
     def finish_probe_run(self, run: int) -> None:
+        """Marks a probe run as complete."""
         from opdb.store import history
 
         with self.database.writing() as connection:

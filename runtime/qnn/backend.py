@@ -93,10 +93,12 @@ class Backend(Resource):
 
     @property
     def soc(self) -> str | None:
+        """The name of the chip, e.g. SM8650; None where the backend has none."""
         return self.device.soc if self.device else None
 
     @property
     def soc_model(self) -> int | None:
+        """QNN's number of the chip; None where the backend has none."""
         return self.device.soc_model if self.device else None
 
     def supported_operations(self) -> tuple[str, ...]:

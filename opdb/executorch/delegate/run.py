@@ -190,6 +190,7 @@ class Runner:
 
     @property
     def methods(self) -> tuple[str, ...]:
+        """The names of the methods."""
         return tuple(self._programs)
 
     def delegates(self, method: str = "forward") -> list[Delegate]:
@@ -220,6 +221,7 @@ class Runner:
         return tuple(results)
 
     def close(self) -> None:
+        """Closes the delegates and ends their child processes; safe to repeat."""
         for delegate in self._delegates.values():
             delegate.close()
         self._delegates.clear()

@@ -64,6 +64,7 @@ class Padded(torch.nn.Module):  # type: ignore[misc]  # untyped base
         self.module, self.dim, self.size, self.fill = module, dim, size, fill
 
     def forward(self, *args: torch.Tensor) -> Any:
+        """``module`` at the exported size: what torch.export sees."""
         return self.module(*args)
 
     def pad(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -119,6 +119,7 @@ class Options:
 
     @property
     def graph_options(self) -> GraphOptions:
+        """How the library prepares the graphs."""
         precision = self.precision or ("fp16" if half(self.backend) else None)
         return GraphOptions(precision, self.optimization, self.vtcm_mb, self.hvx_threads)
 

@@ -1,0 +1,49 @@
+"""The reference pages that are read off the code are current, and cover what the documents show."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["docs/reference/cli.md", "docs/reference/python-api.md"])
+def test_a_page_is_what_the_code_says(reference: ModuleType, name: str) -> None:
+    assert (ROOT / name).read_text(encoding="utf-8") == reference.PAGES[name](), (
+        "make it again with: python tools/reference.py"
+    )
+
+
+def test_a_name_that_the_documents_import_is_in_the_reference(reference: ModuleType) -> None:
+    """What a reader copies from a page is a name that stays."""
+    public = {
+        (reference.SHORT.get(module, module), name)
+        for modules in reference.API.values()
+        for module, names in modules.items()
+        for name in names
+    }
+    public |= {tuple(module.rsplit(".", 1)) for modules in reference.API.values() for module in modules}
+    public |= {(module, n) for ms in reference.API.values() for module, names in ms.items() for n in names}
+    shown = [
+        (module, name.strip())
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for module, names in re.findall(
+            r"^\s*from (opdb[\w.]*) import ([\w, ]+)", page.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        for name in names.split(",")
+    ]
+    assert len(shown) > 10 and set(shown) <= public, sorted(set(shown) - public)

@@ -1,0 +1,271 @@
+"""Writes the reference pages that are read off the code: docs/reference/cli.md and docs/reference/python-api.md.
+
+    python tools/reference.py            # write what differs
+    python tools/reference.py --check    # write nothing; exit 1 if a page differs (tests/docs/test_reference.py)
+
+The command line is asked of Typer, as ``opdb COMMAND --help`` prints it.  The Python API is read from the sources
+without importing them, so that neither PyTorch nor ExecuTorch has to be there.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import typer
+
+from opdb import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = {"opdb.runtime": "runtime", "opdb.codegen": "codegen"}
+NOTE = "<!-- Written by tools/reference.py; edit {} and run it again. -->"
+
+#: What other programs may rely on, by purpose: module -> names.
+API: dict[str, dict[str, list[str]]] = {
+    "Judge op configs": {
+        "opdb.op_config": ["OpConfig", "TensorConfig", "from_json"],
+        "opdb.targets.target": ["Target"],
+        "opdb.validate": ["check", "Verdict"],
+        "opdb.nearest": ["nearest", "Variant"],
+    },
+    "Check and compile programs": {
+        "opdb.coverage.load": ["load_model", "load_program", "export"],
+        "opdb.coverage.check": ["check_program", "Coverage"],
+        "opdb.coverage.graph": ["build_graph"],
+        "opdb.graph": ["QnnGraph", "GraphOp", "GraphTensor"],
+        "opdb.optimize.passes": ["optimize", "Optimized"],
+        "opdb.compile.model": ["lowered"],
+        "opdb.compile.build": ["compile_to_file"],
+    },
+    "Quantize": {
+        "opdb.quantize.quantizer": ["quantize"],
+        "opdb.quantize.observe": ["observe"],
+        "opdb.quantize.propagate": ["propagate"],
+        "opdb.quantize.encodings": ["Range"],
+    },
+    "Run": {
+        "opdb.dispatch.plan": ["partition", "Plan"],
+        "opdb.dispatch.dispatcher": ["Dispatcher"],
+        "opdb.dispatch.configs": ["graph_of"],
+        "opdb.runtime.qnn.backend": ["Backend"],
+        "opdb.runtime.qnn.graph": ["GraphOptions"],
+    },
+    "Estimate latency": {
+        "opdb.cost.simulator": ["estimate", "Simulator"],
+        "opdb.cost.figures": ["Estimate"],
+        "opdb.cost.compared": ["compare"],
+    },
+    "ExecuTorch": {
+        "opdb.executorch.registration": [
+            "register", "unregister", "reasons", "forms", "errata", "differences", "forget", "Registration",
+        ],
+        "opdb.executorch.delegate.partitioner": ["OpdbPartitioner"],
+        "opdb.executorch.delegate.specs": ["Options"],
+        "opdb.executorch.delegate.run": ["Runner"],
+        "opdb.executorch.delegate.library": ["load"],
+        "opdb.executorch.delegate.shapes": ["Padded"],
+        "opdb.executorch.delegate.inspect": ["inspect_node"],
+    },
+    "Op packages, kernels, Hexagon": {
+        "opdb.executorch.op_packages": ["options", "rows"],
+        "opdb.executorch.portable_kernels.kernels": ["load", "LoadedLibrary"],
+        "opdb.probe.onnx_runtime": ["on_qnn", "on_cpu"],
+        "opdb.hexagon.server": ["Server"],
+        "opdb.hexagon.tools": ["emulator"],
+        "opdb.conformance.cloud_ai_hexagon": ["HexagonCard"],
+    },
+    "Ask the catalogue": {
+        "opdb.store": ["Store", "read_catalog"],
+        "opdb.query": ["ask"],
+        "opdb.query.rows": ["Filters"],
+    },
+    "Errors": {"opdb.errors": ["OpdbError"]},
+}  # fmt: skip
+#: Packages from which names of their modules are imported.
+SHORT = {
+    "opdb.optimize.passes": "opdb.optimize",
+    "opdb.quantize.quantizer": "opdb.quantize",
+    "opdb.quantize.observe": "opdb.quantize",
+    "opdb.quantize.propagate": "opdb.quantize",
+    "opdb.quantize.encodings": "opdb.quantize",
+    "opdb.dispatch.plan": "opdb.dispatch",
+    "opdb.dispatch.dispatcher": "opdb.dispatch",
+    "opdb.dispatch.configs": "opdb.dispatch",
+    "opdb.cost.simulator": "opdb.cost",
+    "opdb.cost.figures": "opdb.cost",
+    "opdb.cost.compared": "opdb.cost",
+    "opdb.executorch.registration": "opdb.executorch",
+    "opdb.hexagon.server": "opdb.hexagon",
+    "opdb.hexagon.tools": "opdb.hexagon",
+    "opdb.query.rows": "opdb.query",
+}
+
+
+# -- the command line
+
+
+def cli_page() -> str:
+    """docs/reference/cli.md."""
+    cli._register()
+    root = typer.main.get_command(cli.app)
+    lines = [
+        "# Command line",
+        "",
+        NOTE.format("the commands in opdb/cli"),
+        "",
+        "Exit status: 0 fine, 1 a check failed, 2 bad use or input (one message on standard error, nothing changed).",
+        "",
+    ]
+    for path, command in commands(root, ("opdb",)):
+        lines += command_lines(path, command)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def commands(
+    command: click.Command, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """A command and those below it, in the order of the help."""
+    yield path, command
+    for name, below in getattr(command, "commands", {}).items():
+        if not below.hidden:
+            yield from commands(below, (*path, name))
+
+
+def command_lines(path: tuple[str, ...], command: click.Command) -> list[str]:
+    context = command.context_class(command, info_name=path[-1], resilient_parsing=True)
+    usage = " ".join([*path, *command.collect_usage_pieces(context)])
+    lines = [f"{'#' * min(1 + len(path), 3)} {' '.join(path)}", "", f"    {usage}", ""]
+    lines += [*inspect.cleandoc(command.help or "").splitlines(), ""]
+    records = [
+        r for p in command.get_params(context) if (r := p.get_help_record(context)) and "--help" not in r[0]
+    ]
+    if records:
+        lines += ["| | |", "|---|---|"]
+        lines += [f"| `{cell(names)}` | {cell(about)} |" for names, about in records]
+        lines.append("")
+    if below := getattr(command, "commands", None):
+        lines += ["| command | |", "|---|---|"]
+        for name, sub in below.items():
+            at = "-".join([*path, name]).replace(" ", "-")
+            lines.append(f"| [{name}](#{at}) | {cell(sub.get_short_help_str(200))} |")
+        lines.append("")
+    return lines
+
+
+def cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+# -- the Python API
+
+
+def api_page() -> str:
+    """docs/reference/python-api.md."""
+    lines = [
+        "# Python API",
+        "",
+        NOTE.format("the docstrings"),
+        "",
+        "What other programs may rely on: these names stay, or are kept for one release with a DeprecationWarning. Everything",
+        "else in the package may change. A mistake of the caller raises `opdb.errors.OpdbError`, with a message for people.",
+        "",
+    ]
+    for purpose, modules in API.items():
+        lines += [f"## {purpose}", ""]
+        for module, names in modules.items():
+            found = definitions(module)
+            for name in names:
+                lines += definition_lines(SHORT.get(module, module), found[name])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+Definition = ast.FunctionDef | ast.ClassDef
+
+
+def definitions(module: str) -> dict[str, Definition]:
+    """The functions and classes of a module, by name."""
+    tree = ast.parse(source(module).read_text(encoding="utf-8"))
+    return {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+
+
+def source(module: str) -> Path:
+    root = next((r for r in FOLDERS if module.startswith(r)), "")
+    rest = module.removeprefix(root).strip(".").split(".")
+    path = ROOT.joinpath(FOLDERS.get(root, ""), *rest)
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def definition_lines(module: str, node: Definition) -> list[str]:
+    """The heading, signature and docstring of a function, or of a class with its public methods."""
+    lines = [f"### {module}.{node.name}", "", f"    {signature(node)}", "", *words(node), ""]
+    if isinstance(node, ast.ClassDef):
+        methods = {m.name: m for m in reversed(node.body) if isinstance(m, ast.FunctionDef) and is_public(m)}
+        if methods:
+            lines += ["| | |", "|---|---|"]
+            for method in reversed(methods.values()):
+                lines.append(f"| `{cell(signature(method))}` | {cell(' '.join(words(method)))} |")
+            lines.append("")
+    return lines
+
+
+def is_public(method: ast.FunctionDef) -> bool:
+    return not method.name.startswith("_")
+
+
+def signature(node: Definition) -> str:
+    """As it is called, without self; of a dataclass, its fields."""
+    if isinstance(node, ast.FunctionDef):
+        if any(
+            isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in node.decorator_list
+        ):
+            return node.name
+        arguments = re.sub(r"^(self|cls)(, |$)", "", ast.unparse(node.args))
+        result = f" -> {ast.unparse(node.returns)}" if node.returns and node.name != "__init__" else ""
+        return f"{node.name}({arguments}){result}"
+    starts = [m for m in node.body if isinstance(m, ast.FunctionDef) and m.name == "__init__"]
+    if starts:
+        return signature(starts[0]).replace("__init__", node.name, 1)
+    if not any("dataclass" in ast.unparse(d) for d in node.decorator_list):
+        return node.name
+    fields = [
+        ast.unparse(f)
+        for f in node.body
+        if isinstance(f, ast.AnnAssign) and not ast.unparse(f).startswith("_")
+    ]
+    return f"{node.name}({', '.join(fields)})"
+
+
+def words(node: Definition) -> list[str]:
+    """The docstring as Markdown: ``code`` in single backquotes."""
+    text = ast.get_docstring(node)
+    if text is None:
+        raise SystemExit(
+            f"tools/reference.py: {node.name} (line {node.lineno}) is public and has no docstring"
+        )
+    return text.replace("``", "`").splitlines()
+
+
+PAGES = {"docs/reference/cli.md": cli_page, "docs/reference/python-api.md": api_page}
+
+
+def main() -> int:
+    differ = []
+    for name, page in PAGES.items():
+        text, path = page(), ROOT / name
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        differ.append(name)
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+    for name in differ:
+        print(f"differs {name}: run tools/reference.py" if "--check" in sys.argv else f"wrote {name}")
+    return int("--check" in sys.argv and bool(differ))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
