@@ -11,7 +11,7 @@ from opdb.cli.options import Db, Json, Specs, synced
 from opdb.cli.output import print_json
 
 aic_app = typer.Typer(
-    help="Custom ops of Qualcomm Cloud AI (AI 100).",
+    help="Draft and check custom ops for Qualcomm Cloud AI (AI 100).",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -48,9 +48,7 @@ def skeleton(
     ] = "1.21",
     kernel: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--kernel", metavar="FILE.c", help="Has the kernel opdb_<op> of an op; may be repeated."
-        ),
+        typer.Option("--kernel", metavar="FILE.c", help="C file with the kernel opdb_<op>; may be repeated."),
     ] = None,
     no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,

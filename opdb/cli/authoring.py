@@ -21,7 +21,9 @@ Torch = Annotated[
 Library = Annotated[
     str | None,
     typer.Option(
-        "--torch-library", metavar="FILE.py|MODULE", help="What defines the operators that are not ATen's."
+        "--torch-library",
+        metavar="FILE.py|MODULE",
+        help="File or module that defines operators outside ATen.",
     ),
 ]
 
@@ -34,7 +36,8 @@ def add_op(
     name: Annotated[str, typer.Argument(help="QNN's name of the op, e.g. LayerNorm.")],
     torch: Torch = None,
     like: Annotated[
-        str | None, typer.Option("--like", metavar="OP", help="Take what the facts do not say from this op.")
+        str | None,
+        typer.Option("--like", metavar="OP", help="Copy what the documents do not say from this op."),
     ] = None,
     xml: Annotated[
         Path | None, typer.Option("--from-xml", metavar="FILE", help="An OpDef collection with the op.")
@@ -43,7 +46,7 @@ def add_op(
         Path | None,
         typer.Option("--from-onnx", metavar="MODEL", help="A model with nodes of the op; with --to."),
     ] = None,
-    package: Annotated[str | None, typer.Option("--package", help="Op package, if not qti.aisw.")] = None,
+    package: Annotated[str | None, typer.Option("--package", help="Op package; default: qti.aisw.")] = None,
     library: Library = None,
     to: Annotated[
         Path | None,
@@ -55,14 +58,14 @@ def add_op(
     ] = None,
     each: Annotated[
         str | None,
-        typer.Option("--each", metavar="TEXT", help="What an element of the result is; with --to."),
+        typer.Option("--each", metavar="TEXT", help="Expression for one element of the result; with --to."),
     ] = None,
     kernel: Annotated[
         Path | None, typer.Option("--kernel", metavar="FILE.c", help="The kernel in C; with --to.")
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option("--reference", metavar="FILE.py", help="What it should compute, in numpy; with --to."),
+        typer.Option("--reference", metavar="FILE.py", help="Reference implementation in numpy; with --to."),
     ] = None,
     soc: Annotated[
         list[str] | None,

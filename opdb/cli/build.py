@@ -38,7 +38,7 @@ def build(
     io_layout: IoLayout = "keep",
     passes: Passes = False,
     target: Annotated[
-        str, typer.Option("--target", metavar="host|hexagon", help="What it is compiled for.")
+        str, typer.Option("--target", metavar="host|hexagon", help="Machine to compile for.")
     ] = "host",
     no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,

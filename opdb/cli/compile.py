@@ -83,7 +83,8 @@ def compile_model(
         ),
     ] = None,
     optimization: Annotated[
-        int | None, typer.Option("--optimization", metavar="1..3", help="HTP's effort of finalization.")
+        int | None,
+        typer.Option("--optimization", metavar="1..3", help="Optimization level of HTP's finalization."),
     ] = None,
     saver: Annotated[
         Path | None,
@@ -94,7 +95,7 @@ def compile_model(
     quantize: Annotated[
         str | None,
         typer.Option(
-            "--quantize", metavar="WORD", help="Of a .pte: 8a8w, 16a8w, 16a4w, 16a4w_block or 16a16w."
+            "--quantize", metavar="WORD", help="For a .pte: 8a8w, 16a8w, 16a4w, 16a4w_block or 16a16w."
         ),
     ] = None,
     no_pass: NoPass = None,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opdb.store import Store
 
 conformance_app = typer.Typer(
-    help="Cases of the catalogue on validators, kernels and libraries.",
+    help="Run the catalogue's cases on validators, kernels, and libraries, and report the results.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -53,11 +53,11 @@ def run(
     case: Annotated[
         list[str] | None, typer.Option("--case", metavar="ID", help="Only this case; * stands for anything.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Other data than the usual.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the data.")] = 0,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; 1 by default.")] = None,
     dask: Dask = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the last unfinished run of this question.")
+        bool, typer.Option("--resume", help="Continue the last unfinished run with these options.")
     ] = False,
     json: Json = False,
     db: Db = None,
@@ -174,7 +174,9 @@ def torch_calls(
     library: Annotated[
         str | None,
         typer.Option(
-            "--torch-library", metavar="FILE.py|MODULE", help="What defines those that are not ATen's."
+            "--torch-library",
+            metavar="FILE.py|MODULE",
+            help="File or module that defines operators outside ATen.",
         ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every call.")] = False,
@@ -182,7 +184,7 @@ def torch_calls(
     db: Db = None,
     specs: Specs = None,
 ) -> None:
-    """Call the torch operators that an op maps, lowered to QNN CPU, and compare the numbers with PyTorch's."""
+    """Run the torch operators that map to an op on QNN CPU, and compare the results with PyTorch's."""
     from opdb.conformance.calls import Calls, load_library
 
     _, catalog = synced(db, specs)
@@ -239,7 +241,10 @@ def report(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="File, of a site the folder; else standard output."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Output file (for a site, the folder); default: standard output.",
         ),
     ] = None,
     force: Annotated[
@@ -247,7 +252,9 @@ def report(
     ] = False,
     run: Annotated[
         int | None,
-        typer.Option("--run", metavar="NUMBER", help="Which run; else the latest result of each case."),
+        typer.Option(
+            "--run", metavar="NUMBER", help="Number of a run; default: the latest result of each case."
+        ),
     ] = None,
     gaps: Annotated[bool, typer.Option("--gaps", help="Add the coverage of every rule.")] = False,
     json: Json = False,

@@ -24,14 +24,16 @@ Libraries = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    context = typer.Typer(no_args_is_help=True, help="Context files: compiled graphs on disk.")
+    context = typer.Typer(
+        no_args_is_help=True, help="Inspect and check context files: compiled graphs on disk."
+    )
     context.command()(show)
     context.command()(check)
     app.add_typer(context, name="context")
 
 
 def show(file: File, libraries: Libraries = None, json: Json = False) -> None:
-    """What a context file holds: graphs, tensors, encodings, versions.  Exit 1 if QnnSystem cannot read it."""
+    """Show what a context file holds: graphs, tensors, encodings, versions.  Exit 1 if QnnSystem cannot read it."""
     from opdb.runtime.qnn import context_file, context_info
 
     data = context_file.read_bytes(file)

@@ -82,7 +82,7 @@ def cost(
     ] = None,
     quantize: Annotated[
         str | None,
-        typer.Option("--quantize", metavar="WORD", help="8a8w or 16a8w, with ranges that are made up."),
+        typer.Option("--quantize", metavar="WORD", help="8a8w or 16a8w, with made-up ranges."),
     ] = None,
     by: Annotated[
         str | None,
@@ -104,7 +104,7 @@ def cost(
         typer.Option(
             "--against",
             metavar="OTHER",
-            help="Another model, or what 'opdb cost --json' printed: what it costs more.",
+            help="Compare with another model, or with what 'opdb cost --json' printed.",
         ),
     ] = None,
     rank_only: Annotated[
@@ -115,11 +115,16 @@ def cost(
         ),
     ] = False,
     fail_over: Annotated[
-        float | None, typer.Option("--fail-over", metavar="US", help="Exit 1 above so many microseconds.")
+        float | None,
+        typer.Option(
+            "--fail-over", metavar="US", help="Exit 1 if the estimate is above this many microseconds."
+        ),
     ] = None,
     fail_spill: Annotated[
         float | None,
-        typer.Option("--fail-spill", metavar="MB", help="Exit 1 above so many MB (10**6) spilled."),
+        typer.Option(
+            "--fail-spill", metavar="MB", help="Exit 1 if more than this many MB (10**6 bytes) are spilled."
+        ),
     ] = None,
     execution: Execution = None,
     errata: Errata = None,
@@ -132,7 +137,8 @@ def cost(
         typer.Option("--precision", metavar="WORD", help="How float32 is computed: fp16 or default. [fp16]"),
     ] = None,
     optimization: Annotated[
-        int | None, typer.Option("--optimization", metavar="2..3", help="HTP's effort of finalization.")
+        int | None,
+        typer.Option("--optimization", metavar="2..3", help="Optimization level of HTP's finalization."),
     ] = None,
     no_pass: NoPass = None,
     io_layout: IoLayout = "keep",

@@ -37,7 +37,7 @@ def build_table(
     kept: Annotated[
         Path | None,
         typer.Option(
-            "--pairs", metavar="FILE", help="Keep what is measured here, and go on with what is there."
+            "--pairs", metavar="FILE", help="Keep measurements in this file, and reuse those that are in it."
         ),
     ] = None,
     soc: Annotated[str, typer.Option("--soc", metavar="NAME", help="The chip that is simulated.")] = "SA8255",
@@ -48,7 +48,7 @@ def build_table(
     timeout: Timeout = 600.0,
     json: Json = False,
 ) -> None:
-    """Make the table of prices by which candidates are compared, out of models, and say how well it predicts.
+    """Build the table of prices that candidates are compared by, from models, and say how well it predicts.
 
     Each model is finalized as it is and with one thing changed, over and over: another form of an operator, an erratum ignored, a kind
     of op left out; in fp16, 8a8w and 16a8w.  Prices are fitted to what that changes.  The figures printed are rank

@@ -16,7 +16,11 @@ from opdb.cli.output import print_json
 if TYPE_CHECKING:
     from opdb.store.current import SyncReport
 
-db_app = typer.Typer(help="The database itself.", no_args_is_help=True, rich_markup_mode=None)
+db_app = typer.Typer(
+    help="Manage the database: upgrade, check, dump, restore, views.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -63,7 +67,7 @@ def sync(
     json: Json = False,
     full: Annotated[bool, typer.Option("--full", help="Read unchanged files again too.")] = False,
 ) -> None:
-    """Bring the database in line with the specs, in one transaction."""
+    """Update the database from the specs, in one transaction."""
     from opdb.settings import specs_folder
 
     opened = store(db)
@@ -71,7 +75,7 @@ def sync(
 
 
 def lint(specs: Specs = None, json: Json = False) -> None:
-    """Check the specs beyond their form: PyTorch arguments, names, canonical spelling."""
+    """Check the specs: PyTorch arguments, names, canonical spelling."""
     from opdb.lint import lint as run
     from opdb.settings import specs_folder
 
@@ -90,7 +94,7 @@ def lint(specs: Specs = None, json: Json = False) -> None:
 
 @db_app.command()
 def upgrade(db: Db = None) -> None:
-    """Create the tables, or bring them to this version of opdb."""
+    """Create the tables, or upgrade them to this version of opdb."""
     from opdb.migrate import upgrade as run
     from opdb.settings import database_url
 
@@ -100,7 +104,7 @@ def upgrade(db: Db = None) -> None:
 
 @db_app.command()
 def check(db: Db = None, json: Json = False) -> None:
-    """Compare the tables with those that this version of opdb needs."""
+    """Check that the tables are the ones this version of opdb needs."""
     from opdb.migrate import check as run
     from opdb.settings import database_url
 
@@ -116,9 +120,11 @@ def check(db: Db = None, json: Json = False) -> None:
 @db_app.command()
 def dump(
     db: Db = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
+    ] = None,
 ) -> None:
-    """Write the history (runs, results, evidence) as text that any opdb database can take in."""
+    """Dump the history (runs, results, evidence) as text; 'opdb db restore' reads it."""
     from opdb.files import write_atomically
 
     lines = store(db).dump()
@@ -134,7 +140,7 @@ def dump(
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that 'opdb db dump' wrote.")], db: Db = None
 ) -> None:
-    """Take a dumped history into this database."""
+    """Restore a history that 'opdb db dump' wrote."""
     from opdb.errors import OpdbError
 
     try:
@@ -148,7 +154,9 @@ def restore(
 @db_app.command()
 def datasette(
     db: Db = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
+    ] = None,
 ) -> None:
     """Write Datasette's metadata: the views with their columns, for reading only."""
     from opdb.errors import OpdbError
@@ -172,7 +180,9 @@ def datasette(
 
 @db_app.command()
 def views(
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File; else standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
+    ] = None,
 ) -> None:
     """Write the SQL views and the meaning of each column, as Markdown."""
     from opdb.files import write_atomically

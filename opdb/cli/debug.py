@@ -35,28 +35,28 @@ def debug_program(
         typer.Option(
             "--inputs",
             metavar="FILE",
-            help="A tuple of tensors, by torch.save; by default those of the export.",
+            help="A tuple of tensors written by torch.save; default: the inputs of the export.",
         ),
     ] = None,
     method: Annotated[
         str, typer.Option("--method", metavar="NAME", help="The method that is run.")
     ] = "forward",
     runs: Annotated[
-        int, typer.Option("--runs", metavar="N", min=1, help="Runs that times are averages of.")
+        int, typer.Option("--runs", metavar="N", min=1, help="Number of runs that times are averaged over.")
     ] = 3,
     tolerance: Annotated[
         float,
         typer.Option(
-            "--tolerance", metavar="X", min=0, help="What an op may be off, in parts of its largest value."
+            "--tolerance", metavar="X", min=0, help="Largest error of an op, relative to its largest value."
         ),
     ] = 0.01,
     timeout: Timeout = 600.0,
-    format_: Annotated[Format, typer.Option("--format", help="How the ops are written.")] = Format.table,
+    format_: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
     ] = None,
 ) -> None:
-    """Each op of opdb's delegates in a run: time, cycles, source line, module, distance from PyTorch; exit 1 if one departs.
+    """Run a program and show each op of its delegates: time, source line, module, distance from PyTorch; exit 1 if one departs.
 
     The program runs in a child process by ExecuTorch's runtime.  HTP's cycles and times are those of the emulation here.
     """

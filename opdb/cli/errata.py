@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opdb.spec.erratum import Erratum
 
 errata_app = typer.Typer(
-    help="Faults of vendor libraries: run their reproductions again.",
+    help="Test known faults of vendor libraries again.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -38,7 +38,11 @@ def add_to(app: typer.Typer) -> None:
 def probe(
     qnn: Annotated[
         list[str] | None,
-        typer.Option("--qnn", metavar="VERSION", help="Libraries; may be repeated. All that are here."),
+        typer.Option(
+            "--qnn",
+            metavar="VERSION",
+            help="Version of QNN; may be repeated. Default: all that are installed.",
+        ),
     ] = None,
     soc: Annotated[
         list[str] | None,
@@ -51,9 +55,9 @@ def probe(
     db: Db = None,
     specs: Specs = None,
 ) -> None:
-    """Run every reproduction on every library and SoC; print where it shows and the scope that follows.
+    """Run the reproduction of every erratum on every library and SoC; print where the fault shows, and the scope to record.
 
-    Exit 1 where the measured scope is not the one of the record.
+    Exit 1 if the measured scope is not the one in the record.
     """
     _, catalog = synced(db, specs)
     errata = _chosen(catalog, ident)

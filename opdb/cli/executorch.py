@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from opdb.executorch.portable_kernels.kernels import Kernels
 
 executorch_app = typer.Typer(
-    help="What plugs into ExecuTorch's Qualcomm backend.", no_args_is_help=True, rich_markup_mode=None
+    help="Use opdb with ExecuTorch: environment, builders, patches, kernels.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -28,7 +30,8 @@ def add_to(app: typer.Typer) -> None:
 @executorch_app.command()
 def env(
     folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="DIR", help="Where to prepare; else the user's cache.")
+        Path | None,
+        typer.Option("--folder", metavar="DIR", help="Folder to prepare; default: the user's cache."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -79,9 +82,9 @@ def patches(
     ] = False,
     json: Json = False,
 ) -> None:
-    """List what opdb changes inside the installed ExecuTorch, and what it leaves as it is, with the reason.
+    """List opdb's patches to the installed ExecuTorch: which are applied, which are not, and why.
 
-    Exit 1 where a self-test says that a patch in force is not needed.
+    Exit 1 if a self-test finds that an applied patch is not needed.
     """
     from opdb.executorch.env import prepare
     from opdb.executorch.process import call
@@ -156,13 +159,14 @@ def kernels(
         ),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option("--for", metavar="MODEL.pte", help="The operators of a program.")
+        Path | None,
+        typer.Option("--for", metavar="MODEL.pte", help="Make kernels for the operators of this program."),
     ] = None,
     folder: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="Which out variants there can be kernels for.")
+        bool, typer.Option("--list", help="List the out variants that opdb can make kernels for.")
     ] = False,
     no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
@@ -172,7 +176,7 @@ def kernels(
 ) -> None:
     """Write a kernel library for ExecuTorch's runtime from specs and C kernels, and compile it.
 
-    Exit 1 where the runtime lacks an operator of the program and opdb has no kernel for it either.
+    Exit 1 if the program has an operator for which neither the runtime nor opdb has a kernel.
     """
     from opdb.executorch.portable_kernels import kernels as library
 

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from opdb.spec.catalog import Catalog
 
 import_app = typer.Typer(
-    help="Files of Qualcomm's SDK -> drafts of specs.", no_args_is_help=True, rich_markup_mode=None
+    help="Draft specs from files of Qualcomm's SDK and from op packages.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 export_app = typer.Typer(
-    help="Specs -> files for Qualcomm's SDK.", no_args_is_help=True, rich_markup_mode=None
+    help="Write files for Qualcomm's SDK from the specs.", no_args_is_help=True, rich_markup_mode=None
 )
 
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where drafts go; else specs/drafts.")
+    Path | None,
+    typer.Option("-o", "--output", metavar="DIR", help="Folder for drafts; default: specs/drafts."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite drafts that are there.")]
 Formatted = Annotated[Format, typer.Option("--format", help="How to print the rows.")]
@@ -138,7 +141,11 @@ def import_docs(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The SDK's docs/QNN/OpDef.")],
     sdk: Annotated[
         str | None,
-        typer.Option("--sdk", metavar="VERSION", help="If opdef_version_history.html does not say it."),
+        typer.Option(
+            "--sdk",
+            metavar="VERSION",
+            help="Version of the SDK, if opdef_version_history.html does not state it.",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report only; write no drafts.")] = False,
     output: Output = None,
@@ -170,11 +177,12 @@ def import_docs(
 def export_xml(
     ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the collection.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File; else standard output.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Output file; default: standard output."),
     ] = None,
     package: Annotated[
         str | None,
-        typer.Option("--package", metavar="NAME", help="The op package, if not that of the specs."),
+        typer.Option("--package", metavar="NAME", help="Op package; default: the one in the specs."),
     ] = None,
     domain: Annotated[str, typer.Option("--domain", help="The package's domain.")] = "aisw",
     version: Annotated[str, typer.Option("--version", help="The package's version.")] = "1.0",

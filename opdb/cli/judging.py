@@ -94,7 +94,7 @@ def validate(
     lenient: Lenient = False,
     json: Json = False,
 ) -> None:
-    """Judge op configs: every broken rule with its values, and what to change.
+    """Validate op configs: every broken rule with its values, and what to change.
 
     Exit 1 if one is not accepted, or is accepted and has an erratum of the library that is to be avoided.
     """
@@ -222,7 +222,7 @@ def check(
     lenient: Lenient = False,
     json: Json = False,
 ) -> None:
-    """Say which nodes of a PyTorch model a target takes, and why not the others; exit 1 if some fall back to the CPU."""
+    """Check which nodes of a model a target takes, and why not the others; exit 1 if some fall back to the CPU."""
     _one_of(strict, lenient)
     gates = _gates(fail_on or [], strict, lenient)
     from opdb.cli.progress import Stages

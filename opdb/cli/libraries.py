@@ -10,7 +10,9 @@ from opdb.cli.options import Format, Json
 from opdb.cli.output import print_json, print_rows
 
 libraries_app = typer.Typer(
-    help="Versions of Qualcomm's QNN libraries, side by side.", no_args_is_help=True, rich_markup_mode=None
+    help="Install and list versions of Qualcomm's QNN libraries, side by side.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -26,7 +28,7 @@ def install(
     ],
     json: Json = False,
 ) -> None:
-    """Download a version of the wheel onnxruntime-qnn and unpack it beside others; Python's packages stay as they are."""
+    """Download a version of the wheel onnxruntime-qnn and unpack it next to the others; installed Python packages do not change."""
     from opdb.runtime.qnn.install import install as unpack
 
     libraries, new = unpack(version)
@@ -49,7 +51,7 @@ def chips(
     ] = None,
     number: Annotated[
         list[int] | None,
-        typer.Option("--number", help="QNN's number of a SoC; may be repeated.  Default: 1 to 140."),
+        typer.Option("--number", help="Number of a SoC in QNN; may be repeated.  Default: 1 to 140."),
     ] = None,
     json: Json = False,
 ) -> None:

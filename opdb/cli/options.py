@@ -57,7 +57,9 @@ IgnoreErratum = Annotated[
 ]
 GraphName = Annotated[
     str | None,
-    typer.Option("--graph", metavar="NAME", help="Name of the model's graph; the only op config to take."),
+    typer.Option(
+        "--graph", metavar="NAME", help="Name of the model's graph; of op configs, the only one to compile."
+    ),
 ]
 Dtype = Annotated[str, typer.Option("--dtype", help="What float32 tensors become: f32 or f16.")]
 Decompose = Annotated[
@@ -65,11 +67,11 @@ Decompose = Annotated[
     typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", help="After which the library counts as hung.")
+    float, typer.Option("--timeout", metavar="SECONDS", help="The library counts as hung after this time.")
 ]
 NoPass = Annotated[
     list[str] | None,
-    typer.Option("--no-pass", metavar="NAME", help="Leave out this pass of the optimizer; may be repeated."),
+    typer.Option("--no-pass", metavar="NAME", help="Skip this pass of the optimizer; may be repeated."),
 ]
 IoLayout = Annotated[
     str,
@@ -103,7 +105,9 @@ Passes = Annotated[
 
 Dask = Annotated[
     str | None,
-    typer.Option("--dask", metavar="ADDRESS", help="The workers of this Dask scheduler, not processes here."),
+    typer.Option(
+        "--dask", metavar="ADDRESS", help="Use the workers of this Dask scheduler instead of local processes."
+    ),
 ]
 
 

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from opdb.spec.catalog import Catalog
 
 Kernel = Annotated[
-    list[Path] | None, typer.Option("--kernel", metavar="FILE.c", help="A kernel; may be repeated.")
+    list[Path] | None,
+    typer.Option("--kernel", metavar="FILE.c", help="C file with a kernel; may be repeated."),
 ]
 NoBuild = Annotated[bool, typer.Option("--no-build", help="Write the sources only.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")]
 
 package_app = typer.Typer(
-    help="Op packages: libraries of ops that a vendor does not have.",
+    help="Make, check, and inspect op packages: libraries of custom ops.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -54,18 +55,24 @@ def _catalog(db: str | None, specs: Path | None) -> Catalog:
 def qnn(
     ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the package.")],
     folder: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where; else ./<package>.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Output folder; default: ./<package>."),
     ] = None,
     backend: Annotated[
         str, typer.Option("--backend", metavar="NAME", help="The QNN backend that loads it.")
     ] = PACKAGED,
     package: Annotated[
-        str | None, typer.Option("--package", metavar="NAME", help="Its name, if not that of the specs.")
+        str | None,
+        typer.Option("--package", metavar="NAME", help="Name of the package; default: the one in the specs."),
     ] = None,
     kernel: Kernel = None,
     soc: Annotated[
         str | None,
-        typer.Option("--soc", metavar="SOC", help="Size tiles for its VTCM, not the smallest chip's 2 MiB."),
+        typer.Option(
+            "--soc",
+            metavar="SOC",
+            help="Size tiles for this chip's VTCM instead of the smallest chip's 2 MiB.",
+        ),
     ] = None,
     no_build: NoBuild = False,
     force: Force = False,
@@ -116,7 +123,7 @@ def qnn(
 def ort(
     ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the library.")],
     folder: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where; else ./<name>.")
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Output folder; default: ./<name>.")
     ] = None,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the library.")] = "opdb",
     domain: Annotated[
@@ -163,7 +170,7 @@ def aic(
         ),
     ] = "1.21",
     folder: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where; else ./<name>.")
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Output folder; default: ./<name>.")
     ] = None,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the package.")] = "opdb",
     domain: Annotated[
@@ -251,7 +258,7 @@ def check(
     specs: Specs = None,
     json: Json = False,
 ) -> None:
-    """Check that kernels compute in tiles what they compute whole, and read nothing else."""
+    """Check that kernels give the same results tile by tile as on whole tensors, and read nothing else."""
     from dataclasses import asdict
 
     from opdb.conformance import tiles
@@ -273,12 +280,10 @@ def check(
 def inspect(
     library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
     soc: Annotated[str, typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.")] = "SM8650",
-    no_load: Annotated[
-        bool, typer.Option("--no-load", help="Read the file only, and run none of it.")
-    ] = False,
+    no_load: Annotated[bool, typer.Option("--no-load", help="Only read the file; run none of it.")] = False,
     json: Json = False,
 ) -> None:
-    """What a library of custom ops is: its machine, interface, ops, and what it needs."""
+    """Show what a library of custom ops is: its machine, interface, ops, and what it needs."""
     from dataclasses import asdict
 
     from opdb.probe import package_file, packages
@@ -305,7 +310,7 @@ def matrix(
     soc: Annotated[str, typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.")] = "SM8650",
     json: Json = False,
 ) -> None:
-    """Which of the installed versions of QNN take an op package."""
+    """Try an op package with each installed version of QNN."""
     from dataclasses import asdict
 
     from opdb.probe import packages

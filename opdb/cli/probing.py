@@ -41,13 +41,14 @@ def probe(
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, help="Configs for each op, backend and SoC.")
     ] = 200,
-    seed: Annotated[int, typer.Option("--seed", help="Other configs.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the generated configs.")] = 0,
     execute: Annotated[
         int,
-        typer.Option("--execute", min=0, help="Finalize and execute one of so many configs; 0: none."),
+        typer.Option("--execute", min=0, help="Finalize and execute one config in this many; 0: none."),
     ] = 20,
     budget: Annotated[
-        float | None, typer.Option("--budget", metavar="SECONDS", help="Stop then; the same command goes on.")
+        float | None,
+        typer.Option("--budget", metavar="SECONDS", help="Stop after this time; the same command continues."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one per core by default.")
@@ -57,17 +58,19 @@ def probe(
         float, typer.Option("--timeout", metavar="SECONDS", help="For each request to a library.")
     ] = 20.0,
     memory: Annotated[
-        int, typer.Option("--memory", metavar="MIB", min=2048, help="What a library may allocate.")
+        int, typer.Option("--memory", metavar="MIB", min=2048, help="Limit on what a library may allocate.")
     ] = 8192,
     min_agreement: Annotated[
         float | None,
-        typer.Option("--min-agreement", metavar="PERCENT", min=0, max=100, help="Exit 1 if an op is below."),
+        typer.Option(
+            "--min-agreement", metavar="PERCENT", min=0, max=100, help="Exit 1 if an op agrees less."
+        ),
     ] = None,
     json: Json = False,
     db: Db = None,
     specs: Specs = None,
 ) -> None:
-    """Ask the real libraries about generated op configs and keep their verdicts beside ours."""
+    """Compare opdb's verdicts with those of the vendor's libraries on generated op configs."""
     if budget is not None and budget <= 0:
         raise OpdbError(f"--budget {budget:g}: give a number of seconds above 0")
     if timeout <= 0:

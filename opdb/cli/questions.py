@@ -52,22 +52,24 @@ def query(
         str | None, typer.Option("--where", help="Condition over the columns, e.g. \"validates <> 'yes'\".")
     ] = None,
     disagree: Annotated[
-        bool, typer.Option("--disagree", help="Of evidence: where a library and our rules disagree.")
+        bool, typer.Option("--disagree", help="For evidence: only where a library and opdb's rules disagree.")
     ] = False,
     pivot: Annotated[
-        bool, typer.Option("--pivot", help="Of support: an op to a line, a backend, SoC and SDK to a column.")
+        bool,
+        typer.Option("--pivot", help="For support: one line per op, one column per backend, SoC, and SDK."),
     ] = False,
     columns: Annotated[
         str | None, typer.Option("--columns", help="Only these columns, separated by commas.")
     ] = None,
     format_: Annotated[Format, typer.Option("--format", help="How to write the rows.")] = Format.table,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File; else standard output.  Parquet needs one.")
+        Path | None,
+        typer.Option("--output", "-o", help="Output file; default: standard output.  Parquet needs a file."),
     ] = None,
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Ask the catalogue; every question has documented columns (docs/reference/sql-views.md)."""
+    """Query the catalogue; docs/reference/sql-views.md documents the columns."""
     from opdb.query import QUESTIONS, Filters, stream
     from opdb.schema.views import ABOUT
 
@@ -119,7 +121,7 @@ def diff(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Say what changes from A to B: ops, type rows, rules in force, measured verdicts."""
+    """Compare two SDKs, SoCs, or backends: ops, type rows, rules in force, measured verdicts."""
     from opdb.query.diff import COLUMNS, FAILURES, failing, side
     from opdb.query.diff import diff as compare
 
@@ -212,7 +214,7 @@ def _print_functions() -> None:
 
 
 def doctor(json: Json = False) -> None:
-    """Say what is installed, what is missing, and what each missing part costs."""
+    """Report what is installed, what is missing, and what does not work without it."""
     from opdb.doctor import examine
 
     rows = examine()

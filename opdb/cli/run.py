@@ -55,10 +55,12 @@ def run_file(
     real: Annotated[
         bool,
         typer.Option(
-            "--real", help="Quantised inputs and outputs as real numbers; rounded to nearest, ties to even."
+            "--real", help="Quantized inputs and outputs as real numbers; rounded to nearest, ties to even."
         ),
     ] = False,
-    repeat: Annotated[int, typer.Option("--repeat", metavar="N", help="Runs with the same inputs.")] = 1,
+    repeat: Annotated[
+        int, typer.Option("--repeat", metavar="N", help="Number of runs with the same inputs.")
+    ] = 1,
     profile: Annotated[
         str, typer.Option("--profile", metavar="LEVEL", help="off, basic, detailed or linting (HTP).")
     ] = "off",

@@ -1,0 +1,94 @@
+"""Pages as programs: their files are written, their commands run, their outputs compared.
+
+A block with a file name behind its language (```` ```python model.py ````) is a file.  A block ```` ```console ````
+is a session: lines after ``$`` run in bash, in the order of the page and in one folder, and what follows is their
+standard output, with ``...`` for what differs from run to run.  A command exits with 0 unless ``$ echo $?`` comes next.
+A block ```` ```console breadth ```` is run by `make breadth` alone, in the same order.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the word behind it (a file's name, ``breadth`` or ''), and its text."""
+
+    kind: str
+    name: str
+    text: str
+
+    @property
+    def is_file(self) -> bool:
+        return bool(self.name) and self.kind != "console"
+
+
+def blocks(page: Path) -> list[Block]:
+    return [Block(*found) for found in BLOCK.findall(page.read_text(encoding="utf-8"))]
+
+
+def commands(block: Block) -> Iterator[tuple[str, str]]:
+    """The commands of a session, each with the output that the page shows."""
+    return iter(COMMAND.findall(block.text))
+
+
+def prints(done: subprocess.CompletedProcess[str], expected: str) -> bool:
+    """Whether a page shows the output, or what a terminal shows: a command's notes before or after it."""
+    shown = (done.stdout, done.stderr + done.stdout, done.stdout + done.stderr)
+    check = doctest.OutputChecker().check_output
+    return any(
+        check(expected, re.sub(r"[ \t]+$", "", s, flags=re.MULTILINE), doctest.ELLIPSIS) for s in shown
+    )
+
+
+class Shell:
+    """A folder in which ``opdb`` and ``python`` are those of this process."""
+
+    def __init__(self, folder: Path, database: Path) -> None:
+        self.folder, self.code = folder, 0
+        tools = folder / ".bin"
+        tools.mkdir()
+        for name, arguments in {"opdb": "-m opdb", "python": ""}.items():
+            (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+            (tools / name).chmod(0o755)
+        self.env = {
+            **os.environ,
+            "OPDB_URL": f"sqlite:///{database}",
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "COLUMNS": "200",
+            "PYTHONWARNINGS": "ignore",
+        }
+
+    def write(self, block: Block) -> None:
+        (self.folder / block.name).write_text(block.text, encoding="utf-8")
+
+    def session(self, block: Block) -> int:
+        """Runs the commands of a block and returns how many there were; fails where an output differs."""
+        seen = list(commands(block))
+        assert seen, block.text
+        for number, (command, expected) in enumerate(seen):
+            done = self.run(command)
+            assert prints(done, expected), f"$ {command}\n{done.stdout}{done.stderr}"
+            asks_for_code = number + 1 < len(seen) and "$?" in seen[number + 1][0]
+            assert done.returncode == 0 or asks_for_code, f"$ {command}\n{done.stdout}{done.stderr}"
+        return len(seen)
+
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            ["bash", "-c", command.replace("$?", str(self.code))],
+            env=self.env, cwd=self.folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        self.code = done.returncode
+        return done

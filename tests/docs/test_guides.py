@@ -1,0 +1,66 @@
+"""The guides' commands run, in the order of each page, and print what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .pages import ROOT, Shell, blocks
+
+GUIDES = {p.stem: p for p in sorted((ROOT / "docs" / "guides").glob("*.md"))}
+WITH_SESSIONS = [name for name, page in GUIDES.items() if any(b.kind == "console" for b in blocks(page))]
+
+pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor]
+
+
+@pytest.fixture(scope="module")
+def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database as `opdb init` leaves it."""
+    made = tmp_path_factory.mktemp("catalogue") / "opdb.db"
+    env = {**os.environ, "OPDB_URL": f"sqlite:///{made}"}
+    subprocess.run([sys.executable, "-m", "opdb", "init"], env=env, check=True, capture_output=True)
+    return made
+
+
+def run(name: str, folder: Path, catalogue: Path, *, breadth: bool) -> None:
+    """Writes the files of a page and runs its sessions, with or without those of `make breadth`."""
+    database = shutil.copyfile(catalogue, folder / "opdb.db")
+    shell, seen = Shell(folder, database), 0
+    for block in blocks(GUIDES[name]):
+        if block.is_file:
+            shell.write(block)
+        elif block.kind == "console" and (breadth or block.name != "breadth"):
+            seen += shell.session(block)
+    assert seen
+
+
+@pytest.mark.parametrize("name", WITH_SESSIONS)
+def test_a_guide_s_commands_print_what_it_says(name: str, tmp_path: Path, catalogue: Path) -> None:
+    run(name, tmp_path, catalogue, breadth=False)
+
+
+@pytest.mark.breadth
+@pytest.mark.parametrize(
+    "name", [n for n in WITH_SESSIONS if any(b.name == "breadth" for b in blocks(GUIDES[n]))]
+)
+def test_a_guide_s_long_commands_too(name: str, tmp_path: Path, catalogue: Path) -> None:
+    """Packages of C that a compiler takes long for."""
+    run(name, tmp_path, catalogue, breadth=True)
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_output_that_is_not_run_here_names_its_test(name: str) -> None:
+    """A section with a command and its output outside of a session says which test runs it."""
+    text = GUIDES[name].read_text(encoding="utf-8")
+    text = re.sub(r"^```console( breadth)?\n.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for section in re.split(r"^## ", text, flags=re.MULTILINE):
+        if re.search(r"^ *\$ ", section, re.MULTILINE):
+            named = re.findall(r"`((?:tests|benchmarks)/[\w/.-]+)", section)
+            assert named, f"{name}: {section.splitlines()[0]}"
+            assert all((ROOT / n).exists() for n in named), named
