@@ -1,7 +1,7 @@
 """Random small modules, quantized, through ExecuTorch's flow and on HTP's emulation: which differ from the quantized module.
 
 The modules are those of htp_modules.py --between, by the same numbers; PyTorch's run of the quantized module judges, in
-steps of the result's scale: more than STEPS are wrong.  Nodes that are left to the CPU count as "left".
+steps of the result's scale: more than STEPS are wrong.  Nodes that fall back to the CPU count as "left".
 
     python benchmarks/quantized_modules.py [--modules N] [--first N] [--seed N] [--soc SM8650] [--recipe 8a8w]
                                            [--builders opdb|stock] [KIND]...

@@ -103,7 +103,7 @@ def folder(
     """All files of a package with ``ops``: text by path.  Raises OpdbError for an op that does not fit."""
     if choice.api not in GENERATIONS:
         raise OpdbError(
-            f"{choice.api!r} is no generation of Cloud AI's interface; opdb knows {', '.join(GENERATIONS)}"
+            f"{choice.api!r} is not a version of Cloud AI's interface; opdb knows {', '.join(GENERATIONS)}"
         )
     names = [n for n in sorted_ops(catalog) if n in set(ops)]
     errata = {e.erratum: e for n in names for e in catalog.errata_of(n)}

@@ -24,9 +24,9 @@ EFFECT_WORDS = {
     "imprecise": "the numbers are less exact than the data type allows",
 }
 WORKAROUND_WORDS = {
-    OTHER_CANDIDATE: "the next candidate of the PyTorch operator takes over; without one the node is left to the CPU",
+    OTHER_CANDIDATE: "the next candidate of the PyTorch operator takes over; without one the node falls back to the CPU",
     PREFER_OTHER: "another candidate takes over; without one the op is used, with a warning",
-    REJECT: "none: the node is left to the CPU",
+    REJECT: "none: the node falls back to the CPU",
 }
 EXECUTION_WORDS = {
     "emulator": "seen on the emulator",

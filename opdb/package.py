@@ -102,9 +102,9 @@ def write_ort(
     Raises OpdbError as ``write``, and for a name or a domain that is none.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name):
-        raise OpdbError(f"{name!r}: the name of a library has letters, digits and _")
+        raise OpdbError(f"{name!r}: not a valid library name; use letters, digits, and _")
     if not re.fullmatch(r"[A-Za-z][\w.-]*", domain):
-        raise OpdbError(f"{domain!r} is no domain of ONNX; it has letters, digits, ., _ and -, e.g. com.opdb")
+        raise OpdbError(f"{domain!r} is not a valid ONNX domain; use letters, digits, ., _, and -, e.g. com.opdb")
     texts = ort.folder(catalog, ops, name, domain, kernels)
     root = folder or Path(name)
     write_folder(root, texts, MANIFEST, {"package": name, "ops": sorted(set(ops)), "domain": domain}, force)
@@ -153,13 +153,13 @@ def write_aic(
     choice that makes no sense.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", choice.name):
-        raise OpdbError(f"{choice.name!r}: the name of a package has letters, digits and _")
+        raise OpdbError(f"{choice.name!r}: not a valid package name; use letters, digits, and _")
     if not re.fullmatch(r"[A-Za-z][\w.-]*", choice.domain):
         raise OpdbError(
-            f"{choice.domain!r} is no domain of ONNX; it has letters, digits, ., _ and -, e.g. com.opdb"
+            f"{choice.domain!r} is not a valid ONNX domain; use letters, digits, ., _, and -, e.g. com.opdb"
         )
     if choice.version is not None and not re.fullmatch(r"\d+\.\d+\.\d+", choice.version):
-        raise OpdbError(f"{choice.version!r} is no version; it is Major.Minor.Patch, e.g. 1.0.0")
+        raise OpdbError(f"{choice.version!r} is not a version; expected Major.Minor.Patch, e.g. 1.0.0")
     if not 0 < choice.scratch < 2**31:
         raise OpdbError(f"{choice.scratch} bytes of scratch: expected 1 to {2**31 - 1}")
     texts = aic.folder(catalog, ops, choice, kernels)

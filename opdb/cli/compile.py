@@ -128,7 +128,7 @@ def compile_model(
     check_names(no_pass or ())
     check_layout(io_layout)
     if timeout <= 0:
-        raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
+        raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
     if output is not None and is_pte(output):
         given = (saver, graph, optimization, no_pass)
         if any(g is not None for g in given) or dtype != "f32" or decompose or io_layout != "keep":

@@ -207,10 +207,10 @@ def _ranking(soc: str, fail_over: float | None) -> str:
     from opdb.targets.target import soc_name
 
     if fail_over is not None:
-        raise OpdbError(f"--fail-over {fail_over:g}: a time, and with --rank-only it is that of another chip")
+        raise OpdbError(f"--fail-over {fail_over:g}: does not go with --rank-only, whose time is another chip's")
     if not ranks(soc_name(soc)):
         raise OpdbError(
-            f"{soc_name(soc)}: --rank-only is for v{RANKED[0]} to v{RANKED[-1]}; nobody compared the order on others"
+            f"{soc_name(soc)}: --rank-only is for v{RANKED[0]} to v{RANKED[-1]}; the order was not checked on other chips"
         )
     return RANKING
 
@@ -274,9 +274,9 @@ def _check(
     if dtype not in ("f32", "f16"):
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
     if timeout <= 0:
-        raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
+        raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
     if optimization == 1:
-        raise OpdbError("--optimization 1: the library's estimates are nonsense there; 2 or 3")
+        raise OpdbError("--optimization 1: the library's estimates are meaningless at this level; use 2 or 3")
     if top < 0:
         raise OpdbError(f"--top {top}: a number of rows, 0 for all")
 

@@ -66,13 +66,13 @@ def build_table(
     if not names:
         raise OpdbError("no model; give some, or a file of them with --models")
     if timeout <= 0:
-        raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
+        raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
     with Simulator(soc, libraries=qnn or QNN, timeout=timeout) as simulator:
         simulator.check_chip()
         pairs = measured(simulator, [*_programs(names)], kept, _say)
         soc, build_id = simulator.soc, simulator.build_id
     if not pairs:
-        raise OpdbError("the library takes none of these models; there is nothing to make prices of")
+        raise OpdbError("the library takes none of these models, so there is nothing to measure")
     made = table(pairs, soc, build_id)
     if output is not None:
         write_atomically(output, written(made))

@@ -83,9 +83,9 @@ def _inputs(path: Path | None) -> tuple[Any, ...] | None:
     try:
         found = torch.load(path)
     except Exception as error:  # what its pickles raise
-        raise OpdbError(f"{path}: no tensors that torch.load reads: {error}") from None
+        raise OpdbError(f"{path}: torch.load cannot read it: {error}") from None
     if not isinstance(found, (tuple, list)) or not all(isinstance(t, torch.Tensor) for t in found):
-        raise OpdbError(f"{path}: it holds no tuple of tensors; torch.save((x, y), FILE) makes one")
+        raise OpdbError(f"{path}: does not hold a tuple of tensors; torch.save((x, y), FILE) makes one")
     return tuple(found)
 
 

@@ -31,7 +31,7 @@ def repository() -> Path:
 
     if not is_source_tree():
         raise OpdbError(
-            "this opdb is installed, not a checkout: generated files belong to a checkout (git clone, pip install -e .)"
+            "this command needs a checkout of opdb (git clone, pip install -e .); this opdb is installed as a package"
         )
     return _PACKAGE.parent
 

@@ -277,7 +277,7 @@ def _gates(written: list[str], strict: bool, lenient: bool) -> list[Gate]:
     from opdb.coverage.gates import gate
 
     if written and (strict or lenient):
-        raise OpdbError("--fail-on says alone when to fail; leave out --strict and --lenient")
+        raise OpdbError("--fail-on alone decides when to fail; leave out --strict and --lenient")
     return [gate(text) for text in written]
 
 
@@ -287,7 +287,7 @@ def _no_other(**given: bool) -> None:
         if is_given:
             option = name.replace("_", "-")
             raise OpdbError(
-                f"--{option} is about the exported program, and ExecuTorch makes another of it; leave out one of "
+                f"--{option} applies to the exported program, and --executorch judges another graph; leave out one of "
                 f"--{option}, --executorch"
             )
 

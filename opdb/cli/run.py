@@ -89,9 +89,9 @@ def run_file(
     from opdb.targets.target import Target, emulates_here
 
     if repeat < 1:
-        raise OpdbError(f"--repeat {repeat}: a graph runs once or more")
+        raise OpdbError(f"--repeat {repeat}: give 1 or more")
     if timeout <= 0:
-        raise OpdbError(f"--timeout {timeout:g}: a time above 0 s")
+        raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
     if outputs is not None and (outputs.is_file() if outputs.suffix != ".npz" else outputs.is_dir()):
         raise OpdbError(f"--outputs {outputs}: give a file that ends in .npz, or a folder")
     if is_pte(file):

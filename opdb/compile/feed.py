@@ -106,7 +106,7 @@ def _read(source: str, tensor: GraphTensor) -> Any:
     if source.startswith("random:"):
         return _Raw(drawn(tensor, np.random.default_rng(_seed(source))).tobytes())
     if source.endswith(".npz"):
-        raise OpdbError(f"{source}: an archive names its inputs itself; give it without {tensor.name}=")
+        raise OpdbError(f"{source}: an archive names its own inputs; give it without {tensor.name}=")
     try:
         if not source.endswith(".npy"):
             return _Raw(Path(source).read_bytes())

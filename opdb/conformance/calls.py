@@ -159,7 +159,7 @@ def operator(target: str) -> Any:
     """The torch operator.  Raises OpdbError where PyTorch knows none."""
     parts = target.split(".")
     if len(parts) != 3:
-        raise OpdbError(f"'{target}' is no torch operator; e.g. aten.relu.default, mylib.my_relu.default")
+        raise OpdbError(f"'{target}' is not a torch operator; e.g. aten.relu.default, mylib.my_relu.default")
     namespace, op, overload = parts
     packet = getattr(getattr(_torch().ops, namespace), op, None)
     if packet is None or overload not in packet.overloads():

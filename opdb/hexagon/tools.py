@@ -35,7 +35,7 @@ def emulator() -> str:
     found = [shutil.which(name) for name in ([named] if named else ["qemu-hexagon", "qemu-hexagon-static"])]
     path = next(filter(None, found), None)
     if path is None:
-        raise OpdbError(f"no emulator of Hexagon: {named or 'qemu-hexagon'} is no program on PATH; {_CURE}")
+        raise OpdbError(f"no emulator of Hexagon: {named or 'qemu-hexagon'} is not on PATH; {_CURE}")
     try:
         said = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=30, check=False

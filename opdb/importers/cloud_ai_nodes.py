@@ -76,7 +76,7 @@ def read(path: Path, domain: str | None = None) -> list[Foreign]:
         name = node.name or f"the {node.op_type} that makes {node.output[0] if node.output else 'nothing'}"
         if not re.fullmatch(r"[A-Za-z]\w*", node.op_type):
             raise OpdbError(
-                f"{path}: {name}: the op {node.op_type!r} is no name in C; rename it in the model"
+                f"{path}: {name}: the op {node.op_type!r} is not a valid C name; rename it in the model"
             )
         op = found.setdefault((node.domain, node.op_type), Foreign(node.domain, node.op_type, name))
         _add(path, name, op, node, known)

@@ -173,9 +173,9 @@ class _Reader:
     ) -> None:
         unmade = [n for n in reads(proto) if n not in values]
         if unmade:
-            raise Unreadable(f"it reads '{unmade[0]}', which nothing before it makes")
+            raise Unreadable(f"it reads '{unmade[0]}', which no earlier node produces")
         if proto.op_type in RANDOM:
-            raise Unreadable("its numbers are random, others each time")
+            raise Unreadable("its results are random and differ from run to run")
         results = [r for r in proto.output if r]
         if not any(isinstance(values[n], torch.Tensor) for n in reads(proto)):
             values.update(zip(results, self._evaluated(proto, values), strict=True))
@@ -265,7 +265,7 @@ class _Reader:
                     else schema.get_function_with_opset_version(version)
                 )
                 return made
-        raise Unreadable("opdb has no form of it in PyTorch, and ONNX none in other operators")
+        raise Unreadable("opdb cannot express it in PyTorch, and ONNX does not define it by other operators")
 
     def _schema(self, proto: onnx.NodeProto) -> defs.OpSchema:
         own = proto.domain in OWN

@@ -114,7 +114,7 @@ def dtype(onnx_type: int) -> torch.dtype:
     """The data type of a number of TensorProto.DataType.  Raises Unreadable where PyTorch has none."""
     name = helper.tensor_dtype_to_np_dtype(onnx_type).name
     if name not in DTYPES:
-        raise Unreadable(f"PyTorch computes with no tensors of {name}")
+        raise Unreadable(f"PyTorch cannot compute with tensors of {name}")
     found = getattr(torch, name)
     assert isinstance(found, torch.dtype)
     return found

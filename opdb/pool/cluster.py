@@ -163,7 +163,7 @@ class Cluster:
         if kind == "differs":
             raise OpdbError(f"--dask {self.address}: {value}")
         if kind == "fault":
-            raise RuntimeError(f"a fault of opdb in a worker, at {job.name}:\n{value}")
+            raise RuntimeError(f"an internal error of opdb in a worker, at {job.name}:\n{value}")
         return OpdbError(value) if kind == "error" else value
 
     def _gone(self, why: str) -> str:

@@ -51,7 +51,7 @@ class Process:
         except OSError:
             raise EOFError from None
         if kind == "fault":
-            raise RuntimeError(f"a fault of opdb in a process of its own, at {self.job.name}:\n{value}")
+            raise RuntimeError(f"an internal error of opdb in a child process, at {self.job.name}:\n{value}")
         return OpdbError(value) if kind == "error" else value
 
     def end(self) -> int:

@@ -322,7 +322,7 @@ class VendorWorker:
                 child.end()
                 path = self._libraries.path(self._open[1])
                 how = " ".join(filter(None, (answer.verdict, answer.code_name, *answer.log[-1:])))
-                raise OpdbError(f"{path}: opening this library did not end well: {how}")
+                raise OpdbError(f"{path}: opening this library failed: {how}")
             self._child = child
             self._info = self._info or answer
         return self._child
@@ -399,7 +399,7 @@ class _Child:
             elif kind == "error":
                 raise OpdbError(values[0])
             elif kind == "fault":
-                raise _Fault(f"a fault of opdb in the child process:\n{values[0]}")
+                raise _Fault(f"an internal error of opdb in the child process:\n{values[0]}")
             elif kind == "gone":
                 return self._crash(place)
             elif kind == "stalled" or time.monotonic() >= deadline:

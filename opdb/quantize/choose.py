@@ -97,7 +97,7 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
             refused = refused or verdict
             if not judge(replace(form, symmetric=frozenset(dtypes))).violations:
                 return _least_symmetric(form, judge)
-    where = f"node {op.name} ({op.op}) cannot be quantised for {wishes.target}: "
+    where = f"node {op.name} ({op.op}) cannot be quantized for {wishes.target}: "
     if refused is not None:
         reasons = [f"{v.rule}: {v.message}" for v in refused.violations]
         raise OpdbError(where + "; ".join(reasons))

@@ -53,13 +53,13 @@ def quantize(
     for dtype in (activations, weights, *(overrides or {}).values()):
         kind = lookup(dtype)
         if kind is None or kind.short != dtype or not kind.quantized or kind.numpy is None:
-            raise OpdbError(f"'{dtype}' is not a type to quantise to; e.g. uq8, uq16, sq8")
+            raise OpdbError(f"'{dtype}' is not a type to quantize to; e.g. uq8, uq16, sq8")
     groups = Groups(graph, lambda t: t.dtype in REAL)
     wanted = _wanted(graph, groups, activations, overrides or {})
     for op in graph.ops:
         known(op)
     if not 0 <= margin < np.inf:
-        raise OpdbError(f"margin: {margin} is no share of a range; e.g. 0.1")
+        raise OpdbError(f"margin: {margin} is not a share of a range; e.g. 0.1")
     seen = {name: r.widened(margin) for name, r in observe(graph, calibration, run).items()}
     ranges = _shared_ranges(graph, groups, wanted, seen)
     wishes = Wishes(wanted, ranges, weights, target)
@@ -69,7 +69,7 @@ def quantize(
         verdict = check(made.op_config(op), target)
         if verdict.verdict != "accept":
             reasons = "; ".join(f"{v.rule}: {v.message}" for v in verdict.violations if not v.warning)
-            raise OpdbError(f"node {op.name} ({op.op}) cannot be quantised for {target}: {reasons}")
+            raise OpdbError(f"node {op.name} ({op.op}) cannot be quantized for {target}: {reasons}")
     return made
 
 
@@ -80,7 +80,7 @@ def _wanted(
     chosen: dict[str, tuple[str, str]] = {}
     for name, dtype in overrides.items():
         if name not in graph.tensors or graph.tensors[name].dtype not in REAL:
-            raise OpdbError(f"{graph.name}: overrides names '{name}', which is no real tensor of the graph")
+            raise OpdbError(f"{graph.name}: overrides names '{name}', which is not a floating-point tensor of the graph")
         other, given = chosen.setdefault(groups.root(name), (name, dtype))
         if given != dtype:
             raise OpdbError(f"overrides: {other} is {given} and {name} {dtype}, but they share one encoding")

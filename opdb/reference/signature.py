@@ -45,7 +45,7 @@ def read_signature(target: str, text: str) -> AtenSchema:
     if match is None:
         raise OpdbError(f"{target}: signature: '{text}' is not of the form name(Tensor x, int n=1) -> Tensor")
     if not TARGET.fullmatch(target):
-        raise OpdbError(f"'{target}' is no torch operator; e.g. mylib.my_relu.default")
+        raise OpdbError(f"'{target}' is not a torch operator; e.g. mylib.my_relu.default")
     _, op, overload = target.split(".")
     if (match["op"], match["overload"] or "default") != (op, overload):
         named = ".".join(filter(None, (match["op"], match["overload"])))
@@ -95,4 +95,4 @@ def _value(target: str, text: str | None) -> Any:
     except (ValueError, SyntaxError):
         if re.fullmatch(r"[A-Za-z_]\w*", text):
             return text
-        raise OpdbError(f"{target}: signature: '{text}' is no default") from None
+        raise OpdbError(f"{target}: signature: '{text}' is not a default value") from None

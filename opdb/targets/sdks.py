@@ -20,7 +20,7 @@ def known_sdk(sdk: str, known: tuple[str, ...] = SDKS) -> int:
     if number in map(sdk_number, here):
         return number
     raise OpdbError(
-        f"unknown SDK '{sdk}': no document and no library is of it; known: {', '.join(_short((*known, *here)))}"
+        f"unknown SDK '{sdk}': opdb has no document or library of that version; known: {', '.join(_short((*known, *here)))}"
     )
 
 

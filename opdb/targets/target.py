@@ -52,7 +52,7 @@ class Target:
         fields = {} if record is None else record.chip_fields
         if self.soc is None and fields:
             raise OpdbError(
-                f"{backend}: what runs depends on the SoC; give one, e.g. --soc SM8650 (opdb query socs lists them)"
+                f"{backend}: its rules depend on the SoC; give one, e.g. --soc SM8650 (opdb query socs lists them)"
             )
         soc = None if self.soc is None else soc_name(self.soc)
         if record is not None and soc is not None and record.chips and soc not in record.chips:

@@ -154,5 +154,5 @@ def _tensors(array: CData, n: int, what: str) -> tuple[TensorInfo, ...]:
 
 def _count(n: int, array: CData, what: str) -> int:
     if n > MAX_COUNT or (n and array == NULL):
-        raise OpdbError(f"QnnSystem reports {n} {what}, which cannot be; the binary is damaged")
+        raise OpdbError(f"QnnSystem reports {n} {what}, which is impossible; the binary is damaged")
     return n

@@ -35,7 +35,7 @@ def to_stored(tensor: GraphTensor, values: Any, where: str = "") -> Any:
             f"{where}: values of shape {list(real.shape)} do not fill the shape {list(tensor.shape)}"
         )
     if np.isnan(real).any():
-        raise ConfigError(f"{where}: NaN has no quantised value")
+        raise ConfigError(f"{where}: NaN has no quantized value")
     return quantized(real, tensor.dtype, encoding_of(tensor, where), where)
 
 

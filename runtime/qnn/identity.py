@@ -107,7 +107,7 @@ def _ask(backend: str, path: Path, seconds: float, _state: tuple[int, int]) -> I
     doing = answer.pop("doing", "open it")
     if "provider" not in answer:
         last = f" ({printed[-1]})" if printed else ""
-        raise OpdbError(f"{path}: asking this library who it is did not end well: {end or 'no answer'}{last}")
+        raise OpdbError(f"{path}: asking this library for its version failed: {end or 'no answer'}{last}")
     if end:
         answer["refusal"] = f"{end} when asked to {doing}"
     return _identity(answer)

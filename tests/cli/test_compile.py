@@ -219,7 +219,7 @@ def test_bad_input(here: Here, tmp_path: Path) -> None:
         ((relu, *out, "--soc", "SM8650", "--precision", "fp8"), "'fp8' is not a precision"),
         ((relu, *out, "--soc", "SM8650", "--optimization", "4"), "4 is not an optimization level; 1, 2 or 3"),
         ((relu, *out, "--backend", "CPU", "--dtype", "f8"), "--dtype f8: one of f32, f16"),
-        ((relu, *out, "--backend", "CPU", "--timeout", "0"), "--timeout 0: a time above 0 s"),
+        ((relu, *out, "--backend", "CPU", "--timeout", "0"), "--timeout 0: give a time above 0 seconds"),
         ((relu, *out, "--backend", "CPU", "--graph", "x"), "--graph x: the file has the op configs Relu_0"),
         ((twice, *out, "--backend", "CPU"), f"{twice}:2: id 'a' is that of {twice}:1 too"),
         ((empty, *out, "--backend", "CPU"), "no op config in it"),

@@ -108,7 +108,7 @@ def test_ranks_for_a_chip_that_is_not_simulated(here: Here, models: str) -> None
     assert first.startswith("ranks only: SM8650 is not what is simulated, SA8255 is")
     for soc, option, reason in (
         ("SM8350", (), "SM8350: --rank-only is for v73 to v81"),
-        ("SM8650", ("--fail-over", "100"), "--fail-over 100: a time, and with --rank-only it is that of another chip"),
+        ("SM8650", ("--fail-over", "100"), "--fail-over 100: does not go with --rank-only, whose time is another chip's"),
     ):  # fmt: skip
         done = here("cost", f"{models}:net", "--soc", soc, "--rank-only", *option)
         assert done.code == 2
@@ -139,7 +139,7 @@ def test_a_table_is_made_twice_the_same(here: Here, models: str, tmp_path: Path)
         (("--models", "nowhere.txt"), "--models nowhere.txt: No such file"),
         (("a.py:net", "b.py:net"), "b.py:net: a.py:net has the same name, net"),
         (("a.py:net", "--soc", "SM8650"), "SM8650: QNN 2.51 does not simulate this chip"),
-        (("a.py:net", "--timeout", "0"), "--timeout 0: a time above 0 s"),
+        (("a.py:net", "--timeout", "0"), "--timeout 0: give a time above 0 seconds"),
     ],
 )
 def test_tables_that_are_not_made(here: Here, options: tuple[str, ...], reason: str) -> None:

@@ -107,5 +107,5 @@ def test_mistakes(tmp_path: Path) -> None:
         with pytest.raises(OpdbError, match=message) as raised:
             feed(specs, tensors)
         assert "\n" not in str(raised.value)
-    with pytest.raises(OpdbError, match="NaN has no quantised value"):
+    with pytest.raises(OpdbError, match="NaN has no quantized value"):
         feed([saved(tmp_path / "nan.npy", np.full(3, np.nan))], [Q], real=True)

@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
         ),
         (
             model([helper.make_node("Det", ["x"], ["y"])], [3, 3]).SerializeToString(),
-            "model.onnx: node 1, Det: opdb has no form of it in PyTorch, and ONNX none in other operators",
+            "model.onnx: node 1, Det: opdb cannot express it in PyTorch, and ONNX does not define it by other operators",
         ),
         (b"not a model", "cannot be read as an ONNX model"),
     ):

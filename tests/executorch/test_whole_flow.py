@@ -85,5 +85,5 @@ def test_quantized(environment: env.Environment) -> None:
 
 
 def test_no_cast_of_five_dimensions_to_int64(environment: env.Environment) -> None:
-    """HTP's finalize crashes at one (HTP-0001); the node is left to the CPU."""
+    """HTP's finalize crashes at one (HTP-0001); the node falls back to the CPU."""
     assert outcomes(environment, ["to_integers_rank_5"], "fp16") == {"to_integers_rank_5": "partly"}

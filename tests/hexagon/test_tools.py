@@ -53,13 +53,13 @@ def test_an_emulator_that_is_too_old_is_refused(programs: Path, said: str, words
 
 def test_where_the_emulator_is_looked_for(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
-        OpdbError, match=r"no emulator of Hexagon: qemu-hexagon is no program on PATH; install QEMU 10"
+        OpdbError, match=r"no emulator of Hexagon: qemu-hexagon is not on PATH; install QEMU 10"
     ):
         emulator()
     plain = written(programs / "qemu-hexagon-static", "echo qemu-hexagon version 10.0.2")
     assert emulator() == str(plain)
     monkeypatch.setenv(EMULATOR, str(programs / "none"))
-    with pytest.raises(OpdbError, match=r"none is no program on PATH"):
+    with pytest.raises(OpdbError, match=r"none is not on PATH"):
         emulator()
     other = written(programs / "other", "echo 'qemu-hexagon version 11.1.3 (Debian)'")
     monkeypatch.setenv(EMULATOR, str(other))

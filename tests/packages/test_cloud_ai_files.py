@@ -156,7 +156,7 @@ def test_what_no_package_can_have(catalog: Catalog, tmp_path: Path) -> None:
         (
             ["Relu"],
             choice(api="2.0"),
-            "'2.0' is no generation of Cloud AI's interface; opdb knows 1.17, 5.0.0, 1.21",
+            "'2.0' is not a version of Cloud AI's interface; opdb knows 1.17, 5.0.0, 1.21",
         ),
         (["Relu", "Reshape"], choice(), "Reshape: the shape of y does not follow"),
         (["Relu"], choice(name="a-b"), "the name of a package"),

@@ -149,10 +149,10 @@ def with_op(op: str) -> QnnGraph:
     ("graph", "options", "message"),
     [
         (perceptron(), {"target": CPU, "activations": "uq16"},
-         r"node up \(FullyConnected\) cannot be quantised for CPU: no row of its types fits; the nearest, CPU.int8.1 "
+         r"node up \(FullyConnected\) cannot be quantized for CPU: no row of its types fits; the nearest, CPU.int8.1 "
          r"has [xy]: uq8, not uq16"),
-        (perceptron(), {"target": HTP, "activations": "f16"}, "'f16' is not a type to quantise to; e.g."),
-        (perceptron(), {"target": HTP, "weights": "sq4"}, "'sq4' is not a type to quantise to; e.g."),
+        (perceptron(), {"target": HTP, "activations": "f16"}, "'f16' is not a type to quantize to; e.g."),
+        (perceptron(), {"target": HTP, "weights": "sq4"}, "'sq4' is not a type to quantize to; e.g."),
         (perceptron(), {"target": HTP, "overrides": {"q": "uq16"}}, "overrides names 'q', which is no real tensor"),
         (perceptron(), {"target": HTP, "overrides": {"s": "uq16", "y": "uq8"}}, "s is uq16 and y uq8, but they share"),
         (perceptron(), {"target": HTP, "margin": -1}, "margin: -1 is no share of a range"),
@@ -160,7 +160,7 @@ def with_op(op: str) -> QnnGraph:
         (perceptron(), {"target": HTP, "calibration": [{"x": np.full((8, 4), np.nan, np.float32)}]},
          r"the tensor x has a value that is not finite, with calibration input 1"),
         (with_op("ElementWiseNeuron"), {"target": CPU},
-         r"node relu \(ElementWiseNeuron\) cannot be quantised for CPU: CPU-0021: ElementWiseNeuron returns x unchanged for ELU and GELU"),
+         r"node relu \(ElementWiseNeuron\) cannot be quantized for CPU: CPU-0021: ElementWiseNeuron returns x unchanged for ELU and GELU"),
         (with_op("Frobnicate"), {"target": HTP}, "node relu: the specs do not hold the op Frobnicate"),
     ],
 )  # fmt: skip

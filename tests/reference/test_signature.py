@@ -54,7 +54,7 @@ def test_atens_own_schemas_can_be_read_too() -> None:
         ("mylib.a.default", "a(Tensor x) -> ()", "it returns '()'"),
         ("mylib.a.default", "a(Tensor) -> Tensor", "'Tensor' is not TYPE NAME"),
         ("mylib.a.default", "a(Tensor x, int x) -> Tensor", "two arguments have one name"),
-        ("mylib.a.default", "a(Tensor x, int n=f(2)) -> Tensor", "'f(2)' is no default"),
+        ("mylib.a.default", "a(Tensor x, int n=f(2)) -> Tensor", "'f(2)' is not a default value"),
         ("mylib.a.default", "a", "not of the form"),
         ("my;lib.a.default", "a(Tensor x) -> Tensor", "is no torch operator"),
     ],

@@ -93,7 +93,7 @@ def test_zero_is_zero() -> None:
     ("quant", "values", "message"),
     [
         (None, np.zeros(2), "tensor x: uq8 without an encoding; give it a scale and an offset"),
-        (Quant("SCALE_OFFSET", (0.5,), (0,)), np.array([0, np.nan]), "tensor x: NaN has no quantised value"),
+        (Quant("SCALE_OFFSET", (0.5,), (0,)), np.array([0, np.nan]), "tensor x: NaN has no quantized value"),
         (
             Quant("SCALE_OFFSET", (0.5,), (0,)),
             np.zeros(3),
@@ -137,7 +137,7 @@ def test_a_graph_takes_and_gives_real_numbers() -> None:
             y = graph.execute_real({"a": a, "b": b})["y"]
             assert y.dtype == np.float32
             np.testing.assert_allclose(y, np.clip(a + b, -2, 127 / 64), atol=1.5 / 64)
-            with pytest.raises(ConfigError, match="input a: NaN has no quantised value"):
+            with pytest.raises(ConfigError, match="input a: NaN has no quantized value"):
                 graph.execute_real({"a": np.full((2, 3), np.nan), "b": b})
             with pytest.raises(ConfigError, match=r"got a$"):
                 graph.execute_real({"a": a})

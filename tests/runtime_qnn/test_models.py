@@ -112,7 +112,7 @@ def test_types_are_those_that_were_asked_for() -> None:
 
 def test_cpu_has_no_activations_of_16_bits() -> None:
     with pytest.raises(
-        OpdbError, match=r"cannot be quantised for CPU: no row of its types fits; the nearest"
+        OpdbError, match=r"cannot be quantized for CPU: no row of its types fits; the nearest"
     ):
         made("CPU", "uq16")
 

@@ -123,7 +123,7 @@ def test_the_soc_decides() -> None:
 
 @pytest.mark.parametrize(("target", "message"), [
     (Target("HPT", "SM8650"), "unknown backend 'HPT'; did you mean 'HTP'?; known: CPU, GPU, DSP, HTP, HTA, LPAI, AIC"),
-    (Target("HTP"), "HTP: what runs depends on the SoC; give one, e.g. --soc SM8650 (opdb query socs lists them)"),
+    (Target("HTP"), "HTP: its rules depend on the SoC; give one, e.g. --soc SM8650 (opdb query socs lists them)"),
     (Target("HTP", "SM865"), "unknown SoC 'SM865'; did you mean 'SM8650'?; 'opdb query socs' lists them"),
     (Target("CPU", None, "two"), "'two' is not an SDK version; e.g. 2.47"),
 ])  # fmt: skip

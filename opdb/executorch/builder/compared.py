@@ -75,7 +75,7 @@ def _side(build: Callable[[], Any]) -> Side:
 def differences(stock: Side, own: Side) -> list[Line]:
     """What differs between two lowerings of one node."""
     if stock.refusal and own.refusal and not stock.raised:
-        return []  # the node is left to the CPU by both; an exception would end ExecuTorch's export
+        return []  # the node falls back to the CPU by both; an exception would end ExecuTorch's export
     kinds = [tuple(op.kind for op in side.ops) for side in (stock, own)]
     if stock.refusal or own.refusal or kinds[0] != kinds[1]:
         theirs, ours = (side.refusal or ", ".join(op.kind for op in side.ops) for side in (stock, own))

@@ -161,7 +161,7 @@ def plain(value: Any) -> Any:
 def _short(dtype: Any) -> str:
     found = lookup(dtype.name)
     if found is None:
-        raise Rejection(f"{dtype.name} is no data type that rules know")
+        raise Rejection(f"{dtype.name} is not a data type that rules know")
     return found.short
 
 

@@ -322,7 +322,7 @@ class Reader:
 def _checked(view: memoryview, name: str) -> int:
     """The payload's kind, after all bytes were compared with the checksum."""
     if bytes(view[: len(MAGIC)]) != MAGIC:
-        raise OpdbError(f"{name}: not a blob of opdb's delegate: it begins otherwise")
+        raise OpdbError(f"{name}: not a blob of opdb's delegate: its first bytes are wrong")
     if len(view) < TABLE:
         raise OpdbError(f"{name}: damaged: cut off after {len(view)} bytes, inside the header")
     _, version, header, total, payload, sections = HEADER.unpack_from(view)

@@ -177,7 +177,7 @@ def _arg(kind: str, node: Node, tensor: str | None) -> Arg:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.dtype not in SCALAR_TYPES:
         raise OpdbError(
-            f"the {kind} {node.name} of a delegate is no tensor of a type that it takes; report this to opdb"
+            f"the {kind} {node.name} of a delegate is not a tensor of a type that it takes; report this to opdb"
         )
     return Arg(kind, tensor, SCALAR_TYPES[value.dtype], tuple(int(d) for d in value.shape))
 

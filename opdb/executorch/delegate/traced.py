@@ -49,7 +49,7 @@ def opened(data: bytes, name: str) -> Any:
     from executorch.exir._serialize._program import deserialize_pte_binary
 
     if data[4:6] != b"ET":  # flatbuffers' file identifier; ExecuTorch's reader checks nothing
-        raise OpdbError(f"{name}: no program of ExecuTorch (.pte)")
+        raise OpdbError(f"{name}: not an ExecuTorch program (.pte)")
     return deserialize_pte_binary(data)
 
 

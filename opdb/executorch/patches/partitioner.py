@@ -196,7 +196,7 @@ def _lists_what_opdb_maps() -> bool:
 @patch(
     "listed-as-missing",
     "policy",
-    "operators on the list of those to be implemented are left to the CPU without asking their builder",
+    "operators on the list of those to be implemented fall back to the CPU without asking their builder",
     "partition.common_defs:to_be_implemented_operator",
     needed=_lists_what_opdb_maps,
     always=True,

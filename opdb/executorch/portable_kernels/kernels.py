@@ -201,7 +201,7 @@ def model_kernels(model: Path) -> dict[str, tuple[KernelKey, ...]]:
     except OSError as error:
         raise OpdbError(f"{model}: {error.strerror}") from None
     if data[4:6] != b"ET":  # flatbuffers' file identifier; ExecuTorch's reader checks nothing
-        raise OpdbError(f"{model}: no program of ExecuTorch (.pte)")
+        raise OpdbError(f"{model}: not an ExecuTorch program (.pte)")
     program = selective_build._get_program_from_buffer(data)
     metadata = selective_build._get_io_metadata_for_program_operators(program)
     tensor = 5  # KernelTypes::Tensor of ExecuTorch's schema

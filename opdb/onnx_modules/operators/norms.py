@@ -65,7 +65,7 @@ def _lp(node: Node, x: Tensor) -> Tensor:
 def _lrn(node: Node, x: Tensor) -> Tensor:
     size = node["size"]
     if size % 2 == 0:
-        raise Unreadable("windows of an even size lie otherwise in PyTorch's local_response_norm")
+        raise Unreadable("PyTorch's local_response_norm places windows of even size differently")
     return functional.local_response_norm(
         x, size, node.get("alpha", 1e-4), node.get("beta", 0.75), node.get("bias", 1.0)
     )

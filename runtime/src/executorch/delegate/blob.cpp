@@ -112,7 +112,7 @@ Error Blob::read(const uint8_t *data, size_t size) {
 
 Error Blob::check_header(const uint8_t *data, size_t size) {
     if (size < sizeof MAGIC || memcmp(data, MAGIC, sizeof MAGIC) != 0)
-        return fail(Error::InvalidProgram, "not a blob of opdb's delegate: it begins otherwise");
+        return fail(Error::InvalidProgram, "not a blob of opdb's delegate: its first bytes are wrong");
     if (size < sizeof(HeaderRecord))
         return fail(Error::InvalidProgram, "the blob is cut off after %zu bytes, inside its header", size);
     base_ = data;
