@@ -2,7 +2,7 @@
 
 One process at a time (a lock that ends with its process).  Every new text is written to a temporary file
 beside its place and synced before the first file is replaced, so a full disk changes nothing.  A journal
-of the new checksums makes the next run recognise what an interrupted one has left.
+of the new checksums makes the next run recognize what an interrupted one has left.
 """
 
 from __future__ import annotations

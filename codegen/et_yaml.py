@@ -8,7 +8,7 @@ What the generator of ExecuTorch 1.4.1 makes of them decides how they are writte
 - entries of functions.yaml are sorted by argument name, and a key depends on the order: where that would change the key,
   names carry their position;
 - the key that the runtime looks for has the returned tensors too: ``__ret_0``;
-- its types are the eight of ``TYPES``; no kernel can be specialised for Half.
+- its types are the eight of ``TYPES``; no kernel can be specialized for Half.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from opdb.codegen import c_sources
 from opdb.codegen.environment import render
 
 COMPILER, LINKER, ARCHIVER = "clang-19", "ld.lld-19", "llvm-ar-19"
-#: v68 is the newest architecture whose vector code QEMU runs as clang writes it: for v69 and later clang vectorises floats,
+#: v68 is the newest architecture whose vector code QEMU runs as clang writes it: for v69 and later clang vectorizes floats,
 #: which QEMU 10 has no HVX instructions for.
 MACHINE = ("--target=hexagon-unknown-linux-musl", "-mv68", "-mhvx", "-mhvx-length=128b")
-#: clang vectorises for HVX only where it is told to.
+#: clang vectorizes for HVX only where it is told to.
 CFLAGS = ("-std=c99", "-O2", "-mllvm -hexagon-autohvx", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off",
           "-fno-math-errno", "-fno-trapping-math", "-ffunction-sections", "-fdata-sections", "-fno-stack-protector")  # fmt: skip
 #: The runtime must not be turned into calls of itself.

@@ -79,7 +79,7 @@ class Part:
 
     @cached_property
     def main(self) -> str | None:
-        """The slot whose type the op computes in: the first that can be float, else quantised, else any."""
+        """The slot whose type the op computes in: the first that can be float, else quantized, else any."""
         kinds = {s.name: [BY_SHORT[c.dtypes[s.name]] for c in self.combinations] for s in self.op.slots}
         for real in (lambda d: "FLOAT" in d.qnn, lambda d: d.quantized, lambda d: True):
             for slot, found in kinds.items():

@@ -184,7 +184,7 @@ def _with_run(text: str, run: str | None) -> str:
 
 
 def _others(parts: Iterable[Part], main: str) -> str:
-    """The quantised types of other slots beside one of the main slot; e.g. (filter int8, bias int32)."""
+    """The quantized types of other slots beside one of the main slot; e.g. (filter int8, bias int32)."""
     found: dict[str, dict[str, None]] = {}
     for part in parts:
         for c in part.combinations:
@@ -303,7 +303,7 @@ def unfolded(box: Box) -> list[dict[str, str]]:
 
 
 def _onnx(dtype: str) -> str:
-    """A data type as ONNX Runtime calls it; quantised ones by QNN's name."""
+    """A data type as ONNX Runtime calls it; quantized ones by QNN's name."""
     kind = BY_SHORT[dtype]
     named = {"f32": "float", "f64": "double", "bf16": "bfloat16", "bool8": "bool", "str": "string"}
     if kind.quantized:

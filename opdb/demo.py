@@ -136,7 +136,7 @@ def run_in_executorch(
 
 
 def rejected_config() -> OpConfig:
-    """A LayerNorm that no row of HTP's table allows: 16-bit activations with a float gamma, normalised over axis 1."""
+    """A LayerNorm that no row of HTP's table allows: 16-bit activations with a float gamma, normalized over axis 1."""
     return OpConfig(
         "LayerNorm",
         (TensorConfig("x", "uq16", (2, 3, 4)), TensorConfig("gamma", "f32", (3,), "STATIC")),

@@ -168,7 +168,7 @@ class OpConfig:
 
 
 def centred(dtype: str, scale: float | None = None) -> Quant | None:
-    """SCALE_OFFSET over [-4, 4) for a quantised type of up to 16 bits; None for a type that is not quantised.
+    """SCALE_OFFSET over [-4, 4) for a quantized type of up to 16 bits; None for a type that is not quantized.
 
     Zero is in the middle of the stored values, so every encoding is symmetric; 32 bits have ``scale`` or 2**-16.
     """
@@ -405,7 +405,7 @@ def tensor_json(t: TensorConfig) -> dict[str, Any]:
 
 
 def quant_json(q: Quant) -> dict[str, Any]:
-    """The JSON form of a quantisation, without the fields that it does not have."""
+    """The JSON form of a quantization, without the fields that it does not have."""
     fields: dict[str, Any] = {
         "scale": list(q.scale),
         "offset": list(q.offset),

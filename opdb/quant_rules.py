@@ -1,4 +1,4 @@
-"""What a spec says of the encodings of quantised tensors: its ``quant`` section, read and checked.
+"""What a spec says of the encodings of quantized tensors: its ``quant`` section, read and checked.
 
 share: [x, y]                        the tensors of these slots have one data type and one encoding
 y: calibrate                         the range of the values that were observed
@@ -10,7 +10,7 @@ weight: {axis: 0, symmetric: true}   zero in the middle; of a static tensor one 
 bias: {dtype: sq32, scale: x.scale * weight.scale, offset: 0}   this data type where the target takes it, with this scale
 
 A slot that no rule names is calibrated.  That a backend wants zero in the middle is no rule here but a constraint
-of that backend (b.symmetric), which quantisation obeys.  ``opdb generate`` writes what is read here to
+of that backend (b.symmetric), which quantization obeys.  ``opdb generate`` writes what is read here to
 generated/python/constants/quant.py, which is what ``opdb.quantize`` reads.
 """
 
@@ -116,7 +116,7 @@ def _rule(
     if axis is not None and (type(axis) is not int or axis < 0):
         fault(at, f"'axis' is a number from 0, not {axis!r}")
     if "dtype" in raw and raw["dtype"] not in QUANTIZED:
-        fault(at, f"'{raw['dtype']}' is not a quantised data type; e.g. sq32")
+        fault(at, f"'{raw['dtype']}' is not a quantized data type; e.g. sq32")
     return SlotRule(
         _when(raw.get("when", {}), at, enums, fault),
         _range(raw["range"], at, fault) if "range" in raw else None,

@@ -1,4 +1,4 @@
-"""Samples of a spec -> op configs: one data type per slot, outputs by inference, encodings for quantised types."""
+"""Samples of a spec -> op configs: one data type per slot, outputs by inference, encodings for quantized types."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def with_sparse(compiled: CompiledOp, config: OpConfig) -> OpConfig:
 
 
 def weights(compiled: CompiledOp) -> frozenset[str]:
-    """The inputs that a model holds as constants: optional ones, and those quantised along an axis."""
+    """The inputs that a model holds as constants: optional ones, and those quantized along an axis."""
     quant = compiled.definition.quant
     return frozenset(
         s.name
@@ -198,7 +198,7 @@ def with_outputs(
 
 
 def encoded(compiled: CompiledOp, config: OpConfig) -> OpConfig:
-    """``config`` with an encoding on each tensor of a quantised type, and on no other."""
+    """``config`` with an encoding on each tensor of a quantized type, and on no other."""
     first = {slot_of(t): centred(t.dtype) for t in (*config.inputs, *config.outputs)}
 
     def fitting(t: TensorConfig) -> TensorConfig:

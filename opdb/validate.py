@@ -1,7 +1,7 @@
 """The public question: may this op run there, and if not, why?
 
 ``check(config, target)`` judges one op config by the generated validator of its op: every broken rule, with
-the values that broke it.  It answers for the documents and the rules learnt so far; what a library says is
+the values that broke it.  It answers for the documents and the rules learned so far; what a library says is
 asked by ``opdb.probe``.
 """
 

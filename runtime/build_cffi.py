@@ -20,7 +20,7 @@ HEADERS = (
 
 
 #: No number depends on them but on the first: a * b + c is two roundings on every machine.  With the others gcc
-#: vectorises loops that choose, round or take roots.
+#: vectorizes loops that choose, round or take roots.
 EXACT = ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 
 

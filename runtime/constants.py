@@ -1,7 +1,7 @@
 """Static tensors of the values of a rule: what generated builders make of windows and of resizing.
 
 Means, linear and cubic interpolation are sums with fixed weights: a matrix of [inputs, outputs] for each
-dimension.  Maxima and nearest neighbours are picks: a list of places, of the type i32.  The rules are those
+dimension.  Maxima and nearest neighbors are picks: a list of places, of the type i32.  The rules are those
 of PyTorch's kernels for the CPU (aten/src/ATen/native: AdaptivePooling.h, Pool.h, UpSample.h, and
 cpu/UpSampleKernel.cpp), whose steps are numbers of single precision.
 """
@@ -162,7 +162,7 @@ def adaptive_places(size: int, out: int) -> TensorRef:
 
 
 def nearest_places(size: int, out: int, factor: float, exact: bool) -> TensorRef:
-    """[out]: the neighbour of each output.  ``factor``: how many times larger, 0 for ``out / size``.
+    """[out]: the neighbor of each output.  ``factor``: how many times larger, 0 for ``out / size``.
 
     ``exact``: of the middle of each output, not of its start.
     """

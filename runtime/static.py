@@ -91,7 +91,7 @@ def _diagonal(array: np.ndarray[Any, Any], zero: int, groups: int) -> np.ndarray
 
 
 def _spaced(array: np.ndarray[Any, Any], zero: int, steps: Sequence[int]) -> np.ndarray[Any, Any]:
-    """``zero`` ``steps[i]`` - 1 times between neighbours of the dimension i + 2."""
+    """``zero`` ``steps[i]`` - 1 times between neighbors of the dimension i + 2."""
     kernel = [step * (d - 1) + 1 for d, step in zip(array.shape[2:], steps, strict=True)]
     wide = np.full((*array.shape[:2], *kernel), zero, array.dtype)
     wide[(slice(None), slice(None), *(slice(None, None, step) for step in steps))] = array

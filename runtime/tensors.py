@@ -293,7 +293,7 @@ def block_diagonal(t: TensorRef, groups: int) -> TensorRef:
 
 
 def spaced(t: TensorRef, steps: Sequence[int]) -> TensorRef:
-    """The filter [_, _, *kernel] with ``steps[i]`` - 1 zeros between neighbours: dilation 1 instead of ``steps``."""
+    """The filter [_, _, *kernel] with ``steps[i]`` - 1 zeros between neighbors: dilation 1 instead of ``steps``."""
     if t.rank != len(steps) + 2:
         raise Rejection(f"a filter of the shape {list(t.shape)} has not {len(steps)} dimensions of space")
     if all(step == 1 for step in steps):

@@ -15,7 +15,7 @@ from opdb.cli.options import Format
 from opdb.errors import OpdbError
 
 Rows = Iterable[Mapping[str, Any]]
-#: The colours of cells that begin with these words.
+#: The colors of cells that begin with these words.
 _COLOURS = {"yes": "#d9f2d9", "no": "#f8d7da", "crashed": "#f1aeb5", "hung": "#f1aeb5", "declared": "#fff3cd"}
 
 
@@ -122,7 +122,7 @@ def _markdown(rows: Rows, columns: Sequence[str]) -> Iterator[str]:
 
 
 def _html(rows: Rows, columns: Sequence[str], title: str) -> Iterator[str]:
-    """A page without scripts: the head and the first column stay in sight, statuses have colours."""
+    """A page without scripts: the head and the first column stay in sight, statuses have colors."""
     safe = html.escape(title)
     colours = "".join(f".{word}{{background:{colour}}}" for word, colour in _COLOURS.items())
     yield f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{safe}</title>'
@@ -140,7 +140,7 @@ def _html(rows: Rows, columns: Sequence[str], title: str) -> Iterator[str]:
 
 
 def _td(text: str) -> str:
-    """The worst word of a cell gives its colour."""
+    """The worst word of a cell gives its color."""
     words = {part.partition(":")[0] for part in text.split("; ")}
     found = next((w for w in ("crashed", "hung", "no", "yes", "declared") if w in words), None)
     kind = f' class="{found}"' if found else ""

@@ -25,7 +25,7 @@ def feed(specs: Sequence[str], tensors: Sequence[GraphTensor], *, real: bool = F
 
     ``specs``: ``NAME=FILE`` for one input, ``FILE.npy`` or ``FILE.raw`` for the first that has none yet,
     ``FILE.npz`` for those that it names, ``random:SEED`` for all that have none at the end.  A raw file holds the
-    values as they are stored, row-major.  ``real``: values of quantised inputs are real numbers, except those of
+    values as they are stored, row-major.  ``real``: values of quantized inputs are real numbers, except those of
     raw files; see opdb.runtime.qnn.ends.to_stored.  Raises OpdbError naming the input and the file.
     """
     given: dict[str, tuple[str, Any]] = {}
@@ -64,7 +64,7 @@ def feed(specs: Sequence[str], tensors: Sequence[GraphTensor], *, real: bool = F
 
 
 def drawn(tensor: GraphTensor, generator: np.random.Generator) -> Array:
-    """Values of a tensor as they are stored: normally distributed real numbers, any value of a quantised type, 0 or 1 of other integers."""
+    """Values of a tensor as they are stored: normally distributed real numbers, any value of a quantized type, 0 or 1 of other integers."""
     kind = BY_SHORT[tensor.dtype]
     if kind.quantized:
         low, high = limits(tensor.dtype)

@@ -19,7 +19,7 @@ from opdb.op_config import OpConfig, Quant, TensorConfig
 from opdb.samples import slot_of
 
 Array = np.ndarray[Any, Any]
-#: Spread of the real values, and the most that a quantised sample tensor can hold.
+#: Spread of the real values, and the most that a quantized sample tensor can hold.
 SPREAD, MOST = 1.25, 3.9
 #: Functions of elements whose results jump.
 QUOTIENTS = ("FLOOR_DIV", "FMOD", "MOD")
@@ -260,7 +260,7 @@ def stored(real: Array, tensor: TensorConfig) -> Array:
 
 
 def quantised(real: Array, tensor: TensorConfig) -> Array:
-    """Real values as quantised integers of the tensor's encoding, saturated."""
+    """Real values as quantized integers of the tensor's encoding, saturated."""
     scale, offset = _affine(tensor)
     kind = BY_SHORT[tensor.dtype]
     low, high = limits(tensor)
@@ -268,7 +268,7 @@ def quantised(real: Array, tensor: TensorConfig) -> Array:
 
 
 def limits(tensor: TensorConfig) -> tuple[int, int]:
-    """The smallest and the largest stored value of a quantised tensor; an encoding may use fewer bits."""
+    """The smallest and the largest stored value of a quantized tensor; an encoding may use fewer bits."""
     kind = BY_SHORT[tensor.dtype]
     bits = tensor.quant.bits if tensor.quant is not None and tensor.quant.bits else kind.bits
     if kind.qnn.startswith("U"):
@@ -300,7 +300,7 @@ def written(real: Array, tensor: TensorConfig) -> Array:
 
 
 def step(tensor: TensorConfig) -> Array:
-    """The real value of one quantisation step, of a shape that broadcasts with the tensor's."""
+    """The real value of one quantization step, of a shape that broadcasts with the tensor's."""
     return _affine(tensor)[0]
 
 

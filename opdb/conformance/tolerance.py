@@ -1,7 +1,7 @@
 """How far a result may be from PyTorch's: the one place where numbers are called equal.
 
 float32: the spec's ULP expression, or its absolute floor.  float16 (also HTP's float16 for float32 graphs):
-see HALF.  Quantised: STEPS.  Whole numbers and truth values: equal.
+see HALF.  Quantized: STEPS.  Whole numbers and truth values: equal.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ DEFAULT_ULP, DEFAULT_ABS = 16, 1e-6
 HALF_ULP, HALF_OF_LARGEST = 8, 2.0**-9
 #: Where data is only moved: HTP's way from float32 through float16 and back adds a unit of float32.
 HALF_EXACT = 2.0**-22
-#: Quantised: one step for the rounding of the result, one for an integer multiplier in place of the scales;
+#: Quantized: one step for the rounding of the result, one for an integer multiplier in place of the scales;
 #: 16 bits also 2**-12 of the range, which is what HTP's products of 16 bits keep (17.6 steps were seen).
 STEPS, STEPS_OF_RANGE = 2.0, 2.0**-12
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """``error_max`` in real units; ``ulp`` in units of the last place (float) or quantisation steps."""
+    """``error_max`` in real units; ``ulp`` in units of the last place (float) or quantization steps."""
 
     matches: bool
     error_max: float = 0.0

@@ -2,7 +2,7 @@
 
 Static tensors are permuted, reshaped and filled here; for tensors that are only known when the graph runs,
 Transpose and Reshape ops are put in.  A tensor that an op wrote in another layout is read in that layout
-where the reader asks for the same one, so that neighbours with one layout exchange it without Transposes.
+where the reader asks for the same one, so that neighbors with one layout exchange it without Transposes.
 """
 
 from __future__ import annotations

@@ -365,7 +365,7 @@ class _Planner:
         group = groups(reads, [s == QNN for s in sides])
         together: list[list[int]] = []
         for members in in_order(reads, group, sides):
-            # neighbours on the host run one after the other anyway
+            # neighbors on the host run one after the other anyway
             if together and sides[members[0]] == sides[together[-1][0]] != QNN:
                 together[-1] += members
             else:

@@ -71,7 +71,7 @@ def compile_module(
 
     ``example_inputs``: tensors that fix the shapes.  ``soc``: ExecuTorch's name of the chipset; e.g. SM8650.
     ``op_packages``: libraries of `opdb package qnn` (opdb.executorch.op_packages).
-    ``precision``: "fp16" (float graphs, computed in fp16 on HTP) or "quantized" (a quantised module).
+    ``precision``: "fp16" (float graphs, computed in fp16 on HTP) or "quantized" (a quantized module).
 
     Raises OpdbError for an unknown SoC or precision and for a process without the environment; what the
     flow itself raises (e.g. a failed finalize) passes through.

@@ -246,7 +246,7 @@ def _torch(
 
 
 def _numbers(op_name: str, compiled: CompiledOp) -> dict[str, Any]:
-    """Quantisation, kernel and tolerance."""
+    """Quantization, kernel and tolerance."""
     kind = _class(op_name, compiled)
     first, last = compiled.inputs[0].name if compiled.inputs else None, compiled.outputs[0].name
     out: dict[str, Any] = {

@@ -15,7 +15,7 @@ def unranged(lowered: Lowered) -> str:
     """The first tensor between the ops of a node whose range nobody knows; "" if there is none.
 
     What lies between the ops is never observed.  Where it is only moved or chosen, before or after, it has the
-    encoding of what it was or becomes; anything else would saturate, so a quantised node must not become these ops.
+    encoding of what it was or becomes; anything else would saturate, so a quantized node must not become these ops.
     """
     between = [t for op in lowered.ops for t in op.outputs if t.local and BY_SHORT[t.dtype].quantized]
     if not between:

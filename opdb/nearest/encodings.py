@@ -60,7 +60,7 @@ def _along(quant: Quant, axis: int, size: int) -> Quant:
 def reencoded(quant: Quant | None, before: str, after: str) -> Quant | None:
     """The encoding for another data type over the same real numbers; none for a type that has none.
 
-    A tensor that had none (a float becomes quantised) has none: which numbers it holds is not known here.
+    A tensor that had none (a float becomes quantized) has none: which numbers it holds is not known here.
     """
     a, b = BY_SHORT[before], BY_SHORT[after]
     if not b.quantized:

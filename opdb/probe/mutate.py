@@ -342,7 +342,7 @@ class Mutator:
 
 
 def retyped(tensor: TensorConfig, dtype: str) -> TensorConfig:
-    """The tensor in another type, with its usual encoding; one of another form stays on a quantised type."""
+    """The tensor in another type, with its usual encoding; one of another form stays on a quantized type."""
     old, new = tensor.quant, centred(dtype)
     keep = old is not None and new is not None and old.encoding != "SCALE_OFFSET"
     return replace(tensor, dtype=dtype, quant=old if keep else new, data=None)

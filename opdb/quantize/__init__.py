@@ -1,4 +1,4 @@
-"""From a float graph to a quantised one: observed ranges, encodings by the specs' rules, types by the type rows.
+"""From a float graph to a quantized one: observed ranges, encodings by the specs' rules, types by the type rows.
 
 quantized = quantize(graph, calibration, activations="uq8", target=Target("HTP", "SM8650"))
 """

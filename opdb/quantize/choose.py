@@ -26,7 +26,7 @@ CONVERT = 100
 
 @dataclass(frozen=True)
 class Form:
-    """What a node becomes, by slot of its quantised tensors.
+    """What a node becomes, by slot of its quantized tensors.
 
     ``per_slice``: slots with a scale per slice; ``symmetric``: slots with real zero in the middle, because the
     spec says so, or because a rule of the target refuses the node without it.
@@ -119,7 +119,7 @@ def _row(
         if not fixed:
             options[slot] = _options(graph, mine, cell, wishes, _activation(of_node, wishes))
         if not options.get(slot):
-            got = " or ".join(sorted(fixed or wanted - {""}) or ["a quantised type"])
+            got = " or ".join(sorted(fixed or wanted - {""}) or ["a quantized type"])
             faults.append(f"{slot}: {' or '.join(sorted(cell))}, not {got}")
     if faults:
         return [], faults
@@ -130,7 +130,7 @@ def _row(
 def _options(
     graph: QnnGraph, mine: Sequence[Place], cell: frozenset[str], wishes: Wishes, activation: str
 ) -> list[tuple[int, str]]:
-    """The quantised types of a cell that the tensors of one slot can have, each with its cost."""
+    """The quantized types of a cell that the tensors of one slot can have, each with its cost."""
     usable = [d for d in cell if BY_SHORT[d].quantized and BY_SHORT[d].numpy]
     wanted = [wishes.activations[p.tensor] for p in mine if p.tensor in wishes.activations]
     if wanted and (mine[0].output or mine[0].shared):

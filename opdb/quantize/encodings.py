@@ -47,7 +47,7 @@ class Range:
 
 
 def encoding(values: Range, dtype: str, symmetric: bool) -> Quant:
-    """One scale and offset for all values of a quantised type (short name); ``symmetric``: zero in the middle."""
+    """One scale and offset for all values of a quantized type (short name); ``symmetric``: zero in the middle."""
     low, high = limits(dtype)
     steps = dict(values.steps).get(dtype)
     if symmetric:

@@ -40,9 +40,9 @@ class Groups:
 
 
 def propagate(graph: QnnGraph) -> QnnGraph:
-    """The graph with an encoding on every quantised tensor: given, or following from those that are given.
+    """The graph with an encoding on every quantized tensor: given, or following from those that are given.
 
-    Raises OpdbError where two given encodings or data types of one group differ, and for a quantised tensor
+    Raises OpdbError where two given encodings or data types of one group differ, and for a quantized tensor
     that none follows for: opdb assumes no scale.
     """
     groups = Groups(graph, lambda t: BY_SHORT[t.dtype].quantized)

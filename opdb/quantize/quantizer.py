@@ -1,4 +1,4 @@
-"""Post-training quantisation of a float graph for one target."""
+"""Post-training quantization of a float graph for one target."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def quantize(
     margin: float = 0.0,
     run: Run = run_graph,
 ) -> QnnGraph:
-    """``graph`` with every real tensor quantised, as ``target`` takes it.
+    """``graph`` with every real tensor quantized, as ``target`` takes it.
 
     ``calibration``: real arrays by the name of the input, of the kind that the graph will see; ranges are the
     least and the largest values seen.  ``activations`` and ``weights`` are short names (uq8, uq16; sq8, uq8, ...);
     ``overrides`` gives single tensors, and those that share their encoding, another type.  ``margin`` is the share
     by which observed ranges are widened for values that calibration did not show.  Where a row of the
-    target asks for another type than its neighbour has, a Convert is put between.  ``run`` computes the float
+    target asks for another type than its neighbor has, a Convert is put between.  ``run`` computes the float
     graph, by default on the C kernels.
 
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
@@ -108,7 +108,7 @@ def _shared_ranges(
 
 
 class _Quantizer:
-    """Builds the quantised graph: encodings of what runs through first, then node by node."""
+    """Builds the quantized graph: encodings of what runs through first, then node by node."""
 
     def __init__(
         self,

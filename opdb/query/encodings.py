@@ -49,7 +49,7 @@ class Port:
     dtype: str  # short name
     variadic: bool
     optional: bool
-    encodings: tuple[Encodings, ...]  # none for a type that is not quantised
+    encodings: tuple[Encodings, ...]  # none for a type that is not quantized
 
 
 @dataclass(frozen=True)

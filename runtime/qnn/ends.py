@@ -1,4 +1,4 @@
-"""Real numbers at the ends of a graph: quantised on the way in, dequantised on the way out.
+"""Real numbers at the ends of a graph: quantized on the way in, dequantized on the way out.
 
 QNN's convention: real = (q + offset) * scale, with the scale in float32 (Qnn_ScaleOffset_t, QnnTypes.h).
 """
@@ -20,7 +20,7 @@ ENCODINGS = ("SCALE_OFFSET", "AXIS_SCALE_OFFSET")
 def to_stored(tensor: GraphTensor, values: Any, where: str = "") -> Any:
     """What a graph reads for real ``values`` of the tensor's shape; ``where`` names it in errors.
 
-    Quantised types: the nearest value, ties to even, saturated at the ends of the type (infinities too);
+    Quantized types: the nearest value, ties to even, saturated at the ends of the type (infinities too);
     exact for float32 values and types of 8 and 16 bits.  Values of any other type are returned as they are.
     Raises ConfigError for NaN, another shape, and a tensor without an encoding.
     """
@@ -40,9 +40,9 @@ def to_stored(tensor: GraphTensor, values: Any, where: str = "") -> Any:
 
 
 def to_real(tensor: GraphTensor, stored: Array, where: str = "") -> Array:
-    """What ``stored`` values of a tensor mean: float32 for quantised and float types, else as they are.
+    """What ``stored`` values of a tensor mean: float32 for quantized and float types, else as they are.
 
-    Raises ConfigError for a quantised tensor without an encoding.
+    Raises ConfigError for a quantized tensor without an encoding.
     """
     if tensor.dtype == "bf16":
         return (stored.astype(np.uint32) << 16).view(np.float32)
@@ -54,7 +54,7 @@ def to_real(tensor: GraphTensor, stored: Array, where: str = "") -> Array:
 
 
 def quantized(real: Array, dtype: str, quant: Quant, where: str) -> Array:
-    """Real values as stored values of a quantised type (short name); no NaN among them."""
+    """Real values as stored values of a quantized type (short name); no NaN among them."""
     scale, offset = _affine(quant, real.shape, where)
     low, high = limits(dtype)
     whole = np.rint(real.astype(np.float64) / scale) - offset
@@ -62,7 +62,7 @@ def quantized(real: Array, dtype: str, quant: Quant, where: str) -> Array:
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """The smallest and the largest stored value of a quantised type (short name)."""
+    """The smallest and the largest stored value of a quantized type (short name)."""
     kind = BY_SHORT[dtype]
     if kind.qnn.startswith("U"):
         return 0, 2**kind.bits - 1
@@ -70,7 +70,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def encoding_of(tensor: GraphTensor, where: str) -> Quant:
-    """The encoding of a quantised tensor.  Raises ConfigError where it has none: no scale is ever assumed."""
+    """The encoding of a quantized tensor.  Raises ConfigError where it has none: no scale is ever assumed."""
     if tensor.quant is None:
         raise ConfigError(f"{where}: {tensor.dtype} without an encoding; give it a scale and an offset")
     return tensor.quant

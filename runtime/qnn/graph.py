@@ -330,9 +330,9 @@ class Graph(Resource):
     ) -> dict[str, np.ndarray[Any, Any]]:
         """As ``execute``, with real numbers at the ends; see opdb.runtime.qnn.ends.
 
-        Inputs of quantised types are quantised by their encodings; outputs of quantised and float types come
+        Inputs of quantized types are quantized by their encodings; outputs of quantized and float types come
         as float32.  Whole numbers and truth values stay as they are.  Raises ConfigError for NaN, and for a
-        quantised end without an encoding.
+        quantized end without an encoding.
         """
         known = {t.name: t for t in self.inputs}
         stored = {

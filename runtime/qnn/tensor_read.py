@@ -121,7 +121,7 @@ def _columns(e: CData) -> tuple[tuple[float, ...], tuple[int, ...]]:
 
 def _expansion(e: CData, shape: tuple[int, ...], name: str) -> Quant:
     if not 0 <= e.axis < len(shape):
-        raise OpdbError(f"the tensor {name!r} of rank {len(shape)} is quantised along the axis {e.axis}")
+        raise OpdbError(f"the tensor {name!r} of rank {len(shape)} is quantized along the axis {e.axis}")
     wide = e.blockScaleStorageType == lib.QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_16
     pointer = e.u.blocksScale16 if wide else e.u.blocksScale8
     n = shape[e.axis]

@@ -14,7 +14,7 @@ from opdb.spec.catalog import Catalog
 
 HEADINGS = [
     *("Semantics", "Inputs", "Parameters", "Outputs", "Rules", "Types by backend", "Errata"),
-    *("PyTorch", "Quantisation", "Kernel", "Examples", "Status"),
+    *("PyTorch", "Quantization", "Kernel", "Examples", "Status"),
 ]
 
 

@@ -68,7 +68,7 @@ def test_every_form() -> None:
         ({"y": {"when": {"mode": "LOUD"}, "range": [0, 1]}}, "y: 'LOUD' is not a value of mode: SOFT, HARD"),
         ({"w": {"axis": -1}}, "w: 'axis' is a number from 0, not -1"),
         ({"w": {"symmetric": ["uq8"]}}, "w: 'symmetric' is true or false, not ['uq8']"),
-        ({"b": {"dtype": "i32"}}, "b: 'i32' is not a quantised data type; e.g. sq32"),
+        ({"b": {"dtype": "i32"}}, "b: 'i32' is not a quantized data type; e.g. sq32"),
         ({"b": {"scale": "x.scale"}}, "b: 'scale' and 'offset: 0' belong together"),
         ({"b": {"scale": "x.scale * b.scale", "offset": 0}}, "b: 'scale' is a product of scales of x, w, y"),
         ({"b": {"scale": "x.scale + w.scale", "offset": 0}}, "b: 'scale' is a product of scales of x, w, y"),

@@ -26,7 +26,7 @@ from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
 from opdb.store.records import ExecutorRecord
 
-#: What calls a kernel is most of the text and none of the work: it is not optimised, so that all ops are compiled in half
+#: What calls a kernel is most of the text and none of the work: it is not optimized, so that all ops are compiled in half
 #: of the time.  Kernels are compiled as `opdb build` does.
 VARIABLES = ("SHIM_CFLAGS=-O0",)
 

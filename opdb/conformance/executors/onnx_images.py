@@ -51,7 +51,7 @@ def resize_bilinear(config: OpConfig, inputs: Inputs, params: Params) -> list[Ar
 
 
 def resize_nearest(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """The pixel under the centre, or under the origin; aligned corners round up at ties."""
+    """The pixel under the center, or under the origin; aligned corners round up at ties."""
     place = _place(params)
     rounding = "floor" if place == "asymmetric" else "round_prefer_ceil"
     return _resized(

@@ -140,7 +140,7 @@ def l2_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def lrn(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """ONNX divides alpha by the number of neighbours."""
+    """ONNX divides alpha by the number of neighbors."""
     if params.get("region", 0) == 1:
         raise NoOracle("ONNX's LRN is across channels")
     x, size = inputs[0], 2 * params["radius"] + 1

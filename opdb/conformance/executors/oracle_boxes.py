@@ -181,7 +181,7 @@ def box_with_nms_limit(config: OpConfig, inputs: Inputs, params: Params) -> list
 
 
 def axis_aligned_bbox_transform(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Centres and sizes moved by the shifts over the weights, as in Fast R-CNN, clipped to the image."""
+    """Centers and sizes moved by the shifts over the weights, as in Fast R-CNN, clipped to the image."""
     boxes, deltas, batch, image = inputs
     corners = boxes.reshape(-1, 1, 2, 2)
     size, centre = corners[:, :, 1] - corners[:, :, 0], corners.mean(2)
@@ -274,13 +274,13 @@ RGB = torch.tensor([[1, 0, 359 / 256], [1, -88 / 256, -183 / 256], [1, 454 / 256
 
 
 def nv_to_rgb(first: str) -> Any:
-    """NV12 where the first of a pair of colours is ``u``, NV21 where it is ``v``."""
+    """NV12 where the first of a pair of colors is ``u``, NV21 where it is ``v``."""
 
     def oracle(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
         (made,) = config.outputs
         batch, height, width, _ = made.shape
         if height % 2 or width % 2:
-            raise NoOracle("the documents do not say whose colour the last row or column has")
+            raise NoOracle("the documents do not say whose color the last row or column has")
         if made.dtype != config.inputs[0].dtype:
             raise NoOracle("the documents do not say how bytes become numbers of another type")
         stored = stored_in(inputs[0], config.inputs[0]).double()

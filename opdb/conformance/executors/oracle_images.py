@@ -57,7 +57,7 @@ def resize_bilinear(config: OpConfig, inputs: Inputs, params: Params) -> list[T]
 
 
 def resize_nearest(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """As TensorFlow's: the pixel under the centre, or under the origin; aligned corners round up at ties."""
+    """As TensorFlow's: the pixel under the center, or under the origin; aligned corners round up at ties."""
     place = _place(params)
     if place == "half_pixel":
         y = F.interpolate(inputs[0].movedim(-1, 1), config.outputs[0].shape[1:3], mode="nearest-exact")
@@ -81,7 +81,7 @@ def grid_sample(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def crop_and_resize(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """TensorFlow's, whose boxes have their corners in the centres of pixels, through grid_sample's."""
+    """TensorFlow's, whose boxes have their corners in the centers of pixels, through grid_sample's."""
     image, boxes, batch = inputs
     _, height, width, _ = config.outputs[0].shape
     y1, x1, y2, x2 = boxes.unbind(-1)

@@ -313,7 +313,7 @@ def cast(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def stored_in(real: T, tensor: TensorConfig) -> T:
-    """The stored numbers of a quantised tensor; of another its numbers."""
+    """The stored numbers of a quantized tensor; of another its numbers."""
     if not BY_SHORT[tensor.dtype].quantized:
         return real
     return torch.from_numpy(data.quantised(real.numpy(), tensor).astype("int64"))

@@ -96,7 +96,7 @@ def log_softmax(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def layer_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """The normalised axes are brought to the end, in the order of the parameter, and back."""
+    """The normalized axes are brought to the end, in the order of the parameter, and back."""
     x, axes = inputs[0], params["axes"]
     order = [d for d in range(x.ndim) if d not in axes] + list(axes)
     moved = x.permute(order)
@@ -106,7 +106,7 @@ def layer_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def rms_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """PyTorch's has no beta, and a weight of the normalised shape."""
+    """PyTorch's has no beta, and a weight of the normalized shape."""
     x, axes = inputs[0], list(params["axes"])
     if not axes:
         raise NoOracle("the documents do not say what a norm over no axis is")
@@ -140,7 +140,7 @@ def instance_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
         y = x * torch.rsqrt(torch.mean(torch.square(x), axes, keepdim=True) + epsilon) * gamma
         return [y if beta is None else y + beta]
     if not params.get("normalize_variance", True):
-        raise NoOracle("no document says what is not normalised then")
+        raise NoOracle("no document says what is not normalized then")
     return [F.instance_norm(x.movedim(-1, 1), weight=gamma, bias=beta, eps=epsilon).movedim(1, -1)]
 
 

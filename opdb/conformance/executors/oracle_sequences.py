@@ -98,7 +98,7 @@ def group_query_attention(config: OpConfig, inputs: Inputs, params: Params) -> l
 
 
 def lrn(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """PyTorch divides alpha by the number of neighbours, QNN does not."""
+    """PyTorch divides alpha by the number of neighbors, QNN does not."""
     x, radius = inputs[0], params["radius"]
     alpha, beta, bias = params.get("alpha", 1.0), params.get("beta", 0.5), params.get("bias", 1.0)
     size = 2 * radius + 1

@@ -1,6 +1,6 @@
 """Error plots as SVG: how far results are from PyTorch's, against how large they are, and how often.
 
-Both axes are logarithmic; a point or a bar names its executor by colour and in its title.
+Both axes are logarithmic; a point or a bar names its executor by color and in its title.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from opdb.conformance.report.rows import Row
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 520, 260, 56, 40, 14
-#: Okabe and Ito's colours, which the colour-blind tell apart.
+#: Okabe and Ito's colors, which the color-blind tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a800")
 #: Bins of the histogram: the error in units of the last place is at most the number; the last bin takes the rest.
 BINS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 1024.0, math.inf)
@@ -38,7 +38,7 @@ def plots(rows: Sequence[Row]) -> str:
         f"<figure>{_scatter(measured, colours)}<figcaption>Largest error of a result against the size of the"
         " number there, both in real units; equal results are not drawn.</figcaption></figure>"
         f"<figure>{_histogram(measured, colours)}<figcaption>Results by their largest error, in units of the last"
-        " place (quantised: in steps).</figcaption></figure></div>"
+        " place (quantized: in steps).</figcaption></figure></div>"
     )
 
 

@@ -10,7 +10,7 @@ from opdb.runtime.tensors import Rejection
 
 
 def encoded(dtype: str, values: Sequence[float]) -> tuple[list[int], float, int]:
-    """What is stored for ``values`` in the quantised type ``dtype``, with the scale and QNN's offset.
+    """What is stored for ``values`` in the quantized type ``dtype``, with the scale and QNN's offset.
 
     One value is the type's end times a small scale, zero in the middle, as rules of weights want it; a scale like
     the value itself would be far from those of the tensors beside it (HTP-0358).  Several values are multiples of the

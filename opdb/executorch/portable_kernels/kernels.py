@@ -40,7 +40,7 @@ class KernelFolder:
 
     folder: Path
     kernels: Mapping[str, tuple[str, ...]]  # out variant -> the QNN ops that it is
-    keys: Mapping[str, tuple[str, ...]]  # out variant -> what its kernel is specialised for
+    keys: Mapping[str, tuple[str, ...]]  # out variant -> what its kernel is specialized for
     files: tuple[str, ...]
 
     @property

@@ -1,4 +1,4 @@
-"""Normalisations."""
+"""Normalizations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _affine(y: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _layer(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Any:
-    """Scale and bias may be broadcast to what is normalised; PyTorch's are of its shape."""
+    """Scale and bias may be broadcast to what is normalized; PyTorch's are of its shape."""
     d, eps = axis(node, x.dim(), -1), node.get("epsilon", 1e-5)
     over = list(x.shape[d:])
     same = list(scale.shape) == over and (bias is None or list(bias.shape) == over)
