@@ -38,7 +38,7 @@ class KernelKey:
         return "v1/" + "|".join(f"{t};{','.join(map(str, order))}" for t, order in self.tensors)
 
     @property
-    def possible(self) -> bool:
+    def has_plain_types(self) -> bool:
         return all(t in TYPES for t, _ in self.tensors)
 
 

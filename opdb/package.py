@@ -104,7 +104,9 @@ def write_ort(
     if not re.fullmatch(r"[A-Za-z]\w*", name):
         raise OpdbError(f"{name!r}: not a valid library name; use letters, digits, and _")
     if not re.fullmatch(r"[A-Za-z][\w.-]*", domain):
-        raise OpdbError(f"{domain!r} is not a valid ONNX domain; use letters, digits, ., _, and -, e.g. com.opdb")
+        raise OpdbError(
+            f"{domain!r} is not a valid ONNX domain; use letters, digits, ., _, and -, e.g. com.opdb"
+        )
     texts = ort.folder(catalog, ops, name, domain, kernels)
     root = folder or Path(name)
     write_folder(root, texts, MANIFEST, {"package": name, "ops": sorted(set(ops)), "domain": domain}, force)

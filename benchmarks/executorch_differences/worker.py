@@ -19,7 +19,7 @@ from executorch_differences.cases import Case, Plain, cases
 
 import opdb.executorch
 from opdb.executorch import flow
-from opdb.executorch.builder import compared
+from opdb.executorch.builder import builder_differences as compared
 from opdb.executorch.builder.view import FxNodeView
 from opdb.executorch.edge import edge_program
 from opdb.executorch.tools.differences import of_program

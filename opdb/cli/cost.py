@@ -207,7 +207,9 @@ def _ranking(soc: str, fail_over: float | None) -> str:
     from opdb.targets.target import soc_name
 
     if fail_over is not None:
-        raise OpdbError(f"--fail-over {fail_over:g}: does not go with --rank-only, whose time is another chip's")
+        raise OpdbError(
+            f"--fail-over {fail_over:g}: does not go with --rank-only, whose time is another chip's"
+        )
     if not ranks(soc_name(soc)):
         raise OpdbError(
             f"{soc_name(soc)}: --rank-only is for v{RANKED[0]} to v{RANKED[-1]}; the order was not checked on other chips"

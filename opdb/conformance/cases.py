@@ -301,8 +301,8 @@ class _Cases:
             if rule not in seen:
                 kept, backend = partial(holds, rule), owner.get(rule)
                 found = (
-                    search.mended(rule, kept, made, backend)
-                    or search.mended(rule, kept, taken, backend)
+                    search.repaired(rule, kept, made, backend)
+                    or search.repaired(rule, kept, taken, backend)
                     or self._on_another_chip(kept, made, backend)
                 )
                 if found is not None:

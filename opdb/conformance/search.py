@@ -217,7 +217,7 @@ class Search:
         turns = [(b, rules) for i in range(4) for rules, r in rounds for b in r[i : i + 1]]
         return [(Base(b.note, b.config, b.soc, ()), rules) for b, rules in turns]
 
-    def mended(
+    def repaired(
         self,
         goal: str,
         good: Callable[[OpConfig, str, str], bool],

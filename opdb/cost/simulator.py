@@ -79,7 +79,9 @@ class Simulator:
         """
         options = options or GraphOptions(precision=precision_of([graph], SIMULATING))
         if options.optimization == 1:
-            raise OpdbError("optimization level 1: the library's estimates are meaningless at this level; use 2 or 3")
+            raise OpdbError(
+                "optimization level 1: the library's estimates are meaningless at this level; use 2 or 3"
+            )
         with tempfile.TemporaryDirectory(prefix="opdb-cost-") as folder:
             result = self._worker.simulate(graph, folder, options, progress)
             if result.stage != "done":

@@ -155,7 +155,7 @@ class TorchNode:
     def read_in_ranks(self) -> set[int]:
         return read_in_ranks(self.node)
 
-    def known(self, t: TensorRef) -> TensorRef | None:
+    def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None
 
     def tensors(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:

@@ -37,7 +37,7 @@ class Plugin:
     lower: str
     target: Any
     targets: tuple[str, ...] | None = None  # all that specs map
-    whole: tuple[str, ...] | None = None
+    preserve_ops: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,10 @@ def _compile_saved(
     if plugin is None:
         return compile_module(module, inputs, soc, precision)
     registration.register(
-        lower=process.resolve(plugin.lower), target=plugin.target, targets=plugin.targets, whole=plugin.whole
+        lower=process.resolve(plugin.lower),
+        target=plugin.target,
+        targets=plugin.targets,
+        preserve_ops=plugin.preserve_ops,
     )
     try:
         return compile_module(module, inputs, soc, precision)

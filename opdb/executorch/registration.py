@@ -24,7 +24,7 @@ from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected
 from opdb.targets.target import Target
 
 if TYPE_CHECKING:
-    from opdb.executorch.builder.compared import Difference
+    from opdb.executorch.builder.builder_differences import Difference
     from opdb.executorch.patches.registry import State
 
 #: ``lower(view, target)``: the ops for a node, or why there are none.  ``target`` is passed on as given.
@@ -58,20 +58,21 @@ def register(
     target: Any = None,
     targets: Iterable[str] | None = None,
     lower: Lower | None = None,
-    whole: Iterable[str] | None = None,
+    preserve_ops: Iterable[str] | None = None,
     keep_stock: bool = False,
     keep_flow: bool = False,
     execution: str = "device",
     errata: str | None = None,
     ignore_errata: Iterable[str] = (),
+    whole: Iterable[str] | None = None,
 ) -> Registration:
     """Takes over the builders of all ATen targets that opdb's specs map, until ``unregister``.
 
     ``without``: ATen targets that keep ExecuTorch's builder; e.g. ["aten.relu.default"].
     ``target``: whose rules decide (opdb.targets.target.Target); by default the backend and SoC of the compiler
     specs of each program.  ``targets``: the only ones to take over.  ``lower``: a function in the place of
-    opdb.lowering.select.lower, which is given ``target``.  ``whole``: the operators that are kept from being
-    decomposed where ``lower`` accepts them; by default all of ``targets`` that can be.  ``keep_flow``: only
+    opdb.lowering.select.lower, which is given ``target``.  ``preserve_ops``: the operators that are not
+    decomposed where ``lower`` accepts them (``whole`` is its old name); by default all of ``targets`` that can be.  ``keep_flow``: only
     builders are taken over; ExecuTorch's passes, layouts and quantizer stay as they are, but for operators that
     would end the export.  ``execution``: what the programs are compiled for, a device or the emulator on this machine.
     ``errata``: what follows from faults of QNN's library ("avoid", "warn", "ignore"; by default that of the execution,
@@ -82,6 +83,9 @@ def register(
     Raises OpdbError when the process lacks the environment (opdb.executorch.env), for another executorch,
     for a name that is no operator, and when builders are registered already.
     """
+    if whole is not None:
+        warnings.warn("register(whole=...) is called preserve_ops now", DeprecationWarning, stacklevel=2)
+        preserve_ops = whole
     env.require_active()
     if _undo:
         raise OpdbError("opdb's builders are registered already; call unregister() first")
@@ -110,7 +114,7 @@ def register(
         _undo.append(undo)
         context = Context(
             wanted, {} if keep_stock else names, stock, decide, _reject, _forms,
-            wanted if whole is None else tuple(whole),
+            wanted if preserve_ops is None else tuple(preserve_ops),
         )  # fmt: skip
         for state in asked_of:
             if state.applied and (state.patch.always or not (keep_stock or keep_flow)):

@@ -21,14 +21,14 @@ Hits = Callable[[LoweredOp], frozenset[str]]
 @dataclass
 class _Obeying:
     target: Target
-    around: Surroundings
+    surroundings: Surroundings
     hits: Hits
     avoided: list[str] = field(default_factory=list)
     warned: list[str] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=count)
 
     def facts(self) -> Facts:
-        return Facts(self.around, next(self.numbers))
+        return Facts(self.surroundings, next(self.numbers))
 
     def pattern(self, erratum: str, decision: str, ops: tuple[LoweredOp, ...]) -> tuple[LoweredOp, ...]:
         """``ops`` after the workaround of an erratum that depends on the surroundings."""
@@ -55,13 +55,13 @@ class _Obeying:
         yield op
 
 
-def obeyed(lowered: Lowered, target: Target, around: Surroundings, hits: Hits) -> Lowered:
+def obeyed(lowered: Lowered, target: Target, surroundings: Surroundings, hits: Hits) -> Lowered:
     """``lowered`` after the workarounds that the policy of ``target`` asks for; ``avoided`` has their errata.
 
     ``warned`` has the errata that depend on the surroundings.  Those of single ops are the caller's to judge
     (``opdb.lowering.select``): whether it warns of a hit, or refuses one that no workaround changed.
     """
-    obeying = _Obeying(target, around, hits)
+    obeying = _Obeying(target, surroundings, hits)
     ops = lowered.ops
     for erratum, decision in _of_patterns(target):
         ops = obeying.pattern(erratum, decision, ops)

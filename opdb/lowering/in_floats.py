@@ -38,7 +38,7 @@ class FormInFloats:
         return self.form.avoids
 
     def build(self, view: InFloats) -> Lowered:
-        return view.around(replace(self.form.build(view), form=self.name))
+        return view.between_conversions(replace(self.form.build(view), form=self.name))
 
 
 class InFloats:
@@ -74,10 +74,10 @@ class InFloats:
     def read_in_ranks(self) -> set[int]:
         return {len(t.shape) for t in self._view.results()}
 
-    def known(self, t: TensorRef) -> TensorRef | None:
+    def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None
 
-    def around(self, lowered: Lowered) -> Lowered:
+    def between_conversions(self, lowered: Lowered) -> Lowered:
         """``lowered``, a form of this view, with the ops before and after it.  Raises Rejection where it has none."""
         if not self.changed:
             raise Rejection("no tensor of the node is quantized")

@@ -44,11 +44,11 @@ def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lower
     if not mapped(view.target):
         return Rejected((unmapped_reason(view.target),))
     prices = prices or prices_of(view.target, target)
-    around = _around(view)
+    surroundings = _surroundings(view)
 
     doubts = partial(_doubts, target=target)
     lowered, reasons = cheapest(
-        forms(view.target), lambda form: _attempt(form, view, target, around), prices, doubts
+        forms(view.target), lambda form: _attempt(form, view, target, surroundings), prices, doubts
     )
     if lowered is None:
         floats = InFloats(view)
@@ -62,14 +62,14 @@ def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lower
 
 def fitting(view: NodeView, target: Target) -> tuple[Lowered, ...]:
     """All candidates of ``view`` that ``target`` accepts and that have the fewest doubts, in the order of the family."""
-    around = _around(view)
-    tried = (_attempt(form, view, target, around)[0] for form in forms(view.target))
+    surroundings = _surroundings(view)
+    tried = (_attempt(form, view, target, surroundings)[0] for form in forms(view.target))
     found = [(_doubts(lowered, target), lowered) for lowered in tried if lowered is not None]
     fewest = min((doubts for doubts, _ in found), default=0)
     return tuple(lowered for doubts, lowered in found if doubts == fewest)
 
 
-def _around(view: Any) -> Surroundings:
+def _surroundings(view: Any) -> Surroundings:
     kind = type(view)
     if kind not in _IN_A_PROGRAM:
         _IN_A_PROGRAM[kind] = issubclass(kind, Surroundings)
@@ -89,12 +89,12 @@ def _with_notes(lowered: Lowered, reasons: list[Reason], target: Target) -> Lowe
 
 
 def _attempt(
-    form: Form | FormInFloats, view: Any, target: Target, around: Surroundings
+    form: Form | FormInFloats, view: Any, target: Target, surroundings: Surroundings
 ) -> tuple[Lowered | None, list[Reason]]:
     guard = f"{form.name}.M_{view.target}"
     try:
         built = form.build(view)
-        lowered = obeyed(built, target, around, lambda op: hits(op, target) - set(form.avoids))
+        lowered = obeyed(built, target, surroundings, lambda op: hits(op, target) - set(form.avoids))
         for op in lowered.ops:
             for slot, t, _ in _tensors(op):
                 if 0 in t.shape:

@@ -80,7 +80,9 @@ def _wanted(
     chosen: dict[str, tuple[str, str]] = {}
     for name, dtype in overrides.items():
         if name not in graph.tensors or graph.tensors[name].dtype not in REAL:
-            raise OpdbError(f"{graph.name}: overrides names '{name}', which is not a floating-point tensor of the graph")
+            raise OpdbError(
+                f"{graph.name}: overrides names '{name}', which is not a floating-point tensor of the graph"
+            )
         other, given = chosen.setdefault(groups.root(name), (name, dtype))
         if given != dtype:
             raise OpdbError(f"overrides: {other} is {given} and {name} {dtype}, but they share one encoding")

@@ -83,7 +83,7 @@ class View:
     def read_in_ranks(self) -> set[int]:
         return set()
 
-    def known(self, t: TensorRef) -> TensorRef | None:
+    def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None
 
 

@@ -14,7 +14,7 @@ import pytest
 from .pages import ROOT, Shell, blocks
 
 GUIDES = {p.stem: p for p in sorted((ROOT / "docs" / "guides").glob("*.md"))}
-WITH_SESSIONS = [name for name, page in GUIDES.items() if any(b.kind == "console" for b in blocks(page))]
+SESSIONS = {name: [b.name for b in blocks(page) if b.kind == "console"] for name, page in GUIDES.items()}
 
 pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor]
 
@@ -40,15 +40,13 @@ def run(name: str, folder: Path, catalogue: Path, *, breadth: bool) -> None:
     assert seen
 
 
-@pytest.mark.parametrize("name", WITH_SESSIONS)
+@pytest.mark.parametrize("name", [n for n, kinds in SESSIONS.items() if "" in kinds])
 def test_a_guide_s_commands_print_what_it_says(name: str, tmp_path: Path, catalogue: Path) -> None:
     run(name, tmp_path, catalogue, breadth=False)
 
 
 @pytest.mark.breadth
-@pytest.mark.parametrize(
-    "name", [n for n in WITH_SESSIONS if any(b.name == "breadth" for b in blocks(GUIDES[n]))]
-)
+@pytest.mark.parametrize("name", [n for n, kinds in SESSIONS.items() if "breadth" in kinds])
 def test_a_guide_s_long_commands_too(name: str, tmp_path: Path, catalogue: Path) -> None:
     """Packages of C that a compiler takes long for."""
     run(name, tmp_path, catalogue, breadth=True)

@@ -41,7 +41,7 @@ def run() -> dict[str, Any]:
     """Taken by an op of QNN: delegated, and how far from PyTorch.  Taken by one of a package: what HTP says."""
     model, x = Model(), torch.randn(2, 5)
     found: dict[str, Any] = {
-        "taken": registration.register(lower=to_relu, target=None, targets=[TARGET], whole=()).builders
+        "taken": registration.register(lower=to_relu, target=None, targets=[TARGET], preserve_ops=()).builders
     }
     compiled = flow.compile_module(model, (x,), "SM8650")
     found |= {"delegated": compiled.delegated, "rest": compiled.not_delegated, "forms": dict(compiled.forms)}
@@ -49,7 +49,7 @@ def run() -> dict[str, Any]:
     found["error"] = float((got - model(x)).abs().max())
     registration.unregister()
 
-    registration.register(lower=to_package, target=None, targets=[TARGET], whole=())
+    registration.register(lower=to_package, target=None, targets=[TARGET], preserve_ops=())
     try:
         flow.compile_module(model, (x,), "SM8650")
     except Exception as error:  # ExecuTorch has no kernel of its own for the operator
@@ -57,7 +57,9 @@ def run() -> dict[str, Any]:
     found["reasons"] = [(r.form, r.rule) for reasons in registration.reasons().values() for r in reasons]
     registration.unregister()
     try:
-        registration.register(lower=to_relu, target=None, targets=["opdb_custom.no_such.default"], whole=())
+        registration.register(
+            lower=to_relu, target=None, targets=["opdb_custom.no_such.default"], preserve_ops=()
+        )
     except OpdbError as error:
         found["unknown"] = str(error)
     return found

@@ -174,11 +174,11 @@ def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str
                 lower=opdb.lowering.select.lower,
                 target=Target("HTP", SOC, execution="emulator"),
                 targets=TARGETS,
-                whole=(),
+                preserve_ops=(),
             )
         elif form is not None:
             registration.register(
-                lower=hand_lowering.lower, target=form, targets=hand_lowering.FORMS, whole=()
+                lower=hand_lowering.lower, target=form, targets=hand_lowering.FORMS, preserve_ops=()
             )
         try:
             with torch.no_grad(), Recorder() as recorder:
@@ -205,7 +205,7 @@ def refusals() -> dict[str, str]:
     told = {}
     x = (torch.randn(2, 4),)
     registration.register(
-        lower=hand_lowering.lower_no_linear, target=None, targets=["aten.linear.default"], whole=()
+        lower=hand_lowering.lower_no_linear, target=None, targets=["aten.linear.default"], preserve_ops=()
     )
     for name, soc in (("kept whole", SOC), ("misspelt", "SM8651")):
         try:
@@ -330,13 +330,15 @@ def failing_lower(view: Any, target: Any) -> Any:
 def run_failing() -> dict[str, str]:
     """What a faulty builder does to an export."""
     x = (torch.randn(2, 3),)
-    registration.register(lower=failing_lower, target="fault", targets=["aten.relu.default"], whole=())
+    registration.register(lower=failing_lower, target="fault", targets=["aten.relu.default"], preserve_ops=())
     faulty = flow.compile_module(nn.ReLU(), x, SOC)
     registration.unregister()
-    registration.register(lower=failing_lower, target="refused", targets=["aten.relu.default"], whole=())
+    registration.register(
+        lower=failing_lower, target="refused", targets=["aten.relu.default"], preserve_ops=()
+    )
     refused = flow.compile_module(nn.ReLU(), x, SOC)
     registration.unregister()
-    registration.register(lower=failing_lower, target=[], targets=["aten.relu.default"], whole=())
+    registration.register(lower=failing_lower, target=[], targets=["aten.relu.default"], preserve_ops=())
     try:
         flow.compile_module(nn.ReLU(), x, SOC)
         changed = "no error"

@@ -50,7 +50,7 @@ def padded(library: Path, package: str) -> dict[str, Any]:
             return lowered
         return replace(lowered, ops=tuple(replace(op, package=package) for op in lowered.ops))
 
-    registration.register(lower=lower, targets=[PAD], whole=())
+    registration.register(lower=lower, targets=[PAD], preserve_ops=())
     return _run(Padded(), torch.randn(2, 3, 4), library)
 
 

@@ -228,7 +228,8 @@ def test_commands_refuse_it(npu: tuple[Path, Path], args: tuple[str, ...]) -> No
     done = run(made, *args)
     assert done.returncode == 2 and done.stdout == ""
     assert re.search(
-        r"unknown SDK '9.99': opdb has no document or library of that version; known: .*2\.25, .*2\.47", done.stderr
+        r"unknown SDK '9.99': opdb has no document or library of that version; known: .*2\.25, .*2\.47",
+        done.stderr,
     )
 
 

@@ -20,7 +20,7 @@ class Surroundings(Protocol):
     def read_in_ranks(self) -> Container[int]:
         """The ranks of the results, and of what the nodes that read them, or views of them, make."""
 
-    def known(self, t: TensorRef) -> TensorRef | None:
+    def constant_source(self, t: TensorRef) -> TensorRef | None:
         """What is known of ``t`` before the program runs, where at most one dimension has several elements.
 
         The static tensor that it is or shows through views; ``t``, where ops make it of constants alone; otherwise None.
@@ -36,7 +36,7 @@ class Nowhere:
     def read_in_ranks(self) -> Container[int]:
         return frozenset()
 
-    def known(self, t: TensorRef) -> TensorRef | None:
+    def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None
 
 
@@ -44,7 +44,7 @@ class Nowhere:
 class Facts:
     """``number`` differs from call to call within a node: it goes into the names of tensors between ops."""
 
-    around: Surroundings
+    surroundings: Surroundings
     number: int = 0
 
 

@@ -21,7 +21,7 @@ from torchao.quantization.pt2e.quantizer import (
 )
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from opdb.executorch.builder.whole import Key, Tensors, View
+from opdb.executorch.builder.preserve_ops import Key, Tensors, View
 from opdb.generated.constants.quant import RULES
 from opdb.lowering.candidates import forms
 from opdb.lowering.ranges import unranged

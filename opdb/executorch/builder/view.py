@@ -38,7 +38,7 @@ from opdb.coverage.moves import between_views, of_constants, read_in_ranks, seen
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch.builder import layout
-from opdb.executorch.builder.outside import ENDLESS_SCALE
+from opdb.executorch.builder.partition_reasons import ENDLESS_SCALE
 from opdb.op_config import Blocks, Quant
 from opdb.runtime.tensors import Rejection, TensorRef, reshape, sized
 
@@ -119,7 +119,7 @@ class FxNodeView:
     def read_in_ranks(self) -> set[int]:
         return read_in_ranks(self.node)
 
-    def known(self, t: TensorRef) -> TensorRef | None:
+    def constant_source(self, t: TensorRef) -> TensorRef | None:
         """ExecuTorch gives constants of a sum its rank, by views (ExpandBroadcastTensorShape)."""
         if t.static or t.key is None:
             return t if t.static else None

@@ -26,7 +26,7 @@ from executorch.backends.qualcomm.utils.constants import (
 from opdb.errata.report import Extra
 from opdb.errors import OpdbError
 from opdb.executorch.builder import blocks
-from opdb.executorch.builder.compared import Difference, compare
+from opdb.executorch.builder.builder_differences import Difference, compare
 from opdb.executorch.builder.sink import Sink
 from opdb.executorch.builder.view import FxNodeView, constant_names
 from opdb.runtime.lowering import Lowered, NodeView, Reason, Rejected

@@ -188,9 +188,9 @@ def kept_whole(context: Context) -> Undo:
     from executorch.exir.dialects.edge._ops import EdgeOpOverload
     from executorch.exir.program._program import _default_decomposition_table
 
-    from opdb.executorch.builder.whole import Whole
+    from opdb.executorch.builder.preserve_ops import PreservedOps
 
-    targets, decide, built = context.whole, context.decide, context.stock
+    targets, decide, built = context.preserve_ops, context.decide, context.stock
     table = _default_decomposition_table()
     own = {op for op in map(overload, targets) if op in table and not layout.laid_out_as_another(str(op))}
     ours = {overload(t) for t in targets}
@@ -199,7 +199,7 @@ def kept_whole(context: Context) -> Undo:
     def ops_to_not_decompose(self: Any, program: Any) -> Any:
         ops, allows = stock(self, program)
         decide.follow(self.compiler_specs_snapshot)
-        whole = Whole(program, decide, decide.avoids)
+        preserved = PreservedOps(program, decide, decide.avoids)
 
         def check(node: Any) -> bool:
             left = isinstance(node.target, EdgeOpOverload)  # asked again, of what no partition took
@@ -208,7 +208,7 @@ def kept_whole(context: Context) -> Undo:
                 return False  # PyTorch does not decompose it, or ExecuTorch can run it on the CPU
             if not all(_as_written(v) for v in _values(node)):
                 return False
-            accepted = whole.accepts(node) if node.target in ours else None
+            accepted = preserved.accepts(node) if node.target in ours else None
             if not accepted and operator in ops and str(operator) not in built:
                 return bool(allows(node)) and not of_other_windows(node)
             return bool(allows(node)) and node.target not in own if accepted is None else accepted

@@ -55,7 +55,7 @@ def never_abort(context: Context) -> Undo:
     """A node that no builder takes, whose builder raises, or that QNN refuses, falls back to the CPU, with the reason."""
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnOperatorSupport
 
-    from opdb.executorch.builder.outside import (
+    from opdb.executorch.builder.partition_reasons import (
         CONSTANT_RESULT,
         DEQUANTIZED_CONSTANT,
         ENDLESS_SCALE,
@@ -124,7 +124,7 @@ def _constants_make_a_graph() -> bool:
     import torch
     from executorch.backends.qualcomm.partition import qnn_partitioner
 
-    from opdb.executorch.builder.outside import reads_inputs
+    from opdb.executorch.builder.partition_reasons import reads_inputs
     from opdb.executorch.builder.view import constant_names
 
     class Constants(torch.nn.Module):  # type: ignore[misc]  # untyped base
@@ -161,7 +161,7 @@ def without_constant_graphs(context: Context) -> Undo:
     """
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
 
-    from opdb.executorch.builder.outside import CONSTANT_GRAPH, read_outside, reads_inputs
+    from opdb.executorch.builder.partition_reasons import CONSTANT_GRAPH, read_outside, reads_inputs
     from opdb.executorch.builder.view import constant_names
 
     stock = QnnPartitioner.generate_partitions

@@ -177,7 +177,7 @@ def of_what_is_no_weight(context: Context) -> Undo:
     from executorch.backends.qualcomm.quantizer.rules import _is_float_tensor
     from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-    def mended(annotate: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    def floats_only(annotate: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
         def annotated(node: Any, config: Any) -> None:
             annotate(node, config)
             found = node.meta.get(Q_ANNOTATION_KEY)
@@ -198,7 +198,9 @@ def of_what_is_no_weight(context: Context) -> Undo:
 
     def changed(rules: dict[Any, Any]) -> Undo:
         before = dict(rules)
-        rules.update({op: replace(rule, annotate_fn=mended(rule.annotate_fn)) for op, rule in before.items()})
+        rules.update(
+            {op: replace(rule, annotate_fn=floats_only(rule.annotate_fn)) for op, rule in before.items()}
+        )
         return lambda: rules.update(before)
 
     return all_of(changed(module.get_rules()) for module in (htp_rules, lpai_rules))

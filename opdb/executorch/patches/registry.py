@@ -58,7 +58,7 @@ class Context:
     reject: Callable[[str, tuple[Reason, ...]], None]
     forms: MutableMapping[str, str]
     #: the operators that stay whole where ``decide`` accepts them
-    whole: tuple[str, ...]
+    preserve_ops: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -238,7 +238,7 @@ def select(kernels: Kernels, words: Iterable[str], model: Path | None = None) ->
         except (OpdbError, NoForm) as error:
             others[name] = str(error).removeprefix(f"{name}: ")
             continue
-        keys = [k for k in used if k.possible] if name in runtime else []
+        keys = [k for k in used if k.has_plain_types] if name in runtime else []
         if name in runtime and not keys:
             others[name] = "a key of ExecuTorch cannot have the data types that it is called with"
             continue

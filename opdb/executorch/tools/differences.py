@@ -7,7 +7,7 @@ import operator
 from executorch.backends.qualcomm.builders import node_visitor_manager
 from torch.export import ExportedProgram
 
-from opdb.executorch.builder.compared import Difference
+from opdb.executorch.builder.builder_differences import Difference
 from opdb.executorch.builder.visitor import OpdbVisitor
 
 

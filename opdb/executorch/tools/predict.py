@@ -43,8 +43,8 @@ from opdb.coverage.check import (
     row_of,
 )
 from opdb.errata.policy import active, excludes
-from opdb.executorch.builder import recorded
-from opdb.executorch.builder.outside import (
+from opdb.executorch.builder import recorded_ops
+from opdb.executorch.builder.partition_reasons import (
     CONSTANT_GRAPH,
     CONSTANT_RESULT,
     DEQUANTIZED_CONSTANT,
@@ -56,7 +56,7 @@ from opdb.executorch.builder.outside import (
 )
 from opdb.executorch.builder.view import FxNodeView, constant_names
 from opdb.executorch.builder.visitor import OpdbVisitor
-from opdb.executorch.tools.dry import DrySink
+from opdb.executorch.tools.dry_run import DrySink
 from opdb.executorch.tools.grouping import as_executorch
 from opdb.lowering.candidates import mapped, unmapped_reason
 from opdb.lowering.extra import extras
@@ -223,9 +223,9 @@ class Predictor:
         reasons: list[Reason] = [] if mapped(name) else [unmapped_reason(name)]
         configs: list[OpConfig] = []
         try:
-            with recorded.recording():
+            with recorded_ops.recording():
                 made = visitor.define_node(node, defaultdict(dict))
-            configs = [op.config() for op in recorded.listed(made)]
+            configs = [op.config() for op in recorded_ops.listed(made)]
             why = "ExecuTorch's own builder leaves it out"
         except Exception as error:
             made, why = None, f"ExecuTorch's own builder stops with {type(error).__name__}: {error}"

@@ -25,7 +25,7 @@ def constant_first(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
         return None
     x, factor = op.inputs
     assert x is not None and factor is not None
-    known = facts.around.known
+    known = facts.surroundings.constant_source
     if x.dtype not in FLOATS or known(x) is not None or known(factor) is None:
         return None
-    return [replace(op, inputs=(factor, x))] if 5 in facts.around.read_in_ranks() else None
+    return [replace(op, inputs=(factor, x))] if 5 in facts.surroundings.read_in_ranks() else None

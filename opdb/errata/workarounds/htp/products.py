@@ -39,7 +39,7 @@ def of_rows(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
     rows = op.inputs[0] if op.inputs else None
     if weight is None or rows is None or rows.static or 0 in weight.shape:
         return None
-    if {rows.dtype, weight.dtype} - FLOATS or not facts.around.between_views():
+    if {rows.dtype, weight.dtype} - FLOATS or not facts.surroundings.between_views():
         return None
     bias = op.inputs[2] if len(op.inputs) > 2 else None
     return [_product(rows, weight, bias, op.outputs[0])]

@@ -52,7 +52,7 @@ def _constant(op: LoweredOp, facts: Facts) -> tuple[TensorRef | None, TensorRef 
     for x, other in (op.inputs, op.inputs[::-1]):
         assert x is not None and other is not None
         if other.encoding == "SCALE_OFFSET" and math.prod(other.shape[:-1]) == 1 and math.prod(x.shape) > 1:
-            constant = facts.around.known(other)
+            constant = facts.surroundings.constant_source(other)
             if constant is not None and (constant.static or constant.dtype in EIGHT_BITS):
                 return constant, x
     return None, None

@@ -29,7 +29,7 @@ class Place(Nowhere):
     def read_in_ranks(self) -> Collection[int]:
         return self._ranks
 
-    def known(self, t: TensorRef) -> TensorRef | None:
+    def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static or t.key in self._known else None
 
 

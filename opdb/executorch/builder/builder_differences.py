@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opdb.executorch.builder.recorded import Op, Param, Tensor, listed, recording
+from opdb.executorch.builder.recorded_ops import Op, Param, Tensor, listed, recording
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Rejected
 

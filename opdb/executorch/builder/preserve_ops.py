@@ -36,7 +36,7 @@ class Unknown(Exception):
     """An encoding that is not read here; ExecuTorch's own policy decides."""
 
 
-class Whole:
+class PreservedOps:
     """The nodes of one program before it is decomposed."""
 
     def __init__(
