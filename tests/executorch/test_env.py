@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from opdb.errors import MissingExtra, OpdbError
-from opdb.executorch import env
+from opdb.executorch import env, registration
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
@@ -192,3 +192,13 @@ def test_nothing_heavy_is_imported() -> None:
     )
     env_ = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     assert subprocess.check_output([sys.executable, "-c", code], text=True, env=env_).strip() == "[]"
+
+
+def test_the_old_name_of_preserve_ops_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """register(whole=...) of 0.1; without the environment it then fails as register(preserve_ops=...) does."""
+    monkeypatch.delenv("QNN_SDK_ROOT", raising=False)
+    with (
+        pytest.warns(DeprecationWarning, match="preserve_ops"),
+        pytest.raises(OpdbError, match="QNN_SDK_ROOT is not set"),
+    ):
+        registration.register(whole=())
