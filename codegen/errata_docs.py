@@ -17,11 +17,11 @@ from opdb.spec.catalog import Catalog
 from opdb.spec.erratum import Erratum, Reproduction
 
 EFFECT_WORDS = {
-    "wrong-result": "the library computes wrong numbers",
-    "not-finalized": "the library validates the op and finalizes no graph with it",
+    "wrong-result": "the library returns wrong results",
+    "not-finalized": "the library validates the op but cannot finalize a graph with it",
     "crash": "the library crashes",
     "refuses-valid": "the library refuses what its documents allow",
-    "imprecise": "the numbers are less exact than the data type allows",
+    "imprecise": "results are less exact than the data type allows",
 }
 WORKAROUND_WORDS = {
     OTHER_CANDIDATE: "the next candidate of the PyTorch operator takes over; without one the node falls back to the CPU",
@@ -31,7 +31,7 @@ WORKAROUND_WORDS = {
 EXECUTION_WORDS = {
     "emulator": "seen on the emulator",
     "device": "seen on a device",
-    "unknown": "the records do not say whether an emulator or a device showed it",
+    "unknown": "the records do not say whether it was seen on an emulator or a device",
 }
 
 

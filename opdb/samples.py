@@ -158,7 +158,7 @@ def resized(tensor: TensorConfig, shape: tuple[int, ...]) -> TensorConfig:
 
 
 def sparse_within(tensor: TensorConfig) -> TensorConfig:
-    """The tensor with no more sparse dimensions than it has dimensions: an op config cannot say others."""
+    """The tensor with at most as many sparse dimensions as dimensions; an op config cannot express more."""
     if tensor.sparse is None or (tensor.type != ABSENT and tensor.sparse.dimensions <= tensor.rank):
         return tensor
     keeps = tensor.type != ABSENT and tensor.rank > 0

@@ -72,7 +72,7 @@ def validator(op: str) -> Any:
 
 
 def check(config: OpConfig, target: Target | None = None) -> Verdict:
-    """Judges one op config.  Raises OpdbError for an unknown op, backend, SoC or SDK."""
+    """Validates one op config by the generated rules.  Raises OpdbError for an unknown op, backend, SoC, or SDK."""
     return judge(validator(config.op), config, _spelled(target or Target()))
 
 

@@ -88,7 +88,7 @@ class Op:
 
 
 def yaml_files(path: Path) -> list[Path]:
-    """The YAML files that say of ops: ``path`` itself, or those below a folder.  Raises OpdbError when there is none."""
+    """The YAML files that describe ops: ``path`` itself, or those below a folder.  Raises OpdbError if there is none."""
     if not path.exists():
         raise OpdbError(f"{path}: there is no such file or folder; name a package's YAML, or its folder")
     if not path.is_dir():

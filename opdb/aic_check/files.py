@@ -86,7 +86,7 @@ def interface(op: Op, functions: Source | None, library: Library | None) -> str:
 
 
 def library(op: Op, text: str, line: int, what: str, findings: Findings) -> Library | None:
-    """The library that a path of the YAML names, None with a finding where it is none for this machine."""
+    """The library that a path in the YAML names; None, with a finding, if it is not one for this machine."""
     path = found_path(op, text)
     if path is None:
         findings.add(
@@ -150,7 +150,7 @@ def fits(op: Op, interface_name: str) -> bool:
 
 
 def companions(main: Source, sources: Sequence[Source], kernels: Sequence[str]) -> list[Path]:
-    """What a source may need to be linked: the others of its folder, without other ops and AIC kernels."""
+    """What a source may need to be linked: the other sources of its folder, except other ops and AIC kernels."""
     out = [main.path]
     for s in sources:
         beside = s.path.parent == main.path.parent and s.path != main.path

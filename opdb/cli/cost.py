@@ -38,7 +38,7 @@ ESTIMATE, ERRATUM = "estimate", "erratum"
 
 
 class _Costs(TyperGroup):
-    """Whose first word is a model, where it is no command of the group."""
+    """A group whose first word is a model unless it is one of the group's commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         known = bool(args) and args[0] in self.commands

@@ -11,7 +11,7 @@ from opdb.spec.catalog import Catalog
 from opdb.spec.erratum import Erratum
 
 MEANING = {
-    "W": "wrong numbers",
+    "W": "wrong results",
     "F": "not finalized",
     "C": "crash",
     "E": "an error when it runs",

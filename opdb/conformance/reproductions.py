@@ -44,7 +44,7 @@ class Trial:
 
 
 def reproduction(catalog: Catalog, erratum: Erratum, target: Target) -> tuple[OpConfig, ...]:
-    """The ops of a record's reproduction, in the order of execution; () where there is none to be had."""
+    """The ops of a record's reproduction, in the order of execution; () if there is none."""
     found = erratum.reproduction
     if found is not None:
         raw = [found.config] if found.config is not None else found.graph

@@ -161,7 +161,7 @@ def _chosen(sets: Sequence[CaseSet], only: Sequence[str]) -> list[Case]:
 def _lanes(
     names: Sequence[str], socs: tuple[str, ...], chosen: Sequence[Case], missing: list[str]
 ) -> list[Lane]:
-    """One lane for each executor that can be had, and SoC; the reasons of the others go to ``missing``."""
+    """One lane for each available executor and SoC; the reasons why others are unavailable go to ``missing``."""
     lanes: list[Lane] = []
     last: OpdbError | None = None
     for name in dict.fromkeys(names):

@@ -133,7 +133,7 @@ def _sizes(cut: Cut, whole: int) -> list[int]:
 def _fault(
     tiling: Tiling, slots: list[str], config: OpConfig, arrays: Sequence[Any], whole: Array, tile: Tile
 ) -> str:
-    """What is wrong with a tile; "" where it computes what the whole has there."""
+    """What is wrong with a tile; "" if it equals that part of the whole result."""
     inputs: list[TensorConfig] = []
     pieces: list[Array | None] = []
     for slot, tensor, array in zip(slots, config.inputs, arrays, strict=False):

@@ -15,7 +15,7 @@ from opdb.targets.target import Target
 
 @dataclass(frozen=True)
 class ErratumPrice:
-    """``us``: what the graph takes longer since its nodes avoid the erratum, while they avoid the others.
+    """``us``: how much longer the graph takes because its nodes avoid the erratum, with all others avoided.
 
     None where there is no graph without it, for the reason ``why``: e.g. what the erratum says that the library does not finalize.
     ``share``: of the graph's time.

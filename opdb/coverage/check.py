@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opdb.coverage.nodes import Program, TorchNode
     from opdb.runtime.lowering import NodeView
 
-#: Told how many nodes are done, and of how many; after so many nodes each.
+#: Progress callback (nodes done, all nodes), called every STEP nodes.
 Progress = Callable[[int, int], None]
 STEP = 50
 #: Parts of the paths of files that are nobody's model.

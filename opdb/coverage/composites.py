@@ -45,7 +45,7 @@ def _targets(exported: ExportedProgram) -> Iterator[torch._ops.OpOverload]:
 
 
 def _composites(exported: ExportedProgram) -> Iterator[torch._ops.OpOverload]:
-    """The operators of tensors that PyTorch defines by others and no spec maps."""
+    """The tensor operators that PyTorch defines by other operators and that no spec maps."""
     for node in exported.graph.nodes:
         value, target = node.meta.get("val"), node.target
         some = isinstance(value, (torch.Tensor, list, tuple)) and isinstance(target, torch._ops.OpOverload)

@@ -142,6 +142,6 @@ def _last(node: Node) -> Shape:
 
 
 def _shape(node: Node) -> Shape:
-    """Of what is no tensor, -1; its dimensions may be symbolic."""
+    """The rank, or -1 for a value that is not a tensor; dimensions may be symbolic."""
     value = node.meta.get("val")
     return tuple(value.shape) if isinstance(value, torch.Tensor) else (-1,)

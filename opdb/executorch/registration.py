@@ -66,22 +66,25 @@ def register(
     ignore_errata: Iterable[str] = (),
     whole: Iterable[str] | None = None,
 ) -> Registration:
-    """Takes over the builders of all ATen targets that opdb's specs map, until ``unregister``.
+    """Uses opdb's builders for all ATen targets that its specs map, until ``unregister``.
 
-    ``without``: ATen targets that keep ExecuTorch's builder; e.g. ["aten.relu.default"].
-    ``target``: whose rules decide (opdb.targets.target.Target); by default the backend and SoC of the compiler
-    specs of each program.  ``targets``: the only ones to take over.  ``lower``: a function in the place of
-    opdb.lowering.select.lower, which is given ``target``.  ``preserve_ops``: the operators that are not
-    decomposed where ``lower`` accepts them (``whole`` is its old name); by default all of ``targets`` that can be.  ``keep_flow``: only
-    builders are taken over; ExecuTorch's passes, layouts and quantizer stay as they are, but for operators that
-    would end the export.  ``execution``: what the programs are compiled for, a device or the emulator on this machine.
-    ``errata``: what follows from faults of QNN's library ("avoid", "warn", "ignore"; by default that of the execution,
-    opdb.errata.policy); ``ignore_errata``: ids of faults to ignore.  All three belong to the targets of compiler specs: a
-    ``target`` that is given has its own.  ``keep_stock``: so they do, and ExecuTorch's builders go on where it has them;
-    ``differences`` has what opdb's would have built.
+    ``without``: ATen targets that keep ExecuTorch's builder, e.g. ["aten.relu.default"].
+    ``targets``: take over only these ATen targets.
+    ``target``: the opdb.targets.target.Target whose rules decide; by default the backend and SoC of each program's
+    compiler specs.
+    ``execution``: "device" or "emulator", what programs are compiled for.  ``errata``: the policy on faults of QNN's library
+    ("avoid", "warn", "ignore"; by default that of the execution, opdb.errata.policy).  ``ignore_errata``: ids of faults to
+    ignore.  A ``target`` that is given has its own values of these three.
+    ``lower``: called with ``target`` instead of opdb.lowering.select.lower.
+    ``preserve_ops``: operators that are not decomposed if ``lower`` accepts them; by default all of ``targets`` that can
+    be.  ``whole`` is its old name.
+    ``keep_flow``: take over builders only; ExecuTorch's passes, layouts, and quantizer stay, except for operators that
+    would end the export.
+    ``keep_stock``: as ``keep_flow``, and ExecuTorch's builders stay in use where it has them; ``differences`` returns what
+    opdb's would have built.
 
-    Raises OpdbError when the process lacks the environment (opdb.executorch.env), for another executorch,
-    for a name that is no operator, and when builders are registered already.
+    Raises OpdbError if the process lacks the environment (opdb.executorch.env), for an executorch release that is not
+    supported, for an unknown operator, and if builders are registered already.
     """
     if whole is not None:
         warnings.warn("register(whole=...) is called preserve_ops now", DeprecationWarning, stacklevel=2)

@@ -30,7 +30,7 @@ def check_compiler() -> None:
 
 
 def emulator() -> str:
-    """The path of QEMU's user-mode emulator of Hexagon.  Raises OpdbError: there is none, or it is too old."""
+    """The path of QEMU's user-mode emulator of Hexagon.  Raises OpdbError if there is none or it is too old."""
     named = os.environ.get(EMULATOR)
     found = [shutil.which(name) for name in ([named] if named else ["qemu-hexagon", "qemu-hexagon-static"])]
     path = next(filter(None, found), None)

@@ -125,7 +125,7 @@ def _never(backend: DocumentedBackend, slot: str) -> bool:
 
 
 def _beside_tensors(op: DocumentedOp, cells: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """What a table says of slots that the op does not have, and of types of parameters that it has otherwise."""
+    """What a table says about slots that the op lacks, and about parameter types that differ from the op's."""
     slots = {t.slot for t in (*op.inputs, *op.outputs)}
     of_params = {p.name: (p.dtype,) for p in op.params}
     rest = [(s, c) for s, c in cells.items() if s not in slots and s in of_params and c != of_params[s]]

@@ -42,7 +42,7 @@ def mapped(torch_target: str) -> bool:
 
 @cache
 def unmapped_reason(torch_target: str) -> Reason:
-    """Why there is none, with the nearest target that has one: another overload, or nearly the name."""
+    """Why there is no candidate, with the nearest target that has one: another overload, or a similar name."""
     packets = {t.rpartition(".")[0]: t for t in reversed(TARGETS)}
     packet = torch_target.rpartition(".")[0]
     close = [p for p in (packet, packet.rstrip("_")) if p in packets]

@@ -51,7 +51,7 @@ def _chosen(op: LoweredOp) -> list[TensorRef]:
 
 
 def _grown(op: LoweredOp) -> list[TensorRef]:
-    """What is multiplied by constants of at least 1, and the product where it has the same encoding, which holds zero."""
+    """The factors that constants of at least 1 multiply, and the product if it has the same encoding, which holds zero."""
     if op.op != "ElementWiseMultiply":
         return []
     source, factors = op.inputs

@@ -79,7 +79,7 @@ def _tensors(
 
 
 def _encoding(before: dict[str, Any] | None, after: dict[str, Any] | None) -> str:
-    """What is other in an encoding, in words; long lists are cut."""
+    """The differences between two encodings, in words; long lists are cut."""
     if after is None:
         return "without encoding"
     if before is None:

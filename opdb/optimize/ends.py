@@ -17,7 +17,7 @@ TO_NHWC: Layout = (0, 2, 3, 1)
 
 
 def check_layout(layout: str) -> None:
-    """Raises OpdbError for a layout that is none."""
+    """Raises OpdbError for an unknown layout."""
     if layout not in LAYOUTS:
         raise OpdbError(f"io layout '{layout}': one of {', '.join(LAYOUTS)}")
 

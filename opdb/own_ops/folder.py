@@ -58,7 +58,7 @@ class OwnOp:
 
 
 def open_folder(folder: Path, op: str) -> OwnOp:
-    """Raises OpdbError for a name that is none and a folder of another kind.  Nothing is written yet."""
+    """Raises OpdbError for an invalid name or a folder of another kind.  Nothing is written yet."""
     if not re.fullmatch(r"[A-Za-z]\w{0,59}", op, re.ASCII):
         raise OpdbError(f"{op!r} is not a valid op name: use letters, digits, and _, starting with a letter")
     if (folder / "ops").is_dir() and not (folder / KERNELS).is_dir():

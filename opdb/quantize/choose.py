@@ -143,7 +143,7 @@ def _options(
 
 
 def _preferences(place: Place, weights: str, activation: str) -> list[str]:
-    """The types of a static tensor, best first: the spec's, then for weights the wanted, for others the activations'."""
+    """The types of a static tensor, best first: the spec's, then the wanted one for weights, the activations' for others."""
     other = ("u" if weights[0] == "s" else "s") + weights[1:]
     first = [place.rule.dtype] if place.rule.dtype else []
     rest = [weights, other, activation] if place.rule.axis is not None else [activation, weights, other]
@@ -191,7 +191,7 @@ def _sketch(
 
 
 def _derived(place: Place, form: Form) -> bool:
-    """Whether its scale is a product of others of the node."""
+    """Whether its scale is a product of other scales of the node."""
     return bool(place.rule.scale) and form.dtypes[place.slot] == place.rule.dtype
 
 

@@ -106,7 +106,7 @@ def symmetric_groups(graph: QnnGraph, groups: Groups) -> set[str]:
 
 
 def derive(of_node: Iterable[Place], quants: dict[str, Quant]) -> None:
-    """Adds the encodings that follow from others of one node by ``scale`` in its spec."""
+    """Adds the encodings that ``scale`` in the spec derives from other encodings of the node."""
     by_slot: Mapping[str, str] = {p.slot: p.tensor for p in of_node}
     for place in of_node:
         sources = [by_slot[s] for s in place.rule.scale if s in by_slot]

@@ -50,6 +50,6 @@ def places(op: GraphOp) -> tuple[Place, ...]:
 
 
 def _spread(slots: Sequence[Slot], count: int) -> list[str]:
-    """The slot of each of ``count`` tensors: a variadic slot has all that the others leave."""
+    """The slot of each of ``count`` tensors; a variadic slot gets all tensors that the other slots do not take."""
     extra = count - len(slots) + 1
     return [s.name for s in slots for _ in range(max(extra, 0) if s.variadic else 1)]

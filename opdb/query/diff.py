@@ -81,7 +81,7 @@ def side(text: str, backend: str | None = None, soc: str | None = None, sdk: str
 
 
 def diff(store: Store, a: Side, b: Side, op: str | None = None) -> list[Row]:
-    """What ``b`` has and ``a`` has not (added), the other way round (removed), or has otherwise (changed).
+    """What ``b`` has and ``a`` lacks (added), the reverse (removed), or has differently (changed).
 
     ``regression``: what ran on ``a`` may not run on ``b``: an op or a type row is gone, a rule is new or other, a
     measured yes became a no, a crash or a hang.  Raises OpdbError for an unknown op, backend or SoC.
@@ -212,7 +212,7 @@ def _cells(row: Row) -> dict[str, set[str]]:
 
 
 def _covered(row: Mapping[str, set[str]], others: Sequence[Mapping[str, set[str]]]) -> bool:
-    """Whether each combination of a row is one of the others."""
+    """Whether the other rows contain each combination of a row."""
     if any(all(row[s] <= o.get(s, set()) for s in row) for o in others):
         return True
     size = 1

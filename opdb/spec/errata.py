@@ -59,7 +59,7 @@ def compile_erratum(op: CompiledOp, erratum: Erratum, known: Known) -> CompiledE
 
 
 def scope_faults(erratum: Erratum, socs: Mapping[str, int | None]) -> list[Fault]:
-    """What is wrong with versions and chips of a record."""
+    """Faults in the versions and chips of a record."""
     faults: list[Fault] = []
     numbers = {}
     for end in ("since", "until"):

@@ -14,7 +14,7 @@ DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 
 class Scope(Model):
-    """Where the fault exists.  What is left out has no limit."""
+    """Where the fault exists.  A field that is left out does not limit it."""
 
     since: Version | None = None  # first QNN version that has it, as measured; e.g. '2.47'
     until: Version | None = None  # last version that has it

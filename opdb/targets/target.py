@@ -22,11 +22,12 @@ POLICIES = ("avoid", "warn", "ignore")
 
 @dataclass(frozen=True)
 class Target:
-    """Where an op is to run.  ``backend`` None: the op definition only.
+    """Where an op is to run.  Without ``backend``, only the op definition is checked.
 
-    A backend whose rules depend on the Hexagon version (HTP) needs a SoC: the host default is never taken.
-    What follows from a fault of the vendor's library (opdb.errata.policy) depends on ``execution``: a device, or the
-    library's emulation of one on this machine.
+    ``soc`` is required by backends whose rules depend on the Hexagon version (HTP); the library's default is never used.
+    ``execution`` is "device" or "emulator", the library's emulation on this machine; by it the policy on faults of the
+    library is chosen (opdb.errata.policy).  ``errata`` sets one policy for all faults: "avoid", "warn", or "ignore".
+    ``ignored``: ids of errata to ignore, e.g. HTP-0395.
     """
 
     backend: str | None = None  # e.g. HTP
@@ -43,7 +44,7 @@ class Target:
             raise OpdbError(f"unknown policy for errata '{self.errata}'; one of {', '.join(POLICIES)}")
 
     def context(self) -> Context:
-        """The values that rules read.  Raises OpdbError for an unknown backend, SoC or SDK."""
+        """The values that rules read, e.g. ``arch``.  Raises OpdbError for an unknown backend, SoC, or SDK."""
         return _context(self)
 
     def _read(self) -> Context:

@@ -12,5 +12,5 @@ DIFFERENCES = {
 
 
 def difference(case: str) -> str:
-    """What is known to be wrong with ONNX's answer to a case; "" for nothing."""
+    """What is known to be wrong with ONNX's answer to a case; "" if nothing is."""
     return next((what for pattern, what in DIFFERENCES.items() if fnmatchcase(case, pattern)), "")

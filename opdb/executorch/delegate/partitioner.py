@@ -24,13 +24,13 @@ TAG = "delegation_tag"
 
 
 class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
-    """Tags what the validators of a target accept; everything else stays as it is, for the next partitioner or the CPU.
+    """Tags the nodes that the validators of a target accept; all others stay for the next partitioner or the CPU.
 
-    ``options``: where the nodes run; of several each takes what those before it left: a QNN graph, then opdb's C kernels,
-    in one program.  ``minimum``: groups of fewer operators are left.
+    ``options``: where the nodes run.  With several, each takes what the ones before it did not, e.g. a QNN graph first, then
+    opdb's C kernels, in one program.  ``minimum``: groups of fewer operators are not delegated.
 
-    After ``partition`` (of each method, in their order) ``decisions`` has the groups and every reason, one Decision for each of
-    ``options``; ``reasons`` those of the last program.
+    ``partition`` runs once per method, in order.  After it, ``decisions`` has the groups and every reason, one Decision for
+    each of ``options``; ``reasons`` has those of the last program.
     """
 
     def __init__(self, *options: Options, minimum: int = 1) -> None:

@@ -45,7 +45,7 @@ def _calls(pte: Any, plan: Any) -> Iterator[tuple[int, bytes]]:
 
 
 def opened(data: bytes, name: str) -> Any:
-    """The PTEFile in ``data``.  Raises OpdbError for what is none."""
+    """The PTEFile in ``data``.  Raises OpdbError if it is not one."""
     from executorch.exir._serialize._program import deserialize_pte_binary
 
     if data[4:6] != b"ET":  # flatbuffers' file identifier; ExecuTorch's reader checks nothing

@@ -140,7 +140,7 @@ def _lifts_exponents() -> bool:
     needed=_lifts_exponents,
 )
 def exponents_kept(context: Context) -> Undo:
-    """What a quantizer has seen has its exponents as tensors already; a pass of the export makes the others ones."""
+    """After the quantizer, exponents are already tensors; for other programs a pass of the export makes them tensors."""
     import torch
     from executorch.backends.qualcomm._passes.lift_constant_scalar_operands import SKIP_LIFT_OPS
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager

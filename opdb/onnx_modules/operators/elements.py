@@ -134,7 +134,7 @@ def _cast(node: Node, x: Tensor) -> Tensor:
 
 
 def _cast_like(node: Node, x: Value, like: Tensor) -> Any:
-    """Of what is known the result is known too: bodies of functions give their constants the type of an input."""
+    """A constant result for a constant input: bodies of functions give their constants the type of an input."""
     assert x is not None
     made = tensor(x).to(like.dtype)
     return made if isinstance(x, Tensor) else array(made)

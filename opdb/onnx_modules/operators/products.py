@@ -79,7 +79,7 @@ def _conv_transpose(node: Node, x: Tensor, w: Tensor, b: Tensor | None = None) -
 def _cut(
     node: Node, x: Tensor, whole: list[int], strides: list[int], extra: list[int]
 ) -> tuple[list[int], list[int]]:
-    """What is cut off the whole result at its beginning and end, besides ``extra`` at the end."""
+    """How much is cut off the full result at its beginning and end, besides ``extra`` at the end."""
     rank = len(whole)
     shape, auto = node.ints("output_shape"), node.get("auto_pad", "NOTSET")
     if shape is None and auto.startswith("SAME"):

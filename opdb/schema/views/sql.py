@@ -10,7 +10,7 @@ VALUES = "@"
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one database says what the other says otherwise."""
+    """The SQL on which SQLite and PostgreSQL differ."""
 
     postgres: bool
     #: The columns that the reader gives values for; a database does not carry a condition into groups of groups.

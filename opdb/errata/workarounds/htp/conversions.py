@@ -23,7 +23,7 @@ ALONE_ON_V68 = frozenset({
 
 
 def pads(ops: Sequence[LoweredOp]) -> bool:
-    """Whether it pads and otherwise only moves values: HTP fills in the smallest number behind a dimension."""
+    """Whether it pads but apart from that only moves values: HTP fills in the smallest number behind a dimension."""
     kinds = {op.op for op in ops} - set(CONVERSIONS)
     return "Pad" in kinds and kinds <= MOVES
 
