@@ -118,7 +118,7 @@ def constants(edge: ExportedProgram) -> dict[str, torch.Tensor]:
 def read(
     edge: ExportedProgram, inside: Collection[str] | None = None, *, values: bool, float_dtype: str = "f32"
 ) -> Program:
-    """The nodes named in ``inside`` (None: all) as a program.  Values from outside are its inputs; values that other nodes read are its outputs.
+    """The nodes in ``inside`` (None: all) as a program: values from outside are its inputs, values that others read its outputs.
 
     ``values``: with the numbers of constants; else their shapes and data types alone.
     """
