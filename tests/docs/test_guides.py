@@ -48,7 +48,7 @@ def test_a_guide_s_commands_print_what_it_says(name: str, tmp_path: Path, catalo
 @pytest.mark.breadth
 @pytest.mark.parametrize("name", [n for n, kinds in SESSIONS.items() if "breadth" in kinds])
 def test_a_guide_s_long_commands_too(name: str, tmp_path: Path, catalogue: Path) -> None:
-    """Packages of C that a compiler takes long for."""
+    """Those that take a compiler long (op packages), and a quantized program: the quickstart compiles one in fp16."""
     run(name, tmp_path, catalogue, breadth=True)
 
 
