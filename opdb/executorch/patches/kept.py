@@ -53,11 +53,12 @@ def einsum_by_views(context: Context) -> Undo:
             module.recompile()
         return done
 
-    def transform_for_export_pipeline(self: Any, program: Any, *more: Any, **named: Any) -> Any:
-        if has_einsum(program.graph):
-            program = program.run_decompositions({einsum: torch.export.default_decompositions()[einsum]})
-            shorten(program.graph)
-        return exports(self, program, *more, **named)
+    def transform_for_export_pipeline(self: Any, exported_program: Any, *more: Any, **named: Any) -> Any:
+        if has_einsum(exported_program.graph):
+            known = {einsum: torch.export.default_decompositions()[einsum]}
+            exported_program = exported_program.run_decompositions(known)
+            shorten(exported_program.graph)
+        return exports(self, exported_program, *more, **named)
 
     return all_of(
         (
