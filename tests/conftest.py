@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy
@@ -38,6 +40,15 @@ USUAL = frozenset({
     "NonZero", "Pad", "PoolAvg2d", "Quantize", "ReduceSum", "Relu", "Reshape", "RmsNorm",
     "ScatterElements", "Softmax", "SparseToDense", "TopK", "Transpose",
 })  # fmt: skip
+
+#: Tests that a run leaves out, by why; and the seconds of those that ran, by file.
+LEFT_OUT: Counter[str] = Counter()
+SECONDS: Counter[str] = Counter()
+NOT_RUN = {
+    "breadth": "of every op and module (make breadth)",
+    "sweep": "long ones (make sweep)",
+    "-m, -k": "not asked for",
+}
 
 #: `make sanitize` names the tree that must be under test; another opdb would make its pass worthless.
 EXPECTED_TREE = os.environ.get("OPDB_EXPECT_TREE")
@@ -111,9 +122,42 @@ def case_set(catalog: Catalog) -> Callable[[str], CaseSet]:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """With `-n`, the name of a failed test at once: a run that is ended shows no summary."""
+    SECONDS[report.nodeid.partition("::")[0]] += report.duration
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         sys.stderr.write(f"\nfailed: {report.nodeid}\n")
         sys.stderr.flush()
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        LEFT_OUT[
+            "sweep"
+            if item.get_closest_marker("sweep")
+            else "breadth"
+            if item.get_closest_marker("breadth")
+            else "-m, -k"
+        ] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # a process of -n, all of which deselect the same
+        session.config.workeroutput["left_out"] = dict(LEFT_OUT)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    LEFT_OUT.update(getattr(node, "workeroutput", {}).get("left_out", {}) if not LEFT_OUT else {})
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What did not run, so that nobody takes this run for all tests; and where the time went."""
+    left = [f"{LEFT_OUT[key]} {what}" for key, what in NOT_RUN.items() if LEFT_OUT[key]]
+    if skipped := len(terminalreporter.stats.get("skipped", ())):
+        left.append(f"{skipped} skipped (see above)")
+    terminalreporter.write_line(f"did not run: {', '.join(left) or 'nothing'}")
+    if os.environ.get("CI"):
+        slow = ", ".join(f"{path} {seconds:.0f} s" for path, seconds in SECONDS.most_common(25))
+        terminalreporter.write_line(f"slowest files: {slow}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,8 +2,9 @@
 
     python benchmarks/executorch_suite [--suite operators] [--soc SM8650] [--builders opdb] [--only REGEX] [-o DIR]
 
-``emulator`` is the suite of the Qualcomm backend (503 tests), ``operators`` the one that all backends share, in
-its Qualcomm flows.  Needs the extra ``suite`` (what the suites import).  A run goes on where the last one ended.
+``emulator`` is the suite of the Qualcomm backend on v68 (503 tests in 1.4.1, 519 in 1.5.1), ``delegate`` the operator tests of its older
+test_qnn_delegate.py, ``passes`` those of its passes, ``operators`` the suite that all backends share, in its Qualcomm flows.
+Needs the extra ``suite`` (what the suites import).  A run goes on where the last one ended.
 """
 
 from __future__ import annotations
@@ -13,27 +14,56 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import util
 from pathlib import Path
 from typing import Any
 
 from opdb.executorch import env
 
-COLUMNS = ("8a", "16a", "fp")
 FLOWS = ("qnn", "qnn_8a8w", "qnn_16a8w", "qnn_16a4w", "qnn_16a4w_block", "qnn_16a16w")
 OUTCOMES = ("right", "left", "wrong", "failed", "skipped")
 CRASHED = {
     "passed": False, "runs": 0, "wrong": [], "why": "crashed", "subtests": [{"outcome": "failed", "error": "crashed"}]
 }  # fmt: skip
-#: suite -> its plugin, its folder or file in the executorch package, and what its conftest is told
+
+
+@dataclass(frozen=True)
+class Suite:
+    """``plugins`` of this folder; ``tests``: files or folders under the executorch package; ``told``: what its conftest is told.
+
+    ``columns``: title -> regular expression of the tests in it.
+    """
+
+    plugins: tuple[str, ...]
+    tests: tuple[str, ...]
+    told: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+QUALCOMM = "backends/qualcomm/tests"
 SUITES = {
-    "emulator": (
-        "plugin",
-        "backends/qualcomm/tests/rework/htp/op/v68/test.py",
-        ["--build_folder", "build-x86"],
+    "emulator": Suite(
+        ("recording", "emulator"),
+        (f"{QUALCOMM}/rework/htp/op/v68/test.py",),
+        ("--build_folder", "build-x86"),
+        {"8a": r"\[8a", "16a": r"\[16a", "fp": r"\[fp"},  # e.g. [8a8w_pcq]
     ),
-    "operators": ("operators", "backends/test/suite/operators", []),
-}
+    "delegate": Suite(
+        ("recording", "delegate"),
+        (f"{QUALCOMM}/test_qnn_delegate.py",),
+        (),
+        {"floats": "^TestQNNFloatingPoint", "quantized": "^TestQNNQuantized"},
+    ),
+    "passes": Suite(
+        ("recording", "passes"),
+        (f"{QUALCOMM}/rework/passes/test.py", f"{QUALCOMM}/test_passes.py", f"{QUALCOMM}/test_conv_bn_qat.py"),
+        (),
+        {"passes": ""},
+    ),
+    "operators": Suite(("operators",), ("backends/test/suite/operators",)),
+}  # fmt: skip
 ROOT = Path(__file__).parents[2]
 
 
@@ -50,7 +80,10 @@ def main() -> int:
     asked.output.mkdir(parents=True, exist_ok=True)
     for soc in asked.soc or ("SM8350", "SM8650"):
         results = {b: run(soc, b, asked) for b in asked.builders or ("stock", "opdb")}
-        (print_table if asked.suite == "emulator" else print_outcomes)(soc, results)
+        if asked.suite == "operators":
+            print_outcomes(soc, results)
+        else:
+            print_table(soc, results, SUITES[asked.suite].columns)
     return 0
 
 
@@ -79,7 +112,7 @@ def package() -> Path:
 
 
 def start(soc: str, builders: str, asked: argparse.Namespace, results: Path) -> None:
-    plugin, tests, told = SUITES[asked.suite]
+    suite = SUITES[asked.suite]
     variables = env.prepare().child() | {
         "OPDB_SUITE_SOC": soc,
         "OPDB_SUITE_BUILDERS": builders,
@@ -87,8 +120,9 @@ def start(soc: str, builders: str, asked: argparse.Namespace, results: Path) -> 
         "OPDB_SUITE_RESULTS": str(results),
         "PYTHONPATH": str(Path(__file__).parent),
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", plugin, "-p", "no:cacheprovider",
-               *told, str(package() / tests)]  # fmt: skip
+    plugins = [word for plugin in suite.plugins for word in ("-p", plugin)]
+    tests = [str(package() / t) for t in suite.tests]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-p", "no:cacheprovider", *suite.told, *tests]
     with results.with_suffix(".log").open("a") as log:
         subprocess.run(command, env=variables, stdout=log, stderr=log, cwd=results.parent, check=False)
 
@@ -99,17 +133,20 @@ def read(results: Path) -> dict[str, dict[str, object]]:
     return {line["test"]: line for line in map(json.loads, results.read_text().splitlines())}
 
 
-def print_table(soc: str, results: dict[str, dict[str, dict[str, object]]]) -> None:
-    print(f"{soc:8} {'column':7}" + "".join(f"{b + ' passed':>16}{b + ' honest':>16}" for b in results))
-    for column in COLUMNS:
+def print_table(
+    soc: str, results: dict[str, dict[str, dict[str, object]]], columns: Mapping[str, str]
+) -> None:
+    """Tests that passed, and those whose outputs are right by the honest tolerance too; skipped ones do not count."""
+    print(f"{soc:8} {'column':10}" + "".join(f"{b + ' passed':>16}{b + ' honest':>16}" for b in results))
+    for column, tests in columns.items():
         cells = ""
         for lines in results.values():
-            mine = [line for t, line in lines.items() if re.search(rf"\[{column}", t)]  # e.g. [8a8w_pcq]
+            mine = [line for t, line in lines.items() if re.search(tests, t) and not line.get("skipped")]
             right = [m for m in mine if m["passed"] and not m["wrong"]]
             cells += (
                 f"{sum(bool(m['passed']) for m in mine):>10} of {len(mine)}{len(right):>10} of {len(mine)}"
             )
-        print(f"{'':8} {column:7}{cells}")
+        print(f"{'':8} {column:10}{cells}")
     if len(results) == 2:
         stock, own = results["stock"], results["opdb"]
         lost = [t for t in stock if stock[t]["passed"] and not own[t]["passed"]]

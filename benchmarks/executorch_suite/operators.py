@@ -1,7 +1,7 @@
 """A pytest plugin for ExecuTorch's shared operator suite (``executorch/backends/test/suite/operators``).
 
 Its Qualcomm flows (float, 8a8w, 16a8w, ...) run in the runtime of the wheel.  Set by the environment, as for
-``plugin``: ``OPDB_SUITE_BUILDERS``, ``OPDB_SUITE_SOC``, ``OPDB_SUITE_ONLY``, ``OPDB_SUITE_RESULTS``.
+``emulator``: ``OPDB_SUITE_BUILDERS``, ``OPDB_SUITE_SOC``, ``OPDB_SUITE_ONLY``, ``OPDB_SUITE_RESULTS``.
 
 A test has one subtest for each module that it lowers; the line of a test has them all.  ``outcome`` of a subtest:
 

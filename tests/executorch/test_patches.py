@@ -74,3 +74,49 @@ def test_the_docs_count_them() -> None:
 def _in_range(patch: Any, release: str) -> bool:
     numbers = env.numbers(release)
     return env.numbers(patch.since) <= numbers and not (patch.until and numbers >= env.numbers(patch.until))
+
+
+def test_what_is_replaced_can_be_called_as_before(environment: env.Environment) -> None:
+    """ExecuTorch, its tests and other programs give arguments by their names, too."""
+    script = """
+import inspect, json
+from importlib import import_module
+from opdb.executorch import register
+from opdb.executorch.patches.registry import states
+
+def signature(symbol):
+    module, _, names = symbol.partition(":")
+    owner = import_module(module)
+    for name in names.split("."):
+        owner = getattr(owner, name)
+    return inspect.signature(owner) if inspect.isroutine(owner) else None
+
+symbols = dict.fromkeys(s for state in states() if state.applied for s in state.patch.symbols)
+before = {symbol: signature(symbol) for symbol in symbols}
+register()
+lost = []
+for symbol, old in before.items():
+    new = signature(symbol)
+    if old is None or new is None:
+        continue
+    kinds = {p.kind for p in new.parameters.values()}
+    named = inspect.Parameter.VAR_KEYWORD in kinds
+    for name, given in list(old.parameters.items()):
+        variadic = given.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        if name not in ("self", "_") and not variadic and name not in new.parameters and not named:
+            lost.append(f"{symbol}: {name}")
+        if name in new.parameters and given.default is not inspect.Parameter.empty and not variadic:
+            if new.parameters[name].default is inspect.Parameter.empty:
+                lost.append(f"{symbol}: {name} has no default")
+    required = [n for n, p in new.parameters.items()
+                if n != "self" and "_" not in old.parameters and p.default is inspect.Parameter.empty
+                and p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and n not in old.parameters]
+    lost += [f"{symbol}: asks for {n}" for n in required]
+print(json.dumps({"asked": len(before), "lost": lost}))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environment.child(), capture_output=True, text=True, check=True
+    )
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert found["asked"] > 40
+    assert not found["lost"]

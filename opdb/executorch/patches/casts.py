@@ -89,11 +89,11 @@ def types_of_several_results(context: Context) -> Undo:
 
     stock = I64toI32._preserve_output_dtype
 
-    def preserve(self: Any, module: Any) -> None:
-        for node in module.graph.nodes:
+    def preserve(self: Any, graph_module: Any) -> None:
+        for node in graph_module.graph.nodes:
             if isinstance(node.meta.get(QCOM_ORIG_DTYPE), list):
                 del node.meta[QCOM_ORIG_DTYPE]
-        stock(self, module)
+        stock(self, graph_module)
 
     return replaced(I64toI32, "_preserve_output_dtype", preserve)
 
@@ -140,9 +140,9 @@ def buffers_that_change(context: Context) -> Undo:
 
     stock = InsertIOQDQ.call
 
-    def call(self: Any, module: Any) -> Any:
-        done = stock(self, module)
-        (results,) = next(n for n in module.graph.nodes if n.op == "output").args
+    def call(self: Any, graph_module: Any) -> Any:
+        done = stock(self, graph_module)
+        (results,) = next(n for n in graph_module.graph.nodes if n.op == "output").args
         for spec, result in zip(self.edge_program.graph_signature.output_specs, results, strict=True):
             if spec.kind is OutputKind.BUFFER_MUTATION:
                 spec.arg.name = result.name
@@ -182,11 +182,11 @@ def inputs_quantized(context: Context) -> Undo:
     stock = InsertIOQDQ.call
     quantizes = {dequantize: q for q, dequantize in q_dq_map.items() if q in q_ops}
 
-    def call(self: Any, module: Any) -> Any:
-        for node in module.graph.nodes:
+    def call(self: Any, graph_module: Any) -> Any:
+        for node in graph_module.graph.nodes:
             attrs = node.meta.get(QCOM_QUANT_ATTRS)
             if node.op == "placeholder" and attrs and attrs[QCOM_ENCODING] in quantizes:
                 node.meta[QCOM_QUANT_ATTRS] = {**attrs, QCOM_ENCODING: quantizes[attrs[QCOM_ENCODING]]}
-        return stock(self, module)
+        return stock(self, graph_module)
 
     return replaced(InsertIOQDQ, "call", call)

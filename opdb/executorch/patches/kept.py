@@ -45,19 +45,20 @@ def einsum_by_views(context: Context) -> Undo:
     def has_einsum(graph: Any) -> bool:
         return any(node.target is einsum for node in graph.nodes)
 
-    def call(self: Any, module: Any) -> Any:
-        found = has_einsum(module.graph)
-        done = decomposed(self, module)
+    def call(self: Any, graph_module: Any) -> Any:
+        found = has_einsum(graph_module.graph)
+        done = decomposed(self, graph_module)
         if found:
-            shorten(module.graph)
-            module.recompile()
+            shorten(graph_module.graph)
+            graph_module.recompile()
         return done
 
-    def transform_for_export_pipeline(self: Any, program: Any, *more: Any, **named: Any) -> Any:
-        if has_einsum(program.graph):
-            program = program.run_decompositions({einsum: torch.export.default_decompositions()[einsum]})
-            shorten(program.graph)
-        return exports(self, program, *more, **named)
+    def transform_for_export_pipeline(self: Any, exported_program: Any, *more: Any, **named: Any) -> Any:
+        if has_einsum(exported_program.graph):
+            known = {einsum: torch.export.default_decompositions()[einsum]}
+            exported_program = exported_program.run_decompositions(known)
+            shorten(exported_program.graph)
+        return exports(self, exported_program, *more, **named)
 
     return all_of(
         (
@@ -196,10 +197,10 @@ def kept_whole(context: Context) -> Undo:
     ours = {overload(t) for t in targets}
     stock = QnnPartitioner.ops_to_not_decompose
 
-    def ops_to_not_decompose(self: Any, program: Any) -> Any:
-        ops, allows = stock(self, program)
+    def ops_to_not_decompose(self: Any, ep: Any) -> Any:
+        ops, allows = stock(self, ep)
         decide.follow(self.compiler_specs_snapshot)
-        preserved = PreservedOps(program, decide, decide.avoids)
+        preserved = PreservedOps(ep, decide, decide.avoids)
 
         def check(node: Any) -> bool:
             left = isinstance(node.target, EdgeOpOverload)  # asked again, of what no partition took

@@ -166,12 +166,12 @@ def without_constant_graphs(context: Context) -> Undo:
 
     stock = QnnPartitioner.generate_partitions
 
-    def generate_partitions(self: Any, program: Any) -> Any:
-        constants, kept = constant_names(program), []
-        partitions = stock(self, program)
+    def generate_partitions(self: Any, edge_program: Any) -> Any:
+        constants, kept = constant_names(edge_program), []
+        partitions = stock(self, edge_program)
         while between := [n for p in partitions for n in p.nodes if read_outside(n, p.nodes.__contains__)]:
             _between_graphs.update(between)
-            partitions = stock(self, program)
+            partitions = stock(self, edge_program)
         for partition in partitions:
             if reads_inputs(partition.nodes, constants):
                 kept.append(partition)

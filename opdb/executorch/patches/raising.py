@@ -120,8 +120,8 @@ def alphas(context: Context) -> Undo:
     aten = torch.ops.aten
     stock = LiftConstantScalarOperands._lift
 
-    def lift(self: Any, module: Any) -> None:
-        for node in module.graph.nodes:
+    def lift(self: Any, gm: Any) -> None:
+        for node in gm.graph.nodes:
             if node.target not in (aten.add.Scalar, aten.sub.Scalar, aten.rsub.Scalar) or len(node.args) < 3:
                 continue
             tensor, number, alpha = node.args
@@ -129,7 +129,7 @@ def alphas(context: Context) -> Undo:
                 node.args, node.kwargs = (tensor, number), {"alpha": alpha}
             else:
                 node.args = (tensor, number * alpha)
-        stock(self, module)
+        stock(self, gm)
 
     return replaced(LiftConstantScalarOperands, "_lift", lift)
 

@@ -50,8 +50,8 @@ def in_order(context: Context) -> Undo:
 
     stock = QnnBackend._build_op_wrappers
 
-    def build(edge_program: Any, *more: Any) -> Any:
-        ops = stock(edge_program, *more)
+    def build(edge_program: Any, *more: Any, **named: Any) -> Any:
+        ops = stock(edge_program, *more, **named)
         return ordered(ops, wanted(edge_program.graph_module.graph)) if isinstance(ops, list) else ops
 
     return replaced(QnnBackend, "_build_op_wrappers", staticmethod(build))

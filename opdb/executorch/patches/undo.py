@@ -20,16 +20,16 @@ def sparing(owner: Any, spared: Callable[[Any], bool]) -> Undo:
 
     stock = owner.call
 
-    def call(self: Any, module: Any) -> Any:
-        hidden = [(node, node.target) for node in module.graph.nodes if spared(node)]
+    def call(self: Any, graph_module: Any, *more: Any, **named: Any) -> Any:
+        hidden = [(node, node.target) for node in graph_module.graph.nodes if spared(node)]
         for node, _ in hidden:
             node.target = torch.ops.aten.alias.default
         try:
-            return stock(self, module)
+            return stock(self, graph_module, *more, **named)
         finally:
             for node, target in hidden:
                 node.target = target
-            module.recompile()
+            graph_module.recompile()
 
     return replaced(owner, "call", call)
 

@@ -21,7 +21,7 @@ def _off(context: Context, owner: Any, target: str) -> Undo:
 
     if target not in context.targets:
         return all_of(())
-    return replaced(owner, "call", lambda self, module: PassResult(module, False))
+    return replaced(owner, "call", lambda self, graph_module: PassResult(graph_module, False))
 
 
 def _any_of_all_dimensions_is_wrong() -> bool:
@@ -215,12 +215,12 @@ def rolls_from_the_end(context: Context) -> Undo:
 
     stock = DecomposeRoll.call
 
-    def call(self: Any, module: Any) -> Any:
-        for node in module.graph.nodes:
+    def call(self: Any, graph_module: Any) -> Any:
+        for node in graph_module.graph.nodes:
             if node.target is torch.ops.aten.roll.default and len(node.args) > 2:
                 tensor, shifts, dims = node.args
                 node.args = (tensor, shifts, [d % tensor.meta["val"].dim() for d in dims] or [None])
-        return stock(self, module)
+        return stock(self, graph_module)
 
     return replaced(DecomposeRoll, "call", call)
 
@@ -288,8 +288,8 @@ def lines_with_a_batch(context: Context) -> Undo:
     def batched(value: Any) -> Any:
         return copy_meta(value.meta, lambda m: {**m, "val": m["val"].unsqueeze(0)})
 
-    def call(self: Any, module: Any) -> Any:
-        graph = module.graph
+    def call(self: Any, graph_module: Any) -> Any:
+        graph = graph_module.graph
         for node in list(graph.nodes):
             if node.target not in self.conv1d_op_map or node.meta["val"].dim() != 2:
                 continue
@@ -297,14 +297,14 @@ def lines_with_a_batch(context: Context) -> Undo:
             with graph.inserting_before(node):
                 lines = graph.call_function(aten.unsqueeze_copy.default, (source, 0))
             lines.meta = batched(source)
-            node.replace_input_with(source, append_qdq(module, lines, source))
+            node.replace_input_with(source, append_qdq(graph_module, lines, source))
             node.meta = batched(node)
-            encoded = append_qdq(module, node, users[0])
+            encoded = append_qdq(graph_module, node, users[0])
             with graph.inserting_after(encoded):
                 line = graph.call_function(aten.squeeze_copy.dims, (encoded, [0]))
             line.meta = meta
             for user in users:
                 user.replace_input_with(node, line)
-        return stock(self, module)
+        return stock(self, graph_module)
 
     return replaced(CanonicalizeConv, "call", call)

@@ -1,13 +1,10 @@
 """A pytest plugin for ExecuTorch's emulator suite: another runner, builders, SoC and tolerances.
 
 The suite (``executorch/backends/qualcomm/tests/rework``) starts a runner that has to be built from source.
-Here the program is run by the runtime in the wheel.  Set by the environment:
+Here the program is run by the runtime in the wheel.  Set by the environment, beside what ``recording`` reads:
 
 * ``OPDB_SUITE_BUILDERS``: ``stock`` (ExecuTorch's) or ``opdb``;
-* ``OPDB_SUITE_SOC``: the SoC that takes the place of the suite's SM8350; e.g. SM8650;
-* ``OPDB_SUITE_ONLY``: regular expression of the tests to run;
-* ``OPDB_SUITE_RESULTS``: file to which a JSON line per test is added; tests that have one are left out.
-  The name of the test that runs is in the file with the suffix ``.running``.
+* ``OPDB_SUITE_SOC``: the SoC that takes the place of the suite's SM8350; e.g. SM8650.
 
 Each test is judged twice: by the suite's own tolerance, and by an honest one (``honest``).  Where the suite
 expects a refusal, right outputs by the honest tolerance pass as well.
@@ -16,23 +13,20 @@ expects a refusal, right outputs by the honest tolerance pass as well.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
-import re
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from _pytest.subtests import SubtestReport
-from judge import honest, left_out, output_steps
+from judge import honest, output_steps
+from recording import register_opdb, seen
 from torch.utils._pytree import tree_leaves
 
 #: mallopt(3): memory of malloc is filled with the complement of the value's byte.
 M_PERTURB = -6
-_seen: dict[str, Any] = {}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,16 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
     conftest.calibrate.__enter__ = _remembering(conftest.calibrate.__enter__)
     # The suite's summary asks for a plugin that pytest 9 has taken in under another name.
     sys.modules["pytest_subtests.plugin"] = SimpleNamespace(SubTestReport=SubtestReport)  # type: ignore[assignment]
-    if os.environ["OPDB_SUITE_BUILDERS"] == "opdb":
-        import opdb.executorch
-
-        opdb.executorch.register(execution="emulator")
+    register_opdb()
 
 
 def _remembering(enter: Any) -> Any:
     def wrapper(self: Any) -> Any:
         module = enter(self)
-        _seen["quantized"] = None if self.quantizer is None else module
+        seen["quantized"] = None if self.quantizer is None else module
         return module
 
     return wrapper
@@ -79,9 +70,9 @@ def verify(module: Any, inputs: Any, executorch_prog: Any, metrics: Any, **_: An
     for got, wanted in zip(outputs, reference, strict=True):
         assert got.numel() == wanted.numel(), f"shape {tuple(got.shape)}, not {tuple(wanted.shape)}"
     outputs = [got.reshape(wanted.shape) for got, wanted in zip(outputs, reference, strict=True)]
-    _seen["runs"] = _seen.get("runs", 0) + 1
+    seen["runs"] = seen.get("runs", 0) + 1
     if wrong := _wrong(outputs, reference, inputs):
-        _seen.setdefault("wrong", []).append(wrong)
+        seen.setdefault("wrong", []).append(wrong)
     if hasattr(metrics, "assert_close"):  # else the suite expects a refusal, and fails with "DID NOT RAISE"
         metrics.assert_close(device_output=outputs, ref_output=reference)
 
@@ -89,7 +80,7 @@ def verify(module: Any, inputs: Any, executorch_prog: Any, metrics: Any, **_: An
 def _wrong(outputs: list[Any], reference: list[Any], inputs: Any) -> str:
     from executorch.backends.qualcomm.tests.rework.conftest import _get_expected_output
 
-    quantized = _seen.get("quantized")
+    quantized = seen.get("quantized")
     if quantized is None:
         return honest(outputs, reference, None)
     return honest(outputs, _get_expected_output(module=quantized, inputs=inputs), output_steps(quantized))
@@ -100,49 +91,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for plugin in config.pluginmanager.get_plugins():
         if stock := getattr(plugin, "_get_htp_arch", None):  # the suite's conftest
             plugin._get_htp_arch = lambda stock=stock: [(arch, soc) for arch, _ in stock()]
-    results = _results()
-    lines = results.read_text().splitlines() if results.exists() else []
-    done = {json.loads(line)["test"] for line in lines}
-    only = os.environ.get("OPDB_SUITE_ONLY", "")
-    items[:] = [i for i in items if _name(i) not in done and re.search(only, _name(i))]
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    torch.manual_seed(1126)  # the suite's seed, which it sets once: inputs would depend on the tests before
-
-
-def pytest_runtest_logstart(nodeid: str, location: Any) -> None:
-    _results().with_suffix(".running").write_text(nodeid.rpartition("::")[2])
-    _seen.clear()
-
-
-def _beyond(report: pytest.TestReport) -> bool:
-    """Whether all that failed is that the suite expects a refusal where the outputs are right."""
-    said = [w for w in _seen.get("why", []) if w and "failed subtest" not in w]
-    return bool(said) and all("DID NOT RAISE" in w for w in said) and not _seen.get("wrong")
-
-
-def _results() -> Path:
-    return Path(os.environ["OPDB_SUITE_RESULTS"])
-
-
-def _name(item: pytest.Item) -> str:
-    return item.nodeid.rpartition("::")[2]
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.outcome == "failed":
-        said = [line[1:].strip() for line in report.longreprtext.splitlines() if line.startswith("E  ")]
-        _seen.setdefault("why", []).append(" ".join(said)[:400] + left_out())
-    if isinstance(report, SubtestReport) or (report.when != "call" and report.outcome != "failed"):
-        return
-    line = {
-        "test": report.nodeid.rpartition("::")[2],
-        "passed": report.outcome == "passed" or _beyond(report),
-        "runs": _seen.get("runs", 0),
-        "wrong": _seen.get("wrong", []),
-        "why": "; ".join(dict.fromkeys(_seen.get("why", []))),
-        "seconds": round(report.duration, 2),
-    }
-    with _results().open("a") as out:
-        out.write(json.dumps(line) + "\n")
