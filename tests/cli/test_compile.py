@@ -204,7 +204,7 @@ def test_bad_input(here: Here, tmp_path: Path) -> None:
         ((relu, "--backend", "CPU", "-o", tmp_path), f"{tmp_path}: this is a folder"),
         ((relu, "--backend", "CPU", "-o", relu / "m.bin"), "cannot write"),
         ((relu, "--backend", "CPU", "--saver", relu / "c"), "cannot write"),
-        ((relu, *out), "HTP: what runs depends on the SoC"),
+        ((relu, *out), "HTP: its rules depend on the SoC"),
         ((relu, *out, "--backend", "GPU"), "--backend GPU: graphs are compiled for CPU and HTP"),
         ((relu, *out, "--backend", "XPU"), "unknown backend 'XPU'"),
         ((relu, *out, "--soc", "SM9"), "unknown SoC 'SM9'"),

@@ -89,7 +89,7 @@ def test_mistakes(tmp_path: Path) -> None:
         ([f"x={x}", f"x={x}"], [X], r"the input x has values from .*x\.npy already"),
         ([f"z={x}"], [X], "this graph has no input 'z'"),
         ([str(tmp_path / "odd.npz")], [X], "this graph has no input 'z'"),
-        ([f"x={tmp_path / 'odd.npz'}"], [X], "an archive names its inputs itself"),
+        ([f"x={tmp_path / 'odd.npz'}"], [X], "an archive names its own inputs"),
         ([wide], [X], r"wide\.npy: input x: the shape is \[2, 3\], the file has \[3, 2\]"),
         ([big], [N], r"big\.npy: input n: a value does not fit i32"),
         ([words], [X], r"words\.npy: input x: values of type <U1 do not go into f32"),

@@ -166,7 +166,9 @@ def test_the_list_of_chips_is_what_the_library_simulates(sdk: str, soc: str) -> 
 
 
 def test_the_lowest_effort_is_refused(simulator: Simulator) -> None:
-    with pytest.raises(OpdbError, match="optimization level 1: the library's estimates are nonsense there"):
+    with pytest.raises(
+        OpdbError, match="optimization level 1: the library's estimates are meaningless at this level"
+    ):
         simulator.estimate(conv_relu(), GraphOptions(optimization=1))
     assert simulator.estimate(conv_relu(), GraphOptions("fp16", 2)) == simulator.estimate(conv_relu())
 

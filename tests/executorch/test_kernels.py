@@ -205,5 +205,5 @@ def test_what_can_be_no_kernel_is_refused(known: kernels.Kernels, word: str, mes
 def test_what_is_no_program_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "no.pte"
     file.write_bytes(b"nothing of the kind" * 10)
-    with pytest.raises(OpdbError, match=r"no\.pte: no program of ExecuTorch \(\.pte\)"):
+    with pytest.raises(OpdbError, match=r"no\.pte: not an ExecuTorch program \(\.pte\)"):
         kernels.model_kernels(file)

@@ -216,9 +216,9 @@ def test_any_resize(size: int, wanted: int, mode: str, places: str, rule: str) -
 @pytest.mark.parametrize(
     ("node", "words"),
     [
-        (helper.make_node("Det", ["x"], ["y"], name="d"), "node 1, Det 'd': opdb has no form of it in PyTorch"),
+        (helper.make_node("Det", ["x"], ["y"], name="d"), "node 1, Det 'd': opdb cannot express it in PyTorch"),
         (helper.make_node("Odd", ["x"], ["y"], domain="own"), "node 1, Odd: the domain 'own' has no such operator"),
-        (helper.make_node("RandomNormalLike", ["x"], ["y"]), "its numbers are random"),
+        (helper.make_node("RandomNormalLike", ["x"], ["y"]), "its results are random"),
         (helper.make_node("Relu", ["z"], ["y"]), "it reads 'z', which no earlier node produces"),
         (helper.make_node("NonZero", ["x"], ["y"]), "the shape of its result is only known when the model runs"),
         (helper.make_node("Reshape", ["x", "x"], ["y"]), "its input 'shape' is only computed when the model runs"),

@@ -179,7 +179,7 @@ def test_faults_are_one_line_and_leave_nothing(xml: Path, model: Path, tmp_path:
         ("none.c: cannot read this kernel", ("SoftCap", "--from-xml", xml, "--kernel", tmp_path / "none.c", "--to", to)),
         ("it has 1 inputs, 0 parameters", ("SoftCap", "--from-xml", xml, "--like", "Relu", "--to", to)),
         ("Transpose: its C kernel takes", ("SoftCap", "--from-xml", xml, "--like", "Transpose", "--to", to)),
-        ("'Soft Cap' is no name of an op", ("Soft Cap", "--from-xml", xml, "--to", to)),
+        ("'Soft Cap' is not a valid op name", ("Soft Cap", "--from-xml", xml, "--to", to)),
         ("--torch does not go with --to", ("SoftCap", "--torch", "aten.relu.default", "--to", to)),
         ("--from-onnx goes with --to DIR", ("SoftCap", "--from-onnx", model)),
     ):  # fmt: skip

@@ -56,7 +56,7 @@ def test_atens_own_schemas_can_be_read_too() -> None:
         ("mylib.a.default", "a(Tensor x, int x) -> Tensor", "two arguments have one name"),
         ("mylib.a.default", "a(Tensor x, int n=f(2)) -> Tensor", "'f(2)' is not a default value"),
         ("mylib.a.default", "a", "not of the form"),
-        ("my;lib.a.default", "a(Tensor x) -> Tensor", "is no torch operator"),
+        ("my;lib.a.default", "a(Tensor x) -> Tensor", "is not a torch operator"),
     ],
 )
 def test_what_cannot_be_read(target: str, text: str | None, words: str) -> None:

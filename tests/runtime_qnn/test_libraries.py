@@ -163,7 +163,7 @@ def test_a_library_that_crashes_is_a_result(tmp_path: Path) -> None:
     assert who.refusal == "it crashed with SIGABRT when asked to start its backend"
     assert who.capabilities is not None and set(who.capabilities.values()) == {False}
     with pytest.raises(
-        OpdbError, match=r"libQnnCpu\.so: asking this library who it is .*crashed with SIGSEGV"
+        OpdbError, match=r"libQnnCpu\.so: asking this library for its version .*crashed with SIGSEGV"
     ):
         identity.ask("CPU", faulty(tmp_path, open_="raise(11)"))
     with pytest.raises(OpdbError, match=r"libQnnCpu\.so: .* who it is .*ended its process with 7"):

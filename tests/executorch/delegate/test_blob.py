@@ -169,7 +169,7 @@ def test_a_wrong_index_under_a_right_checksum_is_an_error_and_no_crash() -> None
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ((0, b"PK"), "begins otherwise"),
+        ((0, b"PK"), "its first bytes are wrong"),
         ((8, b"\x02"), "blob format 2; this opdb reads 1"),
         ((24, b"\x09"), "malformed: its header"),
     ],

@@ -125,7 +125,7 @@ def test_what_it_cannot_read(two_delegates: Made, tmp_path: Path) -> None:
     plain.write_bytes(to_edge(exported).to_executorch().buffer)
     for pte, etrecord, said in (
         (tmp_path / "missing.pte", record, "missing.pte: No such file"),
-        (tmp_path / "no.pte", record, "no.pte: no program of ExecuTorch"),
+        (tmp_path / "no.pte", record, "no.pte: not an ExecuTorch program"),
         (plain, record, "forward calls no delegate of opdb's"),
         (two_delegates.pte, tmp_path / "none", "none: No such file"),
         (two_delegates.pte, plain, "plain.pte: no ETRecord"),

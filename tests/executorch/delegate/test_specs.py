@@ -32,7 +32,7 @@ def test_specs_carry_options(options: Options) -> None:
     ("given", "said"),
     [
         ({"backend": "NPU"}, "unknown backend 'NPU'; known: .*KERNELS"),
-        ({"backend": "HTP"}, "what runs depends on the SoC"),
+        ({"backend": "HTP"}, "its rules depend on the SoC"),
         ({"backend": "HTP", "soc": "SM86"}, "unknown SoC 'SM86'; did you mean"),
         ({"backend": "CPU", "vtcm_mb": 4}, "the CPU backend has no vtcm_mb to choose"),
         ({"soc": CHIP}, f"{KERNELS}: the C kernels have no soc"),
