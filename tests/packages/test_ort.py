@@ -112,7 +112,7 @@ def test_a_refusal_gives_the_rule(library: Path) -> None:
 def test_what_no_library_can_have(catalog: Catalog, tmp_path: Path) -> None:
     for arguments, message in (
         ((["Relu"], "a-b", "com.example"), "not a valid library name"),
-        ((["Relu"], "mine", "com example"), "no domain of ONNX"),
+        ((["Relu"], "mine", "com example"), "not a valid ONNX domain"),
         ((["Relu", "Reshape"], "mine", "com.example"), "Reshape: the shape of y does not follow"),
         ((["Quantize"], "mine", "com.example"), "Quantize: its kernel takes quantized types only"),
     ):

@@ -80,7 +80,7 @@ class Options:
             ("results", RESULTS),
         ):
             if (value := getattr(self, name)) is not None and value not in allowed:
-                raise OpdbError(f"{name}: {value!r} is none; one of {', '.join(allowed)}")
+                raise OpdbError(f"{name}: {value!r} is not a valid value; one of {', '.join(allowed)}")
         check_names(self.without)
         self.target.context()  # an unknown SoC or SDK
         if backend != KERNELS:
