@@ -82,7 +82,7 @@ def test_a_librarys_own_binary(opdb: Run, folder: Path, tmp_path: Path) -> None:
     assert (document["checked"], document["header"]) == (False, None)
     done = opdb("context", "check", str(path))
     assert done.returncode == 1
-    assert "raw.bin: not a context file of opdb's: it begins otherwise" in done.stdout
+    assert "raw.bin: not a context file of opdb's: its first bytes are wrong" in done.stdout
 
 
 def test_what_is_no_context(opdb: Run, folder: Path, tmp_path: Path) -> None:

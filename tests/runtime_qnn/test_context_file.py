@@ -86,7 +86,7 @@ def test_the_layout_is_the_documented_one() -> None:
         (b"PK\x03\x04" + bytes(200), "not a context file of opdb's: a zip archive"),
         (b"\x1c\0\0\0ET12" + bytes(200), r"an ExecuTorch program \(\.pte\)"),
         (b"\x7fELF" + bytes(200), "a shared library or program"),
-        (b"\0\0\0\x02\0\0\0\x03" + bytes(200), r"it begins otherwise \(Backend.load_raw_context takes"),
+        (b"\0\0\0\x02\0\0\0\x03" + bytes(200), r"its first bytes are wrong \(Backend.load_raw_context takes"),
         (MAGIC[:5], "not a context file"),
         (MAGIC, "cut off after 8 bytes"),
         (
