@@ -177,7 +177,9 @@ def read_bytes(path: Path | str) -> bytes:
 def unpack(data: bytes, name: str) -> ContextFile:
     """``data`` taken apart; ``name`` is for messages.  Raises OpdbError unless every byte is as it was written."""
     if data[: len(MAGIC)] != MAGIC:
-        what = _kind(data) or "its first bytes are wrong (Backend.load_raw_context takes a library's own binary)"
+        what = (
+            _kind(data) or "its first bytes are wrong (Backend.load_raw_context takes a library's own binary)"
+        )
         raise OpdbError(f"{name}: not a context file of opdb's: {what}")
     if len(data) < PREFIX.size:
         raise OpdbError(f"{name}: cut off after {len(data)} bytes, inside the header")

@@ -197,7 +197,9 @@ def test_open_numbers_of_tensors_are_said_by_the_user(catalog: Catalog, tmp_path
 
 def test_the_page_lists_the_ops_that_do_not_fit(catalog: Catalog) -> None:
     page = (Path(__file__).parents[2] / "docs/guides/cloud-ai.md").read_text(encoding="utf-8")
-    (found,) = re.findall(r"^(\d+) of the (\d+) ops .*?package\s+for: (.*?)\.$", page, re.MULTILINE | re.DOTALL)
+    (found,) = re.findall(
+        r"^(\d+) of the (\d+) ops .*?package\s+for: (.*?)\.$", page, re.MULTILINE | re.DOTALL
+    )
     kernels = [catalog.compiled(n) for n, op in catalog.ops.items() if op.kernel]
     unfit = {op.name for op in kernels if aic.unfit(op)}
     assert set(re.split(r",\s+", found[2])) == unfit

@@ -37,7 +37,10 @@ def test_specs_carry_options(options: Options) -> None:
         ({"backend": "CPU", "vtcm_mb": 4}, "the CPU backend has no vtcm_mb to choose"),
         ({"soc": CHIP}, f"{KERNELS}: the C kernels have no soc"),
         ({"payload": "context"}, "no precision and no context"),
-        ({"backend": "CPU", "payload": "binary"}, "payload: 'binary' is not a valid value; one of context, graph"),
+        (
+            {"backend": "CPU", "payload": "binary"},
+            "payload: 'binary' is not a valid value; one of context, graph",
+        ),
         ({"weights": "none"}, "weights: 'none' is not a valid value; one of named, blob"),
         ({"execution": "phone"}, "execution"),
         ({"without": ("drop-deads",)}, "no pass 'drop-deads'; did you mean 'drop-dead'"),
