@@ -12,7 +12,7 @@
   const grow = ([name, ...children]) => {
     const made = children.map(c => typeof c === "number" ? c : grow(c));
     const nodes = made.flatMap(c => typeof c === "number" ? [c] : c.nodes);
-    return { name, children: made, nodes, left: nodes.filter(i => rows[i].verdict !== "supported").length, graphs: [...new Set(nodes.map(i => side(rows[i])).filter(Boolean))], open: false };
+    return { name, children: made, nodes, left: nodes.filter(i => rows[i].verdict !== "supported").length, graphs: [...new Set(nodes.map(i => side(rows[i])).filter(Boolean))].sort((a, b) => a - b), open: false };
   };
   const tree = grow(data.tree), folds = (f = tree) => f.children.filter(c => typeof c !== "number").flatMap(c => [c, ...folds(c)]);
   const SVG = "http://www.w3.org/2000/svg";
@@ -24,10 +24,11 @@
   };
   const share = f => svg("svg", { class: "share", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("rect", { class: "on", width: 100 * (1 - f.left / f.nodes.length), height: 10 }), svg("rect", { class: "off", x: 100 * (1 - f.left / f.nodes.length), width: 100 * f.left / f.nodes.length, height: 10 }));
+  const few = ops => ops.length < 5 ? ops.join(", ") : ops.slice(0, 3).join(", ") + " and " + (ops.length - 3) + " more";
   let items = [];  /* what is in sight, in order: the element, and the nodes that it stands for */
   const node = i => {
     const r = rows[i], made = el("li", { className: "box " + r.verdict }, el("span", { className: "place", textContent: where(r) }), el("a", { href: "#node-" + r.node }, ...broken(r.node)),
-      el("span", { className: "quiet" }, ...broken(r.target + (r.ops && r.verdict === "supported" ? " \u2192 " + r.ops : ""))));
+      el("span", { className: "quiet" }, ...broken(r.target + (r.ops && r.verdict === "supported" ? " \u2192 " + few(r.ops.split(" ")) : ""))));
     items.push({ element: made, nodes: [i] });
     return made;
   };
