@@ -33,7 +33,7 @@ PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-g
 # A test that hangs ends its process after ten minutes, and the run, by name; the sweep has longer tests.
 HANGS := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-.PHONY: setup demo test lint format generated unit older-executorch breadth sweep sanitized sanitize fuzz mutants conformance bench wheel clean
+.PHONY: setup demo test lint format generated unit older-executorch breadth sweep sanitized sanitize fuzz mutants conformance bench wheels clean
 .DELETE_ON_ERROR:
 
 setup: .venv/compiled
@@ -157,10 +157,9 @@ conformance: setup
 bench: setup
 	@for b in benchmarks/[a-z]*.py; do echo "bench: $$b" && $(BIN)/python $$b || exit 1; done
 
-# From a clean folder: setuptools copies whatever an earlier build left in build/lib.
-wheel: setup
-	@rm -rf build/lib build/lib.* build/bdist.* && $(BIN)/python -m pip --disable-pip-version-check wheel --quiet \
-		--no-deps --wheel-dir dist . && ls dist
+# One for all versions of Python, tried with each that is here; SUITES="bookworm trixie sid": in bare roots of Debian, too.
+wheels: setup
+	@$(BIN)/python tools/wheels $(SUITES:%=--debian %)
 
 clean:
 	rm -rf .venv .venv-older build dist report opdb.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

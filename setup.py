@@ -87,5 +87,7 @@ setup(
         )
     ],
     cmdclass={"build_ext": BuildExt},
+    # What is compiled uses Python's stable ABI (cffi's API mode), or no Python at all: one wheel serves 3.11 and all later versions.
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
     zip_safe=False,
 )

@@ -1,3 +1,3 @@
 """opdb: the op-spec database for Qualcomm QNN (AI Engine Direct)."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

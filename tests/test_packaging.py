@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import os
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from opdb import __version__
 
 ROOT = Path(__file__).parent.parent
 NOT_SOURCE = (
@@ -94,6 +97,20 @@ def test_the_wheel_holds_every_file_and_what_was_compiled(checkout: Path, wheel:
         "opdb/runtime/forward/libopdb_qnn_forward.so",
         "opdb/runtime/qnn/_qnn.abi3.so",
     }
+
+
+@pytest.mark.breadth
+def test_one_wheel_serves_all_versions_and_asks_for_no_extra(wheel: Path) -> None:
+    assert wheel.name == f"opdb-{__version__}-cp311-abi3-linux_x86_64.whl"
+    with zipfile.ZipFile(wheel) as files:
+        folder = f"opdb-{__version__}.dist-info"
+        said = email.message_from_bytes(files.read(f"{folder}/METADATA"))
+        assert {"opdb/py.typed", f"{folder}/licenses/LICENSE"} <= set(files.namelist())
+    needed = {r.split(";")[0] for r in said.get_all("Requires-Dist", []) if "extra ==" not in r}
+    assert len(needed) > 10 and not [r for r in needed if r.startswith(("torch", "executorch", "onnx"))]
+    assert said["Description-Content-Type"] == "text/markdown" and "opdb: the op-spec database" in str(
+        said.get_payload()
+    )
 
 
 @pytest.mark.breadth

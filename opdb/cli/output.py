@@ -13,10 +13,11 @@ from typing import Any
 
 from opdb.cli.options import Format
 from opdb.errors import OpdbError
+from opdb.pages import broken, style
 
 Rows = Iterable[Mapping[str, Any]]
-#: The colors of cells that begin with these words.
-_COLOURS = {"yes": "#d9f2d9", "no": "#f8d7da", "crashed": "#f1aeb5", "hung": "#f1aeb5", "declared": "#fff3cd"}
+#: The backgrounds of cells that begin with these words, as the style of all pages names them.
+_COLORS = {"yes": "yes", "no": "no", "crashed": "no", "hung": "no", "declared": "host"}
 
 
 def print_json(document: Any) -> None:
@@ -122,29 +123,27 @@ def _markdown(rows: Rows, columns: Sequence[str]) -> Iterator[str]:
 
 
 def _html(rows: Rows, columns: Sequence[str], title: str) -> Iterator[str]:
-    """A page without scripts: the head and the first column stay in sight, statuses have colors."""
+    """A page without scripts: the head stays in sight, statuses have colors."""
     safe = html.escape(title)
-    colours = "".join(f".{word}{{background:{colour}}}" for word, colour in _COLOURS.items())
-    yield f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{safe}</title>'
+    colors = "".join(f".{word} {{ background: var(--{kind}-back); }}\n" for word, kind in _COLORS.items())
+    sheet = style(f"{colors}body {{ max-width: none; }} thead th {{ position: sticky; top: 0; }}\n")
     yield (
-        "<style>body{font:14px sans-serif}table{border-collapse:collapse}"
-        "td,th{border:1px solid #ccc;padding:2px 6px;text-align:left;vertical-align:top}"
-        "thead th{position:sticky;top:0;background:#eee}td:first-child{position:sticky;left:0;background:#fff}"
-        f"{colours}</style>"
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, '
+        f'initial-scale=1"><title>{safe}</title><link rel="icon" href="data:,"><style>\n{sheet}</style></head>'
     )
-    heads = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
-    yield f"<h1>{safe}</h1>\n<table>\n<thead><tr>{heads}</tr></thead><tbody>"
+    heads = "".join(f'<th scope="col">{broken(c)}</th>' for c in columns)
+    yield f'<body><main><h1>{safe}</h1>\n<table class="cards">\n<thead><tr>{heads}</tr></thead><tbody>'
     for r in rows:
-        yield "<tr>" + "".join(_td(cell(r[c])) for c in columns) + "</tr>"
-    yield "</tbody></table></html>"
+        yield "<tr>" + "".join(_td(c, cell(r[c])) for c in columns) + "</tr>"
+    yield "</tbody></table></main></body></html>"
 
 
-def _td(text: str) -> str:
+def _td(column: str, text: str) -> str:
     """The worst word of a cell gives its color."""
     words = {part.partition(":")[0] for part in text.split("; ")}
     found = next((w for w in ("crashed", "hung", "no", "yes", "declared") if w in words), None)
     kind = f' class="{found}"' if found else ""
-    return f"<td{kind}>{html.escape(text)}</td>"
+    return f'<td{kind} data-l="{html.escape(column)}">{broken(text)}</td>'
 
 
 def _shown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str]:

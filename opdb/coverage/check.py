@@ -41,7 +41,8 @@ class Row:
     """One node.
 
     ``bytes``: what it reads and writes, as PyTorch holds it.  ``flops``: see opdb.coverage.cost.  Both are None where a
-    shape is symbolic.
+    shape is symbolic.  ``reads``: the rows whose results it reads.  ``graph``: the number of the QNN graph that holds it, from 1;
+    None on the CPU.
     """
 
     node: str
@@ -65,6 +66,8 @@ class Row:
     extra: Mapping[str, Extra | None] = field(
         default_factory=dict
     )  # what avoiding each costs (opdb.errata.report.Met)
+    reads: tuple[str, ...] = ()
+    graph: int | None = None
 
 
 @dataclass(frozen=True)
@@ -170,8 +173,22 @@ def check_nodes(
     changed = obeyed_in_program(lowered, target)
     lowered |= changed
     rows |= {n.name: _row(n, changed[n.name], target) for n in program.nodes if n.name in changed}
+    reading = reads(program)
+    numbers = numbered(
+        groups(reading, [isinstance(o, Lowered) for o in lowered.values()]), list(lowered.values())
+    )
+    names = list(rows)
+    placed = (
+        replace(row, reads=tuple(names[s] for s in sources), graph=number)
+        for row, sources, number in zip(rows.values(), reading, numbers, strict=True)
+    )
     return Coverage(
-        target.backend, target.soc, target.sdk, tuple(rows.values()), partitions(program, lowered), lowered
+        target.backend,
+        target.soc,
+        target.sdk,
+        tuple(placed),
+        max((n or 0 for n in numbers), default=0),
+        lowered,
     )
 
 
@@ -254,11 +271,16 @@ def _last_line(trace: str) -> tuple[str, str]:
     return f"{path.rsplit('/', 1)[-1]}:{line}: {text.strip()}", path
 
 
-def partitions(program: Program, lowered: Mapping[str, Lowered | Rejected]) -> int:
-    """The number of graphs that hold all supported nodes; see opdb.coverage.partition."""
-    supported = [isinstance(lowered[node.name], Lowered) for node in program.nodes]
-    group = groups(reads(program), supported)
-    return len({g for g, s in zip(group, supported, strict=True) if s})
+def numbered(group: Sequence[int], outcomes: Sequence[Lowered | Rejected]) -> list[int | None]:
+    """The number of each node's QNN graph, from 1 in the order of their first nodes; None where the node is not lowered.
+
+    ``group``: see opdb.coverage.partition.
+    """
+    numbers: dict[int, int] = {}
+    return [
+        numbers.setdefault(g, len(numbers) + 1) if isinstance(o, Lowered) else None
+        for g, o in zip(group, outcomes, strict=True)
+    ]
 
 
 def reads(program: Program) -> list[list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def test_pivot_has_an_op_to_a_line(loaded: Run) -> None:
     assert next(iter(row)) == "op" and all(c.startswith("CPU") for c in list(row)[1:])
     assert any("fp32" in str(v) and str(v).startswith("declared: ") for v in list(row.values())[1:])
     page = loaded("query", "support", "--op", "Relu", "--pivot", "--format", "html").stdout
-    assert '<td class="declared">declared: fp32' in page
+    assert re.search(r'<td class="declared" data-l="CPU@[^"]*">declared: fp32', page)
     done = loaded("query", "ops", "--pivot")
     assert done.returncode == 2 and "--pivot turns 'support'" in done.stderr
 

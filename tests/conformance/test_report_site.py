@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +16,7 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from opdb.conformance.report import Row, read_rows, site
+from opdb.conformance.report import Row, read_rows, report, site
 from opdb.conformance.report.badge import badge
 from opdb.conformance.report.changes import changes
 from opdb.conformance.report.measured import measured
@@ -22,6 +24,7 @@ from opdb.conformance.report.pages import files
 from opdb.conformance.report.plots import plots
 from opdb.conformance.run import run
 from opdb.errors import OpdbError
+from opdb.pages import LARGEST
 from opdb.source_folder import write_folder
 from opdb.spec.catalog import Catalog
 from opdb.store import Store
@@ -146,6 +149,32 @@ def test_changed_files_are_left_alone(texts: dict[str, str], tmp_path: Path) -> 
     (tmp_path / "index.html").write_text("mine")
     with pytest.raises(OpdbError, match=r"index\.html: changed since opdb wrote it.*--force"):
         write_folder(tmp_path, texts, "opdb-report.json", {})
+
+
+def test_an_op_with_many_cases_has_several_pages(filled: Store) -> None:
+    """Each below the limit, all cases in one of them, with links to the others."""
+    few = [r for r in read_rows(filled) if r.op == "Relu"]
+    rows = [replace(few[i % len(few)], case=f"Relu-{i}") for i in range(5000)]
+    texts = files(rows, [{"uid": few[0].run, "seed": 0, "started": "", "catalog_hash": ""}])
+    parts = [path for path in texts if path.startswith("ops/")]
+    assert parts[:2] == ["ops/Relu.html", "ops/Relu-2.html"]
+    assert max(len(texts[p].encode()) for p in parts) <= LARGEST < sum(len(texts[p]) for p in parts)
+    held = [json.loads(re.findall(r'id="data">(.*?)</script>', texts[p])[0])["cases"] for p in parts]
+    assert [case[0] for cases in held for case in cases] == [r.case for r in rows]
+    for path in parts:
+        assert {f"ops/{link}" for link in Links(texts[path]).found if link.startswith("Relu")} == set(
+            parts
+        ) - {path}
+
+
+def test_a_page_of_everything_that_is_too_large_is_refused(
+    catalog: Catalog, filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opdb.pages.LARGEST", 100_000)
+    with pytest.raises(
+        OpdbError, match=r"more than 0\.1 MB: opdb conformance report --format site --output DIR"
+    ):
+        report(catalog, filled, "html")
 
 
 @pytest.fixture(scope="module")

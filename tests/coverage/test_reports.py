@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -17,9 +17,11 @@ import torch
 from modules import Function
 from torch import nn
 
-from opdb.coverage.check import Coverage, check_program
+from opdb.coverage.check import VERDICTS, Coverage, check_program
 from opdb.coverage.load import export
 from opdb.coverage.report import lines
+from opdb.coverage.report.folds import MOST, Fold, folded
+from opdb.errors import OpdbError
 from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
@@ -66,8 +68,13 @@ class Page(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
-    def rows(self) -> list[dict[str, str | None]]:
-        return [a for t, a in self.tags if t == "tr" and "data-v" in a]
+
+def drawn(source: str) -> list[dict[str, Any]]:
+    """The rows that a page's script draws."""
+    data = json.loads(
+        re.findall(r'<script type="application/json" id="data">(.*?)</script>', source, re.DOTALL)[0]
+    )
+    return [dict(zip(data["fields"], row, strict=True)) | {"texts": data["texts"]} for row in data["rows"]]
 
 
 def test_json_has_every_row_and_the_sums(coverage: Coverage) -> None:
@@ -121,11 +128,24 @@ def test_the_page_is_well_formed_and_has_every_row(coverage: Coverage) -> None:
     source = text(coverage, "html")
     page = Page(source)
     assert page.open == [] and "<!--" not in source
-    assert [r["id"] for r in page.rows()] == [f"node-{r.node}" for r in coverage.rows]
-    assert [r["data-v"] for r in page.rows()] == [r.verdict for r in coverage.rows]
+    rows = drawn(source)
+    assert [r["node"] for r in rows] == [r.node for r in coverage.rows]
+    assert [VERDICTS[r["verdict"]] for r in rows] == [r.verdict for r in coverage.rows]
+    assert [[rows[s]["node"] for s in r["reads"]] for r in rows] == [list(r.reads) for r in coverage.rows]
     assert "model&lt;&amp;&gt;:make" in source
-    links = [a.get("href") or "" for t, a in page.tags if t == "a"]
-    assert Path(__file__).as_uri() in links and f"#node-{coverage.rows[0].node}" in links
+    assert {r["texts"][r["file"]] for r in rows} >= {Path(__file__).as_uri()}
+
+
+def test_rows_know_what_they_read_and_their_graph(coverage: Coverage) -> None:
+    """A node on the CPU parts the graph of what it reads from that of its readers."""
+    rows = {r.node: r for r in coverage.rows}
+    assert {r.graph for r in coverage.rows} == {1, 2, None} and coverage.partitions == 2
+    for row in coverage.rows:
+        assert (row.graph is None) == (row.verdict != "supported")
+    cut = next(r for r in coverage.rows if r.target == "aten.special_erfcx.default")
+    (before,) = (rows[name] for name in cut.reads)
+    (after,) = (r for r in coverage.rows if cut.node in r.reads)
+    assert (before.graph, after.graph) == (1, 2)
 
 
 def test_the_page_needs_no_other_file(coverage: Coverage) -> None:
@@ -135,15 +155,35 @@ def test_the_page_needs_no_other_file(coverage: Coverage) -> None:
     assert used == ["data:,"]
 
 
-def test_a_large_graph_is_one_readable_page() -> None:
-    coverage = coverage_of(500)
-    source = text(coverage, "html")
-    assert len(coverage.rows) == 1501 == len(Page(source).rows())
-    assert len(source) < 2_000_000
+def test_a_page_of_more_than_2_mb_is_refused_with_the_cure(coverage: Coverage) -> None:
+    many = replace(coverage, rows=tuple(replace(coverage.rows[0], node=f"node_{i}") for i in range(50_000)))
+    with pytest.raises(OpdbError, match=r"the page would have 2\.\d MB, .* more than 2 MB: --format json"):
+        text(many, "html")
+
+
+def test_modules_are_folded() -> None:
+    """Neighbors only, a single node or fold without one around it, never more than MOST in one."""
+    modules = ["", "a.0.x", "a.0.y", "a.1", "b.c.d", "b.c.d", "a.0.x", "/e/f/Conv", "/e/f/Relu"]
+    tree = folded(modules, [f"n{i}" for i in range(9)])
+    a, d, e = Fold("a", (Fold("a.0", (1, 2)), 3)), Fold("b.c.d", (4, 5)), Fold("/e/f", (7, 8))
+    assert tree == Fold("", (0, a, d, 6, e))
+    flat = folded([""] * 4000, [f"n{i}" for i in range(4000)])
+    assert list(flat.nodes()) == list(range(4000))
+    assert [f.name for f in flat.children if isinstance(f, Fold)] == [
+        "n0 to n1599",
+        "n1600 to n3199",
+        "n3200 to n3999",
+    ]
+    inside = [*flat.children]
+    while inside:
+        fold = inside.pop()
+        if isinstance(fold, Fold):
+            assert len(fold.children) <= MOST
+            inside += fold.children
 
 
 def test_the_pages_filters(coverage: Coverage) -> None:
-    script = re.findall(r"<script>(.*?)</script>", text(coverage, "html"), re.DOTALL)[0]
+    script = re.findall(r"<script>(.*?)</script>", text(coverage, "html"), re.DOTALL)[-1]
     keys = ("v", "t", "o", "m", "q")
     rows = [
         dict(zip(keys, (r.verdict, r.target, " ".join(r.ops), r.module, r.node), strict=True))
@@ -164,30 +204,3 @@ def test_the_pages_filters(coverage: Coverage) -> None:
         return
     done = subprocess.run([node, "-"], input=program, text=True, capture_output=True, check=True)
     assert json.loads(done.stdout) == [3, 2, 2, 2, 3, 1]
-
-
-@pytest.mark.browser
-@pytest.mark.skipif("OPDB_TEST_CHROMIUM" not in os.environ, reason="tools/with-chromium sets it")
-@pytest.mark.parametrize("width", [1400, 390])
-def test_nothing_of_the_page_is_cut_off(coverage: Coverage, tmp_path: Path, width: int) -> None:
-    """No scrolling sideways, and no cell whose words do not fit."""
-    measure = """<script>
-const cells = [...document.querySelectorAll("td, th")].filter(c => c.scrollWidth > c.clientWidth + 1);
-document.title = `${document.documentElement.scrollWidth} of ${innerWidth}, ${cells.length} cells`;
-</script>"""
-    (tmp_path / "page.html").write_text(text(coverage, "html") + measure)
-    browser = os.environ["OPDB_TEST_CHROMIUM"].split(":")[0]
-    command = [
-        browser,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--dump-dom",
-        f"--window-size={width},900",
-    ]
-    done = subprocess.run(
-        [*command, (tmp_path / "page.html").as_uri()], capture_output=True, text=True, check=True
-    )
-    found = re.search(r"<title>(\d+) of (\d+), 0 cells</title>", done.stdout)
-    assert found is not None, done.stdout[:2000]
-    assert int(found[1]) <= int(found[2]) <= max(width, 500)

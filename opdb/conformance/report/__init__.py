@@ -9,6 +9,7 @@ from __future__ import annotations
 from opdb.spec.catalog import Catalog
 from opdb.conformance.report.rows import Row, read_rows, runs
 from opdb.errors import OpdbError
+from opdb.pages import checked
 from opdb.query import ask
 from opdb.store import Store
 
@@ -29,7 +30,7 @@ def report(
 
     ``with_gaps`` adds the coverage of the rules.  The agreement of verdicts
     that ``opdb probe`` found is added to the latest results; table and JSON do with it alone.  Raises OpdbError
-    for an unknown format, and where there are no results.
+    for an unknown format, where there are no results, and for a page of more than 2 MB.
     """
     if format not in FORMATS:
         raise OpdbError(f"no report format '{format}'; known: {', '.join(FORMATS)}")
@@ -42,7 +43,8 @@ def report(
     if format == "html":
         from opdb.conformance.report import html
 
-        return html.page(rows, past, coverage, agreement)
+        cure = "opdb conformance report --format site --output DIR writes a page for each op"
+        return checked(html.page(rows, past, coverage, agreement), cure)
     if format == "junit":
         from opdb.conformance.report import junit
 

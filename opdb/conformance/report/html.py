@@ -5,13 +5,10 @@ Python puts the data in; the page's own script (page.html) draws matrix, filters
 
 from __future__ import annotations
 
-import html
-import json
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from opdb import __version__
+from opdb import __version__, pages
 from opdb.conformance.cases import read_config
 from opdb.conformance.judge import OUTCOMES
 from opdb.conformance.report.plain import gaps_data, summary
@@ -25,8 +22,6 @@ from opdb.targets.target import half
 if TYPE_CHECKING:
     from opdb.conformance.gaps import Gaps
 
-DATA, FALLBACK, AGREEMENT, STYLE = "/*DATA*/", "<!--FALLBACK-->", "<!--AGREEMENT-->", "/*STYLE*/"
-HOME, ABOUT = "<!--HOME-->", "<!--ABOUT-->"
 #: Of a case and of an answer, what the page holds, in this order.
 CASE = (
     "id",
@@ -71,17 +66,15 @@ def page(
     about: str = "",
 ) -> str:
     """The whole page as text.  ``home`` and ``about``: HTML above the title, and below the cases."""
-    template = resource("page.html").replace(STYLE, resource("style.css"))
-    template = template.replace(AGREEMENT, agreement_section(agreement)).replace(HOME, home).replace(ABOUT, about)
-    text = json.dumps(data(rows, runs, gaps), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    before, _, after = template.partition(DATA)
-    middle = after.replace(FALLBACK, _fallback(rows))
-    return before.replace(FALLBACK, _fallback(rows)) + text.replace("<", "\\u003c") + middle
-
-
-def resource(name: str) -> str:
-    """A file beside this module."""
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    parts = {
+        "STYLE": pages.style(pages.resource("style.css", __package__)),
+        "HOME": home,
+        "ABOUT": about,
+        "AGREEMENT": agreement_section(agreement),
+        "DATA": pages.embedded(data(rows, runs, gaps)),
+        "FALLBACK": _fallback(rows),
+    }
+    return pages.filled(pages.resource("page.html", __package__), parts)
 
 
 def data(rows: Sequence[Row], runs: Sequence[Mapping[str, Any]], gaps: Gaps | None = None) -> dict[str, Any]:
@@ -120,7 +113,19 @@ def _place(row: Row) -> dict[str, Any]:
         "soc": row.soc,
         "sdk": row.sdk,
         "emulated": row.emulated,
+        "about": _about(row),
     }
+
+
+#: What an executor that is no library of a backend does; the others are named by their version alone.
+_DOES = {"python": "validators", "c": "validators, kernels", "torch": "the judge", "onnx.reference": "onnx"}
+
+
+def _about(row: Row) -> str:
+    """The executor in a few words, for a head."""
+    if row.backend:
+        return f"QNN {row.backend} {row.sdk}{', emulated' if row.emulated else ''}"
+    return f"{_DOES.get(row.executor, '')} {row.executor_version}".strip()
 
 
 def _result(row: Row, case: int, place: int) -> list[Any]:
@@ -202,7 +207,7 @@ def _param(param: ParamConfig) -> str:
 def _fallback(rows: Sequence[Row]) -> str:
     """The matrix as a plain table, for a reader without scripts."""
     lines = summary(rows)
-    return _table(list(lines[0]), [[str(v) for v in line.values()] for line in lines])
+    return pages.table(list(lines[0]), [[str(v) for v in line.values()] for line in lines])
 
 
 def agreement_section(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -211,11 +216,5 @@ def agreement_section(rows: Sequence[Mapping[str, Any]]) -> str:
         return ""
     title = "Verdicts of libraries and of these rules on generated configs"
     head = f'<h2 id="h-agreement">{title}</h2>'
-    table = _table(HEADER, agreement_cells(rows))
+    table = pages.table(HEADER, agreement_cells(rows))
     return f'<section aria-labelledby="h-agreement">{head}<div class="scroll">{table}</div></section>'
-
-
-def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th scope=col>{html.escape(k)}</th>" for k in header)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(v)}</td>' for v in line)}</tr>" for line in lines)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -6,22 +6,24 @@ its error plots, and what was documented beside what was measured.
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from opdb import __version__
 from opdb.conformance.judge import OUTCOMES
 from opdb.conformance.report import junit
 from opdb.conformance.report.badge import badge
-from opdb.conformance.report.html import agreement_section, page, resource
+from opdb.conformance.report.html import agreement_section, page
 from opdb.conformance.report.measured import AS_DOCUMENTED, Measured, measured
 from opdb.conformance.report.plots import plots
 from opdb.conformance.report.rows import Row
+from opdb.errors import OpdbError
+from opdb.pages import LARGEST, broken, checked, resource, style, table
 from opdb.schema import STATUS_COLUMNS
 
 if TYPE_CHECKING:
@@ -63,12 +65,51 @@ def files(
             "measured", "Documented and measured", _measured_table([m for m in every if m.op == op])
         )
         texts[f"junit/{op}.xml"] = junit.document(group)
-        texts[f"ops/{op}.html"] = page(group, runs, _of(gaps, op), home=_home(op), about=about)
-    return texts
+        texts |= _op(op, group, runs, _of(gaps, op), about)
+    cure = "report fewer results, e.g. those of one run with --run NUMBER"
+    return {path: checked(text, cure) if path.endswith(".html") else text for path, text in texts.items()}
 
 
-def _home(op: str) -> str:
-    return f'<p><a href="../index.html">All ops</a> · <a href="../junit/{op}.xml">JUnit XML</a></p>'
+def _op(
+    op: str, rows: Sequence[Row], runs: Sequence[Mapping[str, Any]], gaps: Gaps | None, about: str
+) -> dict[str, str]:
+    """The page of an op, or as many as its results need."""
+    cases = list(dict.fromkeys(r.case for r in rows))
+    for count in range(1, len(cases) + 1):
+        texts = _parts(op, rows, runs, gaps, about, {case: i * count // len(cases) for i, case in enumerate(cases)})
+        if max(len(t.encode()) for t in texts.values()) <= LARGEST:
+            return texts
+    raise OpdbError(f"{op}: a single case does not fit in a page of {LARGEST / 1e6:g} MB")
+
+
+def _parts(
+    op: str,
+    rows: Sequence[Row],
+    runs: Sequence[Mapping[str, Any]],
+    gaps: Gaps | None,
+    about: str,
+    part_of: Mapping[str, int],
+) -> dict[str, str]:
+    """``part_of``: the number of the page, from 0, that holds a case; the first has what is about the whole op."""
+    count = max(part_of.values()) + 1
+    names = [op if i == 0 else f"{op}-{i + 1}" for i in range(count)]
+    return {
+        f"ops/{name}.html": page(
+            [r for r in rows if part_of[r.case] == i],
+            runs,
+            gaps if i == 0 else None,
+            home=_home(op, names, i),
+            about=about if i == 0 else "",
+        )
+        for i, name in enumerate(names)
+    }
+
+
+def _home(op: str, names: Sequence[str], part: int) -> str:
+    links = ['<a href="../index.html">All ops</a>', f'<a href="../junit/{op}.xml">JUnit XML</a>']
+    if len(names) > 1:
+        links += [f"part {i + 1}" if i == part else f'<a href="{name}.html">part {i + 1}</a>' for i, name in enumerate(names)]
+    return f"<p>{' · '.join(links)}</p>"
 
 
 def _of(gaps: Gaps | None, op: str) -> Gaps | None:
@@ -92,13 +133,15 @@ def _index(
     every: Sequence[Measured],
 ) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment.filters["broken"] = lambda words: Markup(broken(words))
     places = list(dict.fromkeys(r.place for r in sorted(rows, key=lambda r: (r.backend, r.executor, r.soc))))
     last = runs[-1] if runs else {}
     words = [f"opdb {__version__}", f"{len(runs)} run{'s' * (len(runs) != 1)}, the last of {last.get('started', 'unknown')}",
              f"catalogue {str(last.get('catalog_hash', ''))[:12]}", f"{len({r.case for r in rows})} cases",
              f"{len(rows)} results"]  # fmt: skip
-    return environment.from_string(resource("index.html.j2")).render(
-        style=resource("style.css"),
+    return environment.from_string(resource("index.html.j2", __package__)).render(
+        style=style(resource("style.css", __package__)),
+        script=resource("base.js"),
         about=" · ".join(words),
         tiles=[_tile(place, [r for r in rows if r.place == place]) for place in places],
         outcomes=OUTCOMES,
@@ -159,12 +202,9 @@ def _measured_table(lines: Sequence[Measured]) -> str:
     if not lines:
         return ""
     head = ("op", "executor", "type row", "cases", "validated", "finalized", "executed", "match", "measured")
-    body = "".join(
-        f'<tr data-op="{html.escape(m.op)}"><td>{html.escape(m.op)}</td><td>{html.escape(m.place)}</td>'
-        f"<td>{html.escape(m.row)}</td>"
-        + "".join(f'<td class="n">{n}</td>' for n in (m.cases, m.validated, m.finalized, m.executed, m.matched))
-        + f"<td>{html.escape(m.verdict)}</td></tr>"
+    cells = [
+        (m.op, m.place, m.row, *(str(n) for n in (m.cases, m.validated, m.finalized, m.executed, m.matched)), m.verdict)
         for m in lines
-    )
-    cells = "".join(f'<th scope="col">{h}</th>' for h in head)
-    return f'<div class="scroll tall"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
+    ]
+    made = table(head, cells, range(3, 8))
+    return f'<div class="scroll tall" tabindex="0" role="region" aria-label="Type rows">{made}</div>'

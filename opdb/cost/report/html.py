@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 
+from opdb import pages
 from opdb.conformance.report.plots import COLOURS
 from opdb.cost.figures import Estimate
 from opdb.cost.report import timeline, words
 from opdb.cost.report.rows import TOP, Row, rows
-from opdb.coverage.report.html import filled
+from opdb.pages import broken
 
 #: Bars of a chart; the rest is one more.
 BARS = 24
-COLUMNS = ("us", "share", "waits for data", "nodes", "ops", "uncosted")
+COLUMNS = ("nodes", "us", "share", "waits for data", "ops", "uncosted")
+NUMBERS = ("us", "share", "waits for data")
+#: The drawing is not made smaller than its words can be read; it scrolls in its own frame.
+STYLE = ".drawing svg { min-width: 900px; }\n"
 
 
 def page(estimate: Estimate, modules: Mapping[str, str], title: str) -> str:
     """The whole page as text.  ``estimate`` must have been made with its trace; ``modules`` are those of the origins of nodes."""
-    template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     by_op = rows(estimate, "op", modules)
     free = [c for c in COLOURS if c != timeline.OTHER]
     colours = {r.what: c for r, c in zip((r for r in by_op if r.ops), free, strict=False)}
@@ -32,10 +34,12 @@ def page(estimate: Estimate, modules: Mapping[str, str], title: str) -> str:
         "MODULES": "".join(_bars(by_module, {})),
         "OPS": "".join(_bars(by_op, colours)),
         "TIMELINE": timeline.picture(estimate, colours),
-        "HEAD": "".join(f"<th scope=col>{c}</th>" for c in COLUMNS),
+        "STYLE": pages.style(STYLE),
+        "HEAD": "".join(f"<th scope=col{_number(c)}>{c}</th>" for c in COLUMNS),
         "ROWS": "\n".join(_row(r) for r in rows(estimate, "node", modules)),
     }
-    return filled(template, parts)
+    made = pages.filled(pages.resource("page.html", __package__), parts)
+    return pages.checked(made, "opdb cost --by node prints every group of a graph of this size")
 
 
 def _shortened(estimate: Estimate, modules: Mapping[str, str]) -> dict[str, str]:
@@ -65,12 +69,17 @@ def _bar(what: str, us: float, share: float, length: float, colour: str) -> str:
     style = f"width:{min(1.0, length):.1%}" + (f";background:{colour}" if colour else "")
     name = what if what != TOP else "the model itself"
     return (
-        f'<tr><th scope=row>{html.escape(name)}</th><td class=bar><i style="{style}"></i></td>'
+        f'<tr><th scope=row>{broken(name)}</th><td class=bar><i style="{style}"></i></td>'
         f"<td class=n>{us:,.1f} us</td><td class=n>{share:.1%}</td></tr>"
     )
 
 
 def _row(r: Row) -> str:
-    cells = f"<td class=n>{r.us:,.1f}</td><td class=n>{r.share:.1%}</td><td class=n>{r.dma_wait_us:,.1f}</td>"
-    rest = (r.what, r.ops, "at least" if r.missing else "")
-    return f"<tr>{cells}{''.join(f'<td>{html.escape(text)}</td>' for text in rest)}</tr>"
+    figures = (f"{r.us:,.1f}", f"{r.share:.1%}", f"{r.dma_wait_us:,.1f}")
+    texts = (r.what, *figures, r.ops, "at least" if r.missing else "")
+    cells = (f'<td data-l="{c}"{_number(c)}>{broken(t)}</td>' for c, t in zip(COLUMNS, texts, strict=True))
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _number(column: str) -> str:
+    return " class=n" if column in NUMBERS else ""

@@ -2,80 +2,87 @@
 
 from __future__ import annotations
 
-import html
-
+from opdb import pages
 from opdb.executorch.delegate.debug import OpRow, Report
+from opdb.pages import broken, text
 
-WIDTH, ROW, LEFT = 900, 22, 330
-#: A bar's color by what its op is off, in parts of the tolerance.
-COLORS = ((0.1, "#6aaf6a"), (1.0, "#d9b44a"))
-FAR, UNKNOWN = "#c94f4f", "#b8b8b8"
-STYLE = (
-    "body{font:14px sans-serif;margin:20px}table{border-collapse:collapse;margin-top:20px}"
-    "td,th{border:1px solid #ccc;padding:2px 6px;text-align:left;vertical-align:top}th{background:#eee}"
-    "code{font-size:12px}svg text{font:12px sans-serif}"
-)
+#: A bar's kind, and what it is said with, by what its op is off in parts of the tolerance.
+NEAR = ((0.1, "near", "at most a tenth of the tolerance"), (1.0, "within", "within the tolerance"))
+FAR, UNKNOWN = ("far", "departs from PyTorch"), ("unknown", "not compared")
+HEAD = ("module", "op", "PyTorch", "source line", "ms", "cycles", "off by")
+STYLE = """:root { --near: #1a7f37; --within: #9a6700; --far: #cf222e; --unknown: #6e7781; }
+@media (prefers-color-scheme: dark) { :root { --near: #3fb950; --within: #d29922; --far: #ff7b72; --unknown: #8b949e; } }
+.bar .near { background: var(--near); } .bar .within { background: var(--within); } .bar .far { background: var(--far); }
+.bar .unknown { background: var(--unknown); }
+.legend .bar i { width: 24px; margin: 0; } tr.first > * { background: var(--no-back); } .first code { color: var(--ink); }
+"""
 
 
 def page(report: Report, title: str) -> str:
-    """The page; it needs no other file."""
-    safe = html.escape(title)
+    """The page; it needs no other file.  Raises OpdbError where it would be larger than a page may be."""
     first = report.first
     said = (
         f"None of the ops compared is off by more than {report.tolerance:g} times its largest value."
         if first is None
-        else f"The first op that departs from PyTorch is <b>{html.escape(first.name)}</b> ({html.escape(first.op)}), "
-        f"at <code>{html.escape(first.source)}</code>: off by {first.gap:.3g} times the largest value."
+        else f"The first op that departs from PyTorch is <b>{broken(first.name)}</b> ({text(first.op)}), "
+        f"at <code>{broken(first.source)}</code>: off by {first.gap:.3g} times the largest value."
     )
-    where = ", ".join(f"instruction {i} on {html.escape(name)}" for i, name in report.backends.items())
-    body = "".join(_cells(row, row == first) for row in report.rows)
-    heads = "".join(
-        f"<th>{h}</th>" for h in ("op", "PyTorch", "source line", "module", "ms", "cycles", "off by")
+    where = ", ".join(f"instruction {i} on {text(name)}" for i, name in report.backends.items())
+    kinds = ((kind, words) for *_, kind, words in (*NEAR, FAR, UNKNOWN))
+    legend = "".join(
+        f'<li><span class="bar"><i class="{kind}"></i></span>{words}</li>' for kind, words in kinds
     )
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{safe}</title><style>{STYLE}</style>\n'
-        f"<h1>{safe}</h1>\n<p>{report.method}, average of {report.runs} runs; {where}. Times on HTP are those of the "
-        f"emulation.</p>\n<p>{said}</p>\n{_picture(report)}\n<table><thead><tr>{heads}</tr></thead><tbody>\n{body}"
-        "</tbody></table></html>\n"
+    heads = "".join(f'<th scope="col"{_number(h)}>{h}</th>' for h in HEAD)
+    made = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+        f'content="width=device-width, initial-scale=1"><title>{text(title)}</title><link rel="icon" href="data:,">'
+        f"<style>\n{pages.style(STYLE)}</style></head><body><main>\n<h1>{broken(title)}</h1>\n"
+        f"<p>{report.method}, average of {report.runs} runs; {where}. Times on HTP are those of the emulation.</p>\n"
+        f'<p>{said}</p>\n<h2>Time of each op</h2><ul class="legend">{legend}</ul>\n'
+        f'<table class="bars"><tbody>{_bars(report)}</tbody></table>\n<h2>Ops</h2>\n'
+        f'<table class="cards"><thead><tr>{heads}</tr></thead><tbody>\n'
+        f"{''.join(_cells(row, row == first) for row in report.rows)}</tbody></table></main></body></html>\n"
+    )
+    return pages.checked(made, "--format csv or json has every op of a program of this size")
+
+
+def _bars(report: Report) -> str:
+    longest = max((row.ms or 0.0 for row in report.rows), default=0.0) or 1.0
+    return "".join(
+        f'<tr><th scope="row">{broken(row.module or "(model)")}: {text(row.op)}</th>'
+        f'<td class="bar"><i class="{_kind(row, report)}" style="width:{(row.ms or 0.0) / longest:.1%}" '
+        f'title="{text(f"{row.name} {row.source}")}"></i></td><td>{_said(row)}</td></tr>'
+        for row in report.rows
     )
 
 
-def _picture(report: Report) -> str:
-    rows = report.rows
-    longest = max((row.ms or 0.0 for row in rows), default=0.0) or 1.0
-    bars = []
-    for i, row in enumerate(rows):
-        length = (row.ms or 0.0) / longest * (WIDTH - LEFT - 130)
-        label = f"{row.module or '(model)'}: {row.op}"
-        numbers = "" if row.ms is None else f"{row.ms:.4g} ms"
-        numbers += "" if row.gap is None else f", {row.gap:.1e}"
-        y = i * ROW
-        bars.append(
-            f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{html.escape(label[-52:])}</text>'
-            f'<rect x="{LEFT}" y="{y + 3}" width="{max(length, 1):.1f}" height="{ROW - 6}" fill="{_color(row, report)}">'
-            f"<title>{html.escape(row.name)} {html.escape(row.source)}</title></rect>"
-            f'<text x="{LEFT + max(length, 1) + 6:.1f}" y="{y + 15}">{numbers}</text>'
-        )
-    height = len(rows) * ROW + 6
-    return f'<svg width="{WIDTH}" height="{height}" role="img" aria-label="Time of each op">{"".join(bars)}</svg>'
+def _said(row: OpRow) -> str:
+    parts = ["" if row.ms is None else f"{row.ms:.4g} ms", "" if row.gap is None else f"off by {row.gap:.1e}"]
+    return ", ".join(p for p in parts if p)
 
 
-def _color(row: OpRow, report: Report) -> str:
+def _kind(row: OpRow, report: Report) -> str:
     if row.gap is None:
-        return UNKNOWN
-    return next((color for part, color in COLORS if row.gap <= part * report.tolerance), FAR)
+        return UNKNOWN[0]
+    return next((kind for part, kind, _ in NEAR if row.gap <= part * report.tolerance), FAR[0])
 
 
 def _cells(row: OpRow, first: bool) -> str:
     gap = row.note if row.gap is None else f"{row.gap:.3g}"
     texts = (
+        row.module,
         f"{row.op} {row.name}",
         ", ".join(row.torch),
         f"{row.source} {row.code}",
-        row.module,
         "" if row.ms is None else f"{row.ms:.4g}",
         "" if row.cycles is None else f"{row.cycles}",
         gap,
     )
-    style = f' style="background:{FAR}33"' if first else ""
-    return f"<tr{style}>" + "".join(f"<td>{html.escape(t)}</td>" for t in texts) + "</tr>\n"
+    cells = "".join(
+        f'<td data-l="{h}"{_number(h)}>{broken(t)}</td>' for h, t in zip(HEAD, texts, strict=True)
+    )
+    return f"<tr{' class=first' if first else ''}>{cells}</tr>\n"
+
+
+def _number(head: str) -> str:
+    return ' class="n"' if head in ("ms", "cycles") else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -89,6 +89,15 @@ class _Read:
         return getattr(self._program, name)
 
 
+def _read_rows(node: torch.fx.Node, rows: Collection[torch.fx.Node]) -> Iterator[str]:
+    """The names of the rows whose results ``node`` reads; ``getitem`` is none."""
+    for source in node.all_input_nodes:
+        if source in rows:
+            yield source.name
+        elif source.target is operator.getitem:
+            yield from _read_rows(source, rows)
+
+
 class Predictor:
     """``target``: with a SoC.  opdb's builders are registered (opdb.executorch.register).
 
@@ -124,6 +133,7 @@ class Predictor:
                 rows[node] = row_of(node, rows[node].target, Rejected((CONSTANT_RESULT,)))
             elif left and dequantizes(node, self.constants):
                 rows[node] = row_of(node, rows[node].target, Rejected((DEQUANTIZED_CONSTANT,)))
+        graphs: dict[torch.fx.Node, int] = {}
         partitions = 0
         groups = self._groups(calls, rows)
         while between := [n for g in map(set, groups) for n in g if read_outside(n, g.__contains__)]:
@@ -133,12 +143,15 @@ class Predictor:
         for group in groups:
             if reads_inputs(group, self.constants):
                 partitions += any(n in rows for n in group)
+                graphs |= dict.fromkeys(group, partitions)
                 continue
             for node in set(group) & rows.keys():
                 rows[node] = row_of(node, rows[node].target, Rejected((CONSTANT_GRAPH,)))
-        return Coverage(
-            self.target.backend, self.target.soc, self.target.sdk, tuple(rows.values()), partitions
+        placed = (
+            replace(row, reads=tuple(dict.fromkeys(_read_rows(node, rows))), graph=graphs.get(node))
+            for node, row in rows.items()
         )
+        return Coverage(self.target.backend, self.target.soc, self.target.sdk, tuple(placed), partitions)
 
     def _groups(
         self, calls: Sequence[torch.fx.Node], rows: Mapping[torch.fx.Node, Row]

@@ -112,7 +112,9 @@ def test_the_first_op_that_departs_is_named(two_delegates: Made, tmp_path: Path)
         r"the first op that departs is aten_linear_default\S* \(FullyConnected\) at .*runtime_cases", said
     )
     text = page.read_text(encoding="utf-8")
-    assert text.count("<rect") == text.count("<tr") - 1 > 2 and "The first op that departs" in text
+    bars, _, ops = text.partition("<h2>Ops</h2>")
+    assert bars.count("<tr><th") == ops.count("<tr") - 1 > 2 and "The first op that departs" in text
+    assert ops.count("<tr class=first") == 1
 
 
 def test_what_it_cannot_read(two_delegates: Made, tmp_path: Path) -> None:
