@@ -39,6 +39,10 @@ DTYPES: Mapping[torch.dtype, str] = {
     torch.int16: "i16",
     torch.int32: "i32", torch.int64: "i32",
 }  # fmt: skip
+#: Quantized types -> their stored integers.
+INTEGERS: Mapping[str, torch.dtype] = {
+    "uq8": torch.uint8, "sq8": torch.int8, "uq16": torch.uint16, "sq16": torch.int16, "sq32": torch.int32,
+}  # fmt: skip
 #: Targets whose result is their first argument.
 SAME_VALUE = frozenset({
     "aten.alias.default", "aten.alias_copy.default", "aten.clone.default", "aten.contiguous.default",
@@ -308,6 +312,8 @@ class Program:
             if not self._fold(node):
                 self.nodes.append(TorchNode(self, node))
         elif not needed:
+            if op == "Quantize":
+                self._origin[node] = self.encodings.operands[node]
             self.skipped[node.name] = "it says the encoding of a tensor"
         elif not self._fold(node):
             self.nodes.append(Conversion(self, node, op))
@@ -420,7 +426,7 @@ class Program:
         return TensorRef(shape, dtype, static=static, key=key, quant=quant, base_shape=shape)
 
     def fake(self, key: Key, node: torch.fx.Node | None = None) -> torch.Tensor:
-        """The tensor's dtype and shape in PyTorch; a constant's value."""
+        """The tensor's dtype and shape in PyTorch, of a quantized one those of its integers; a constant's value."""
         if key in self.values:
             return self.values[key]
         value = (node or self._by_name[key[0]]).meta.get("val")
@@ -428,7 +434,7 @@ class Program:
             value = value[key[1]]
         if not isinstance(value, torch.Tensor):
             raise Rejection(f"result {key[1]} of {key[0]} is no tensor")
-        return value
+        return value.to(INTEGERS[self.encodings.of[key][0]]) if key in self.encodings.of else value
 
     def array(self, key: Key) -> np.ndarray[Any, Any]:
         """The value of a static tensor, in its ref's dtype.  Raises OpdbError for an int64 beyond int32."""

@@ -38,13 +38,12 @@ class ProgramSource:
 
     def _node(self, view: TorchNode) -> Node:
         program = self.program
-        keys = dict.fromkeys(program.origin(n) for n in view.node.all_input_nodes)
         value = view.node.meta.get("val")
         made = value if isinstance(value, (list, tuple)) else [value]
         return Node(
             view.name,
             view.target,
-            tuple(k for k in keys if k not in program.values),
+            tuple(k for k in view.sources() if k not in program.values),
             tuple((view.name, i) for i, v in enumerate(made) if isinstance(v, torch.Tensor)),
             module_of(view.node),
             line_of(view.node)[0],
