@@ -36,6 +36,13 @@ class ProgramSource:
         self.outputs: list[Key] = list(dict.fromkeys(program.outputs))
         self.skipped: Mapping[str, str] = program.skipped
 
+    def with_floats(self, names: Collection[str]) -> ProgramSource | None:
+        """With these nodes reading and writing floats; None where they do already, or nothing is quantized."""
+        program = self.program
+        if not program.encodings.of or not set(names).difference(program.in_floats):
+            return None
+        return ProgramSource(program.with_floats(names), self.without_passes)
+
     def _node(self, view: TorchNode) -> Node:
         program = self.program
         value = view.node.meta.get("val")

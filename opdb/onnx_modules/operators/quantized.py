@@ -48,6 +48,12 @@ def _prepare(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
     return node.having(encoded=said), given
 
 
+def _prepare_linear(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
+    """Of an operator whose inputs 1, 2, 4, 5, 6 and 7 are the encodings of x, the other factor and y."""
+    said = not any(isinstance(given[i], Tensor) for i in (1, 2, 4, 5, 6, 7))
+    return node.having(encoded=said), given
+
+
 def _encoding(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, kind: torch.dtype) -> list[Any]:
     """What PT2E's operators take behind the tensor; of more than one scale with the axis."""
     low, high = node.get("ends", RANGES[kind])
@@ -96,14 +102,14 @@ def _linear_matmul(node: Node, *inputs: Tensor) -> Tensor:
 def _linear_conv(node: Node, *inputs: Tensor) -> Tensor:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = inputs
     filters = _dequantize(node.having(axis=0), w, w_scale, w_zero)
-    added = bias[0] * (x_scale * w_scale) if bias else None
+    added = _dequantize(node.having(axis=0), bias[0], x_scale * w_scale) if bias else None
     made = conv(node, _dequantize(node, x, x_scale, x_zero), filters, added)
     return _quantize(node, made, y_scale, y_zero)
 
 
 OPERATORS = {
     "DequantizeLinear": Operator(_dequantize, prepare=_prepare),
-    "QLinearConv": Operator(_linear_conv),
-    "QLinearMatMul": Operator(_linear_matmul),
+    "QLinearConv": Operator(_linear_conv, prepare=_prepare_linear),
+    "QLinearMatMul": Operator(_linear_matmul, prepare=_prepare_linear),
     "QuantizeLinear": Operator(_quantize, prepare=_prepare),
 }
