@@ -39,14 +39,13 @@ def lowered(
     (opdb.optimize).  ``io_layout``: "nhwc" for inputs and outputs of four dimensions with their channels last
     (opdb.optimize.ends).  Raises OpdbError for the name of no pass, and for another layout.
     """
-    from opdb.coverage.check import check_nodes, read_program
+    from opdb.coverage.check import read_and_check
     from opdb.coverage.graph import build_graph
     from opdb.optimize import channels_last, check_layout, check_names, optimize
 
     check_names(without)
     check_layout(io_layout)
-    read = read_program(program, float_dtype, decompose)
-    coverage = check_nodes(read, target)
+    read, coverage = read_and_check(program, target, float_dtype, decompose)
     if not coverage.complete:
         return coverage, None
     graph = build_graph(read, coverage.lowered, name)

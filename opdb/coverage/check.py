@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -87,6 +87,11 @@ class Coverage:
         return all(r.verdict == "supported" for r in self.rows)
 
     @property
+    def unsupported(self) -> set[str]:
+        """The nodes without a form."""
+        return {r.node for r in self.rows if r.verdict != "supported"}
+
+    @property
     def warnings(self) -> int:
         """The nodes that a rule or an erratum warns of."""
         return sum(bool(r.warnings) for r in self.rows if r.verdict == "supported")
@@ -144,7 +149,35 @@ def check_program(
     whole program is broken down to core ATen and that is judged instead.  ``progress`` is called with the nodes that
     are done and all.
     """
-    return check_nodes(read_program(exported, float_dtype, decompose), target, progress)
+    return read_and_check(exported, target, float_dtype, decompose, progress)[1]
+
+
+def read_and_check(
+    exported: ExportedProgram,
+    target: Target,
+    float_dtype: str = "f32",
+    decompose: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Program, Coverage]:
+    """The program as ``target`` takes it, and its verdict: see ``check_program``.
+
+    What quantize nodes say of a node that is refused is undone: the node reads and writes floats then.
+    """
+    return settled(read_program(exported, float_dtype, decompose), lambda p: check_nodes(p, target, progress))
+
+
+def settled(
+    program: Program,
+    check: Callable[[Program], Coverage],
+    refused: Callable[[Coverage], Collection[str]] = lambda coverage: coverage.unsupported,
+) -> tuple[Program, Coverage]:
+    """``program`` without what quantize nodes say of nodes that are ``refused`` with it, and what ``check`` says of that."""
+    while True:
+        coverage = check(program)
+        more = set(refused(coverage)).difference(program.in_floats)
+        if not program.encodings.of or not more:
+            return program, coverage
+        program = program.with_floats(more)
 
 
 def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose: bool = False) -> Program:
@@ -286,5 +319,5 @@ def numbered(group: Sequence[int], outcomes: Sequence[Lowered | Rejected]) -> li
 def reads(program: Program) -> list[list[int]]:
     """The nodes that each node reads, by their places in ``program.nodes``."""
     place = {node.name: i for i, node in enumerate(program.nodes)}
-    sources = [[program.origin(n)[0] for n in node.node.all_input_nodes] for node in program.nodes]
+    sources = [[key[0] for key in node.sources()] for node in program.nodes]
     return [[place[name] for name in dict.fromkeys(names) if name in place] for names in sources]

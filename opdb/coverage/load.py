@@ -7,6 +7,7 @@ import importlib.util
 import sys
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,9 +57,16 @@ def export(module: Module, inputs: Inputs, name: str = "the model") -> ExportedP
     """``torch.export.export`` in eval mode.  Raises OpdbError with PyTorch's reason."""
     torch = _torch()
     try:
-        return torch.export.export(module.eval(), inputs)
+        return torch.export.export(in_eval_mode(module), inputs)
     except Exception as error:  # PyTorch raises anything here: its own errors, the model's errors, assertions
         raise OpdbError(f"{name} cannot be exported: {_first_line(error)}") from error
+
+
+def in_eval_mode(module: Module) -> Module:
+    """``module`` in eval mode; one that torch.export or PT2E made has a mode already and refuses the call."""
+    with suppress(NotImplementedError):
+        module.eval()
+    return module
 
 
 def _torch() -> Any:

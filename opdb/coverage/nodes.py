@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,14 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from opdb.coverage.composites import plain
 from opdb.coverage.moves import between_views, read_in_ranks
+from opdb.coverage.quantized import (
+    WITH_BIAS,
+    Encodings,
+    bias,
+    is_dequantize,
+    is_quantize,
+    moved,
+)
 from opdb.errors import OpdbError
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
@@ -30,6 +38,10 @@ DTYPES: Mapping[torch.dtype, str] = {
     torch.bool: "bool8", torch.uint8: "u8", torch.uint16: "u16", torch.uint32: "u32", torch.int8: "i8",
     torch.int16: "i16",
     torch.int32: "i32", torch.int64: "i32",
+}  # fmt: skip
+#: Quantized types -> their stored integers.
+INTEGERS: Mapping[str, torch.dtype] = {
+    "uq8": torch.uint8, "sq8": torch.int8, "uq16": torch.uint16, "sq16": torch.int16, "sq32": torch.int32,
 }  # fmt: skip
 #: Targets whose result is their first argument.
 SAME_VALUE = frozenset({
@@ -125,7 +137,7 @@ class TorchNode:
 
     def _tensor(self, name: str, value: Any) -> TensorRef:
         if isinstance(value, torch.fx.Node):
-            return self.program.ref(self.program.origin(value), value)
+            return self.program.operand(value, self.node, name)
         # A Python number in the place of a tensor takes part as PyTorch promotes it.
         number = self._number(name, value)
         like = next(
@@ -135,6 +147,10 @@ class TorchNode:
         if isinstance(number, float) and not dtype.is_floating_point:
             dtype = torch.get_default_dtype()
         return TensorRef((1,), self.program.dtype(dtype), static=True, fill=number, base_shape=(1,))
+
+    def sources(self) -> list[Key]:
+        """The tensors that it reads, constants too."""
+        return list(dict.fromkeys(self.program.read_by(n, self.node) for n in self.node.all_input_nodes))
 
     def result(self, index: int) -> TensorRef:
         return self.program.ref((self.name, index), self.node)
@@ -171,12 +187,35 @@ class TorchNode:
         )
 
 
+class Conversion(TorchNode):
+    """A quantize or dequantize node that stays an op: QNN's, whose ``x`` is the node's first argument."""
+
+    def __init__(self, program: Program, node: torch.fx.Node, op: str) -> None:
+        super().__init__(program, node)
+        self.target = f"qnn.{op}.default"
+
+    def arg(self, name: str) -> Any:
+        assert name == "x", name
+        return self.program.ref(self.sources()[0])
+
+    def sources(self) -> list[Key]:
+        source = self.node.args[0]
+        assert isinstance(source, torch.fx.Node)
+        if is_quantize(self.node):
+            return [self.program.origin(source)]
+        return [self.program.encodings.operands[self.node]]
+
+
 @dataclass
 class Program:
-    """``float_dtype``: what float32 becomes; f16 for graphs whose tensors shall be half precision."""
+    """``float_dtype``: what float32 becomes; f16 for graphs whose tensors shall be half precision.
+
+    ``in_floats``: names of nodes that compute in floats whatever the quantize nodes around them say.
+    """
 
     exported: ExportedProgram
     float_dtype: str = "f32"
+    in_floats: Collection[str] = ()
     nodes: list[TorchNode] = field(default_factory=list)
     inputs: list[Key] = field(default_factory=list)
     outputs: list[Key] = field(default_factory=list)
@@ -187,6 +226,7 @@ class Program:
 
     def __post_init__(self) -> None:
         self.exported = plain(self.exported, READ_WITHOUT_SPEC)
+        self.encodings = Encodings(self.values, self.in_floats, SAME_VALUE)
         self._by_name = {n.name: n for n in self.exported.graph.nodes}
         self._placeholders()
         for node in self.exported.graph.nodes:
@@ -197,7 +237,12 @@ class Program:
                     f"the program has a node '{node.name}' of the kind '{node.op}'; "
                     "export it with torch.export.export"
                 )
+        self.encodings.before_cutting((n.node for n in self.nodes), self.origin)
         self._results()
+
+    def with_floats(self, names: Collection[str]) -> Program:
+        """The same program with more nodes ``in_floats``."""
+        return Program(self.exported, self.float_dtype, frozenset(self.in_floats).union(names))
 
     def _results(self) -> None:
         for spec in self.exported.graph_signature.output_specs:
@@ -237,7 +282,9 @@ class Program:
             self._origin[node] = (self._origin.get(base, (base.name, 0))[0], index)
             return
         self._origin[node] = (node.name, 0)
-        if target in NO_VALUE:
+        if is_quantize(node) or is_dequantize(node):
+            self._conversion(node)
+        elif target in NO_VALUE:
             self.skipped[node.name] = "it checks something and computes nothing"
         elif (
             target in SAME_VALUE
@@ -245,13 +292,44 @@ class Program:
             or (target == "aten.dropout.default" and node.args[2:3] != (True,))
         ):
             self._origin[node] = self.origin(node.args[0])
+            self.encodings.alias(node, node.args[0])
             self.skipped[node.name] = "its result is its input"
-        elif self._fold(node):
+        elif self._move(node) or self._fold(node):
             self.skipped[node.name] = "its result is known before running"
         elif isinstance(node.target, torch._ops.OpOverload):
             self.nodes.append(TorchNode(self, node))
         else:
             self.skipped[node.name] = "it computes a Python number"
+
+    def _conversion(self, node: torch.fx.Node) -> None:
+        op = "Quantize" if is_quantize(node) else "Dequantize"
+        needed = (
+            self.encodings.quantize(node, self.origin)
+            if op == "Quantize"
+            else self.encodings.dequantize(node, self.origin)
+        )
+        if needed is None:
+            if not self._fold(node):
+                self.nodes.append(TorchNode(self, node))
+        elif not needed:
+            if op == "Quantize":
+                self._origin[node] = self.encodings.operands[node]
+            self.skipped[node.name] = "it says the encoding of a tensor"
+        elif not self._fold(node):
+            self.nodes.append(Conversion(self, node, op))
+
+    def _move(self, node: torch.fx.Node) -> bool:
+        """Moves the stored integers of a constant; whether it did."""
+        source = node.args[0] if node.args else None
+        key = self.encodings.operands.get(source) if is_dequantize(source) else None
+        if key not in self.values:
+            return False
+        found = moved(node, self.encodings.of[key])
+        if found is None:
+            return False
+        self.values[node.name, 0] = node.target(self.values[key], *node.args[1:], **node.kwargs)
+        self.encodings.of[node.name, 0] = found
+        return True
 
     def _fold(self, node: torch.fx.Node) -> bool:
         """Computes the node if everything it reads is known; whether it did."""
@@ -263,7 +341,7 @@ class Program:
         target, args = str(node.target), node.args
         read: list[torch.fx.Node] = []
         torch.fx.node.map_arg((args[1:] if target in SHAPE_ONLY else args, node.kwargs), read.append)
-        if any(self.origin(n) not in self.values for n in read):
+        if not all(self._known(n) for n in read):
             return False
         reads, made = TorchNode(self, node).tensors()
         if (
@@ -271,20 +349,62 @@ class Program:
             or sum(t.nbytes for t in made) > MAX_FOLDED
         ):
             return False
-        args, kwargs = torch.fx.node.map_arg((args, node.kwargs), self._value)
-        with torch.no_grad():
-            result = node.target(*args, **kwargs)
+        values = {n: self._value(n) for n in read}
+        if any(v.is_meta for v in values.values()):  # shapes and data types alone
+            result: Any = [torch.empty_like(t, device="meta") for t in made]
+        else:
+            args, kwargs = torch.fx.node.map_arg((args, node.kwargs), self._value)
+            with torch.no_grad():
+                result = node.target(*args, **kwargs)
         for i, t in enumerate(result if isinstance(result, (list, tuple)) else [result]):
             self.values[(node.name, i)] = torch.zeros_like(t) if EMPTY.match(target) else t
         return True
 
+    def _known(self, node: torch.fx.Node) -> bool:
+        return self.origin(node) in self.values or self.encodings.operands.get(node) in self.values
+
     def _value(self, node: torch.fx.Node) -> torch.Tensor:
         """The value of a tensor; zeros where it is not known and only its shape and data type are read."""
         key, fake = self.origin(node), node.meta["val"]
+        if key not in self.values and is_dequantize(node) and self._known(node):
+            args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._value)
+            return cast(torch.Tensor, node.target(*args, **kwargs))
         return self.values[key] if key in self.values else torch.zeros(fake.shape, dtype=fake.dtype)
 
     def origin(self, node: torch.fx.Node) -> Key:
+        """The tensor that a node's result is in PyTorch."""
         return self._origin[node]
+
+    def read_by(self, node: torch.fx.Node, reader: torch.fx.Node) -> Key:
+        """The tensor that ``reader`` reads of ``node``: behind a dequantize node the stored integers."""
+        if reader.name in self.in_floats:
+            return self.origin(node)
+        return self.encodings.operands.get(node) or self.origin(node)
+
+    def operand(self, node: torch.fx.Node, reader: torch.fx.Node, argument: str) -> TensorRef:
+        """What ``reader`` gets as an argument."""
+        key = self.read_by(node, reader)
+        if argument == "bias" and str(reader.target) in WITH_BIAS and key in self.values:
+            key = self._bias(key, reader)
+        return self.ref(key, node)
+
+    def _bias(self, key: Key, reader: torch.fx.Node) -> Key:
+        """Of a bias in floats beside quantized tensors the stored integers."""
+        x, weight = (self.encodings.of.get(self.read_by(n, reader)) for n in reader.args[:2])
+        stored = (f"{reader.name}_bias", 0)
+        if (
+            key in self.encodings.of
+            or x is None
+            or weight is None
+            or (reader.name, 0) not in self.encodings.of
+        ):
+            return key
+        if stored not in self.values:
+            found = bias(self.values[key], x[1], weight[1])
+            if found is None:
+                return key
+            self.values[stored], self.encodings.of[stored] = found
+        return stored
 
     def dtype(self, dtype: torch.dtype) -> str:
         if dtype not in DTYPES:
@@ -302,10 +422,11 @@ class Program:
             )
         static = key in self.values
         shape = sized(key[0], shape)
-        return TensorRef(shape, self.dtype(fake.dtype), static=static, key=key, base_shape=shape)
+        dtype, quant = self.encodings.of.get(key) or (self.dtype(fake.dtype), None)
+        return TensorRef(shape, dtype, static=static, key=key, quant=quant, base_shape=shape)
 
     def fake(self, key: Key, node: torch.fx.Node | None = None) -> torch.Tensor:
-        """The tensor's dtype and shape in PyTorch; a constant's value."""
+        """The tensor's dtype and shape in PyTorch, of a quantized one those of its integers; a constant's value."""
         if key in self.values:
             return self.values[key]
         value = (node or self._by_name[key[0]]).meta.get("val")
@@ -313,7 +434,7 @@ class Program:
             value = value[key[1]]
         if not isinstance(value, torch.Tensor):
             raise Rejection(f"result {key[1]} of {key[0]} is no tensor")
-        return value
+        return value.to(INTEGERS[self.encodings.of[key][0]]) if key in self.encodings.of else value
 
     def array(self, key: Key) -> np.ndarray[Any, Any]:
         """The value of a static tensor, in its ref's dtype.  Raises OpdbError for an int64 beyond int32."""

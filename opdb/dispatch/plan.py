@@ -190,16 +190,24 @@ def partition(
             raise OpdbError(f"{what}={value!r}: one of {', '.join(known)}")
     without = _names("without_passes", without_passes)
     check_names(without)
-    source = _source(program, float_dtype, decompose, without)
+    source = _source(program, float_dtype, decompose, without, target)
     if host == TORCH and not source.eager:
         raise OpdbError("host='torch': a graph of op configs has no PyTorch nodes; the C kernels can run it")
     wishes = _Wishes(source, host_ops, host_modules, qnn_modules)
-    return _Planner(source, target, unsupported == "host", host == TORCH, wishes).plan()
+    while True:
+        plan = _Planner(source, target, unsupported == "host", host == TORCH, wishes).plan()
+        on_host = {row.node for row in plan.placements if row.runs_on not in (QNN, NOWHERE)}
+        if (floats := source.with_floats(on_host)) is None:
+            return plan
+        source = floats
 
 
-def _source(program: Any, float_dtype: str, decompose: bool, without: tuple[str, ...]) -> Source:
+def _source(
+    program: Any, float_dtype: str, decompose: bool, without: tuple[str, ...], target: Target
+) -> Source:
     if isinstance(program, QnnGraph):
         return GraphSource(program)
+    from opdb.coverage.check import check_nodes, settled
     from opdb.coverage.nodes import Program
     from opdb.dispatch.program import ProgramSource
     from opdb.lowering.candidates import mapped
@@ -207,6 +215,8 @@ def _source(program: Any, float_dtype: str, decompose: bool, without: tuple[str,
     read = program if isinstance(program, Program) else Program(program, float_dtype)
     if decompose and not all(mapped(n.target) for n in read.nodes):
         read = Program(read.exported.run_decompositions(), read.float_dtype)
+    if read.encodings.of:
+        read, _ = settled(read, lambda p: check_nodes(p, target))
     return ProgramSource(read, without)
 
 

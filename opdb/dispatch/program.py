@@ -36,15 +36,21 @@ class ProgramSource:
         self.outputs: list[Key] = list(dict.fromkeys(program.outputs))
         self.skipped: Mapping[str, str] = program.skipped
 
+    def with_floats(self, names: Collection[str]) -> ProgramSource | None:
+        """With these nodes reading and writing floats; None where they do already, or nothing is quantized."""
+        program = self.program
+        if not program.encodings.of or not set(names).difference(program.in_floats):
+            return None
+        return ProgramSource(program.with_floats(names), self.without_passes)
+
     def _node(self, view: TorchNode) -> Node:
         program = self.program
-        keys = dict.fromkeys(program.origin(n) for n in view.node.all_input_nodes)
         value = view.node.meta.get("val")
         made = value if isinstance(value, (list, tuple)) else [value]
         return Node(
             view.name,
             view.target,
-            tuple(k for k in keys if k not in program.values),
+            tuple(k for k in view.sources() if k not in program.values),
             tuple((view.name, i) for i, v in enumerate(made) if isinstance(v, torch.Tensor)),
             module_of(view.node),
             line_of(view.node)[0],

@@ -5,7 +5,7 @@ A source is a torch.export program (opdb.dispatch.program) or a QnnGraph (here, 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -67,6 +67,9 @@ class Source(Protocol):
     def eager(self) -> bool:
         """Whether a node can run in PyTorch."""
 
+    def with_floats(self, names: Collection[str]) -> Source | None:
+        """The source with these nodes computing in floats where it had them quantized; None where that changes nothing."""
+
     def judge(self, node: Node, target: Target) -> Judged: ...
 
     def tensor(self, key: Key) -> GraphTensor:
@@ -113,6 +116,9 @@ class GraphSource:
 
     def _moves(self, name: str) -> bool:
         return self.graph.tensors[name].type != "STATIC"
+
+    def with_floats(self, names: Collection[str]) -> Source | None:
+        return None  # a graph says its types
 
     def judge(self, node: Node, target: Target) -> Judged:
         config = self.graph.op_config(self._ops[node.name])

@@ -177,7 +177,8 @@ class _Reader:
         if proto.op_type in RANDOM:
             raise Unreadable("its results are random and differ from run to run")
         results = [r for r in proto.output if r]
-        if not any(isinstance(values[n], torch.Tensor) for n in reads(proto)):
+        known = not any(isinstance(values[n], torch.Tensor) for n in reads(proto))
+        if known and not _encoded(proto, values):
             values.update(zip(results, self._evaluated(proto, values), strict=True))
             return
         module, sources = self._module(proto, values, read)
@@ -300,6 +301,12 @@ class _Reader:
             results = results if isinstance(results, (tuple, list)) else (results,)
             made = [array(r) if isinstance(r, torch.Tensor) else r for r in results]
         return [np.asarray(m) if isinstance(m, np.generic) else m for m in made]
+
+
+def _encoded(proto: onnx.NodeProto, values: Mapping[str, Any]) -> bool:
+    """Whether a node says what the stored integers of a weight stand for: they stay integers."""
+    blocks = any(a.name == "block_size" and a.i for a in proto.attribute)
+    return proto.op_type == "DequantizeLinear" and not blocks and np.ndim(values[proto.input[0]]) > 0
 
 
 def _called(proto: onnx.NodeProto) -> str:

@@ -13,11 +13,13 @@ from functools import cache
 from typing import Any, cast
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Graph, Node
 
 from opdb.coverage.nodes import READ_WITHOUT_SPEC, Program
+from opdb.coverage.quantized import CONVERSIONS
 from opdb.lowering.candidates import mapped
 
 CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -116,14 +118,22 @@ def constants(edge: ExportedProgram) -> dict[str, torch.Tensor]:
 
 
 def read(
-    edge: ExportedProgram, inside: Collection[str] | None = None, *, values: bool, float_dtype: str = "f32"
+    edge: ExportedProgram,
+    inside: Collection[str] | None = None,
+    *,
+    values: bool,
+    float_dtype: str = "f32",
+    scales: Mapping[str, torch.Tensor] | None = None,
 ) -> Program:
     """The nodes in ``inside`` (None: all) as a program: values from outside are its inputs, values that others read its outputs.
 
-    ``values``: with the numbers of constants; else their shapes and data types alone.
+    ``values``: with the numbers of constants; else their shapes and data types alone.  ``scales``: what ``scales_of`` found before,
+    for a program without numbers.
     """
     known = constants(edge)
-    state = {name: v.detach() if values else v.detach().to(NO_NUMBERS) for name, v in known.items()}
+    state = {n: v.detach() if values else v.detach().to(NO_NUMBERS) for n, v in known.items()}
+    if not values:
+        state |= {n: _number(known[n], n, scales or {}) for n in _of_encodings(edge.graph) & known.keys()}
     graph, specs = Graph(), []
     made: dict[Node, Node] = {}
 
@@ -151,6 +161,32 @@ def read(
     aten = Aten(graph, Signature(specs, outputs), state, {})
     with nullcontext() if values else NO_NUMBERS:
         return Program(cast(ExportedProgram, aten), float_dtype)
+
+
+def scales_of(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    """The scales and zero points of channels that a program holds, by placeholder."""
+    known = constants(program)
+    return {n: known[n] for n in _of_encodings(program.graph) & known.keys()}
+
+
+def _number(value: torch.Tensor, name: str, scales: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """A scale or zero point; of one that nobody knows a usual one, since few rules read it (the lowering knows it)."""
+    if isinstance(value, FakeTensor):
+        usual = torch.full(value.shape, 2.0**-7 if value.dtype.is_floating_point else 0, dtype=value.dtype)
+        found = scales.get(name, usual)
+        return found if found.shape == value.shape else usual
+    return value.detach()
+
+
+def _of_encodings(graph: Graph) -> set[str]:
+    """The placeholders that hold nothing but scales and zero points, whose numbers rules read."""
+    return {
+        n.name
+        for n in graph.nodes
+        if n.op == "placeholder"
+        and n.users
+        and all(target_of(u).startswith(CONVERSIONS) and u.args[0] is not n for u in n.users)
+    }
 
 
 def _sources(graph: Graph, within: Collection[Node]) -> Iterator[Node]:

@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from opdb.coverage.check import Coverage, Row, check_nodes
+from opdb.coverage.check import Coverage, Row, check_nodes, settled
 from opdb.coverage.nodes import Program
 from opdb.coverage.partition import groups
 from opdb.dispatch.kernel import Kernels
@@ -49,14 +49,18 @@ class Judged:
 class Judge:
     """Asks validators, and C kernels, which remember what they were told."""
 
-    def __init__(self, options: Options) -> None:
-        self.options, self._kernels = options, Kernels()
+    def __init__(self, options: Options, scales: Mapping[str, torch.Tensor] | None = None) -> None:
+        """``scales``: see opdb.executorch.delegate.aten.read."""
+        self.options, self._kernels, self._scales = options, Kernels(), scales
 
     def ask(self, edge: ExportedProgram, inside: Collection[str]) -> Judged:
-        return self.of(aten.read(edge, inside, values=False))
+        return self.of(aten.read(edge, inside, values=False, scales=self._scales))
 
     def of(self, program: Program) -> Judged:
-        coverage = check_nodes(program, self.options.target)
+        program, coverage = settled(program, lambda p: check_nodes(p, self.options.target), self._refused)
+        return Judged(program, coverage, self._refused(coverage))
+
+    def _refused(self, coverage: Coverage) -> dict[str, tuple[str, ...]]:
         refused = {}
         for row in coverage.rows:
             outcome = coverage.lowered[row.node]
@@ -66,7 +70,7 @@ class Judge:
                 )
             elif missing := self._missing(outcome):
                 refused[row.node] = (f"no C kernel: {missing}",)
-        return Judged(program, coverage, refused)
+        return refused
 
     def _missing(self, lowered: Lowered) -> str | None:
         if self.options.backend != KERNELS:
@@ -75,10 +79,16 @@ class Judge:
 
 
 class Decider:
-    def __init__(self, edge: ExportedProgram, options: Options, taken: Collection[str] = ()) -> None:
-        """``taken``: nodes that others have already."""
+    def __init__(
+        self,
+        edge: ExportedProgram,
+        options: Options,
+        taken: Collection[str] = (),
+        scales: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        """``taken``: nodes that others have already.  ``scales``: see opdb.executorch.delegate.aten.read."""
         self.edge, self.options = edge, options
-        self.judge = Judge(options)
+        self.judge = Judge(options, scales)
         self.calls = [n for n in edge.graph.nodes if n.op == "call_function"]
         self.refused: dict[str, tuple[str, ...]] = {}
         self.nodes = [n for n in self.calls if n.name not in taken and not self._outside(n)]

@@ -11,12 +11,12 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind, Outpu
 from torch.fx import Node
 
 import opdb
-from opdb.coverage.check import Coverage, check_nodes
 from opdb.coverage.graph import Part, build_part
 from opdb.coverage.nodes import Key, Program
 from opdb.dispatch.kernel import Kernels
 from opdb.errors import OpdbError
 from opdb.executorch.delegate import aten
+from opdb.executorch.delegate.decide import Judge, Judged
 from opdb.executorch.delegate.module import Arg, Identity, Module, State
 from opdb.executorch.delegate.shapes import SCALAR_TYPES
 from opdb.executorch.delegate.specs import KERNELS, Options
@@ -30,9 +30,9 @@ def lower(edge: ExportedProgram, options: Options, name: str) -> Module:
 
     Raises OpdbError with every node that the target refuses, and why.
     """
-    program = aten.read(edge, values=True)
-    coverage = check_nodes(program, options.target)
-    _complete(coverage, options)
+    judged = Judge(options).of(aten.read(edge, values=True))
+    program, coverage = judged.program, judged.coverage
+    _complete(judged, options)
     ends = _Ends(edge, program)
     outputs = list(dict.fromkeys(key for key in ends.outputs if key not in program.values))
     part = build_part(program, coverage.lowered, name, program.nodes, program.inputs, outputs)
@@ -68,12 +68,12 @@ def identity(options: Options) -> Identity:
     )
 
 
-def _complete(coverage: Coverage, options: Options) -> None:
+def _complete(judged: Judged, options: Options) -> None:
     """Raises OpdbError unless every node has a form."""
     told = [
-        f"{row.node} ({row.target}): {'; '.join(dict.fromkeys(r['message'] for r in row.reasons))}"
-        for row in coverage.rows
-        if row.verdict != "supported"
+        f"{row.node} ({row.target}): {'; '.join(dict.fromkeys(judged.refused[row.node]))}"
+        for row in judged.coverage.rows
+        if row.node in judged.refused
     ]
     if told:
         raise OpdbError(

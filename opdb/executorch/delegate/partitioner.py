@@ -42,6 +42,7 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
         self.options, self.minimum = options, minimum
         self.decisions: list[tuple[Decision, ...]] = []
         self._whole: tuple[ExportedProgram, list[torch._ops.OpOverload]] | None = None
+        self._scales: dict[str, torch.Tensor] = {}  # ExecuTorch partitions programs without numbers
 
     @property
     def reasons(self) -> dict[str, tuple[str, ...]]:
@@ -67,7 +68,7 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
         specs: dict[str, DelegationSpec] = {}
         nodes = {n.name: n for n in exported_program.graph.nodes}
         for side, options in enumerate(self.options):
-            decision = self._large(Decider(exported_program, options, taken).decide())
+            decision = self._large(Decider(exported_program, options, taken, self._scales).decide())
             decisions.append(decision)
             taken |= decision.taken
             spec = DelegationSpec(BACKEND, options.compile_specs())
@@ -104,6 +105,7 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
         """
         if self._whole is None or self._whole[0] is not ep:  # ExecuTorch asks twice
             self._whole = ep, self._kept_whole(ep)
+            self._scales |= aten.scales_of(ep)
         return self._whole[1], None
 
     def _kept_whole(self, ep: ExportedProgram) -> list[torch._ops.OpOverload]:

@@ -40,7 +40,7 @@ def _check(spec: str, target: Target) -> Coverage:
     """The child's side of ``check_model``."""
     env.require_active()
     import opdb.executorch
-    from opdb.coverage.load import load_model, load_program
+    from opdb.coverage.load import in_eval_mode, load_model, load_program
     from opdb.executorch import flow
     from opdb.executorch.tools.predict import Predictor
 
@@ -56,7 +56,7 @@ def _check(spec: str, target: Target) -> Coverage:
         module, inputs = saved.module(check_guards=False), args
     else:
         module, inputs = load_model(spec, dynamo=True)
-        module.eval()
+        in_eval_mode(module)
     opdb.executorch.register(target=target)
     try:
         program = _edge_program(spec, module, inputs, chipset)

@@ -1,0 +1,234 @@
+"""Quantize and dequantize nodes of a program, as PT2E writes them (quantized_decomposed), read as encodings.
+
+A tensor that an op writes for a quantize node alone gets that node's encoding, and what reads a dequantize node gets the
+stored integers with theirs: neither node is an op then.  The others are QNN's Quantize and Dequantize: where floats become
+integers and integers floats again, at the ends of the program and around nodes that stay in floats.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from opdb.op_config import Quant
+from opdb.quantize.conventions import PYTORCH, QNN, Encoding, converted
+
+if TYPE_CHECKING:
+    from opdb.coverage.nodes import Key
+
+#: QNN's short name of the stored integers, and their encoding.
+Encoded = tuple[str, Quant]
+#: (smallest, largest) stored value -> QNN's data type and the bits that count
+STORED: dict[tuple[Any, Any], tuple[str, int | None]] = {
+    (0, 255): ("uq8", None), (-128, 127): ("sq8", None), (-127, 127): ("sq8", None),
+    (0, 65535): ("uq16", None), (-32768, 32767): ("sq16", None), (-32767, 32767): ("sq16", None),
+    (-(2**31), 2**31 - 1): ("sq32", None), (0, 15): ("uq8", 4), (-8, 7): ("sq8", 4), (-7, 7): ("sq8", 4),
+}  # fmt: skip
+#: What the targets of quantize nodes begin with, then those of dequantize nodes.
+CONVERSIONS = (
+    "quantized_decomposed.quantize_per_tensor.", "quantized_decomposed.quantize_per_channel.",
+    "quantized_decomposed.dequantize_per_tensor.", "quantized_decomposed.dequantize_per_channel.",
+)  # fmt: skip
+#: Targets that cut values off.  What they read can have the encoding of their result: cut off there, it is the same.
+CUTTING = frozenset({
+    "aten.clamp.default", "aten.clamp_min.default", "aten.hardtanh.default", "aten.relu.default", "aten.relu6.default",
+})  # fmt: skip
+#: Targets that move the elements of their first argument.
+MOVING = frozenset({
+    "aten.permute.default", "aten.reshape.default", "aten.squeeze.dim", "aten.t.default", "aten.transpose.int",
+    "aten.unsqueeze.default", "aten.view.default",
+})  # fmt: skip
+#: Targets whose bias is a sum of products of their first two tensors.
+WITH_BIAS = frozenset({
+    "aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default", "aten.convolution.default",
+    "aten.linear.default",
+})  # fmt: skip
+
+
+class Unknown(Exception):
+    """An encoding that is not read here."""
+
+
+def is_quantize(node: Any) -> bool:
+    return _is(node, CONVERSIONS[:2])
+
+
+def is_dequantize(node: Any) -> bool:
+    return _is(node, CONVERSIONS[2:])
+
+
+def _is(node: Any, targets: tuple[str, ...]) -> bool:
+    return isinstance(node, Node) and str(node.target).startswith(targets)
+
+
+def arguments(node: Node) -> dict[str, Any]:
+    """The given arguments of a call by their names in the schema."""
+    schema = node.target._schema.arguments  # type: ignore[union-attr]
+    return {a.name: v for a, v in zip(schema, node.args, strict=False)} | dict(node.kwargs)
+
+
+def stored_type(given: Mapping[str, Any]) -> tuple[str, int | None]:
+    """QNN's type of the integers, and the bits that count where those are fewer.  Raises Unknown."""
+    ends = (given.get("quant_min"), given.get("quant_max"))
+    if ends not in STORED:
+        raise Unknown(f"the stored range {ends}")
+    return STORED[ends]
+
+
+def encoding(node: Node, numbers: Callable[[Any], tuple[float, ...]]) -> Encoded:
+    """What a quantize or dequantize node says of the integers.
+
+    ``numbers``: of its scales and zero points, which are numbers or nodes.  Raises Unknown, as ``numbers`` may.
+    """
+    given = arguments(node)
+    dtype, bits = stored_type(given)
+    scales = numbers(given.get("scale", given.get("scales")))
+    zeros = numbers(given.get("zero_point", given.get("zero_points")))
+    offsets = tuple(converted(Encoding(dtype, 1.0, int(z), PYTORCH), QNN)[0].offset for z in zeros)
+    prefix = "BW_" if bits else ""
+    axis = given.get("axis")
+    if axis is None:
+        return dtype, Quant(f"{prefix}SCALE_OFFSET", scales, offsets, bits=bits)
+    axis = int(axis) % len(node.meta["val"].shape)
+    return dtype, Quant(f"{prefix}AXIS_SCALE_OFFSET", scales, offsets, axis, bits)
+
+
+@dataclass
+class Encodings:
+    """The encodings of a program's tensors, found node by node in its order.
+
+    ``in_floats``: names of nodes that read and write floats whatever is quantized around them.  ``same``: targets whose
+    result is their argument.
+    """
+
+    values: Mapping[Key, torch.Tensor]
+    in_floats: Collection[str] = ()
+    same: Collection[str] = ()
+    of: dict[Key, Encoded] = field(default_factory=dict)
+    #: What a node is to those that read it, where that is not its own result in floats.
+    operands: dict[Node, Key] = field(default_factory=dict)
+
+    def quantize(self, node: Node, origin: Callable[[Node], Key]) -> bool | None:
+        """Reads a quantize node; whether it stays an op, None where it says nothing that QNN has a type for."""
+        try:
+            found = encoding(node, lambda v: self._numbers(v, origin))
+        except Unknown:
+            return None
+        source = node.args[0]
+        assert isinstance(source, Node)
+        key = origin(source)
+        if key not in self.values and self._alone(source, found, origin):
+            self.of[key] = found
+            self.operands[node] = key
+            return False
+        self.of[node.name, 0] = found
+        return key not in self.values
+
+    def dequantize(self, node: Node, origin: Callable[[Node], Key]) -> bool | None:
+        """Reads a dequantize node; whether its floats are needed, None where its integers cannot be read as quantized."""
+        try:
+            found = encoding(node, lambda v: self._numbers(v, origin))
+        except Unknown:
+            return None
+        source = node.args[0]
+        assert isinstance(source, Node)
+        key = self.operands.get(source) or origin(source)
+        if self.of.setdefault(key, found) != found:
+            return None
+        self.operands[node] = key
+        return any(self._takes_floats(u) for u in node.users)
+
+    def before_cutting(self, nodes: Iterable[Node], origin: Callable[[Node], Key]) -> None:
+        """Gives what a cutting node alone reads the encoding of its result."""
+        for node in reversed(list(nodes)):
+            source = node.args[0] if node.args else None
+            if (
+                str(node.target) in CUTTING
+                and isinstance(source, Node)
+                and source.op == "call_function"
+                and len(source.users) == 1
+                and source.name not in self.in_floats
+                and origin(source)[0] == source.name
+                and (found := self.of.get(origin(node))) is not None
+            ):
+                self.of.setdefault(origin(source), found)
+
+    def alias(self, node: Node, source: Node) -> None:
+        """``node`` is ``source``, also to those that read integers."""
+        if source in self.operands:
+            self.operands[node] = self.operands[source]
+
+    def _numbers(self, value: Any, origin: Callable[[Node], Key]) -> tuple[float, ...]:
+        if isinstance(value, (int, float)):
+            return (float(value),)
+        if isinstance(value, Node) and (key := origin(value)) in self.values and not self.values[key].is_meta:
+            return tuple(float(v) for v in self.values[key].flatten().tolist())
+        raise Unknown("an encoding that is computed")
+
+    def _alone(self, source: Node, found: Encoded, origin: Callable[[Node], Key]) -> bool:
+        """Whether nothing but quantize nodes of this encoding reads what ``source`` makes, and an op makes it."""
+        maker = source.args[0] if source.target is operator.getitem else source
+        if (
+            not isinstance(maker, Node)
+            or maker.op != "call_function"
+            or maker.name in self.in_floats
+            or origin(source)[0] != maker.name
+            or is_quantize(maker)
+            or is_dequantize(maker)
+        ):
+            return False
+        return all(is_quantize(u) and self._same(u, found, origin) for u in source.users)
+
+    def _same(self, node: Node, found: Encoded, origin: Callable[[Node], Key]) -> bool:
+        try:
+            return encoding(node, lambda v: self._numbers(v, origin)) == found
+        except Unknown:
+            return False
+
+    def _takes_floats(self, user: Node) -> bool:
+        if str(user.target) in self.same:
+            return any(map(self._takes_floats, user.users))
+        other = user.op != "call_function" or not isinstance(user.target, torch._ops.OpOverload)
+        return other or user.name in self.in_floats or is_quantize(user)
+
+
+def moved(node: Node, found: Encoded) -> Encoded | None:
+    """The encoding of a constant after ``node`` moved its elements; None where it does something else."""
+    dtype, quant = found
+    target = str(node.target)
+    if target not in MOVING:
+        return None
+    if quant.axis is None:
+        return found
+    if target in ("aten.view.default", "aten.reshape.default", "aten.unsqueeze.default", "aten.squeeze.dim"):
+        return None
+    rank = len(node.meta["val"].shape)
+    order = list(range(rank))
+    if target == "aten.permute.default":
+        order = [int(d) % rank for d in node.args[1]]  # type: ignore[union-attr, arg-type]
+    elif rank > 1:
+        a, b = (0, 1) if target == "aten.t.default" else (int(d) % rank for d in node.args[1:3])  # type: ignore[arg-type]
+        order[a], order[b] = order[b], order[a]
+    return dtype, replace(quant, axis=order.index(quant.axis))
+
+
+def bias(value: torch.Tensor, x: Quant, weight: Quant) -> tuple[torch.Tensor, Encoded] | None:
+    """A bias in floats as stored integers in steps of the products; None where these have no single step for a channel."""
+    if x.axis is not None or x.blocks is not None or weight.blocks is not None:
+        return None
+    scales = np.float32(np.float32(x.scale[0]) * np.array(weight.scale, np.float32))
+    steps = tuple(scales.tolist())
+    kind, axis = ("SCALE_OFFSET", None) if len(steps) == 1 else ("AXIS_SCALE_OFFSET", 0)
+    found = "sq32", Quant(kind, steps, (0,) * len(steps), axis)
+    if value.is_meta:
+        return value.to(torch.int32), found
+    stored = np.rint(value.detach().double().numpy() / scales.astype(np.float64))
+    if not np.isfinite(stored).all() or np.abs(stored).max(initial=0) >= 2**31:
+        return None
+    return torch.from_numpy(stored.astype(np.int32)), found
