@@ -69,7 +69,7 @@ def _is(node: Any, targets: tuple[str, ...]) -> bool:
 
 def arguments(node: Node) -> dict[str, Any]:
     """The given arguments of a call by their names in the schema."""
-    schema = node.target._schema.arguments  # type: ignore[union-attr]
+    schema = node.target._schema.arguments
     return {a.name: v for a, v in zip(schema, node.args, strict=False)} | dict(node.kwargs)
 
 
@@ -211,9 +211,9 @@ def moved(node: Node, found: Encoded) -> Encoded | None:
     rank = len(node.meta["val"].shape)
     order = list(range(rank))
     if target == "aten.permute.default":
-        order = [int(d) % rank for d in node.args[1]]  # type: ignore[union-attr, arg-type]
+        order = [int(d) % rank for d in node.args[1]]
     elif rank > 1:
-        a, b = (0, 1) if target == "aten.t.default" else (int(d) % rank for d in node.args[1:3])  # type: ignore[arg-type]
+        a, b = (0, 1) if target == "aten.t.default" else (int(d) % rank for d in node.args[1:3])
         order[a], order[b] = order[b], order[a]
     return dtype, replace(quant, axis=order.index(quant.axis))
 
@@ -222,8 +222,8 @@ def bias(value: torch.Tensor, x: Quant, weight: Quant) -> tuple[torch.Tensor, En
     """A bias in floats as stored integers in steps of the products; None where these have no single step for a channel."""
     if x.axis is not None or x.blocks is not None or weight.blocks is not None:
         return None
-    scales = np.float32(np.float32(x.scale[0]) * np.array(weight.scale, np.float32))
-    steps = tuple(scales.tolist())
+    scales = np.array(weight.scale, np.float32) * np.float32(x.scale[0])
+    steps: tuple[float, ...] = tuple(scales.tolist())
     kind, axis = ("SCALE_OFFSET", None) if len(steps) == 1 else ("AXIS_SCALE_OFFSET", 0)
     found = "sq32", Quant(kind, steps, (0,) * len(steps), axis)
     if value.is_meta:

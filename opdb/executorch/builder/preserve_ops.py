@@ -17,23 +17,13 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from opdb.coverage.nodes import DTYPES, TorchNode
+from opdb.coverage.quantized import Encoded, Unknown, arguments, encoding, stored_type
 from opdb.executorch.builder.blocks import STEPS, channel_axis, errata, stepped
 from opdb.op_config import Blocks, Quant
-from opdb.quantize.conventions import PYTORCH, QNN, Encoding, converted
 from opdb.runtime.lowering import Lowered, NodeView, Rejected
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
 Key = tuple[str, int]
-#: (smallest, largest) stored value -> QNN's data type and the bits that count
-_STORED: dict[tuple[Any, Any], tuple[str, int | None]] = {
-    (0, 255): ("uq8", None), (-128, 127): ("sq8", None), (-127, 127): ("sq8", None),
-    (0, 65535): ("uq16", None), (-32768, 32767): ("sq16", None), (-32767, 32767): ("sq16", None),
-    (-(2**31), 2**31 - 1): ("sq32", None), (0, 15): ("uq8", 4), (-8, 7): ("sq8", 4), (-7, 7): ("sq8", 4),
-}  # fmt: skip
-
-
-class Unknown(Exception):
-    """An encoding that is not read here; ExecuTorch's own policy decides."""
 
 
 class PreservedOps:
@@ -152,7 +142,7 @@ class Tensors:
         found = self._data.get(self._constants[source.name])
         return None if found is None else found.detach().numpy()
 
-    def _encoding(self, node: torch.fx.Node, key: Key) -> tuple[str, Quant] | None:
+    def _encoding(self, node: torch.fx.Node, key: Key) -> Encoded | None:
         """Of what a dequantize node reads, or of what the quantize node after a result writes."""
         if _is(node, "dequantize"):
             return self._from(node)
@@ -162,28 +152,15 @@ class Tensors:
         quantizers = [u for u in readers if _is(u, "quantize")]
         return self._from(quantizers[0]) if quantizers else None
 
-    def _from(self, node: torch.fx.Node) -> tuple[str, Quant]:
-        given = {a.name: v for a, v in zip(node.target._schema.arguments, node.args, strict=False)}
-        given |= node.kwargs
-        stored = (given.get("quant_min"), given.get("quant_max"))
-        if stored not in _STORED:
-            raise Unknown(f"{node.target} of the stored range {stored}")
-        dtype, bits = _STORED[stored]
-        if given.get("block_size") is not None:
-            held, (reader, *_) = self._blocks(given, node.meta["val"].shape), node.users
-            found = errata(str(reader.target), node.meta["val"].shape)
-            if any(map(self._avoids, found)):  # see OpdbVisitor.get_quant_encoding_conf
-                return "sq8", replace(held, encoding="AXIS_SCALE_OFFSET", blocks=None)
-            return dtype, held
-        scales = self._numbers(given.get("scale", given.get("scales")))
-        zeros = self._numbers(given.get("zero_point", given.get("zero_points")))
-        offsets = tuple(converted(Encoding(dtype, 1.0, int(z), PYTORCH), QNN)[0].offset for z in zeros)
-        prefix = "BW_" if bits else ""
-        axis = given.get("axis")
-        if axis is None:
-            return dtype, Quant(f"{prefix}SCALE_OFFSET", scales, offsets, bits=bits)
-        axis = int(axis) % len(node.meta["val"].shape)
-        return dtype, Quant(f"{prefix}AXIS_SCALE_OFFSET", scales, offsets, axis, bits)
+    def _from(self, node: torch.fx.Node) -> Encoded:
+        given = arguments(node)
+        if given.get("block_size") is None:
+            return encoding(node, self._numbers)
+        held, (reader, *_) = self._blocks(given, node.meta["val"].shape), node.users
+        found = errata(str(reader.target), node.meta["val"].shape)
+        if any(map(self._avoids, found)):  # see OpdbVisitor.get_quant_encoding_conf
+            return "sq8", replace(held, encoding="AXIS_SCALE_OFFSET", blocks=None)
+        return stored_type(given)[0], held
 
     def _blocks(self, given: Mapping[str, Any], shape: Sequence[int]) -> Quant:
         """Of torchao's scales for each block those of QNN."""
