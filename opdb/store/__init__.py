@@ -219,12 +219,12 @@ class Store:
         with self.database.changing() as writer:
             return evidence.load_shipped(writer)
 
-    def evidence(self, *origins: str) -> Evidence:
-        """The evidence that came in files: of origin "shipped", "merged" or both; the newest of each cell."""
+    def evidence(self, *origins: str, name: str | None = None) -> Evidence:
+        """The evidence that came in files: of origin "shipped", "merged" or both; the newest of each cell, of one op if named."""
         from opdb.store import evidence
 
         with self.database.asking() as reader:
-            return evidence.stored(reader, origins)
+            return evidence.stored(reader, origins, name)
 
     def record_merged(self, cells: Evidence) -> None:
         """What was merged from colleagues' files is this, and nothing else."""

@@ -127,8 +127,8 @@ def _counted(text: str, cases: int) -> tuple[dict[str, int], ...]:
     return tuple(found.values())
 
 
-def stored(reader: Reader, origins: Iterable[str]) -> Evidence:
-    """The cells of these origins; of one key the newest, a merged one before a shipped one of the same day."""
+def stored(reader: Reader, origins: Iterable[str], name: str | None = None) -> Evidence:
+    """The cells of these origins, of one op if it is named; of one key the newest, of one day a merged one before a shipped."""
     order = "ORDER BY r.date, CASE r.origin WHEN 'shipped' THEN 0 ELSE 1 END"
     rows = reader.rows(f"""
 SELECT {", ".join(f"r.{n} AS run_{n}" for n in _RUN)}, r.case_limit, o.kind, o.name, o.type_row, o.counts, o.errata,
@@ -136,7 +136,8 @@ SELECT {", ".join(f"r.{n} AS run_{n}" for n in _RUN)}, r.case_limit, o.kind, o.n
 FROM evidence_cell AS c
 JOIN evidence_run AS r ON r.id = c.evidence_run_id
 JOIN evidence_outcome AS o ON o.id = c.evidence_outcome_id
-WHERE r.origin IN @origins {order}""", origins=list(origins))  # fmt: skip
+WHERE r.origin IN @origins{" AND o.name = @name" if name else ""} {order}""", origins=list(origins),
+        **({"name": name} if name else {}))  # fmt: skip
     found = Evidence()
     for row in rows:
         run = Run(**{n: row[f"run_{n}"] for n in _RUN}, limit=row["case_limit"])

@@ -46,6 +46,17 @@ def of_chips(cells: Iterable[Cell]) -> str:
     )
 
 
+def by_row(cells: Iterable[Cell]) -> dict[str, dict[str, str]]:
+    """Row -> where, e.g. HTP 2.47 emulator -> what it came to there, chips that differ named."""
+    groups: dict[tuple[str, str, str, str], list[Cell]] = {}
+    for c in cells:
+        groups.setdefault((c.row, c.run.backend, c.run.sdk, c.run.execution), []).append(c)
+    found: dict[str, dict[str, str]] = {}
+    for key in sorted(groups, key=lambda k: (k[0], k[1], sdk_number(k[2]), k[3])):
+        found.setdefault(key[0], {})[" ".join(key[1:])] = of_chips(groups[key])
+    return found
+
+
 def provenance(runs: Iterable[Run]) -> list[str]:
     """A line for each library: what it is, where and when it was asked, for which chips."""
     groups: dict[tuple[str, ...], set[Run]] = {}
