@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,10 +22,12 @@ pytest.importorskip("torch")
 pytestmark = [pytest.mark.vendor, pytest.mark.native, pytest.mark.torch]
 
 
-def test_one_in_a_hundred_cells_is_as_shipped(catalog: Catalog) -> None:
+def test_one_in_a_hundred_cells_is_as_shipped(
+    catalog: Catalog, record_property: Callable[[str, object], None]
+) -> None:
     """Other cells each day; ``opdb evidence check --seed N`` asks about the same ones again."""
     seed = int(f"{datetime.now(UTC):%Y%m%d}")
-    print(f"seed {seed}")
+    record_property("seed", seed)
     found = check(catalog, shipped(), places(catalog), 0.01, seed)
     assert not found.missing
     assert not found.differences, f"--seed {seed}: " + "; ".join(map(str, found.differences))
