@@ -97,12 +97,19 @@ def of_configurations(catalog: Catalog, op: str, backend: str, rows: Sequence[st
     return ", ".join([*told_of, *([f"{left} unknown"] if left else [])])
 
 
-def of_operator(target: str) -> str:
-    """Of a line of op-support.csv: by precision what ExecuTorch's flow made of it, on which chips; "unknown" without evidence."""
-    found = cells("torch", target)
-    lines = [
-        f"{precision}: {of_chips(mine)} ({', '.join(sorted({c.run.soc for c in mine}))})"
-        for precision in PRECISIONS
-        if (mine := [c for c in found if c.row == precision])
-    ]
+def of_operator(target: str, backend: str) -> str:
+    """Of a line of op-support.csv: by precision what ExecuTorch's flow made of it, with what, where and when.
+
+    "unknown" without evidence.
+    """
+    lines = []
+    for precision in PRECISIONS:
+        mine = [c for c in cells("torch", target) if (c.row, c.run.backend) == (precision, backend)]
+        for run in sorted({(c.run.flow, c.run.sdk, c.run.execution, c.run.date) for c in mine}):
+            there = [c for c in mine if (c.run.flow, c.run.sdk, c.run.execution, c.run.date) == run]
+            flow, sdk, execution, date = run
+            chips = " ".join(sorted({c.run.soc for c in there}))
+            lines.append(
+                f"{precision}: {of_chips(there)} ({flow}, {backend} {sdk}, {execution}, {chips}, {date})"
+            )
     return "\n".join(lines) or "unknown"

@@ -59,7 +59,9 @@ def tables(catalog: Catalog) -> Iterable[Artifact]:
     ]
     forms = [*(found["forms"] for found in ops.values()), *families]
     for found in places[:1]:
-        text = _csv({target: cells for home in forms for target, cells in home["cells"].items()})
+        text = _csv(
+            {target: cells for home in forms for target, cells in home["cells"].items()}, found.place.backend
+        )
         yield Artifact(f"{FOLDER}/executorch/op-support.csv", text, inputs, "csv")
         text = render("op_support.rst.j2", place=found.place)
         yield Artifact(f"{FOLDER}/executorch/op-support.rst", text, inputs, "rst")
@@ -112,14 +114,18 @@ def _of_forms(places: Sequence[Support], made: Sequence[Form]) -> dict[str, Any]
 
 def op_support(support: Support) -> str:
     """The CSV of ExecuTorch's documentation template: a line for each PyTorch operator that the specs map."""
-    return _csv({target: _cells(support, forms) for target, forms in support.forms.items()})
+    return _csv(
+        {target: _cells(support, forms) for target, forms in support.forms.items()}, support.place.backend
+    )
 
 
-def _csv(cells: Mapping[str, Sequence[str]]) -> str:
+def _csv(cells: Mapping[str, Sequence[str]], backend: str) -> str:
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(COLUMNS)
-    lines.writerows((target, *cells[target], measured.of_operator(target)) for target in sorted(cells))
+    lines.writerows(
+        (target, *cells[target], measured.of_operator(target, backend)) for target in sorted(cells)
+    )
     return out.getvalue()
 
 
