@@ -6,9 +6,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 from opdb.reference.evidence import STAGES, Cell
-from opdb.reference.evidence.format import shipped, shipped_path
+from opdb.reference.evidence.format import read, shipped_path
 from opdb.reference.evidence.words import of_chips, provenance, told
 from opdb.sdk import sdk_number
 from opdb.spec.backend import Measured
@@ -22,7 +23,12 @@ Place = tuple[str, str]  # backend, SDK
 def key() -> str:
     """Names the file for what remembers what it was made from."""
     path = shipped_path()
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return _sha256(path, path.stat().st_mtime_ns) if path.is_file() else ""
+
+
+@cache
+def _sha256(path: Path, changed: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def input_path() -> str:
@@ -31,16 +37,16 @@ def input_path() -> str:
 
 
 @cache
-def _by_name(file: str) -> dict[tuple[str, str], list[Cell]]:
+def _by_name(path: Path, sha256: str) -> dict[tuple[str, str], list[Cell]]:
     found: dict[tuple[str, str], list[Cell]] = {}
-    for cell in shipped().cells.values():
+    for cell in read(path).cells.values() if sha256 else ():
         found.setdefault((cell.kind, cell.name), []).append(cell)
     return found
 
 
 def cells(kind: str, name: str) -> Sequence[Cell]:
     """The cells of one op, or of one PyTorch operator."""
-    return _by_name(key()).get((kind, name), [])
+    return _by_name(shipped_path(), key()).get((kind, name), [])
 
 
 def page(op: str, rows: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]], list[str]]:
