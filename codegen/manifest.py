@@ -97,7 +97,7 @@ def entry(unit: str, artifact: Artifact, text: str) -> Entry:
 
 
 #: Of opdb, besides this package: all that is loaded when something is rendered (tests/codegen/test_rendered.py).
-PACKAGES = ("lang", "reference", "runtime", "spec")
+PACKAGES = ("lang", "reference", "reference.evidence", "runtime", "spec")
 MODULES = ("dtypes", "errors", "files", "op_config", "quant_rules", "sdk")
 
 

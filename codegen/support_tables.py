@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from opdb.codegen import pieces
+from opdb.codegen import measured, pieces
 from opdb.codegen.artifact import Artifact, all_specs, family_path, sorted_ops
 from opdb.codegen.builders import Form, of_family, of_op
 from opdb.codegen.environment import render
@@ -26,8 +26,8 @@ from opdb.spec.catalog import Catalog
 from opdb.spec.compiled import CompiledRule
 from opdb.spec.mapping import CompiledMapping
 
-#: The columns of ExecuTorch's docs/source/backends/template/op-support.csv.
-COLUMNS = ("Operator", "Compute DType", "Quantization", "Constraints")
+#: The columns of ExecuTorch's docs/source/backends/template/op-support.csv; the last one is ours.
+COLUMNS = ("Operator", "Compute DType", "Quantization", "Constraints", "Measured")
 #: QNN's kinds of types as ExecuTorch's tables call them; the number of bits follows.
 WORDS = {
     "FLOAT_": "fp", "BFLOAT_": "bf", "INT_": "int", "UINT_": "uint", "SFIXED_POINT_": "int", "UFIXED_POINT_": "uint",
@@ -49,6 +49,7 @@ def tables(catalog: Catalog) -> Iterable[Artifact]:
     inputs = (
         *all_specs(catalog),
         *map(family_path, catalog.families),
+        measured.input_path(),
     )
     places = [Support(catalog, place) for place in measured_places(catalog)]
     also = repr([(str(s.place), s.known) for s in places])
@@ -58,7 +59,9 @@ def tables(catalog: Catalog) -> Iterable[Artifact]:
     ]
     forms = [*(found["forms"] for found in ops.values()), *families]
     for found in places[:1]:
-        text = _csv({target: cells for home in forms for target, cells in home["cells"].items()})
+        text = _csv(
+            {target: cells for home in forms for target, cells in home["cells"].items()}, found.place.backend
+        )
         yield Artifact(f"{FOLDER}/executorch/op-support.csv", text, inputs, "csv")
         text = render("op_support.rst.j2", place=found.place)
         yield Artifact(f"{FOLDER}/executorch/op-support.rst", text, inputs, "rst")
@@ -111,14 +114,18 @@ def _of_forms(places: Sequence[Support], made: Sequence[Form]) -> dict[str, Any]
 
 def op_support(support: Support) -> str:
     """The CSV of ExecuTorch's documentation template: a line for each PyTorch operator that the specs map."""
-    return _csv({target: _cells(support, forms) for target, forms in support.forms.items()})
+    return _csv(
+        {target: _cells(support, forms) for target, forms in support.forms.items()}, support.place.backend
+    )
 
 
-def _csv(cells: Mapping[str, Sequence[str]]) -> str:
+def _csv(cells: Mapping[str, Sequence[str]], backend: str) -> str:
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(COLUMNS)
-    lines.writerows((target, *cells[target]) for target in sorted(cells))
+    lines.writerows(
+        (target, *cells[target], measured.of_operator(target, backend)) for target in sorted(cells)
+    )
     return out.getvalue()
 
 

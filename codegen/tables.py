@@ -1,4 +1,4 @@
-"""What is declared for which backend, as tables: Markdown, CSV, and the counts in README.md."""
+"""What is declared for which backend, and what was measured of it, as tables: Markdown, CSV; the counts in README.md."""
 
 from __future__ import annotations
 
@@ -7,22 +7,37 @@ import io
 from collections.abc import Iterable
 from functools import partial
 
-from opdb.codegen import pieces
+from opdb.codegen import measured, pieces
 from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.environment import render
+from opdb.reference.evidence import STAGES
+from opdb.reference.evidence.words import provenance
 from opdb.spec.catalog import Catalog
 
-COLUMNS = ("op", "backend", "configuration", "row", "types", "source")
+COLUMNS = (
+    "op",
+    "backend",
+    "configuration",
+    "row",
+    "types",
+    "source",
+    *STAGES,
+    "cases",
+    "measured",
+    "library",
+    "date",
+)
 
 
 def support(catalog: Catalog) -> Iterable[Artifact]:
     """tables/support.csv, one line for each documented row of types, and tables/support.md."""
-    inputs = all_specs(catalog)
+    inputs = (*all_specs(catalog), measured.input_path())
+    also = measured.key()
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(COLUMNS)
     for name in sorted_ops(catalog):
-        lines.writerows(pieces.of_op("tables", name, partial(_lines, catalog, name)))
+        lines.writerows(pieces.of_op("tables", name, partial(_lines, catalog, name), also))
     yield Artifact("generated/tables/support.csv", out.getvalue(), inputs, "csv")
     text = render("support.md.j2", **_view(catalog))
     yield Artifact("generated/tables/support.md", text, inputs, "markdown")
@@ -36,7 +51,17 @@ def _lines(catalog: Catalog, name: str) -> list[tuple[str, ...]]:
         for row in op.type_rows[backend]:
             _, configuration, number = row.id.split(".")
             types = " ".join(f"{slot}={'|'.join(cell)}" for slot, cell in row.cells.items())
-            found.append((name, backend, configuration, number, types, definition.source or ""))
+            found.append(
+                (
+                    name,
+                    backend,
+                    configuration,
+                    number,
+                    types,
+                    definition.source or "",
+                    *measured.columns(measured.row_at(catalog, name, row.id)),
+                )
+            )
     return found
 
 
@@ -71,9 +96,20 @@ def _view(catalog: Catalog) -> dict[str, object]:
     """Ops with the configurations that each backend declares."""
     declared = {b for op in catalog.ops.values() for b in op.backends}
     backends = [b for b in catalog.backends if b in declared] + sorted(declared - set(catalog.backends))
+    places = {b: m for b in backends if (m := measured.at(catalog, b)) is not None}
     ops = []
     for name in sorted_ops(catalog):
         op = catalog.ops[name]
         cells = [" ".join(op.backends[b].dtypes) or "declared" if b in op.backends else "" for b in backends]
-        ops.append((op, cells))
-    return {"backends": backends, "ops": ops}
+        shown = [
+            measured.of_configurations(catalog, name, b, [r.id for r in catalog.compiled(name).type_rows[b]])
+            if b in op.backends
+            else ""
+            for b in places
+        ]
+        ops.append((op, cells, shown))
+    told = [f"{b} {m.sdk}{f' on {m.soc}' if m.soc else ''}" for b, m in places.items()]
+    runs = {c.run for name in catalog.ops for c in measured.cells("op", name)}
+    at = {(b, m.sdk, m.soc or "") for b, m in places.items()}
+    lines = provenance(r for r in runs if (r.backend, r.sdk, r.soc) in at)
+    return {"backends": backends, "ops": ops, "places": told, "provenance": lines}

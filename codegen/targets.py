@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: Files that targets read besides the catalogue; they come with opdb.
 ABI = Path(str(files("opdb.specs"))) / "abi"
 FACTS = Path(str(files("opdb.reference"))) / "data"
+EVIDENCE = Path(str(files("opdb.reference"))) / "evidence" / "shipped.jsonl.gz"
 #: Folders of generated Python whose __init__.py no other target writes.
 PACKAGES = {
     "": "What opdb generates from specs/: constants, validators, builders.",
@@ -121,16 +122,21 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "torch-ops", "schemas of the torch operators of QNN's ops: Python", whole=later("torch_ops", "python")
     ),
-    Target("docs", "one page for each op", per_op=later("docs", "pages")),
+    Target("docs", "one page for each op", per_op=later("docs", "pages"), reads=(EVIDENCE,)),
     Target("docs-errata", "one page for each erratum", whole=later("errata_docs", "pages")),
     Target("docs-errata-index", "the index of errata", whole=later("errata_docs", "index")),
     Target("docs-index", "the index of pages, and the page of backends", whole=later("docs", "index")),
-    Target("tables", "declared support: Markdown, CSV", whole=later("tables", "support")),
+    Target(
+        "tables",
+        "declared and measured support: Markdown, CSV",
+        whole=later("tables", "support"),
+        reads=(EVIDENCE,),
+    ),
     Target(
         "support",
         "supported operators as ExecuTorch and ONNX Runtime print them: CSV, reStructuredText, Markdown",
         whole=later("support_tables", "tables"),
-        reads=(FACTS / "aten-2.13.0.json",),
+        reads=(FACTS / "aten-2.13.0.json", EVIDENCE),
     ),
     Target("readme", "the counts in README.md", whole=later("tables", "readme")),
 )

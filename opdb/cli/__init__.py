@@ -49,6 +49,7 @@ _COMMANDS = {
     "questions": ("query", "diff", "show", "explain", "doctor"),
     "judging": ("validate", "check"),
     "conformance": ("conformance",),
+    "evidence": ("evidence",),
     "probing": ("probe",),
     "errata": ("errata",),
     "libraries": ("libraries",),

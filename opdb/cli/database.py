@@ -48,7 +48,7 @@ def _print_report(report: SyncReport, name: str, json: bool) -> None:
 
 
 def init(db: Db = None, specs: Specs = None, json: Json = False) -> None:
-    """Create or upgrade the database and load all specs."""
+    """Create or upgrade the database; load all specs, and the evidence that opdb ships."""
     from opdb.cli.progress import waiting
     from opdb.migrate import upgrade
     from opdb.settings import database_url, specs_folder
@@ -58,6 +58,7 @@ def init(db: Db = None, specs: Specs = None, json: Json = False) -> None:
         upgrade(database_url(db))
         opened = store(db)
         report = opened.sync(folder)
+        opened.load_shipped()
     _print_report(report, opened.name, json)
 
 

@@ -142,17 +142,27 @@ def show(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Show one op in full, as its spec says it."""
+    """Show one op in full, as its spec says it, and what was measured of it."""
+    from opdb.reference.evidence.words import by_row, provenance
     from opdb.spec.written import dump
 
-    catalog = store(db).load_op(op)
+    opened = store(db)
+    catalog = opened.load_op(op)
     name = known_op(op, catalog.ops)
+    evidence = opened.evidence("shipped", "merged", name=name)
+    measured = by_row(evidence.cells.values())
     if json:
-        print_json(
-            {**catalog.ops[name].model_dump(mode="json"), "rules": list(catalog.compiled(name).rule_ids())}
-        )
+        rules = list(catalog.compiled(name).rule_ids())
+        print_json({**catalog.ops[name].model_dump(mode="json"), "rules": rules, "measured": measured})
         return
     print(dump(catalog.ops[name]), end="")
+    if measured:  # as comments: the text is still a spec
+        print("# measured, not a part of the spec:")
+    for row, places in measured.items():
+        for place, what in places.items():
+            print(f"#   {row}  {place}: {what}")
+    for line in provenance(evidence.runs):
+        print(f"# with {line}")
 
 
 def explain(

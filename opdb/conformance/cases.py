@@ -118,6 +118,12 @@ def cases(catalog: Catalog, op: str, socs: tuple[str, ...] = DEFAULT_SOCS) -> Ca
     return _Cases(catalog, op, socs).run()
 
 
+def row_cases(catalog: Catalog, op: str, backend: str, soc: str) -> tuple[Case, ...]:
+    """The samples of one op in the type rows of a backend, as of ``cases`` for one chip ('': none); no search for others."""
+    made = _Cases(catalog, op, (soc,))
+    return tuple(made._documented(backend, soc)) if backend in made.compiled.type_rows else ()
+
+
 def broken_rules(config: OpConfig, backend: str, soc: str) -> tuple[str, ...]:
     """The full ids of the rules that a config breaks, warnings included and errata left out; each once."""
     verdict = judge(validator(config.op), config, _target(backend, soc))

@@ -107,9 +107,19 @@ QUESTIONS: dict[str, Question] = {
         _question(
             "support",
             "the five statuses of each op, type row, backend, SoC and SDK",
-            f"op type_row cells backend soc sdk {_STATUSES} measurements source",
+            f"op type_row cells backend soc sdk {_STATUSES} measurements counts furthest stopped code_name reason errata"
+            " library measured execution source",
             measured.support,
             "op backend soc sdk dtype torch_op",
+        ),
+        _question(
+            "measured",
+            "the evidence that opdb ships, and what was merged from others' files, as it was measured",
+            f"kind op type_row torch_op precision backend soc sdk execution {' '.join(STATUS_COLUMNS[1:])} cases counts furthest"
+            " case config stopped stopped_case code code_name reason errata package package_version build_id sha256 flow"
+            " measured host generator seed case_limit origin",
+            measured.measured,
+            "op backend soc sdk torch_op",
         ),
         _question(
             "quirks",

@@ -6,9 +6,22 @@ from collections.abc import Collection, Iterator, Sequence
 
 from opdb.query.definitions import type_rows
 from opdb.query.rows import Row, View
-from opdb.query.sql import Sql, among, compared, is_
+from opdb.query.sql import Sql, among, begins, compared, either, is_
 from opdb.schema import STATUS_COLUMNS
 from opdb.sdk import declared, same_sdk, version
+
+#: What support says of a measurement besides its statuses.
+_BESIDE = (
+    "counts",
+    "furthest",
+    "stopped",
+    "code_name",
+    "reason",
+    "errata",
+    "library",
+    "measured",
+    "execution",
+)
 
 
 def _asked(view: View) -> list[Sql]:
@@ -32,7 +45,7 @@ def _ops(view: View) -> list[str]:
 
 def _sdks(view: View) -> list[str]:
     """The SDKs on record that are asked about, and what was asked for as it was written."""
-    on_record = (("library", "sdk"), ("conformance_case", "sdk"), ("source", "version"), ("type_config", "since"),
+    on_record = (("library", "sdk"), ("evidence_run", "sdk"), ("conformance_case", "sdk"), ("source", "version"), ("type_config", "since"),
                  ("op_backend", "since"))  # fmt: skip
     found = view.reader.rows(" UNION ".join(f"SELECT {c} AS sdk FROM {table}" for table, c in on_record))
     known = {str(r["sdk"]) for r in found if r["sdk"]}
@@ -89,6 +102,22 @@ def support(view: View) -> Iterator[Row]:
     yield from _unmeasured(view)
 
 
+def measured(view: View) -> list[Row]:
+    """The cells of evidence that came in files, of ops and of PyTorch's operators in a whole flow."""
+    f = view.filters
+    wanted = {name: list(f.many(name)) for name in ("op", "backend", "soc") if f.many(name)}
+    conditions = [among(name, values) for name, values in wanted.items()]
+    if f.many("sdk"):
+        conditions.append(among("sdk", _sdks(view)))
+    if asked := f.many("torch_op"):
+        conditions.append(
+            either([either([compared("torch_op", "=", n), begins("torch_op", f"{n}.")]) for n in asked])
+        )
+    view.inside = wanted
+    return view.read("v_measured", *conditions, order=("kind", "op", "torch_op", "type_row", "precision", "backend",
+                                                      "soc", "sdk", "execution"))  # fmt: skip
+
+
 def _unmeasured(view: View) -> Iterator[Row]:
     """The documented rows for an SDK that is asked about and that the view has not."""
     measured = _measured_sdks(view)
@@ -108,7 +137,8 @@ def _unmeasured(view: View) -> Iterator[Row]:
                 yield {
                     **{k: r[k] for k in ("op", "type_row", "cells", "backend")}, "soc": soc, "sdk": sdk,
                     **dict.fromkeys(STATUS_COLUMNS, nothing), "declared": "yes" if inside else "no",
-                    "measurements": 0, "source": r["source"], "place": r["place"], "sdk_number": None,
+                    "measurements": 0, **dict.fromkeys(_BESIDE), "source": r["source"], "place": r["place"],
+                    "sdk_number": None,
                 }  # fmt: skip
 
 
@@ -122,6 +152,8 @@ def _measured_sdks(view: View) -> dict[str, set[str]]:
 
 _MEASURED_SDKS = """
 SELECT l.backend, l.sdk FROM library AS l
+UNION
+SELECT r.backend, r.sdk FROM evidence_run AS r WHERE r.flow = ''
 UNION
 SELECT e.backend, k.sdk FROM result AS r
 JOIN conformance_case AS k ON k.id = r.conformance_case_id

@@ -27,18 +27,22 @@ def pivot(rows: Iterable[Row], by_soc: bool) -> tuple[list[Row], list[str]]:
     """The table and its columns: ``op``, then targets, e.g. CPU@2.47, HTP:SM8650@2.47.
 
     Without ``by_soc`` one column stands for all SoCs: the worst that was measured on any.  A configuration that
-    one of several type rows fails, fails.  Rows in any order, each read once.
+    one of several type rows fails, fails.  What devices did has columns of its own.  Rows in any order, each read once.
     """
-    cells: dict[str, dict[tuple[str, str, str], dict[str, str]]] = {}
-    targets: dict[tuple[str, str, str], None] = {}
+    cells: dict[str, dict[tuple[str, str, str, str], dict[str, str]]] = {}
+    targets: dict[tuple[str, str, str, str], None] = {}
     for row in rows:
-        target = (row["backend"] or "", (row["soc"] or "") if by_soc else "", row["sdk"] or "")
+        device = "device" if row["execution"] == "device" else ""
+        target = (row["backend"] or "", (row["soc"] or "") if by_soc else "", row["sdk"] or "", device)
         found = cells.setdefault(row["op"], {}).setdefault(target, {})
         config = _config(row["type_row"])
         targets[target] = None
         found[config] = min(found.get(config, "unknown"), verdict(row), key=_WORST.index)
-    ordered = sorted(targets, key=lambda t: (t[0], t[1], version(t[2])))
-    names = [f"{backend}{':' * bool(soc)}{soc}{'@' * bool(sdk)}{sdk}" for backend, soc, sdk in ordered]
+    ordered = sorted(targets, key=lambda t: (t[0], t[1], version(t[2]), t[3]))
+    names = [
+        f"{backend}{':' * bool(soc)}{soc}{'@' * bool(sdk)}{sdk}{' ' * bool(device)}{device}"
+        for backend, soc, sdk, device in ordered
+    ]
     table: list[Row] = [
         {"op": op} | {n: _cell(of.get(t, {})) for n, t in zip(names, ordered, strict=True)}
         for op, of in sorted(cells.items())
@@ -47,7 +51,9 @@ def pivot(rows: Iterable[Row], by_soc: bool) -> tuple[list[Row], list[str]]:
 
 
 def verdict(row: Row) -> str:
-    """The five statuses in one word, one of ``VERDICTS``."""
+    """The five statuses in one word, one of ``VERDICTS``.  That a library refuses what nobody declares is no verdict on it."""
+    if (row["declared"], row["validates"]) == ("no", "no"):
+        return "unknown"
     measured = [row[c] for c in STATUS_COLUMNS[1:]]
     for word in ("crashed", "hung", "no", "yes"):
         if word in measured:

@@ -85,7 +85,12 @@ class View:
 
     def _sdks(self) -> tuple[str, ...]:
         """The SDKs that the specs speak of, and those whose libraries were measured."""
-        columns = ("version AS sdk FROM sdk", "sdk FROM library", "sdk FROM conformance_case")
+        columns = (
+            "version AS sdk FROM sdk",
+            "sdk FROM library",
+            "sdk FROM evidence_run",
+            "sdk FROM conformance_case",
+        )
         found = {str(r["sdk"]) for c in columns for r in self.reader.rows(f"SELECT DISTINCT {c}") if r["sdk"]}
         return tuple(sorted(found))
 

@@ -59,6 +59,13 @@ if TYPE_CHECKING:
         type_row,
         unchecked,
     )
+    from opdb.schema.evidence import (
+        EVIDENCE,
+        evidence_cell,
+        evidence_file,
+        evidence_outcome,
+        evidence_run,
+    )
     from opdb.schema.history import (
         HISTORY,
         artifact,
@@ -77,6 +84,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BINDING_KINDS",
     "DEFINITIONS",
+    "EVIDENCE",
     "FEATURES",
     "HISTORY",
     "REVISION",
@@ -100,6 +108,10 @@ __all__ = [
     "erratum_evidence",
     "erratum_let",
     "erratum_seen",
+    "evidence_cell",
+    "evidence_file",
+    "evidence_outcome",
+    "evidence_run",
     "executor",
     "family",
     "implication",
@@ -140,7 +152,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        modules = [import_module(f"opdb.schema.{m}") for m in ("columns", "definitions", "history")]
+        modules = [
+            import_module(f"opdb.schema.{m}") for m in ("columns", "definitions", "history", "evidence")
+        ]
         found = next(getattr(m, name) for m in modules if hasattr(m, name))
         globals()[name] = found
         return found

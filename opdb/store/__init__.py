@@ -31,6 +31,7 @@ from opdb.store.records import (
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from opdb.reference.evidence import Evidence
     from opdb.spec.catalog import Catalog
     from opdb.store.current import Snapshot, SyncReport
     from opdb.store.reader import Reader
@@ -211,6 +212,29 @@ class Store:
 
         with self.database.writing() as connection:
             history.finish_run(connection, schema.probe_run, run, state.now())
+
+    # -- evidence from files
+
+    def load_shipped(self) -> int | None:
+        """Puts the evidence that opdb ships in the place of the last one; its cells, None where it is there already."""
+        from opdb.store import evidence
+
+        with self.database.changing() as writer:
+            return evidence.load_shipped(writer)
+
+    def evidence(self, *origins: str, name: str | None = None) -> Evidence:
+        """The evidence that came in files: of origin "shipped", "merged" or both; the newest of each cell, of one op if named."""
+        from opdb.store import evidence
+
+        with self.database.asking() as reader:
+            return evidence.stored(reader, origins, name)
+
+    def record_merged(self, cells: Evidence) -> None:
+        """What was merged from colleagues' files is this, and nothing else."""
+        from opdb.store import evidence
+
+        with self.database.changing() as writer:
+            evidence.replace(writer, "merged", cells)
 
     # -- backup
 

@@ -18,6 +18,7 @@ COMMANDS = (
     "compile", "build", "run", "debug",
     "conformance run", "conformance torch", "conformance report", "cost build-table", "cost estimate", "probe",
     "errata probe", "errata page",
+    "evidence build", "evidence check", "evidence export", "evidence merge", "evidence show",
     "executorch env", "executorch kernels", "executorch patches", "executorch register", "executorch table",
     "libraries chips", "libraries install", "libraries list",
     "context show", "context check", "demo",

@@ -13,7 +13,7 @@ from opdb.codegen.artifact import sorted_ops
 from opdb.spec.catalog import Catalog
 
 HEADINGS = [
-    *("Semantics", "Inputs", "Parameters", "Outputs", "Rules", "Types by backend", "Errata"),
+    *("Semantics", "Inputs", "Parameters", "Outputs", "Rules", "Types by backend", "Measured", "Errata"),
     *("PyTorch", "Quantization", "Kernel", "Examples", "Status"),
 ]
 

@@ -59,10 +59,17 @@ def rows(place: Place) -> list[dict[str, str]]:
 
 def test_the_csv_has_the_columns_of_executorchs_template(full: Catalog) -> None:
     lines = list(csv.reader(io.StringIO(texts(full)["op-support.csv"]), strict=True))
-    assert lines[0] == ["Operator", "Compute DType", "Quantization", "Constraints"] == list(COLUMNS)
-    assert {len(line) for line in lines} == {4}
+    assert (
+        lines[0] == ["Operator", "Compute DType", "Quantization", "Constraints", "Measured"] == list(COLUMNS)
+    )
+    assert {len(line) for line in lines} == {5}
+    said = re.compile(
+        r"unknown|((float|8a8w|16a8w): .+ \(ExecuTorch [\d.]+, HTP [\d.]+, emulator, [\w ]+, \d{4}-\d\d-\d\d\)\n?)+"
+    )
+    assert all(said.fullmatch(line[-1]) for line in lines[1:])
+    assert any(line[-1].startswith("float: right") for line in lines[1:])
     kinds = re.compile(r"N/A|(bf16|fp16|fp32|fp64|bool|u?int(4|8|16|32|64))( \(probe HTP [\d.]+\))?")
-    for _, plain, quantized, _ in lines[1:]:
+    for _, plain, quantized, *_ in lines[1:]:
         assert plain or quantized
         assert all(kinds.fullmatch(k) for k in filter(None, plain.split(", ")))
         assert quantized in ("", "N/A") or all(q.startswith("static ") for q in quantized.split("\n"))

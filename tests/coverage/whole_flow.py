@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from every_module import CASES
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import opdb.executorch
@@ -97,3 +98,32 @@ def _compared(got: Any, wanted: Any, exact: Any, scales: list[float | None]) -> 
 def _off(got: Any, wanted: Any) -> Any:
     same = (got == wanted) | (got.isnan() & wanted.isnan())
     return (got.double() - wanted.double()).abs().masked_fill(same, 0.0).nan_to_num(torch.inf)
+
+
+def operators() -> dict[str, list[str]]:
+    """What a child process does: module -> the ATen operators in it, as exported and as PyTorch calls them."""
+    return {case.id: _operators(case) for case in CASES if "HTP" in case.backends}
+
+
+def _operators(case: Any) -> list[str]:
+    try:
+        program = torch.export.export(case.build(), case.inputs())
+    except Exception:  # what PyTorch does not export has no operators
+        return []
+    module, inputs = case.build(), _copied(case.inputs())
+    with _Called() as called:
+        module(*inputs)
+    exported = [str(n.target) for n in program.graph.nodes if n.op == "call_function"]
+    return list(dict.fromkeys([*exported, *called.names]))
+
+
+class _Called(TorchDispatchMode):
+    """What PyTorch's own functions come to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, MetaData, text
 
 from opdb import migrate
 from opdb.errors import OpdbError
-from opdb.schema import DEFINITIONS, HISTORY, REVISION, metadata
+from opdb.schema import DEFINITIONS, EVIDENCE, HISTORY, REVISION, metadata
 from opdb.schema.views import drop_views
 from opdb.store.connect import Database
 
@@ -134,9 +134,9 @@ def test_check_of_a_database_without_tables(tmp_path: Path) -> None:
 
 
 def test_every_table_is_of_one_kind() -> None:
-    """What sync rewrites, what a dump holds, what generation records: nothing is forgotten."""
+    """What sync rewrites, what a dump holds, what files bring, what generation records: nothing is forgotten."""
     generated = {"artifact", "artifact_input"}
-    kinds = [{x.name for x in DEFINITIONS}, {x.name for x in HISTORY}, generated]
+    kinds = [{x.name for x in kind} for kind in (DEFINITIONS, HISTORY, EVIDENCE)] + [generated]
     assert set.union(*kinds) == set(metadata.tables)
     assert sum(map(len, kinds)) == len(metadata.tables)
 

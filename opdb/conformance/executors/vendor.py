@@ -28,17 +28,18 @@ STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "exe
 class VendorExecutor:
     """One library for one SoC.  Cases that must be rejected, or break what it does not check, are only validated.
 
-    Each op has a process of its own: what came before an op can decide what it computes (flaky records of specs/errata).
+    ``libraries``: the folder of QNN's libraries; None for the installed wheel.  Each op has a process of its own: what came
+    before an op can decide what it computes (flaky records of specs/errata).
     """
 
-    def __init__(self, name: str, backend: str, soc: str = "") -> None:
-        self.name, self.backend, self.soc = name, backend, soc
+    def __init__(self, name: str, backend: str, soc: str = "", libraries: Path | None = None) -> None:
+        self.name, self.backend, self.soc, self._libraries = name, backend, soc, libraries
         self.half = half(backend)
         self._op = ""
         self._packaged: dict[str, VendorWorker] = {}  # by op package; QNN's own has ``_worker``
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         try:
-            self._worker = VendorWorker(backend, soc or None)
+            self._worker = VendorWorker(backend, soc or None, libraries=libraries)
         except MissingExtra:
             raise MissingExtra(
                 f"the package onnxruntime-qnn that the executor '{name}' needs", "qnn"
@@ -93,7 +94,9 @@ class VendorExecutor:
             ops = of_catalog(catalog).get(package, [])
             made = op_package.write(catalog, ops, Path(self._folder.name, package), backend=self.backend)
             library = op_package.build(made)
-            self._packaged[package] = VendorWorker(self.backend, self.soc or None, op_packages=[library])
+            self._packaged[package] = VendorWorker(
+                self.backend, self.soc or None, libraries=self._libraries, op_packages=[library]
+            )
         return self._packaged[package]
 
     def _validated(self, config: OpConfig) -> Answer:

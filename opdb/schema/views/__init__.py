@@ -45,6 +45,7 @@ _SELECTS: dict[str, Callable[[Dialect], str]] = {
     "v_sweeps": measured.sweeps,
     "v_agreement": measured.agreement,
     "v_census": measured.census,
+    "v_measured": measured.measured,
     "v_support": measured.support,
     "v_evidence": measured.evidence,
     "v_quirks": measured.quirks,
@@ -52,7 +53,7 @@ _SELECTS: dict[str, Callable[[Dialect], str]] = {
 }
 
 #: Views that can be narrowed from inside, by op, backend, soc and sdk.
-NARROWED = ("v_support", "v_agreement", "v_census", "v_quirks")
+NARROWED = ("v_measured", "v_support", "v_agreement", "v_census", "v_quirks")
 
 
 def select_of(view: str, postgres: bool = False, narrowed: Collection[str] = ()) -> str:

@@ -43,6 +43,13 @@ rule text the permanent id, e.g. LayerNorm.C3
 torch_op text the ATen target, e.g. aten.relu.default
 inherited text the base that says it; empty: the op itself
 latest boolean whether the sweep asked what the last one over this op, library and SoC asked
+counts text how many cases had which status, by stage, of evidence from a file
+furthest text the last stage that some case passed, of evidence from a file
+stopped text the stage and status at which the first case ended that did not pass all stages
+reason text what the library logged there, or the numbers that differ
+errata text the faults of the library that explain what is not right, between blanks
+measured text when: ISO 8601, UTC
+execution text where: emulator (a chip on x86-64), host (the processor that the library is for) or device
 n integer configs on which the library said yes or no
 both_accept integer we accept, the library accepts
 both_reject integer we reject, the library rejects
@@ -283,6 +290,43 @@ config text JSON: the first config that came furthest
 package
 package_version
 """, "backend soc sdk furthest"),
+    _view("v_measured", "The evidence that came in files, shipped with opdb or merged: the newest of each cell.", """
+kind text op (an op in a type row, by a library alone) or torch (a PyTorch operator, by a whole flow)
+op
+torch_op
+type_row
+precision text of a whole flow: float, 8a8w or 16a8w
+backend
+soc text the chip that was named to the library; v_support gives its cells to all chips of its class
+sdk
+execution
+validates
+finalizes
+executes
+matches
+cases integer how many cases were asked
+counts
+furthest
+case text the case that came furthest
+config text JSON: its op config
+stopped
+stopped_case text that case
+code
+code_name
+reason
+errata
+package
+package_version
+build_id text what the library says of itself
+sha256 text of the library
+flow text the whole flow, e.g. ExecuTorch 1.4.1
+measured
+host text what the machine was
+generator text what measured, e.g. opdb 1.5.0
+seed integer of the cases' data
+case_limit integer the most cases of a cell; 0: all that the specs give
+origin text shipped or merged
+""", "kind backend soc sdk execution validates matches"),
     _view("v_support", "The five statuses of each op, type row, backend, SoC and SDK: the worst that was measured.", """
 op
 type_row
@@ -296,6 +340,15 @@ finalizes
 executes
 matches
 measurements
+counts
+furthest
+stopped
+code_name
+reason
+errata
+library text what answered: package and version, where, the chip of the same class that was asked, whose measurement it is
+measured
+execution text emulator, host or device, of evidence from a file: a device has rows of its own
 source
 place
 sdk_number

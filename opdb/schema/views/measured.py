@@ -167,8 +167,70 @@ def _status(rank: str) -> str:
     return f"CASE {rank} " + " ".join(f"WHEN {i} THEN '{s}'" for i, s in enumerate(WORST)) + " END"
 
 
-def support(d: Dialect) -> str:
-    """Every documented type row on every SoC and measured SDK of its backend, and what else was measured."""
+def measured(d: Dialect) -> str:
+    """The cells of evidence that came in files; of one key the newest, a merged one before a shipped one of the same day."""
+    key = "o.kind, o.name, o.type_row, r.backend, r.soc, r.sdk, r.execution"
+    own = ", ".join(
+        f"o.{c}" for c in (*_MEASURED, "cases", "counts", "furthest", "config", "stopped", "stopped_case")
+    )
+    return f"""
+SELECT x.kind, CASE x.kind WHEN 'op' THEN x.name END AS op, CASE x.kind WHEN 'torch' THEN x.name END AS torch_op,
+       CASE x.kind WHEN 'op' THEN x.type_row END AS type_row, CASE x.kind WHEN 'torch' THEN x.type_row END AS "precision",
+       x.backend, NULLIF(x.soc, '') AS soc, x.sdk, x.execution, {", ".join(f"x.{c}" for c in _MEASURED)}, x.cases,
+       x.counts, NULLIF(x.furthest, '') AS furthest, NULLIF(x."case", '') AS "case", NULLIF(x.config, '') AS config,
+       NULLIF(x.stopped, '') AS stopped, NULLIF(x.stopped_case, '') AS stopped_case, x.code,
+       NULLIF(x.code_name, '') AS code_name, NULLIF(x.reason, '') AS reason, NULLIF(x.errata, '') AS errata,
+       x.package, x.version AS package_version, x.build_id, x.sha256, NULLIF(x.flow, '') AS flow, x.date AS measured,
+       x.host, x.generator, x.seed, x.case_limit, x.origin
+FROM (
+  SELECT o.kind, o.name, o.type_row, r.backend, r.soc, r.sdk, r.execution, {own}, o."case", o.code, o.code_name, o.reason,
+         o.errata, r.package, r.version, r.build_id, r.sha256, r.flow, r.date, r.host, r.generator, r.seed,
+         r.case_limit, r.origin,
+         row_number() OVER (PARTITION BY {key} ORDER BY r.date DESC, r.origin, c.id DESC) AS newest
+  FROM evidence_outcome AS o
+  JOIN evidence_cell AS c ON c.evidence_outcome_id = o.id
+  JOIN evidence_run AS r ON r.id = c.evidence_run_id
+  WHERE 1 = 1{d.only("r", op="o.name", soc="r.soc")}) AS x
+WHERE x.newest = 1"""
+
+
+#: Of evidence from files, beside the statuses.
+_TOLD = ("cases", "counts", "furthest", "stopped", "code_name", "reason", "errata")
+
+
+def _stands_for(d: Dialect) -> str:
+    """For every chip the cells of it, else those of a chip of its class: the same Hexagon version and floating point.
+
+    A chip that not all libraries open has its own alone.
+    """
+    ranks = ", ".join(f"{_rank(f'x.{c}')} AS {c}" for c in _MEASURED)
+    narrow = replace(d, narrowed=tuple(n for n in d.narrowed if n != "soc"))
+    nearest = "CASE WHEN x.soc = p.soc OR x.soc IS NULL THEN 0 ELSE 1 END, x.measured DESC, x.soc"
+    key = "x.op, x.type_row, x.backend, p.soc, x.sdk, CASE x.execution WHEN 'device' THEN 1 ELSE 0 END"
+    return f"""
+  SELECT x.op, x.type_row, x.backend, p.soc, x.sdk, x.execution, CASE x.execution WHEN 'device' THEN 1 ELSE 0 END AS device,
+         {ranks}, {", ".join(f"x.{c}" for c in _TOLD)}, x.measured, x.origin,
+         {_library("x.package", "x.package_version", "x.execution", "x.soc")} AS library,
+         row_number() OVER (PARTITION BY {key} ORDER BY {nearest}) AS nearest
+  FROM ({measured(narrow)}) AS x
+  JOIN place AS p ON p.backend = x.backend
+  LEFT JOIN soc AS a ON a.chip = x.soc
+  LEFT JOIN soc AS b ON b.chip = p.soc
+  WHERE x.kind = 'op' AND (COALESCE(x.soc, '') = p.soc
+    OR a.htp_arch = b.htp_arch AND a.fp16 = b.fp16 AND a.bf16 = b.bf16 AND b.libraries IS NULL){d.only("x", soc="p.soc")}"""
+
+
+def _library(package: str, version: str, execution: str, soc: str) -> str:
+    """What answered, in words: e.g. onnxruntime-qnn 2.3.0, emulator, SM8650."""
+    return f"{package} || ' ' || {version} || COALESCE(', ' || {execution}, '') || COALESCE(', ' || NULLIF({soc}, ''), '')"
+
+
+def support(d: Dialect, files: bool = True) -> str:
+    """Every documented type row on every SoC and measured SDK of its backend, and what else was measured.
+
+    One's own measurements of a status stand before those of ``files``, unless these are newer.  What a device did has rows
+    of its own.
+    """
     ranks = ", ".join(f"MIN(m.{c}) AS {c}" for c in _MEASURED)
     nothing = f"CASE WHEN p.asked = 1 THEN {_UNKNOWN} ELSE {WORST.index('not-applicable')} END"
     unknown = ", ".join(f"{nothing} AS {c}" for c in _MEASURED)
@@ -183,6 +245,13 @@ def support(d: Dialect) -> str:
         f" AND (t.until IS NULL OR {number} <= {until} OR g.sdk LIKE t.until || '.%')"
         f" AND (t.needs IS NULL OR CASE t.needs {has} END = 1)"
     )
+    own = "g.n > 0 AND g.at >= COALESCE(e.measured, '')"
+    first = {c: f"CASE WHEN ({own} OR e.{c} IS NULL) AND g.{c} <> {_UNKNOWN} OR COALESCE(e.{c}, {_UNKNOWN}) = {_UNKNOWN}"
+                f" THEN g.{c} ELSE e.{c} END" for c in _MEASURED}  # fmt: skip
+    told = ", ".join(f"CASE WHEN {own} THEN NULL ELSE e.{c} END AS {c}" for c in _TOLD[1:])
+    version = "l.package || ' ' || l.version || CASE WHEN l.emulated THEN ', emulator' ELSE ', host' END"
+    file_sdks = "UNION SELECT r.backend, r.sdk FROM evidence_run AS r WHERE r.flow = ''" if files else ""
+    stands = _stands_for(d) if files else _NOTHING_STANDS
     return f"""
 WITH documented AS (
   SELECT t.* FROM v_types AS t WHERE t.place > 0{replace(d, narrowed=narrow).only("t")}),
@@ -192,32 +261,55 @@ measured_sdk AS (
   SELECT e.backend, k.sdk FROM result AS r
   JOIN conformance_case AS k ON k.id = r.conformance_case_id
   JOIN executor AS e ON e.id = r.executor_id
-  WHERE e.library_id IS NULL AND e.backend <> ''),
+  WHERE e.library_id IS NULL AND e.backend <> ''
+  {file_sdks}),
 place AS (
   SELECT b.name AS backend, s.chip AS soc, b.asked FROM backend AS b JOIN soc AS s ON b.context LIKE '%"arch"%'
   UNION ALL
-  SELECT b.name, '', b.asked FROM backend AS b WHERE COALESCE(b.context, '') NOT LIKE '%"arch"%')
-SELECT g.op, NULLIF(g.type_row, '') AS type_row, t.cells, g.backend, NULLIF(g.soc, '') AS soc, g.sdk,
-       CASE WHEN {inside} THEN 'yes' ELSE 'no' END AS declared,
-       {", ".join(f"{_status(f'g.{c}')} AS {c}" for c in _MEASURED)},
-       g.measurements, t.source, t.place, {number} AS sdk_number
-FROM (
-  SELECT m.op, m.type_row, m.backend, m.soc, m.sdk, {ranks}, CAST(SUM(m.n) AS INTEGER) AS measurements
+  SELECT b.name, '', b.asked FROM backend AS b WHERE COALESCE(b.context, '') NOT LIKE '%"arch"%'),
+stands AS ({stands}),
+own AS (
+  SELECT m.op, m.type_row, m.backend, m.soc, m.sdk, {ranks}, CAST(SUM(m.n) AS INTEGER) AS n, MAX(m.at) AS at,
+         MAX(m.library) AS library
   FROM (
-    SELECT t.op, t.type_row, t.backend, p.soc, {sdk} AS sdk, {unknown}, 0 AS n
+    SELECT t.op, t.type_row, t.backend, p.soc, {sdk} AS sdk, {unknown}, 0 AS n, NULL AS at, NULL AS library
     FROM documented AS t
     JOIN place AS p ON p.backend = t.backend
     LEFT JOIN measured_sdk AS s ON s.backend = t.backend
     WHERE t.place > 0{d.only("t", soc="p.soc", sdk=sdk)}
     UNION ALL
-    SELECT p.op, p.type_row, p.backend, p.soc, p.sdk, {asked}, {_UNKNOWN}, 1
-    FROM probe_result AS p WHERE p.type_row <> ''{d.only("p")}
+    SELECT p.op, p.type_row, p.backend, p.soc, p.sdk, {asked}, {_UNKNOWN}, 1, u.started, {version}
+    FROM probe_result AS p JOIN probe_run AS u ON u.id = p.probe_run_id JOIN library AS l ON l.id = u.library_id
+    WHERE p.type_row <> ''{d.only("p")}
     UNION ALL
-    SELECT r.op, r.type_row, r.backend, r.soc, r.sdk, {ran}, 1
+    SELECT r.op, r.type_row, r.backend, r.soc, r.sdk, {ran}, 1, r.started,
+           r.package || ' ' || r.package_version || CASE WHEN r.emulated THEN ', emulator' ELSE ', host' END
     FROM v_results AS r WHERE r.kind = 'positive' AND r.type_row <> '' AND r.backend IS NOT NULL{d.only("r")}) AS m
-  GROUP BY m.op, m.type_row, m.backend, m.soc, m.sdk) AS g
+  GROUP BY m.op, m.type_row, m.backend, m.soc, m.sdk),
+apart AS (
+  SELECT g.*, 0 AS device FROM own AS g
+  UNION ALL
+  SELECT e.op, e.type_row, e.backend, e.soc, e.sdk, {", ".join(f"{_UNKNOWN}" for _ in _MEASURED)}, 0, NULL, NULL, 1
+  FROM stands AS e WHERE e.device = 1 AND e.nearest = 1)
+SELECT g.op, NULLIF(g.type_row, '') AS type_row, t.cells, g.backend, NULLIF(g.soc, '') AS soc, g.sdk,
+       CASE WHEN {inside} THEN 'yes' ELSE 'no' END AS declared,
+       {", ".join(f"{_status(sql)} AS {c}" for c, sql in first.items())},
+       CASE WHEN {own} THEN g.n ELSE COALESCE(e.cases, g.n) END AS measurements, {told},
+       CASE WHEN {own} THEN g.library || ', own run' ELSE e.library || CASE e.origin WHEN 'merged' THEN ', merged' ELSE '' END END
+         AS library,
+       CASE WHEN {own} THEN g.at ELSE e.measured END AS measured, e.execution, t.source, t.place, {number} AS sdk_number
+FROM apart AS g
+LEFT JOIN stands AS e ON e.op = g.op AND e.type_row = g.type_row AND e.backend = g.backend AND e.soc = g.soc
+  AND e.sdk = g.sdk AND e.device = g.device AND e.nearest = 1
 LEFT JOIN documented AS t ON t.op = g.op AND t.type_row = g.type_row
 LEFT JOIN soc AS c ON c.chip = g.soc"""
+
+
+#: No evidence of files, with the columns of ``_stands_for``.
+_NOTHING_STANDS = f"""
+  SELECT '' AS op, '' AS type_row, '' AS backend, '' AS soc, '' AS sdk, '' AS execution, 0 AS device,
+         {", ".join(f"{_UNKNOWN} AS {c}" for c in _MEASURED)}, 0 AS cases, {", ".join(f"'' AS {c}" for c in _TOLD[1:])},
+         '' AS measured, '' AS origin, '' AS library, 0 AS nearest WHERE 1 = 0"""
 
 
 def quirks(d: Dialect) -> str:
@@ -249,7 +341,7 @@ WITH odd AS (
     (SELECT COUNT(*) FROM probe_result AS p WHERE {behind("p")}) AS probes
   FROM (SELECT s.op, s.type_row, s.cells, s.backend, s.soc, s.sdk, s.place, s.sdk_number, n.step, {had} AS had,
                {got} AS got
-        FROM ({support(d)}) AS s CROSS JOIN ({steps}) AS n) AS q
+        FROM ({support(d, files=False)}) AS s CROSS JOIN ({steps}) AS n) AS q
   WHERE q.got IN ('crashed', 'hung') OR (q.had = 'yes' AND q.got = 'no') OR (q.had = 'no' AND q.got = 'yes'))
 SELECT o.op, o.type_row, o.cells, o.backend, o.soc, o.sdk, o.quirk,
        COALESCE(r.emulated, l.emulated) AS emulated, COALESCE(r.package, l.package) AS package,

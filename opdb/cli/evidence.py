@@ -1,0 +1,273 @@
+"""evidence build, check, export, merge, show."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opdb.cli.options import Db, Json, Ops, Specs, known_op, store
+from opdb.cli.output import print_json
+from opdb.errors import OpdbError
+
+if TYPE_CHECKING:
+    from opdb.evidence.build import Progress
+    from opdb.reference.evidence import Evidence
+
+evidence_app = typer.Typer(
+    help="What libraries make of each op: the measured set that opdb ships.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Libraries = Annotated[
+    list[str] | None, typer.Option("--library", metavar="VERSION", help="Only this QNN version, e.g. 2.51; may be repeated.")
+]  # fmt: skip
+Socs = Annotated[
+    list[str] | None, typer.Option("--soc", metavar="NAME", help="Only this chip; may be repeated.")
+]
+File = Annotated[
+    Path | None, typer.Option("--file", metavar="FILE", help="The file of evidence; by default the one that opdb ships.")
+]  # fmt: skip
+
+
+class Part(StrEnum):
+    ops = "ops"
+    operators = "operators"
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(evidence_app, name="evidence")
+
+
+@evidence_app.command()
+def build(
+    library: Libraries = None,
+    soc: Socs = None,
+    op: Ops = None,
+    file: File = None,
+    torch_op: Annotated[
+        list[str] | None,
+        typer.Option("--torch-op", metavar="TARGET", help="Only this PyTorch operator; may be repeated."),
+    ] = None,
+    part: Annotated[
+        Part | None,
+        typer.Option(
+            "--part", help="Only QNN's ops, by libraries, or only PyTorch's operators, by ExecuTorch."
+        ),
+    ] = None,
+    precision: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--precision", metavar="NAME", help="Of operators: float, 8a8w or 16a8w; may be repeated."
+        ),
+    ] = None,
+    modules: Annotated[
+        Path | None,
+        typer.Option(
+            "--modules", metavar="DIR", help="Where the operators' modules are: tests/coverage of a checkout."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Other data than the usual.")] = 0,
+    cases: Annotated[
+        int | None, typer.Option("--cases", min=0, help="The most cases of a type row; 0: all. [3]")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
+    again: Annotated[bool, typer.Option("--again", help="Ask also what the file has already.")] = False,
+    json: Json = False,
+    specs: Specs = None,
+) -> None:
+    """Measure what ops and operators come to on every library and class of chips here, into the file that opdb ships.
+
+    What the file has already is not asked again: a build that was interrupted goes on.
+    """
+    from opdb.evidence.build import build as run
+    from opdb.evidence.flow import PRECISIONS, SOCS, build_flow
+    from opdb.evidence.measure import LIMIT
+    from opdb.evidence.places import places
+    from opdb.reference.evidence.format import shipped_path
+    from opdb.settings import specs_folder
+    from opdb.store import read_catalog
+
+    for name in precision or ():
+        if name not in PRECISIONS:
+            raise OpdbError(f"--precision {name}: no such precision; one of {', '.join(PRECISIONS)}")
+    catalog = read_catalog(specs_folder(specs))
+    path, built = file or shipped_path(), []
+    if part is not Part.operators and not torch_op:
+        names = [known_op(name, catalog.ops) for name in op or ()] or None
+        most = LIMIT if cases is None else cases
+        asked = places(catalog, library or (), soc or ())
+        built.append(
+            run(catalog, path, asked, names, seed=seed, limit=most, jobs=jobs, again=again, progress=_tell)
+        )
+    if part is not Part.ops and not op and not library:
+        how = tuple(precision or PRECISIONS)
+        built.append(
+            build_flow(
+                catalog, path, tuple(soc or SOCS), how, torch_op, folder=modules, again=again, progress=_tell
+            )
+        )
+    if json:
+        print_json([vars(b) | {"path": str(b.path), "seconds": round(b.seconds, 3)} for b in built])
+        return
+    for each in built:
+        for line in each.missing:
+            print(f"  not asked: {line}", file=sys.stderr)
+        print(
+            f"{each.path}: {each.cells} cells, {each.measured} measured now, {each.kept} kept, {each.removed} removed; "
+            f"{each.size} bytes; {each.seconds:.0f} s"
+        )
+
+
+@evidence_app.command()
+def check(
+    share: Annotated[
+        float, typer.Option("--share", help="Which part of the cells of the libraries here, e.g. 0.01.")
+    ] = 0.01,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Which ones; by default the date, e.g. 20261127.")
+    ] = None,
+    library: Libraries = None,
+    file: File = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
+    json: Json = False,
+    specs: Specs = None,
+) -> None:
+    """Measure a random share again; exit 1 where a library says otherwise than the file."""
+    from datetime import UTC, datetime
+
+    from opdb.evidence.check import check as run
+    from opdb.evidence.places import places
+    from opdb.settings import specs_folder
+    from opdb.store import read_catalog
+
+    chosen = int(f"{datetime.now(UTC):%Y%m%d}") if seed is None else seed
+    print(f"evidence: {share:g} of the cells, --seed {chosen}", file=sys.stderr, flush=True)
+    catalog = read_catalog(specs_folder(specs))
+    found = run(catalog, _read(file), places(catalog, library or ()), share, chosen, jobs)
+    if json:
+        told = {"differences": list(map(str, found.differences)), "stale": list(map(str, found.stale)),
+                "flaky": [f"{key}: {names}" for key, names in found.flaky]}  # fmt: skip
+        print_json({**vars(found), **told, "ok": found.ok})
+    else:
+        for difference in found.differences:
+            print(f"  differs  {difference}")
+        for key, names in found.flaky:
+            print(f"  flaky    {key}: memory decides, {names}")
+        for key in found.stale:
+            print(f"  stale    {key}: its cases are others by now; opdb evidence build")
+        for line in found.missing:
+            print(f"  missing  {line}", file=sys.stderr)
+        print(
+            f"{found.asked} cells measured again with --seed {chosen}: {found.same} the same, "
+            f"{found.asked - found.same} not; {len(found.flaky)} flaky, {len(found.stale)} stale, {found.elsewhere} of another build"
+        )
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@evidence_app.command()
+def export(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it, e.g. mine.jsonl.gz.")
+    ],
+    merged: Annotated[
+        bool, typer.Option("--merged", help="Also what was merged into this database.")
+    ] = False,
+    json: Json = False,
+    db: Db = None,
+) -> None:
+    """Write what was measured in this database, its conformance runs, as a file for 'opdb evidence merge'."""
+    from opdb.evidence.own import own_evidence
+    from opdb.reference.evidence.format import write
+    from opdb.reference.evidence.merged import merge as merge_into
+
+    opened = store(db)
+    found = own_evidence(opened)
+    if merged:
+        found = merge_into(found, opened.evidence("merged"), opened.name).evidence
+    if not found.cells:
+        raise OpdbError(
+            f"{opened.name}: no library was measured in this database; 'opdb conformance run --executor qnn-htp' measures"
+        )
+    size = write(output, found)
+    if json:
+        print_json({"path": str(output), "cells": len(found), "bytes": size, "runs": len(found.runs)})
+    else:
+        print(f"{output}: {len(found)} cells of {len(found.runs)} runs, {size} bytes")
+
+
+@evidence_app.command()
+def merge(
+    file: Annotated[Path, typer.Argument(help="A file that 'opdb evidence export' or 'build' wrote.")],
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="FILE", help="Into this file of evidence, not the database."),
+    ] = None,
+    json: Json = False,
+    db: Db = None,
+) -> None:
+    """Take in what a colleague measured: newer cells replace older ones; what an emulator and a device say stays apart."""
+    from opdb.reference.evidence.format import read, write
+    from opdb.reference.evidence.merged import merge as merge_into
+
+    theirs = read(file)
+    if into is not None:
+        done = merge_into(read(into), theirs, str(file))
+        write(into, done.evidence)
+        name = str(into)
+    else:
+        opened = store(db)
+        done = merge_into(opened.evidence("shipped", "merged"), theirs, str(file))
+        mine = opened.evidence("merged")
+        mine.cells |= {c.key: c for c in (*done.added, *done.replaced)}
+        opened.record_merged(mine)
+        name = opened.name
+    if json:
+        groups = {"added": done.added, "replaced": done.replaced, "left": done.left}
+        print_json({"into": name, **{k: [str(c.key) for c in v] for k, v in groups.items()}})
+        return
+    print(
+        f"{name}: {len(done.added)} cells added, {len(done.replaced)} replaced by newer ones, {len(done.left)} left as they are"
+    )
+
+
+@evidence_app.command()
+def show(file: File = None, json: Json = False) -> None:
+    """List the runs of a file: which library, for which chip, where, when and how, and how many cells."""
+    from collections import Counter
+
+    from opdb.cli.options import Format
+    from opdb.cli.output import print_rows
+
+    evidence = _read(file)
+    cells = Counter(cell.run for cell in evidence.cells.values())
+    rows = [
+        {**{n: getattr(run, n) or None for n in ("backend", "sdk", "soc", "execution", "flow")},
+         "library": f"{run.package} {run.version}", "build": run.build_id, "measured": run.date, "host": run.host,
+         "generator": run.generator, "seed": run.seed, "case_limit": run.limit, "cells": cells[run]}
+        for run in evidence.runs
+    ]  # fmt: skip
+    print_rows(rows, COLUMNS, Format.json if json else Format.table)
+
+
+#: Of ``show``.
+COLUMNS = ("backend", "sdk", "soc", "execution", "flow", "library", "build", "measured", "host", "generator", "seed",
+           "case_limit", "cells")  # fmt: skip
+
+
+def _read(file: Path | None) -> Evidence:
+    from opdb.reference.evidence.format import read, shipped_path
+
+    return read(file or shipped_path())
+
+
+def _tell(p: Progress) -> None:
+    print(
+        f"evidence: {p.done} of {p.total} shares, {p.measured} cells measured, last {p.place}, {p.seconds:.0f} s",
+        file=sys.stderr,
+        flush=True,
+    )
