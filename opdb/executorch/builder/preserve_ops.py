@@ -114,6 +114,9 @@ class Tensors:
             return base.name, index
         return node.name, 0
 
+    def operand(self, node: torch.fx.Node, reader: torch.fx.Node, argument: str) -> TensorRef:
+        return self.ref(self.origin(node), node)
+
     def dtype(self, dtype: torch.dtype) -> str:
         if dtype not in DTYPES:
             raise Rejection(f"QNN has no counterpart of {dtype}")
