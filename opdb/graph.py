@@ -6,8 +6,9 @@ array in practice).  The order of ``ops`` is an order of execution.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from opdb.op_config import OpConfig, ParamConfig, Quant, Sparse, TensorConfig
@@ -60,6 +61,26 @@ class QnnGraph:
     def outputs(self) -> tuple[GraphTensor, ...]:
         """The tensors that the caller gets, in their order."""
         return tuple(t for t in self.tensors.values() if t.type == "APP_READ")
+
+    def renamed(self, names: Mapping[str, str]) -> QnnGraph:
+        """The graph with tensors under other names; one that has such a name already gets a number."""
+        taken = set(names.values())
+        new = dict(names)
+        for name in self.tensors:
+            if name in taken and name not in new:
+                new[name] = next(
+                    n for i in count(2) if (n := f"{name}_{i}") not in taken and n not in self.tensors
+                )
+        tensors = {new.get(n, n): replace(t, name=new.get(n, n)) for n, t in self.tensors.items()}
+        ops = [
+            replace(
+                op,
+                inputs=tuple(n if n is None else new.get(n, n) for n in op.inputs),
+                outputs=tuple(new.get(n, n) for n in op.outputs),
+            )
+            for op in self.ops
+        ]
+        return QnnGraph(self.name, tensors, ops)
 
     def with_intermediates(self) -> QnnGraph:
         """The same graph with every NATIVE tensor an output: what debug mode runs to read all values."""

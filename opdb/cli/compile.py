@@ -206,6 +206,7 @@ def made_of(
 ) -> tuple[Coverage, QnnGraph | None]:
     """What each node of the model became, and its graph if every node is supported."""
     from opdb.compile.model import graph_name, lowered
+    from opdb.coverage.onnx import end_names
 
     return lowered(
         program,
@@ -215,6 +216,7 @@ def made_of(
         decompose=how.decompose,
         without=how.without,
         io_layout=how.io_layout,
+        ends=end_names(model) if model.endswith(".onnx") else None,
     )
 
 

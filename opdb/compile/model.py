@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from opdb.coverage.check import Coverage
+    from opdb.coverage.graph import Part
+    from opdb.coverage.nodes import Program
 
 
 def lowered(
@@ -32,15 +34,18 @@ def lowered(
     decompose: bool = False,
     without: Collection[str] = (),
     io_layout: str = "keep",
+    ends: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> tuple[Coverage, QnnGraph | None]:
     """The verdict on every node, and the optimized graph called ``name`` if every node is supported.
+
+    ``ends``: names for the program's inputs and outputs, in its order.
 
     ``float_dtype`` and ``decompose``: see opdb.coverage.check.check_program.  ``without``: names of passes that are left out
     (opdb.optimize).  ``io_layout``: "nhwc" for inputs and outputs of four dimensions with their channels last
     (opdb.optimize.ends).  Raises OpdbError for the name of no pass, and for another layout.
     """
     from opdb.coverage.check import read_and_check
-    from opdb.coverage.graph import build_graph
+    from opdb.coverage.graph import build_part
     from opdb.optimize import channels_last, check_layout, check_names, optimize
 
     check_names(without)
@@ -48,10 +53,23 @@ def lowered(
     read, coverage = read_and_check(program, target, float_dtype, decompose)
     if not coverage.complete:
         return coverage, None
-    graph = build_graph(read, coverage.lowered, name)
-    if io_layout == "nhwc":
-        graph = channels_last(graph, target)
-    return coverage, optimize(graph, target, without).graph
+    part = build_part(read, coverage.lowered, name, read.nodes, read.inputs, read.outputs)
+    graph = channels_last(part.graph, target) if io_layout == "nhwc" else part.graph
+    graph = optimize(graph, target, without).graph
+    return coverage, graph if ends is None else _with_ends(graph, part, read, ends)
+
+
+def _with_ends(
+    graph: QnnGraph, part: Part, program: Program, ends: tuple[Sequence[str], Sequence[str]]
+) -> QnnGraph:
+    """The graph with these names at its ends; of a tensor that is an output twice the first."""
+    names: dict[str, str] = {}
+    of_both = (program.inputs, part.inputs), (program.outputs, part.outputs)
+    for (keys, held), given in zip(of_both, ends, strict=True):
+        for key, name in zip(keys, given, strict=True):
+            if key in held:  # an input without elements is none of the graph's
+                names.setdefault(held[key], name)
+    return graph.renamed(names)
 
 
 def precision_of(graphs: Iterable[QnnGraph], backend: str | None) -> str | None:

@@ -62,6 +62,12 @@ def _as_graphs(module: Any) -> Any:
     return torch.fx.GraphModule(module, module.graph)
 
 
+def end_names(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of a file's inputs and outputs, in the order of ``read_onnx``."""
+    model = _load(path, weights=False)
+    return tuple(v.name for v in _free_inputs(model)), tuple(o.name for o in model.graph.output)
+
+
 def with_names(coverage: Coverage, path: str) -> Coverage:
     """Rows with the ONNX node's name as the module; the line is the file, the node's number from 1 and its operator."""
     nodes = [(node.name, node.op_type) for node in _load(path, weights=False).graph.node]
