@@ -67,6 +67,12 @@ def _is(node: Any, targets: tuple[str, ...]) -> bool:
     return isinstance(node, Node) and str(node.target).startswith(targets)
 
 
+def _tensor(node: Node) -> Node:
+    source = node.args[0]
+    assert isinstance(source, Node)
+    return source
+
+
 def arguments(node: Node) -> dict[str, Any]:
     """The given arguments of a call by their names in the schema."""
     schema = node.target._schema.arguments
@@ -116,12 +122,9 @@ class Encodings:
 
     def quantize(self, node: Node, origin: Callable[[Node], Key]) -> bool | None:
         """Reads a quantize node; whether it stays an op, None where it says nothing that QNN has a type for."""
-        try:
-            found = encoding(node, lambda v: self._numbers(v, origin))
-        except Unknown:
+        if (found := self._read(node, origin)) is None:
             return None
-        source = node.args[0]
-        assert isinstance(source, Node)
+        source = _tensor(node)
         key = origin(source)
         if key not in self.values and self._alone(source, found, origin):
             self.of[key] = found
@@ -132,12 +135,9 @@ class Encodings:
 
     def dequantize(self, node: Node, origin: Callable[[Node], Key]) -> bool | None:
         """Reads a dequantize node; whether its floats are needed, None where its integers cannot be read as quantized."""
-        try:
-            found = encoding(node, lambda v: self._numbers(v, origin))
-        except Unknown:
+        if (found := self._read(node, origin)) is None:
             return None
-        source = node.args[0]
-        assert isinstance(source, Node)
+        source = _tensor(node)
         key = self.operands.get(source) or origin(source)
         if self.of.setdefault(key, found) != found:
             return None
@@ -183,13 +183,14 @@ class Encodings:
             or is_dequantize(maker)
         ):
             return False
-        return all(is_quantize(u) and self._same(u, found, origin) for u in source.users)
+        return all(is_quantize(u) and self._read(u, origin) == found for u in source.users)
 
-    def _same(self, node: Node, found: Encoded, origin: Callable[[Node], Key]) -> bool:
+    def _read(self, node: Node, origin: Callable[[Node], Key]) -> Encoded | None:
+        """What a quantize or dequantize node says; None where that is no type of QNN's, or computed."""
         try:
-            return encoding(node, lambda v: self._numbers(v, origin)) == found
+            return encoding(node, lambda v: self._numbers(v, origin))
         except Unknown:
-            return False
+            return None
 
     def _takes_floats(self, user: Node) -> bool:
         if str(user.target) in self.same:
