@@ -9,6 +9,7 @@ import gc
 import json
 import random
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -83,17 +84,19 @@ def mutate(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def grow(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
-    """KiB that the process grows by, from the load after ``warm`` to the last."""
+    """KiB that the process grows by in each quarter of ``count`` loads, which ``warm`` others precede.
+
+    What every load leaves behind shows in each quarter; an arena that malloc takes shows in one.
+    """
     data = Path(case["pte"]).read_bytes()
     (inputs,) = torch.load(case["inputs"])
-    before = 0
-    for i in range(case["warm"] + case["count"]):
-        if i == case["warm"]:
-            gc.collect()
-            before = _resident()
-        program(data).forward(tuple(inputs))
-    gc.collect()
-    return {"kib": _resident() - before}
+    held = []
+    for count in (case["warm"], *[case["count"] // 4] * 4):
+        for _ in range(count):
+            program(data).forward(tuple(inputs))
+        gc.collect()
+        held.append(_resident())
+    return {"kib": [after - before for before, after in pairwise(held)]}
 
 
 def _resident() -> int:

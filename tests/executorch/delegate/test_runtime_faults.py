@@ -153,4 +153,4 @@ def test_no_mutated_blob_is_accepted(target: str, endured: dict[str, Any]) -> No
 @pytest.mark.parametrize("target", ["kernels", "chip"])
 def test_a_thousand_loads_leave_nothing_behind(target: str, endured: dict[str, Any]) -> None:
     """Less than a KiB for each, which is what HTP keeps."""
-    assert endured[f"{target}, loaded"]["kib"] < 1000
+    assert min(endured[f"{target}, loaded"]["kib"]) < 250
