@@ -154,7 +154,7 @@ def test_models_that_cannot_be_read(catalog: Catalog, tmp_path: Path) -> None:
         "the attribute n has another type here", node("A", ["x"], ["b"], n=1), node("A", ["b"], ["y"], n=1.0)
     )
     refused("A: in several domains", node("A", ["x"], ["b"]), node("A", ["b"], ["y"], domain="com.other"))
-    refused(r"the op 'A\.b' is no name in C", node("A.b", ["x"], ["y"]))
+    refused(r"the op 'A\.b' is not a valid C name", node("A.b", ["x"], ["y"]))
     refused(
         "the spec DequantizeAdd has no parameter shift; it has scale",
         node("DequantizeAdd", ["x", "x"], ["y"], scale=1.0, shift=1),
