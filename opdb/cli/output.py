@@ -13,9 +13,11 @@ from typing import Any
 
 from opdb.cli.options import Format
 from opdb.errors import OpdbError
-from opdb.pages import broken, style
+from opdb.pages import NARROW, broken, style
 
 Rows = Iterable[Mapping[str, Any]]
+#: Pixels of a screen that a column of a table needs.
+COLUMN = 90
 #: The backgrounds of cells that begin with these words, as the style of all pages names them.
 _COLORS = {"yes": "yes", "no": "no", "crashed": "no", "hung": "no", "declared": "host"}
 
@@ -126,7 +128,10 @@ def _html(rows: Rows, columns: Sequence[str], title: str) -> Iterator[str]:
     """A page without scripts: the head stays in sight, statuses have colors."""
     safe = html.escape(title)
     colors = "".join(f".{word} {{ background: var(--{kind}-back); }}\n" for word, kind in _COLORS.items())
-    sheet = style(f"{colors}body {{ max-width: none; }} thead th {{ position: sticky; top: 0; }}\n")
+    sheet = style(
+        f"{colors}body {{ max-width: none; }} thead th {{ position: sticky; top: 0; }}\n",
+        max(NARROW, COLUMN * len(columns)),
+    )
     yield (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, '
         f'initial-scale=1"><title>{safe}</title><link rel="icon" href="data:,"><style>\n{sheet}</style></head>'

@@ -24,9 +24,13 @@ def resource(name: str, package: str = "opdb.pages") -> str:
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def style(more: str = "") -> str:
-    """The content of a page's <style>: base.css, and ``more`` of the page itself."""
-    return resource("base.css") + more
+#: Pixels of a screen below which tables become cards.
+NARROW = 860
+
+
+def style(more: str = "", narrow: int = NARROW) -> str:
+    """The content of a page's <style>: base.css, and ``more`` of the page itself.  ``narrow``: instead of NARROW."""
+    return resource("base.css").replace(f"(max-width: {NARROW}px)", f"(max-width: {narrow}px)") + more
 
 
 def filled(template: str, parts: Mapping[str, str]) -> str:
