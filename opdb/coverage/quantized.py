@@ -73,6 +73,11 @@ def _tensor(node: Node) -> Node:
     return source
 
 
+def _as_integers(node: Node) -> bool:
+    """Whether something computes with stored integers as the whole numbers that they are."""
+    return any(u.op == "call_function" and not is_dequantize(u) for u in node.users)
+
+
 def arguments(node: Node) -> dict[str, Any]:
     """The given arguments of a call by their names in the schema."""
     schema = node.target._schema.arguments
@@ -122,7 +127,8 @@ class Encodings:
 
     def quantize(self, node: Node, origin: Callable[[Node], Key]) -> bool | None:
         """Reads a quantize node; whether it stays an op, None where it says nothing that QNN has a type for."""
-        if (found := self._read(node, origin)) is None:
+        found = self._read(node, origin)
+        if found is None or _as_integers(node):
             return None
         source = _tensor(node)
         key = origin(source)
@@ -139,6 +145,9 @@ class Encodings:
             return None
         source = _tensor(node)
         key = self.operands.get(source) or origin(source)
+        given = key in self.values or source.op == "placeholder"
+        if key not in self.of and (not given or _as_integers(source)):
+            return None
         if self.of.setdefault(key, found) != found:
             return None
         self.operands[node] = key
@@ -154,6 +163,7 @@ class Encodings:
                 and source.op == "call_function"
                 and len(source.users) == 1
                 and source.name not in self.in_floats
+                and not is_dequantize(source)
                 and origin(source)[0] == source.name
                 and (found := self.of.get(origin(node))) is not None
             ):

@@ -35,7 +35,7 @@ CHUNK, SECONDS = 24, 120.0
 #: Outcome of a module -> its statuses; what ends the flow says which stage only in words.
 STATUSES: Mapping[str, tuple[str, ...]] = {
     "right": ("yes", "yes", "yes", "yes"),
-    "partly": ("no", "yes", "yes", "yes"),  # some nodes are left to the CPU
+    "partly": ("no", "yes", "yes", "yes"),  # some nodes fall back to the CPU
     "wrong": ("yes", "yes", "yes", "no"),
     "ends": ("unknown", "unknown", "no", "unknown"),
     "floats": ("not-applicable",) * 4,  # nothing of it is quantized, e.g. whole numbers

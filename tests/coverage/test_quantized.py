@@ -170,6 +170,19 @@ def test_a_node_without_a_quantized_form_computes_in_floats() -> None:
     assert {graph.tensors[n].dtype for n in conv.inputs if n} == {"f32"}
 
 
+def test_integers_that_something_else_reads_are_no_encoded_tensor() -> None:
+    """An input of bytes that is also read as whole numbers, and a quantize node whose integers are added."""
+
+    class Both(nn.Module):
+        def forward(self, q: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+            real = PT2E.dequantize_per_tensor.default(q, 0.02, 120, *U8)
+            stored = PT2E.quantize_per_tensor.default(torch.relu(x), 0.02, 120, *U8)
+            return real + q.to(torch.float32), stored + 1
+
+    program = Program(export(Both(), (torch.zeros(4, 6, dtype=torch.uint8), ROWS)))
+    assert not program.encodings.of
+
+
 def test_an_encoding_that_is_computed_is_a_row() -> None:
     class Dynamic(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
