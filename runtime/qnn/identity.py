@@ -164,8 +164,7 @@ def _ask_system(path: Path, sha256: str, answer: _Answer) -> None:
     why = native.ffi.new("char[1024]")
     found = native.lib.opdb_qnn_open_system(str(path).encode(), why, native.ffi.sizeof(why))
     if found == native.NULL:
-        reason = native.text(why).replace(f"{path}: ", "")
-        raise OpdbError(f"{path}: cannot open this QNN library: {reason}")
+        raise native.not_opened(path, native.text(why))
     api = native.version(found.systemApiVersion)
     provider = native.text(found.providerName)
     answer.put("", provider=provider, provider_id=found.backendId, sha256=sha256, backend_api=api)

@@ -20,6 +20,8 @@ __all__ = ["CODE", "NULL", "Arena", "CData", "ffi", "lib", "open_library", "text
 #: A cffi object: a pointer, struct or array in C memory.
 CData = Any
 NULL: CData = ffi.NULL
+#: Debian's packages of what Qualcomm's libraries need and a bare root lacks: the loader's message there (Debian 12, QNN 2.47 and 2.51).
+PACKAGES = {"libatomic.so.1": "libatomic1"}
 CODE = 0xFFFF  # the low 16 bits of Qnn_ErrorHandle_t are the error code
 
 
@@ -31,8 +33,7 @@ def open_library(path: Path) -> CData:
     why = ffi.new("char[1024]")
     interface = lib.opdb_qnn_open(str(path).encode(), why, ffi.sizeof(why))
     if interface == NULL:
-        reason = text(why).replace(f"{path}: ", "")
-        raise OpdbError(f"{path}: cannot open this QNN library: {reason}")
+        raise not_opened(path, text(why))
     core = version(interface.apiVersion.coreApiVersion)
     if core[0] != OLDEST_CORE_API[0] or core[:2] < OLDEST_CORE_API:
         raise OpdbError(
@@ -40,6 +41,16 @@ def open_library(path: Path) -> CData:
             f"{OLDEST_CORE_API[0]}.{OLDEST_CORE_API[1]} (QNN 2.25)"
         )
     return interface
+
+
+def not_opened(path: Path, why: str) -> OpdbError:
+    """The error for a library that dlopen refuses with ``why``; names the package of a library that this one needs."""
+    reason = why.replace(f"{path}: ", "")
+    name, told, _ = reason.partition(": cannot open shared object file")
+    if told and name != str(path):
+        package = PACKAGES.get(name)
+        reason += f"; install {f'it (Debian: apt-get install {package})' if package else 'what has it'}"
+    return OpdbError(f"{path}: cannot open this QNN library: {reason}")
 
 
 def text(pointer: CData) -> str:

@@ -11,7 +11,7 @@ from opdb.runtime.qnn import binary_info
 from opdb.runtime.qnn.binary_info import BinaryInfo
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.libraries import Libraries
-from opdb.runtime.qnn.native import CODE, NULL, ffi, lib, text, version
+from opdb.runtime.qnn.native import CODE, NULL, ffi, lib, not_opened, text, version
 
 _lock = threading.RLock()
 
@@ -27,8 +27,7 @@ class System:
         why = ffi.new("char[1024]")
         self._interface = lib.opdb_qnn_open_system(str(path).encode(), why, ffi.sizeof(why))
         if self._interface == NULL:
-            reason = text(why).replace(f"{path}: ", "")
-            raise OpdbError(f"{path}: cannot open this QNN library: {reason}")
+            raise not_opened(path, text(why))
         self.api = version(self._interface.systemApiVersion)
         if self.api[0] != 1:
             raise OpdbError(f"{path}: its API is {'.'.join(map(str, self.api))}; opdb needs 1.x")

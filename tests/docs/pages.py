@@ -53,6 +53,18 @@ def prints(done: subprocess.CompletedProcess[str], expected: str) -> bool:
     )
 
 
+def quickstart() -> list[Block]:
+    """What docs/quickstart.md makes a reader do: its model in two versions as files, then its sessions."""
+    page = blocks(ROOT / "docs" / "quickstart.md")
+    model, forward = (block.text for block in page if block.kind == "python")
+    fixed, count = re.subn(
+        r"    def forward.*?(?=\n\n\ndef make)", lambda _: forward.rstrip(), model, flags=re.DOTALL
+    )
+    assert count == 1
+    models = [Block("python", "model.py", model), Block("python", "fixed.py", fixed)]
+    return models + [block for block in page if block.kind == "console"]
+
+
 class Shell:
     """A folder in which ``opdb`` and ``python`` are those of this process."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import time
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -66,11 +65,9 @@ def test_the_order_of_cells_changes_no_byte() -> None:
     assert packed(Evidence.of(cells)) == first
 
 
-def test_the_shipped_file_is_small_fast_and_has_its_provenance(catalog: Catalog) -> None:
+def test_the_shipped_file_is_small_and_has_its_provenance(catalog: Catalog) -> None:
     assert shipped_path().stat().st_size < 5_000_000
-    began = time.process_time()
     evidence = read(shipped_path())
-    assert time.process_time() - began < 2
     assert packed(evidence) == shipped_path().read_bytes()
     for run in evidence.runs:
         assert all((run.package, run.version, run.build_id, run.sha256, run.date, run.host, run.generator)), (

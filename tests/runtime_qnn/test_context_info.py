@@ -18,7 +18,7 @@ from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.binary_info import GRAPH_INFO, TensorInfo
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.libraries import Libraries, in_folder
-from opdb.runtime.qnn.native import Arena, CData, ffi, lib
+from opdb.runtime.qnn.native import Arena, CData, ffi, lib, not_opened
 from opdb.runtime.qnn.structs import fill_tensor
 from opdb.runtime.qnn.system import system
 
@@ -271,3 +271,20 @@ def test_libraries_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "libQnnSystem.so").write_text("text")
     with pytest.raises(OpdbError, match=r"libQnnSystem\.so: cannot open this QNN library: "):
         context_info.ask(b"", "f", in_folder(tmp_path))
+
+
+def test_a_library_that_needs_another(tmp_path: Path) -> None:
+    build = ["gcc", "-shared", "-x", "c", "/dev/null", "-o"]
+    subprocess.run([*build, tmp_path / "libgone.so.1", "-Wl,-soname,libgone.so.1"], check=True)
+    needing = [tmp_path / "libQnnSystem.so", "-x", "none", "-Wl,--no-as-needed", tmp_path / "libgone.so.1"]
+    subprocess.run([*build, *needing], check=True)
+    (tmp_path / "libgone.so.1").unlink()
+    with pytest.raises(OpdbError, match=r"libgone\.so\.1: cannot open .*: No such file or directory; install what"):
+        context_info.ask(b"", "f", in_folder(tmp_path))
+
+
+def test_the_package_of_a_library_that_is_missing() -> None:
+    seen = "libatomic.so.1: cannot open shared object file: No such file or directory"  # on a bare Debian 12
+    assert str(not_opened(Path("/q/libQnnSystem.so"), seen)).endswith(
+        f"{seen}; install it (Debian: apt-get install libatomic1)"
+    )
