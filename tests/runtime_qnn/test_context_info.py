@@ -279,7 +279,9 @@ def test_a_library_that_needs_another(tmp_path: Path) -> None:
     needing = [tmp_path / "libQnnSystem.so", "-x", "none", "-Wl,--no-as-needed", tmp_path / "libgone.so.1"]
     subprocess.run([*build, *needing], check=True)
     (tmp_path / "libgone.so.1").unlink()
-    with pytest.raises(OpdbError, match=r"libgone\.so\.1: cannot open .*: No such file or directory; install what"):
+    with pytest.raises(
+        OpdbError, match=r"libgone\.so\.1: cannot open .*: No such file or directory; install what"
+    ):
         context_info.ask(b"", "f", in_folder(tmp_path))
 
 
