@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli.calibrating import (
+    Calibrated,
+    Data,
+    Quantize,
+    Ranges,
+    calibration,
+    quantized,
+    samples_of,
+)
+from opdb.cli.compile_output import outcome_json, print_ends, print_failure, tensor_json
 from opdb.cli.options import (
     Decompose,
     Dtype,
@@ -37,7 +47,7 @@ if TYPE_CHECKING:
     from opdb.compile.build import Compiled
     from opdb.coverage.check import Coverage
     from opdb.errata.report import ErratumCount
-    from opdb.graph import GraphTensor, QnnGraph
+    from opdb.graph import QnnGraph
     from opdb.probe.results import Outcome
     from opdb.runtime.qnn.graph import GraphOptions
     from opdb.targets.target import Target
@@ -92,12 +102,9 @@ def compile_model(
             "--saver", metavar="DIR", help="Write the calls of this compilation as C into a folder."
         ),
     ] = None,
-    quantize: Annotated[
-        str | None,
-        typer.Option(
-            "--quantize", metavar="WORD", help="For a .pte: 8a8w, 16a8w, 16a4w, 16a4w_block or 16a16w."
-        ),
-    ] = None,
+    quantize: Quantize = None,
+    data: Data = None,
+    ranges: Ranges = None,
     no_pass: NoPass = None,
     io_layout: IoLayout = "keep",
     passes: Passes = False,
@@ -129,6 +136,7 @@ def compile_model(
     check_layout(io_layout)
     if timeout <= 0:
         raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
+    how_to_quantize = calibration(quantize, data, ranges)
     if output is not None and is_pte(output):
         given = (saver, graph, optimization, no_pass)
         if any(g is not None for g in given) or dtype != "f32" or decompose or io_layout != "keep":
@@ -136,21 +144,23 @@ def compile_model(
                 f"{output}: --saver, --graph, --optimization, --dtype, --decompose, --no-pass and --io-layout "
                 "are not for a .pte"
             )
-        compile_to_pte(model, output, target, quantize, timeout, json)
+        compile_to_pte(model, output, target, how_to_quantize, timeout, json)
         return
-    if quantize is not None:
-        raise OpdbError(f"--quantize {quantize}: for a .pte only; name the output FILE.pte")
+    calibrated: Calibrated | None = None
     with Stages(quiet=json) as stages:
         if model == "-" or model.endswith((".json", ".jsonl")):
-            if no_pass or io_layout != "keep":
+            if no_pass or io_layout != "keep" or quantize:
                 raise OpdbError(
-                    f"{model}: --no-pass and --io-layout are for models; op configs stay as they are"
+                    f"{model}: --no-pass, --io-layout and --quantize are for models; op configs stay as they are"
                 )
             graphs, errata_met = graphs_of_configs(model, target, graph, stages, json)
         else:
             how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
             program = exported(model, stages)
             coverage, made = lowered_or_exit(program, model, target, how, stages, json)
+            if how_to_quantize is not None:
+                samples = samples_of(how_to_quantize, made.inputs, program)
+                made, calibrated = quantized(made, how_to_quantize, samples, target, stages)
             graphs, errata_met = [made], coverage.errata()
         options = _options(graphs, target, precision, optimization)
         metadata: dict[str, Any] = {
@@ -159,6 +169,7 @@ def compile_model(
             "execution": target.execution,
             "without_passes": no_pass or [],
             "io_layout": io_layout,
+            "calibration": calibrated and calibrated.origin(),
             "errata": {
                 kind: [e.erratum for e in errata_met if e.policy == kind] for kind in ("avoid", "warn")
             },
@@ -176,7 +187,11 @@ def compile_model(
             outcomes.append(compiled.result)
         else:
             compiled = None
-    _report(compiled, graphs, target, options, saver, stages, outcomes, errata_met, io_layout, json)
+    if calibrated is not None:
+        calibrated.save(model)
+    _report(
+        compiled, graphs, target, options, saver, stages, outcomes, errata_met, io_layout, calibrated, json
+    )
     if any(o.stage != "done" for o in outcomes):
         raise typer.Exit(1)
 
@@ -295,6 +310,7 @@ def _report(
     outcomes: list[Any],
     errata: tuple[ErratumCount, ...],
     io_layout: str,
+    calibrated: Calibrated | None,
     json: bool,
 ) -> None:
     bad = next((o for o in outcomes if o.stage != "done"), None)
@@ -310,6 +326,7 @@ def _report(
             "precision": options.precision,
             "optimization": options.optimization,
             "io_layout": io_layout,
+            "calibration": calibrated and calibrated.to_json(),
             "graphs": [
                 {"name": g.name, "nodes": len(g.ops), "inputs": [tensor_json(t) for t in g.inputs],
                  "outputs": [tensor_json(t) for t in g.outputs]} for g in graphs
@@ -336,6 +353,8 @@ def _report(
             ends = "; images at its ends in NHWC" if io_layout == "nhwc" else ""
             print(f"graph {g.name}: {len(g.ops)} node{'s' * (len(g.ops) != 1)}{ends}")
             print_ends(g.inputs, g.outputs)
+        if calibrated is not None:
+            calibrated.print()
         for e in errata:
             print(f"  {e.text}")
         log = compiled.result.log
@@ -343,59 +362,3 @@ def _report(
             print(f"  {line}")
         if len(log) > LINES:
             print(f"  and {len(log) - LINES + 1} lines more of the library's; --json has them all")
-
-
-def print_ends(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]) -> None:
-    """A line for each input and output: name, type, shape, encoding."""
-    from opdb.dtypes import BY_SHORT
-
-    for side, tensors in (("input ", inputs), ("output", outputs)):
-        for t in tensors:
-            print(f"  {side} {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}{quant_text(t)}")
-
-
-def quant_text(tensor: GraphTensor) -> str:
-    """e.g. `  scale 0.1, offset -128`; the number of scales where there are many."""
-    q = tensor.quant
-    if q is None:
-        return ""
-    if len(q.scale) == 1:
-        return f"  scale {q.scale[0]:g}, offset {q.offset[0] if q.offset else 0}"
-    return f"  {q.encoding} with {len(q.scale)} scales"
-
-
-def tensor_json(tensor: GraphTensor) -> dict[str, Any]:
-    from opdb.dtypes import BY_SHORT
-    from opdb.op_config import quant_json
-
-    return {
-        "name": tensor.name,
-        "dtype": BY_SHORT[tensor.dtype].qnn,
-        "shape": list(tensor.shape),
-        "quant": None if tensor.quant is None else quant_json(tensor.quant),
-    }
-
-
-def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """How it ended, with the keys of all results."""
-    return {
-        "stage": outcome.stage,
-        "verdict": outcome.verdict,
-        "code": outcome.code,
-        "code_name": outcome.code_name,
-        "graph": getattr(outcome, "graph", ""),
-        "node": getattr(outcome, "node", ""),
-        "log": list(outcome.log),
-    }
-
-
-def print_failure(outcome: Outcome, where: str) -> None:
-    """On stderr: the stage, what the library did there, and its reasons."""
-    graph, node = getattr(outcome, "graph", ""), getattr(outcome, "node", "")
-    place = f"{outcome.stage} {graph}".rstrip() + (f", node {node}" if node not in ("", graph) else "")
-    how = {"no": "refused", "crashed": "the library crashed", "hung": "the library hung"}[outcome.verdict]
-    code = f": {outcome.code} {outcome.code_name}" if outcome.code_name else ""
-    print(f"opdb: {where}: {place}: {how}{code}", file=sys.stderr)
-    for line in outcome.log:
-        if line.startswith(("error", "warning", "output")):
-            print(f"  {line}", file=sys.stderr)

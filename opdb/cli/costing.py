@@ -96,7 +96,7 @@ class Run:
 
     def estimate(self, graph: QnnGraph) -> Estimate:
         """The estimate of a graph; exits 1 where the library refuses it."""
-        from opdb.cli.compile import outcome_json, print_failure
+        from opdb.cli.compile_output import outcome_json, print_failure
         from opdb.cost import NotEstimated
 
         try:

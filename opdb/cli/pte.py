@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from opdb.cli.calibrating import Calibrated, Calibration, samples_of
 from opdb.cli.output import print_json
 from opdb.cli.progress import Stages
 from opdb.errors import OpdbError
@@ -29,10 +30,12 @@ def is_pte(path: Path) -> bool:
 
 
 def compile_to_pte(
-    model: str, output: Path, target: Target, recipe: str | None, timeout: float, json: bool
+    model: str, output: Path, target: Target, how: Calibration | None, timeout: float, json: bool
 ) -> None:
     """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes fall back to the CPU."""
+    from opdb.compile.calibration import program_inputs
     from opdb.coverage.load import export, load_model
+    from opdb.coverage.onnx import end_names
     from opdb.executorch import env
     from opdb.executorch.flow import RECIPES, Plugin, compile_program
 
@@ -40,6 +43,7 @@ def compile_to_pte(
         raise OpdbError(
             f"{output}: an ExecuTorch program is compiled for {' and '.join(PTE)}, not {target.backend}"
         )
+    recipe = how and how.recipe
     if recipe is not None and recipe not in RECIPES:
         raise OpdbError(f"--quantize {recipe}: one of {', '.join(RECIPES)}")
     with Stages(quiet=json) as stages:
@@ -48,26 +52,41 @@ def compile_to_pte(
         stages("export")
         module, inputs = load_model(model, dynamo=True)
         program = export(module, inputs, name=model)
+        samples: list[tuple[Any, ...]] | None = None
+        if how is not None:
+            names = end_names(model)[0] if model.endswith(".onnx") else None
+            found = samples_of(how, program_inputs(program, names), program)
+            samples = [tuple(sample.values()) for sample in found]
         stages("compile")
         compiled = compile_program(
             program,
             str(target.soc),
             environment=environment,
             recipe=recipe,
+            samples=samples,
             plugin=Plugin("opdb.lowering.select:lower", target),
             timeout=timeout,
         )
         write_atomically(output, compiled.pte)
+    calibrated = None if how is None else Calibrated(how, len(samples or ()), compiled.ranges)
+    if calibrated is not None:
+        calibrated.save(model)
     if json:
-        print_json(_compiled_json(output, target, compiled, recipe))
+        print_json(_compiled_json(output, target, compiled, recipe, calibrated))
     else:
         _print_compiled(output, target, compiled, recipe)
+        if calibrated is not None:
+            calibrated.print()
     if compiled.not_delegated:
         raise typer.Exit(1)
 
 
 def _compiled_json(
-    output: Path, target: Target, compiled: CompiledProgram, recipe: str | None
+    output: Path,
+    target: Target,
+    compiled: CompiledProgram,
+    recipe: str | None,
+    calibrated: Calibrated | None,
 ) -> dict[str, Any]:
     return {
         "output": str(output),
@@ -75,6 +94,7 @@ def _compiled_json(
         "backend": target.backend,
         "soc": compiled.soc,
         "quantize": recipe,
+        "calibration": calibrated and calibrated.to_json(),
         "delegated": {n: compiled.forms.get(n, "") for n in compiled.delegated},
         "not_delegated": {
             n: [{"form": r.form, "rule": r.rule, "message": r.message} for r in compiled.reasons[n]]

@@ -79,7 +79,7 @@ def run_file(
     ExecuTorch's runtime; its inputs are input0, input1, ...  What a context that was compiled for a device shows of the
     emulation's errata is said; with --errata avoid such a context is refused, with --errata ignore nothing is said.
     """
-    from opdb.cli.compile import print_failure
+    from opdb.cli.compile_output import print_failure
     from opdb.compile.feed import feed
     from opdb.errata.policy import known_errata
     from opdb.probe.client import VendorWorker
@@ -223,7 +223,7 @@ def _times(seconds: tuple[float, ...]) -> dict[str, float]:
 def _document(
     result: ExecuteResult, outputs: tuple[Tensor, ...], shown: Mapping[str, Array], load_seconds: float
 ) -> dict[str, Any]:
-    from opdb.cli.compile import outcome_json, tensor_json
+    from opdb.cli.compile_output import outcome_json, tensor_json
 
     report = result.reports.get("json")
     return {
@@ -249,7 +249,7 @@ def _print(
     result: ExecuteResult,
     load_seconds: float,
 ) -> None:
-    from opdb.cli.compile import quant_text
+    from opdb.cli.compile_output import quant_text
     from opdb.dtypes import BY_SHORT
     from opdb.targets.target import emulates_here
 

@@ -12,11 +12,9 @@ import numpy as np
 
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
-from opdb.quantize import quantize
+from opdb.quantize import SCHEMES, quantize
 from opdb.targets.target import Target
 
-#: The word for a quantization -> types of activations and of weights.
-SCHEMES = {"8a8w": ("uq8", "sq8"), "16a8w": ("uq16", "sq8")}
 LARGEST = 4.0
 #: Ops whose results are never negative.
 _POSITIVE = ("Relu", "Relu1", "Relu6", "ReluMinMax", "ElementWiseNeuron", "Sigmoid", "Softmax")

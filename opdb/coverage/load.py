@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,14 +35,39 @@ def load_model(spec: str, *, dynamo: bool = False) -> tuple[Module, Inputs]:
         return read_onnx(spec, dynamo=dynamo)
     if spec.endswith(".pt2") or (":" not in spec and Path(spec).exists()):
         return _from_file(spec)
-    module, colon, name = spec.rpartition(":")
-    if colon and name.isidentifier() and module.endswith(".py"):
-        return _made(_imported_file(module), module, name)
-    if not colon or not name.isidentifier() or not all(p.isidentifier() for p in module.split(".")):
+    if _callable_parts(spec) is None:
         raise OpdbError(
             f"{spec}: not a model; give a .pt2 or .onnx file, or module:callable that returns (module, example inputs)"
         )
-    return _from_callable(module, name)
+    return _made(named_callable(spec), spec)
+
+
+def named_callable(spec: str) -> Callable[[], Any]:
+    """``module:callable``: the module is found on sys.path and in the current folder, or is the path of a .py file.
+
+    Raises OpdbError for another form, for a module that cannot be imported, and where it has no such callable.
+    """
+    parts = _callable_parts(spec)
+    if parts is None:
+        raise OpdbError(f"{spec}: not module:callable; e.g. package.module:make or file.py:make")
+    module, name = parts
+    found = _imported_file(module) if module.endswith(".py") else _imported(module)
+    make: Callable[[], Any] | None = getattr(found, name, None)
+    if make is None or not callable(make):
+        known = ", ".join(
+            k
+            for k, v in vars(found).items()
+            if callable(v) and getattr(v, "__module__", None) == found.__name__
+        )
+        raise OpdbError(f"{module}: no callable '{name}'" + (f"; it has {known}" if known else ""))
+    return make
+
+
+def _callable_parts(spec: str) -> tuple[str, str] | None:
+    """The module (or file) and the name, or None where ``spec`` is no ``module:callable``."""
+    module, colon, name = spec.rpartition(":")
+    importable = module.endswith(".py") or all(p.isidentifier() for p in module.split("."))
+    return (module, name) if colon and name.isidentifier() and importable else None
 
 
 def load_program(spec: str) -> ExportedProgram:
@@ -124,12 +149,12 @@ def _imported_file(path: str) -> Any:
     return module
 
 
-def _from_callable(module: str, name: str) -> tuple[Module, Inputs]:
+def _imported(module: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
     try:
-        found = importlib.import_module(module)
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = error.name or module
         why = (
@@ -140,32 +165,21 @@ def _from_callable(module: str, name: str) -> tuple[Module, Inputs]:
         raise OpdbError(f"{module}: {why}") from error
     except Exception as error:
         raise OpdbError(f"{module}: importing it fails: {_first_line(error)}") from error
-    return _made(found, module, name)
 
 
-def _made(found: Any, module: str, name: str) -> tuple[Module, Inputs]:
-    """What the callable ``name`` of a module makes."""
+def _made(make: Callable[[], Any], spec: str) -> tuple[Module, Inputs]:
+    """The model that the callable makes."""
     torch = _torch()
-    make = getattr(found, name, None)
-    if not callable(make):
-        known = ", ".join(
-            k
-            for k, v in vars(found).items()
-            if callable(v) and getattr(v, "__module__", None) == found.__name__
-        )
-        raise OpdbError(f"{module}: no callable '{name}'" + (f"; it has {known}" if known else ""))
     try:
         made = make()
     except Exception as error:
-        raise OpdbError(f"{module}:{name}() fails: {_first_line(error)}") from error
+        raise OpdbError(f"{spec}() fails: {_first_line(error)}") from error
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module):
         if isinstance(made[1], torch.Tensor):
             return made[0], (made[1],)
         if isinstance(made[1], (tuple, list)) and not isinstance(made[1], Mapping):
             return made[0], tuple(made[1])
-    raise OpdbError(
-        f"{module}:{name}() must return (torch.nn.Module, tuple of example inputs), not {_kind(made)}"
-    )
+    raise OpdbError(f"{spec}() must return (torch.nn.Module, tuple of example inputs), not {_kind(made)}")
 
 
 def _kind(value: Any) -> str:

@@ -11,7 +11,7 @@ import io
 import operator
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ import numpy as np
 
 from opdb.errors import MissingExtra, OpdbError
 from opdb.executorch import env, process
+from opdb.executorch.ranges import ranges_of
 from opdb.graph import GraphTensor
+from opdb.quantize.ranges import TensorRange
 from opdb.runtime.lowering import Reason
 
 PRECISIONS = ("fp16", "quantized")
@@ -58,6 +60,9 @@ class CompiledProgram:
     not_delegated: tuple[str, ...]
     reasons: Mapping[str, tuple[Reason, ...]] = field(default_factory=dict)  # of nodes not delegated
     forms: Mapping[str, str] = field(default_factory=dict)  # node -> the lowering that opdb's builder took
+    ranges: Mapping[str, TensorRange] = field(
+        default_factory=dict
+    )  # of the quantized tensors, by the node that makes each
 
 
 def compile_module(
@@ -135,9 +140,16 @@ def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:
     return outputs
 
 
-def quantize(module: Any, example_inputs: Sequence[Any], soc: str, recipe: str) -> Any:
-    """``module`` with the quantize and dequantize nodes of ExecuTorch's quantizer, calibrated on one input.
+def quantize(
+    module: Any,
+    example_inputs: Sequence[Any],
+    soc: str,
+    recipe: str,
+    samples: Sequence[Sequence[Any]] | None = None,
+) -> Any:
+    """``module`` with the quantize and dequantize nodes of ExecuTorch's quantizer.
 
+    ``samples``: the inputs (tensors) that it is calibrated on; None for ``example_inputs`` alone.
     ``recipe``: one of ``RECIPES``.  Convolutions and linear layers get a scale per channel of their weights; in
     16a4w_block a scale per block of input channels, where ``opdb.executorch.builder.blocks`` has a size for them.
     """
@@ -166,7 +178,8 @@ def quantize(module: Any, example_inputs: Sequence[Any], soc: str, recipe: str) 
         if recipe.endswith("_block"):
             quantizer.set_block_size_map(blocks.sizes(exported))
         prepared = prepare_pt2e(exported, quantizer)
-        prepared(*inputs)
+        for sample in samples or (inputs,):
+            prepared(*sample)
         quantized = convert_pt2e(prepared)
         blocks.round_scales(quantized)
         return quantized
@@ -179,14 +192,15 @@ def compile_program(
     environment: env.Environment,
     precision: str = "fp16",
     recipe: str | None = None,
+    samples: Sequence[Sequence[np.ndarray[Any, Any]]] | None = None,
     plugin: Plugin | None = None,
     timeout: float = 600.0,
     path: Sequence[str | Path] = (),
 ) -> CompiledProgram:
     """``program`` (torch.export.ExportedProgram, exported from positional inputs) compiled in a child.
 
-    ``recipe``: quantize the program first (``quantize``).  ``plugin``: opdb's builders to use instead of
-    ExecuTorch's own; None for the stock flow.
+    ``recipe``: quantize the program first (``quantize``), calibrated on ``samples``: arrays in the order of the inputs.
+    ``plugin``: opdb's builders to use instead of ExecuTorch's own; None for the stock flow.
     Raises OpdbError as ``compile_module`` does, and ChildError when the flow fails, crashes or hangs.
     """
     _check_precision(precision)
@@ -207,6 +221,7 @@ def compile_program(
         soc,
         precision,
         recipe,
+        samples,
         plugin,
         environment=environment,
         timeout=timeout,
@@ -249,7 +264,12 @@ def program_ends(
 
 
 def _compile_saved(
-    saved: bytes, soc: str, precision: str, recipe: str | None, plugin: Plugin | None
+    saved: bytes,
+    soc: str,
+    precision: str,
+    recipe: str | None,
+    samples: Sequence[Sequence[np.ndarray[Any, Any]]] | None,
+    plugin: Plugin | None,
 ) -> CompiledProgram:
     """The child's side of ``compile_program``."""
     env.require_active()
@@ -261,10 +281,16 @@ def _compile_saved(
     program = torch.export.load(io.BytesIO(saved))
     inputs = program.example_inputs[0]
     module = program.module(check_guards=False)
+    ranges: Mapping[str, TensorRange] = {}
     if recipe is not None:
-        module = quantize(module, inputs, soc, recipe)
+        tensors = samples and [
+            tuple(torch.from_numpy(a).to(x.dtype) for a, x in zip(sample, inputs, strict=True))
+            for sample in samples
+        ]
+        module = quantize(module, inputs, soc, recipe, tensors)
+        ranges = ranges_of(module)
     if plugin is None:
-        return compile_module(module, inputs, soc, precision)
+        return replace(compile_module(module, inputs, soc, precision), ranges=ranges)
     registration.register(
         lower=process.resolve(plugin.lower),
         target=plugin.target,
@@ -272,7 +298,7 @@ def _compile_saved(
         preserve_ops=plugin.preserve_ops,
     )
     try:
-        return compile_module(module, inputs, soc, precision)
+        return replace(compile_module(module, inputs, soc, precision), ranges=ranges)
     finally:
         registration.unregister()
 

@@ -56,7 +56,8 @@ def test_a_model_is_compiled_and_run(here: Call, tmp_path: Path) -> None:
 
 def test_a_quantized_model_says_what_became_of_its_nodes(here: Call, tmp_path: Path) -> None:
     pte = tmp_path / "guide.pte"
-    code, out, err = here("compile", GUIDE, "--soc", "SM8650", "--quantize", "8a8w", "-o", str(pte), "--json")
+    quantized = ("--quantize", "8a8w", "--data", "example")
+    code, out, err = here("compile", GUIDE, "--soc", "SM8650", *quantized, "-o", str(pte), "--json")
     assert code == 0, err
     document = json.loads(out)
     assert document["quantize"] == "8a8w" and document["not_delegated"] == {}
@@ -82,10 +83,9 @@ def test_nodes_for_the_cpu_are_said_and_the_program_is_written(
     [
         (["compile", GUIDE, "--soc", "SM8650", "-o", "m.pte", "--saver", "d"], "are not for a .pte"),
         (
-            ["compile", GUIDE, "--soc", "SM8650", "-o", "m.bin", "--quantize", "8a8w"],
-            "name the output FILE.pte",
+            ["compile", GUIDE, "--soc", "SM8650", "-o", "m.pte", "--quantize", "9a9w", "--data", "random"],
+            "one of 8a8w, 16a8w",
         ),
-        (["compile", GUIDE, "--soc", "SM8650", "-o", "m.pte", "--quantize", "9a9w"], "one of 8a8w, 16a8w"),
         (["compile", GUIDE, "--backend", "CPU", "-o", "m.pte"], "compiled for HTP, not CPU"),
         (["run", "no_such.pte"], "No such file"),
         (["run", "{text}"], "not an ExecuTorch program"),

@@ -1,0 +1,148 @@
+"""--quantize, --data and --ranges of compile: what a model is calibrated on, and what came out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opdb.errors import OpdbError
+from opdb.files import write_atomically
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from opdb.cli.progress import Stages
+    from opdb.compile.calibration import Sample
+    from opdb.graph import GraphTensor, QnnGraph
+    from opdb.quantize.ranges import TensorRange
+    from opdb.targets.target import Target
+
+Quantize = Annotated[
+    str | None,
+    typer.Option(
+        "--quantize",
+        metavar="WORD",
+        help="8a8w or 16a8w; for a .pte also 16a4w, 16a4w_block and 16a16w.",
+    ),
+]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="SPEC",
+        help="What --quantize calibrates on: FILE.npz, a folder of .npz files, module:callable, example (the model's own "
+        "inputs) or random[:SEED].",
+    ),
+]
+Ranges = Annotated[
+    Path | None,
+    typer.Option("--ranges", metavar="FILE.json", help="Write the range and encoding of each tensor."),
+]
+NO_DATA = """\
+opdb: --quantize {recipe} needs calibration data: give --data FILE.npz, a folder of .npz files, or module:callable
+  The data decide the range of each tensor, and values outside it are clipped: without samples of real inputs the compiled
+  model runs, but its results are wrong.  To try out compilation, calibrate on --data example (the model's own example inputs)
+  or --data random (normally distributed numbers)."""
+#: Tensors whose ranges are printed.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the command line says: how to quantize, on what, and where to write the ranges."""
+
+    recipe: str
+    data: str
+    ranges: Path | None
+
+
+def calibration(quantize: str | None, data: str | None, ranges: Path | None) -> Calibration | None:
+    """None without --quantize; exits 1 for --quantize without --data.  Raises OpdbError for --data or --ranges alone."""
+    if quantize is None:
+        for option, given in (("--data", data), ("--ranges", ranges)):
+            if given is not None:
+                raise OpdbError(f"{option} {given}: for --quantize; give --quantize 8a8w, too")
+        return None
+    if data is None:
+        print(NO_DATA.format(recipe=quantize), file=sys.stderr)
+        raise typer.Exit(1)
+    return Calibration(quantize, data, ranges)
+
+
+def samples_of(how: Calibration, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
+    """The samples that --data names, for inputs in the order of the program's."""
+    from opdb.compile.calibration import read_samples
+    from opdb.coverage.load import named_callable
+
+    example = None if program.example_inputs is None else [x.numpy() for x in program.example_inputs[0]]
+    return read_samples(how.data, inputs, example=example, found=named_callable)
+
+
+def quantized(
+    graph: QnnGraph, how: Calibration, samples: Sequence[Sample], target: Target, stages: Stages
+) -> tuple[QnnGraph, Calibrated]:
+    """``graph`` by opdb.quantize.  Raises OpdbError for a recipe without types of its own and for a graph that is quantized already."""
+    from opdb.dtypes import BY_SHORT
+    from opdb.quantize import SCHEMES, quantize, ranges_of
+
+    if how.recipe not in SCHEMES:
+        raise OpdbError(
+            f"--quantize {how.recipe}: one of {', '.join(SCHEMES)} for a context; others are for a .pte"
+        )
+    if already := [t.name for t in graph.tensors.values() if BY_SHORT[t.dtype].quantized]:
+        raise OpdbError(
+            f"--quantize {how.recipe}: the model is quantized already (e.g. the tensor {already[0]}); leave --quantize out"
+        )
+    stages("calibrate")
+    activations, weights = SCHEMES[how.recipe]
+    made = quantize(graph, _counted(samples, stages), target=target, activations=activations, weights=weights)
+    return made, Calibrated(how, len(samples), ranges_of(made))
+
+
+def _counted(samples: Sequence[Sample], stages: Stages) -> Iterator[Sample]:
+    for done, sample in enumerate(samples):
+        stages.count(done, len(samples))
+        yield sample
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What became of it: how many samples there were, and the range of each tensor."""
+
+    how: Calibration
+    samples: int
+    ranges: Mapping[str, TensorRange]
+
+    def origin(self) -> dict[str, object]:
+        return {"recipe": self.how.recipe, "data": self.how.data, "samples": self.samples}
+
+    def to_json(self) -> dict[str, object]:
+        return self.origin() | {"tensors": {name: asdict(r) for name, r in self.ranges.items()}}
+
+    def save(self, model: str) -> None:
+        """Writes --ranges, where it was given."""
+        if self.how.ranges is not None:
+            head = {"format": "opdb-ranges", "version": 1, "model": model}
+            text = json.dumps(head | self.to_json(), indent=1)
+            write_atomically(self.how.ranges, (text + "\n").encode())
+
+    def print(self) -> None:
+        """What the model was calibrated on, and the widest ranges."""
+        many = f"{self.samples} sample{'s' * (self.samples != 1)}"
+        print(f"  calibrated on {many} of {self.how.data}; the widest of {len(self.ranges)} ranges:")
+        widest = sorted(self.ranges, key=lambda name: self.ranges[name].low - self.ranges[name].high)[:SHOWN]
+        for name in widest:
+            r = self.ranges[name]
+            print(
+                f"    {name}  {r.low:.6g} to {r.high:.6g}  {r.dtype}, scale {r.scale:.6g}, offset {r.offset}"
+            )
+        if self.how.data.startswith("random"):
+            print("  the data were random numbers: do not deploy this file")
+        if self.how.ranges is not None:
+            print(f"  {self.how.ranges}: all ranges")

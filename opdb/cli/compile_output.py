@@ -1,0 +1,66 @@
+"""How compile and run show tensors, and what a library answered."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opdb.graph import GraphTensor
+    from opdb.probe.results import Outcome
+
+
+def print_ends(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]) -> None:
+    """A line for each input and output: name, type, shape, encoding."""
+    from opdb.dtypes import BY_SHORT
+
+    for side, tensors in (("input ", inputs), ("output", outputs)):
+        for t in tensors:
+            print(f"  {side} {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}{quant_text(t)}")
+
+
+def quant_text(tensor: GraphTensor) -> str:
+    """e.g. `  scale 0.1, offset -128`; the number of scales where there are many."""
+    q = tensor.quant
+    if q is None:
+        return ""
+    if len(q.scale) == 1:
+        return f"  scale {q.scale[0]:g}, offset {q.offset[0] if q.offset else 0}"
+    return f"  {q.encoding} with {len(q.scale)} scales"
+
+
+def tensor_json(tensor: GraphTensor) -> dict[str, Any]:
+    from opdb.dtypes import BY_SHORT
+    from opdb.op_config import quant_json
+
+    return {
+        "name": tensor.name,
+        "dtype": BY_SHORT[tensor.dtype].qnn,
+        "shape": list(tensor.shape),
+        "quant": None if tensor.quant is None else quant_json(tensor.quant),
+    }
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """How it ended, with the keys of all results."""
+    return {
+        "stage": outcome.stage,
+        "verdict": outcome.verdict,
+        "code": outcome.code,
+        "code_name": outcome.code_name,
+        "graph": getattr(outcome, "graph", ""),
+        "node": getattr(outcome, "node", ""),
+        "log": list(outcome.log),
+    }
+
+
+def print_failure(outcome: Outcome, where: str) -> None:
+    """On stderr: the stage, what the library did there, and its reasons."""
+    graph, node = getattr(outcome, "graph", ""), getattr(outcome, "node", "")
+    place = f"{outcome.stage} {graph}".rstrip() + (f", node {node}" if node not in ("", graph) else "")
+    how = {"no": "refused", "crashed": "the library crashed", "hung": "the library hung"}[outcome.verdict]
+    code = f": {outcome.code} {outcome.code_name}" if outcome.code_name else ""
+    print(f"opdb: {where}: {place}: {how}{code}", file=sys.stderr)
+    for line in outcome.log:
+        if line.startswith(("error", "warning", "output")):
+            print(f"  {line}", file=sys.stderr)
