@@ -69,7 +69,7 @@ setup: .venv/compiled
 demo: setup
 	@$(BIN)/opdb demo --report report/
 
-test: setup lint generated unit older-executorch
+test: setup lint generated unit
 
 # mypy and import-linter do not know package_dir: they get the tree as it is installed.
 lint: setup

@@ -156,8 +156,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         left.append(f"{skipped} skipped (see above)")
     terminalreporter.write_line(f"did not run: {', '.join(left) or 'nothing'}")
     if os.environ.get("CI"):
-        slow = ", ".join(f"{path} {seconds:.0f} s" for path, seconds in SECONDS.most_common(25))
-        terminalreporter.write_line(f"slowest files: {slow}")
+        slow = ", ".join(f"{path} {seconds:.0f}" for path, seconds in SECONDS.most_common(80))
+        terminalreporter.write_line(f"slowest files, of {SECONDS.total():.0f} s in all: {slow}")
 
 
 @pytest.fixture(scope="session", autouse=True)

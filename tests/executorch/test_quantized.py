@@ -46,7 +46,12 @@ def test_a_buffer_starts_with_its_values_and_keeps_what_is_written(
 
 
 @pytest.mark.parametrize(
-    ("soc", "recipe", "steps"), [("SM8650", "8a8w", 3), ("SM8350", "8a8w", 3), ("SM8650", "16a8w", 40)]
+    ("soc", "recipe", "steps"),
+    [
+        ("SM8650", "8a8w", 3),
+        pytest.param("SM8350", "8a8w", 3, marks=pytest.mark.breadth),
+        pytest.param("SM8650", "16a8w", 40, marks=pytest.mark.breadth),
+    ],
 )
 def test_each_channel_of_a_batch_norm_has_a_scale(
     environment: env.Environment, soc: str, recipe: str, steps: float
