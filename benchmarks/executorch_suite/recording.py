@@ -19,6 +19,8 @@ from _pytest.subtests import SubtestReport
 from judge import left_out
 
 seen: dict[str, Any] = {}
+#: What pytest says of a unittest that is marked expectedFailure and passes.
+PASSED_AGAINST_EXPECTATION = "Unexpected success"
 
 
 def results() -> Path:
@@ -57,8 +59,10 @@ def pytest_runtest_logstart(nodeid: str, location: Any) -> None:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.outcome == "failed":
-        said = [line[1:].strip() for line in report.longreprtext.splitlines() if line.startswith("E  ")]
-        seen.setdefault("why", []).append(" ".join(said)[:400] + left_out())
+        text = report.longreprtext
+        said = [line[1:].strip() for line in text.splitlines() if line.startswith("E  ")]
+        why = text if text == PASSED_AGAINST_EXPECTATION else " ".join(said)[:400]
+        seen.setdefault("why", []).append(why + left_out())
     if isinstance(report, SubtestReport) or (report.when != "call" and report.outcome == "passed"):
         return
     line = {
@@ -75,9 +79,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _beyond() -> bool:
-    """Whether all that failed is that the suite expects a refusal where the outputs are right."""
+    """Whether all that failed is that the suite expects a refusal, or a failure, where the outputs are right."""
     said = [w for w in seen.get("why", []) if w and "failed subtest" not in w]
-    return bool(said) and all("DID NOT RAISE" in w for w in said) and not seen.get("wrong")
+    beyond = all("DID NOT RAISE" in w or w.startswith(PASSED_AGAINST_EXPECTATION) for w in said)
+    return bool(said) and beyond and not seen.get("wrong")
 
 
 def _skipped(report: pytest.TestReport) -> str:

@@ -29,6 +29,7 @@ STORED: dict[tuple[Any, Any], tuple[str, int | None]] = {
     (0, 255): ("uq8", None), (-128, 127): ("sq8", None), (-127, 127): ("sq8", None),
     (0, 65535): ("uq16", None), (-32768, 32767): ("sq16", None), (-32767, 32767): ("sq16", None),
     (-(2**31), 2**31 - 1): ("sq32", None), (0, 15): ("uq8", 4), (-8, 7): ("sq8", 4), (-7, 7): ("sq8", 4),
+    (-2, 1): ("sq8", 2),
 }  # fmt: skip
 #: What the targets of quantize nodes begin with, then those of dequantize nodes.
 CONVERSIONS = (

@@ -317,12 +317,15 @@ def register_and_undo() -> dict[str, bool]:
 
 
 def failing_lower(view: Any, target: Any) -> Any:
-    """A builder with a fault, one of what QNN refuses, and one that changes its mind between partitioning and building."""
+    """A builder with a fault, one of what QNN refuses (each time, or once), and one that changes its mind before building."""
     if target == "fault":
         raise ZeroDivisionError("a fault in a builder")
-    if target == "refused":  # a Transpose without its permutation
+    once = target == set()  # it holds what was refused already
+    if target == "refused" or once:  # a Transpose without its permutation
+        if once:
+            target.add(view.name)
         return one_op("Transpose", inputs={"x": view.arg("self")}, outputs={"y": view.result(0)})
-    if view.target == "aten.relu.default" and target.append(view.name) is None and len(target) > 1:
+    if isinstance(target, list) and target.append(view.name) is None and len(target) > 1:
         return hand_lowering.Rejected((Reason("Relu", "Relu.C1", "changed its mind"),))
     return hand_lowering.lower(view, "by hand")
 
@@ -338,6 +341,9 @@ def run_failing() -> dict[str, str]:
     )
     refused = flow.compile_module(nn.ReLU(), x, SOC)
     registration.unregister()
+    registration.register(lower=failing_lower, target=set(), targets=["aten.relu.default"], preserve_ops=())
+    once = flow.compile_module(nn.ReLU(), x, SOC)
+    registration.unregister()
     registration.register(lower=failing_lower, target=[], targets=["aten.relu.default"], preserve_ops=())
     try:
         flow.compile_module(nn.ReLU(), x, SOC)
@@ -346,4 +352,4 @@ def run_failing() -> dict[str, str]:
         changed = f"{type(e).__name__}: {e}"
     registration.unregister()
     said = {n: c.reasons[c.not_delegated[0]][0].message for n, c in (("fault", faulty), ("refused", refused))}
-    return {**said, "changed": changed}
+    return {**said, "changed": changed, "refused once": str(dict(once.reasons) or once.delegated)}

@@ -168,6 +168,11 @@ def test_a_fault_in_a_builder_and_a_refusal_of_qnn_are_recorded_rejections(
     assert got["changed"].startswith("OpdbError: aten_relu_default: accepted while partitioning")
 
 
+def test_what_qnn_takes_when_it_is_asked_again_is_delegated(everything: dict[str, Any]) -> None:
+    """HTP's validator refused a product of integers in one run of ExecuTorch's suite, and took it in all others."""
+    assert everything["failing"]["refused once"] == "('aten_relu_default',)"
+
+
 def test_register_changes_only_what_it_says_and_is_undone(everything: dict[str, Any]) -> None:
     seen = everything["registry"]
     assert {what for what, holds in seen.items() if not holds} == set()

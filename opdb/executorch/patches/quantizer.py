@@ -174,7 +174,6 @@ def of_what_is_no_weight(context: Context) -> Undo:
     Weights by channel get one scale as activations do; a bias, which would have 32 bits, has no encoding.
     """
     from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
-    from executorch.backends.qualcomm.quantizer.rules import _is_float_tensor
     from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
     def floats_only(annotate: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
@@ -183,8 +182,8 @@ def of_what_is_no_weight(context: Context) -> Undo:
             found = node.meta.get(Q_ANNOTATION_KEY)
             if found is None:
                 return
-            wanted = {n: spec for n, spec in found.input_qspec_map.items() if _is_float_tensor(n)}
-            if len(wanted) < len(found.input_qspec_map) and not _is_float_tensor(node):
+            wanted = {n: spec for n, spec in found.input_qspec_map.items() if _of_floats(n)}
+            if len(wanted) < len(found.input_qspec_map) and not _of_floats(node):
                 found.output_qspec = None
             computed = {n for n, spec in wanted.items() if n.op != "get_attr" and _by_channel(spec)}
             wanted |= {n: config.input_activation for n in computed if not _derived(wanted[n])}
@@ -204,6 +203,15 @@ def of_what_is_no_weight(context: Context) -> Undo:
         return lambda: rules.update(before)
 
     return all_of(changed(module.get_rules()) for module in (htp_rules, lpai_rules))
+
+
+def _of_floats(node: Any) -> bool:
+    """Whether a rule may ask for an encoding: of activations observers take no halves, of weights they do."""
+    import torch
+    from executorch.backends.qualcomm.quantizer.rules import _is_float_tensor
+
+    held = node.op == "get_attr" and isinstance(node.meta.get("val"), torch.Tensor)
+    return bool(_is_float_tensor(node) or (held and node.meta["val"].dtype.is_floating_point))
 
 
 def _by_channel(spec: Any) -> bool:
