@@ -11,6 +11,7 @@ import typer
 
 from opdb.cli.options import (
     Decompose,
+    Dim,
     Dtype,
     Errata,
     Execution,
@@ -31,6 +32,8 @@ from opdb.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS, DEFAULT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch.export import ExportedProgram
 
     from opdb.cli.progress import Stages
@@ -56,7 +59,7 @@ def compile_model(
     model: Annotated[
         str,
         typer.Argument(
-            help="A .pt2 file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
+            help="A .pt2 or .onnx file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
         ),
     ],
     output: Annotated[
@@ -74,6 +77,7 @@ def compile_model(
     graph: GraphName = None,
     dtype: Dtype = "f32",
     decompose: Decompose = False,
+    dim: Dim = None,
     precision: Annotated[
         str | None,
         typer.Option(
@@ -111,6 +115,7 @@ def compile_model(
     QNN does not take as well; it is written, with exit 1, where nodes fall back to the CPU.
     """
     from opdb.cli.progress import Stages
+    from opdb.coverage.onnx_ends import parsed
     from opdb.optimize import check_layout, check_names
     from opdb.runtime.qnn.device import soc_model_of
 
@@ -125,6 +130,7 @@ def compile_model(
     soc_model_of(str(target.backend), target.soc, None)
     if dtype not in ("f32", "f16"):
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
+    dims = parsed(dim or ())
     check_names(no_pass or ())
     check_layout(io_layout)
     if timeout <= 0:
@@ -136,20 +142,20 @@ def compile_model(
                 f"{output}: --saver, --graph, --optimization, --dtype, --decompose, --no-pass and --io-layout "
                 "are not for a .pte"
             )
-        compile_to_pte(model, output, target, quantize, timeout, json)
+        compile_to_pte(model, output, target, quantize, timeout, json, dims)
         return
     if quantize is not None:
         raise OpdbError(f"--quantize {quantize}: for a .pte only; name the output FILE.pte")
     with Stages(quiet=json) as stages:
         if model == "-" or model.endswith((".json", ".jsonl")):
-            if no_pass or io_layout != "keep":
+            if no_pass or io_layout != "keep" or dims:
                 raise OpdbError(
-                    f"{model}: --no-pass and --io-layout are for models; op configs stay as they are"
+                    f"{model}: --no-pass, --io-layout and --dim are for models; op configs stay as they are"
                 )
             graphs, errata_met = graphs_of_configs(model, target, graph, stages, json)
         else:
             how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
-            program = exported(model, stages)
+            program = exported(model, stages, dims)
             coverage, made = lowered_or_exit(program, model, target, how, stages, json)
             graphs, errata_met = [made], coverage.errata()
         options = _options(graphs, target, precision, optimization)
@@ -192,23 +198,25 @@ class Lowering:
     io_layout: str
 
 
-def exported(model: str, stages: Stages) -> ExportedProgram:
-    """The program of a model as the command line spells it."""
+def exported(model: str, stages: Stages, dims: Mapping[str, int] | None = None) -> ExportedProgram:
+    """The program of a model as the command line spells it.  ``dims``: see opdb.coverage.load.load_model."""
     from opdb.coverage.load import load_program
 
     stages("export")
     sys.path.insert(0, "")
-    return load_program(model)
+    return load_program(model, dims)
 
 
 def made_of(
     program: ExportedProgram, model: str, target: Target, how: Lowering
 ) -> tuple[Coverage, QnnGraph | None]:
     """What each node of the model became, and its graph if every node is supported."""
+    from opdb.compile.ends import Ends
     from opdb.compile.model import graph_name, lowered
-    from opdb.coverage.onnx import end_names
+    from opdb.coverage.onnx import ends, with_names
 
-    return lowered(
+    of_onnx = model.endswith(".onnx")
+    coverage, graph = lowered(
         program,
         target,
         how.name or graph_name(model),
@@ -216,8 +224,9 @@ def made_of(
         decompose=how.decompose,
         without=how.without,
         io_layout=how.io_layout,
-        ends=end_names(model) if model.endswith(".onnx") else None,
+        ends=Ends(*ends(model)) if of_onnx else None,
     )
+    return with_names(coverage, model) if of_onnx else coverage, graph
 
 
 def lowered_or_exit(

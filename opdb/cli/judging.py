@@ -12,6 +12,7 @@ import typer
 from opdb.cli.options import (
     Backend,
     Decompose,
+    Dim,
     Dtype,
     Errata,
     Execution,
@@ -193,6 +194,7 @@ def check(
     ignore_erratum: IgnoreErratum = None,
     dtype: Dtype = "f32",
     decompose: Decompose = False,
+    dim: Dim = None,
     executorch: Annotated[
         bool,
         typer.Option("--executorch", help="Judge the graph that ExecuTorch's Qualcomm partitioner sees."),
@@ -228,7 +230,9 @@ def check(
     from opdb.cli.progress import Stages
     from opdb.coverage.check import check_program
     from opdb.coverage.load import load_program
+    from opdb.coverage.onnx_ends import parsed
 
+    dims = parsed(dim or ())
     form = _format("json" if json else format_)
     if dtype not in ("f32", "f16"):
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
@@ -241,10 +245,10 @@ def check(
             from opdb.executorch.tools.check import check_model
 
             stages("ExecuTorch's export and edge passes, check")
-            coverage = check_model(model, target)
+            coverage = check_model(model, target, dims)
         else:
             stages("export")
-            program = load_program(model)
+            program = load_program(model, dims)
             if save_node is not None:
                 _save_node(program, save_node, output, decompose)
                 return

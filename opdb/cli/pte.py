@@ -15,6 +15,8 @@ from opdb.files import write_atomically
 from opdb.generated.constants.backends import BACKENDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from opdb.executorch.flow import CompiledProgram
     from opdb.graph import GraphTensor
     from opdb.targets.target import Target
@@ -29,10 +31,17 @@ def is_pte(path: Path) -> bool:
 
 
 def compile_to_pte(
-    model: str, output: Path, target: Target, recipe: str | None, timeout: float, json: bool
+    model: str,
+    output: Path,
+    target: Target,
+    recipe: str | None,
+    timeout: float,
+    json: bool,
+    dims: Mapping[str, int] | None = None,
 ) -> None:
     """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes fall back to the CPU."""
     from opdb.coverage.load import export, load_model
+    from opdb.coverage.onnx import unread
     from opdb.executorch import env
     from opdb.executorch.flow import RECIPES, Plugin, compile_program
 
@@ -46,8 +55,12 @@ def compile_to_pte(
         stages("prepare")
         environment = env.prepare()
         stages("export")
-        module, inputs = load_model(model, dynamo=True)
+        module, inputs = load_model(model, dynamo=True, dims=dims)
         program = export(module, inputs, name=model)
+        if model.endswith(".onnx") and (why := unread(model, program)) is not None:
+            raise OpdbError(
+                f"{model}: ExecuTorch cannot run {why}; `opdb check {model}` lists all such nodes"
+            )
         stages("compile")
         compiled = compile_program(
             program,

@@ -73,6 +73,14 @@ READ_WITHOUT_SPEC = SAME_VALUE | CONVERSIONS | SHAPE_ONLY | NO_VALUE | {"aten.dr
 MAX_FOLDED = 64 * 1024 * 1024  # bytes of one constant that is computed ahead
 
 
+def beyond_int32(tensor: torch.Tensor) -> int | None:
+    """A value of an int64 that int32 does not have."""
+    if tensor.dtype != torch.int64 or tensor.is_meta or not tensor.numel():
+        return None
+    least, most = (int(v) for v in torch.aminmax(tensor))
+    return least if least < -(2**31) else most if most >= 2**31 else None
+
+
 @cache
 def _arguments(operator: torch._ops.OpOverload) -> Mapping[str, tuple[str, bool, Any]]:
     """Each argument of an operator: its type as torch spells it, whether it has a default, the default."""
@@ -412,7 +420,7 @@ class Program:
         return self.float_dtype if dtype == torch.float32 else DTYPES[dtype]
 
     def ref(self, key: Key, node: torch.fx.Node | None = None) -> TensorRef:
-        """The tensor of an origin.  Raises Rejection where its shape or dtype cannot be a QNN tensor's."""
+        """The tensor of an origin.  Raises Rejection where its shape, dtype or values cannot be a QNN tensor's."""
         fake = self.fake(key, node)
         shape = tuple(fake.shape) or (1,)
         symbols = [str(d) for d in shape if not isinstance(d, int)]
@@ -422,6 +430,8 @@ class Program:
             )
         static = key in self.values
         shape = sized(key[0], shape)
+        if static and (wide := beyond_int32(fake)) is not None:
+            raise Rejection(f"it reads a constant with the value {wide}, and QNN has int32 for int64")
         dtype, quant = self.encodings.of.get(key) or (self.dtype(fake.dtype), None)
         return TensorRef(shape, dtype, static=static, key=key, quant=quant, base_shape=shape)
 
@@ -437,16 +447,12 @@ class Program:
         return value.to(INTEGERS[self.encodings.of[key][0]]) if key in self.encodings.of else value
 
     def array(self, key: Key) -> np.ndarray[Any, Any]:
-        """The value of a static tensor, in its ref's dtype.  Raises OpdbError for an int64 beyond int32."""
+        """The value of a static tensor, in its ref's dtype."""
         tensor = self.values[key].cpu().contiguous()
         if tensor.dtype == torch.bfloat16:
             tensor = tensor.view(torch.uint16)
         array: np.ndarray[Any, Any] = tensor.numpy().reshape(tuple(tensor.shape) or (1,))
         if tensor.dtype == torch.int64:
-            if array.size and (array.min() < -(2**31) or array.max() >= 2**31):
-                raise OpdbError(
-                    f"the constant {key[0]} has values that do not fit int32, which QNN takes for int64"
-                )
             return array.astype(np.int32)
         if tensor.dtype == torch.float32 and self.float_dtype == "f16":
             return array.astype(np.float16)

@@ -5,6 +5,7 @@ ExecuTorch is imported in a child process with the prepared environment; no libr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from opdb.coverage.check import Coverage
@@ -14,11 +15,13 @@ from opdb.generated.constants.backends import BACKENDS
 from opdb.targets.target import Target
 
 
-def check_model(spec: str, target: Target, *, timeout: float = 3600.0) -> Coverage:
+def check_model(
+    spec: str, target: Target, dims: Mapping[str, int] | None = None, *, timeout: float = 3600.0
+) -> Coverage:
     """The verdict on every node of a model after ExecuTorch's export, edge lowering and passes.
 
     ``spec``: a .pt2 file or ``module:callable`` (opdb.coverage.load).  ``target``: HTP and a SoC that ExecuTorch
-    knows.  ``timeout``: in seconds.
+    knows.  ``dims``: see opdb.coverage.load.load_model.  ``timeout``: in seconds.
 
     Raises MissingExtra without executorch, OpdbError for another target, for a model that cannot be loaded, and where
     ExecuTorch's flow fails before it partitions.
@@ -31,12 +34,12 @@ def check_model(spec: str, target: Target, *, timeout: float = 3600.0) -> Covera
         )
     environment = env.prepare()
     coverage: Coverage = process.call(
-        "opdb.executorch.tools.check:_check", spec, target, environment=environment, timeout=timeout
+        "opdb.executorch.tools.check:_check", spec, target, dims, environment=environment, timeout=timeout
     )
     return coverage
 
 
-def _check(spec: str, target: Target) -> Coverage:
+def _check(spec: str, target: Target, dims: Mapping[str, int] | None) -> Coverage:
     """The child's side of ``check_model``."""
     env.require_active()
     import opdb.executorch
@@ -55,7 +58,7 @@ def _check(spec: str, target: Target) -> Coverage:
             )
         module, inputs = saved.module(check_guards=False), args
     else:
-        module, inputs = load_model(spec, dynamo=True)
+        module, inputs = load_model(spec, dynamo=True, dims=dims)
         in_eval_mode(module)
     opdb.executorch.register(target=target)
     try:
