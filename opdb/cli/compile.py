@@ -250,11 +250,11 @@ def graphs_of_configs(
     file: str, target: Target, name: str | None, stages: Stages, json: bool
 ) -> tuple[list[QnnGraph], tuple[ErratumCount, ...]]:
     """A graph for each op config, and the errata to warn of; where the specs refuse one, prints the reasons and exits 1."""
-    from opdb.cli.judging import _configs
+    from opdb.cli.configs import configs
     from opdb.compile.model import chosen, config_graphs, judged, warned
 
     stages("read")
-    graphs = chosen(config_graphs(_configs(file)), name)
+    graphs = chosen(config_graphs(configs(file)), name)
     refused = judged(graphs, target)
     if refused:
         if json:
