@@ -81,6 +81,12 @@ def beyond_int32(tensor: torch.Tensor) -> int | None:
     return least if least < -(2**31) else most if most >= 2**31 else None
 
 
+def _is_graph(node: torch.fx.Node) -> bool:
+    """Whether a node is a graph that a call runs."""
+    held = getattr(node.graph.owning_module, str(node.target), None)
+    return node.op == "get_attr" and isinstance(held, torch.fx.GraphModule)
+
+
 @cache
 def _arguments(operator: torch._ops.OpOverload) -> Mapping[str, tuple[str, bool, Any]]:
     """Each argument of an operator: its type as torch spells it, whether it has a default, the default."""
@@ -214,6 +220,21 @@ class Conversion(TorchNode):
         return [self.program.encodings.operands[self.node]]
 
 
+class Branches(TorchNode):
+    """A call of graphs (torch.cond, torch.while_loop), which no op is."""
+
+    def __init__(self, program: Program, node: torch.fx.Node) -> None:
+        self.program, self.node = program, node
+        self.target, self.name = str(node.target), node.name
+
+    def arg(self, name: str) -> Any:
+        raise Rejection(f"{self.target} has no argument '{name}'")
+
+    def sources(self) -> list[Key]:
+        read = (n for n in self.node.all_input_nodes if n.op != "get_attr")
+        return list(dict.fromkeys(self.program.origin(n) for n in read))
+
+
 @dataclass
 class Program:
     """``float_dtype``: what float32 becomes; f16 for graphs whose tensors shall be half precision.
@@ -240,7 +261,7 @@ class Program:
         for node in self.exported.graph.nodes:
             if node.op == "call_function":
                 self._call(node)
-            elif node.op not in ("placeholder", "output"):
+            elif node.op not in ("placeholder", "output") and not _is_graph(node):
                 raise OpdbError(
                     f"the program has a node '{node.name}' of the kind '{node.op}'; "
                     "export it with torch.export.export"
@@ -262,7 +283,8 @@ class Program:
                 kept = spec.kind.name.removesuffix("_MUTATION").lower().replace("_", " ")
                 raise OpdbError(
                     f"the program changes the {kept} '{spec.target}', and QNN graphs keep no state; "
-                    "export the module in eval mode, or return the new value"
+                    "export the module in eval mode, or return the new value (ExecuTorch's programs keep it: "
+                    "opdb check --executorch, opdb compile -o FILE.pte)"
                 )
 
     def _placeholders(self) -> None:
@@ -290,7 +312,9 @@ class Program:
             self._origin[node] = (self._origin.get(base, (base.name, 0))[0], index)
             return
         self._origin[node] = (node.name, 0)
-        if is_quantize(node) or is_dequantize(node):
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            self.nodes.append(Branches(self, node))
+        elif is_quantize(node) or is_dequantize(node):
             self._conversion(node)
         elif target in NO_VALUE:
             self.skipped[node.name] = "it checks something and computes nothing"

@@ -11,6 +11,7 @@ import io
 import operator
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from opdb.executorch import env, process
 from opdb.graph import GraphTensor
 from opdb.runtime.lowering import Reason
 
+#: PyTorch's calls of graphs that depend on data.
+BRANCHES = {"cond", "while_loop", "map_impl", "scan"}
 PRECISIONS = ("fp16", "quantized")
 #: How ExecuTorch's quantizer is asked: bits of activations, of weights; in blocks of weights.
 RECIPES = ("8a8w", "16a8w", "16a4w", "16a4w_block", "16a16w")
@@ -121,8 +124,13 @@ def compile_module(
 def load(pte: bytes) -> Any:
     """A program in the runtime of the executorch wheel, which holds no reference to ``pte``."""
     env.require_active()
-    import executorch.backends.qualcomm  # noqa: F401  loads the backend's libraries
+    import executorch.backends.qualcomm
     from executorch.extension.pybindings import portable_lib
+
+    with suppress(
+        ImportError
+    ):  # of nodes on the CPU between quantized tensors; before the program, which looks them up
+        import executorch.kernels.quantized  # noqa: F401
 
     return portable_lib._load_for_executorch_from_buffer(pte)
 
@@ -199,6 +207,7 @@ def compile_program(
         raise OpdbError(
             f"keyword inputs ({', '.join(kwargs)}): ExecuTorch's flow takes positional inputs only"
         )
+    refuse_branches(program)
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
     compiled: CompiledProgram = process.call(
@@ -213,6 +222,16 @@ def compile_program(
         path=path,
     )
     return compiled
+
+
+def refuse_branches(program: Any) -> None:
+    """Raises OpdbError for a program that branches or loops on data, at which a pass of ExecuTorch's flow ends."""
+    names = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
+    if found := sorted(names & BRANCHES):
+        raise OpdbError(
+            f"torch.{found[0]}: ExecuTorch's flow for QNN ends at it, since QNN graphs do not branch; compute both ways and take "
+            "torch.where, or split the model"
+        )
 
 
 def run_program(

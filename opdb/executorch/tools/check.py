@@ -6,6 +6,7 @@ ExecuTorch is imported in a child process with the prepared environment; no libr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from opdb.coverage.check import Coverage
@@ -69,12 +70,19 @@ def _check(spec: str, target: Target, dims: Mapping[str, int] | None) -> Coverag
 
 
 def _edge_program(spec: str, module: Any, inputs: Any, chipset: Any) -> Any:
+    import torch
+
+    from opdb.executorch import flow
     from opdb.executorch.edge import edge_program, exporting
 
     try:
         with exporting():
             return edge_program(module, inputs, chipset)
     except Exception as error:  # PyTorch and the passes raise anything
+        with suppress(
+            RuntimeError, TypeError, ValueError, AssertionError
+        ):  # of a model that cannot be exported
+            flow.refuse_branches(torch.export.export(module, inputs))
         lines = str(error).strip().splitlines()
         why = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
         raise OpdbError(f"{spec}: ExecuTorch's flow fails before it partitions: {why}") from error
