@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -299,6 +300,10 @@ class _Reader:
         try:
             return defs.get_schema(proto.op_type, version, "" if own else proto.domain)
         except defs.SchemaError:
+            if proto.op_type == "EPContext":
+                raise Unreadable(
+                    "it is a graph that was compiled for one execution provider; check the model that it was made of"
+                ) from None
             where = f"opset {version}" if own else f"the domain '{proto.domain}'"
             raise Unreadable(f"{where} has no such operator that is known here") from None
 
@@ -346,7 +351,8 @@ def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
-        return value.decode()
+        with suppress(UnicodeDecodeError):  # of an EPContext it is a file
+            return value.decode()
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime for transformers: the module computes what its CPU provider does."""
+"""Operators of ONNX Runtime for transformers: the module computes what its CPU provider does, and HTP takes it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ import pytest
 import torch
 from onnx import helper, numpy_helper
 
+from opdb.coverage.check import check_program
+from opdb.coverage.load import export
 from opdb.errors import OpdbError
 from opdb.onnx_modules.graph import to_module
 from opdb.onnx_modules.unread import Unread
+from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
+HTP = Target("HTP", "SM8650", execution="emulator")
 Arrays = dict[str, np.ndarray[Any, Any]]
 RNG = np.random.default_rng(0)
 
@@ -61,6 +65,8 @@ def compared(
     got = module(*tensors.values())
     for g, w in zip(got if isinstance(got, tuple) else (got,), wanted, strict=True):
         np.testing.assert_allclose(g.numpy(), w, rtol=2e-4, atol=2e-5)
+    rows = check_program(export(module, tuple(tensors.values())), HTP).rows
+    assert not [r for r in rows if r.verdict != "supported"]
 
 
 @pytest.mark.parametrize(

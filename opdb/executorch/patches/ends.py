@@ -1,11 +1,10 @@
-"""The ends of a graph that ExecuTorch's backend makes: each input is read, no result is written before its turn, and an input
-that is handed through keeps its type.
-"""
+"""What a graph that ExecuTorch's backend makes takes and moves: each input is read, and one that is handed through keeps its type."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from opdb.coverage.ranks import MOST, lower_ranks
 from opdb.executorch.patches.graphs import edge_op, exported
 from opdb.executorch.patches.registry import Context, patch
 from opdb.executorch.patches.undo import Undo, all_of, replaced
@@ -87,6 +86,38 @@ def filled(graph_module: Any) -> Any:
     return PassResult(graph_module, changed)
 
 
+def _keeps_six_dimensions() -> bool:
+    import torch
+    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
+
+    def windows(x: torch.Tensor) -> torch.Tensor:
+        return x.view(2, 2, 2, 2, 2, 2).permute(0, 1, 3, 2, 4, 5).reshape(64)
+
+    changed = QnnPassManager().transform_for_export_pipeline(exported(windows, torch.ones(64)))
+    return any(n.meta["val"].dim() > MOST for n in changed.graph.nodes if n.op == "call_function")
+
+
+@patch(
+    "five-dimensions",
+    "feature",
+    "a permutation of six and more dimensions between views falls back to the CPU, where fewer say the same",
+    "_passes.qnn_pass_manager:QnnPassManager.transform_for_export_pipeline",
+    needed=_keeps_six_dimensions,
+)
+def five_dimensions(context: Context) -> Undo:
+    """Windows (Swin) and pixel shuffles are moved in at most five dimensions."""
+    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
+
+    exports = QnnPassManager.transform_for_export_pipeline
+
+    def transform_for_export_pipeline(self: Any, exported_program: Any, *more: Any, **named: Any) -> Any:
+        if lower_ranks(exported_program.graph):
+            exported_program.graph_module.recompile()
+        return exports(self, exported_program, *more, **named)
+
+    return replaced(QnnPassManager, "transform_for_export_pipeline", transform_for_export_pipeline)
+
+
 def _narrows_what_is_handed_through() -> bool:
     import torch
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
@@ -94,7 +125,7 @@ def _narrows_what_is_handed_through() -> bool:
     program = exported(lambda x, n: (x, n), torch.ones(2), torch.ones(2, dtype=torch.int64))
     changed = I64toI32(program)(program.graph_module).graph_module
     output = next(n for n in changed.graph.nodes if n.op == "output")
-    return output.args[0][1].op != "placeholder"
+    return bool(output.args[0][1].op != "placeholder")
 
 
 @patch(

@@ -141,14 +141,15 @@ def _turned(x: Tensor, places: Tensor, cos: Tensor, sin: Tensor, interleaved: bo
     """``x`` [batch, heads, sequence, size], of which the first 2 * columns of ``cos`` are turned."""
     half = cos.shape[1]
     c, s = (functional.embedding(places, t).unsqueeze(1) for t in (cos, sin))
-    first, rest = x[..., : 2 * half], x[..., 2 * half :]
+    whole = x.shape[-1] == 2 * half
+    first = x if whole else x[..., : 2 * half]
     if interleaved:
         a, b = first[..., 0::2], first[..., 1::2]
         y = torch.stack((a * c - b * s, b * c + a * s), -1).flatten(-2)
     else:
         a, b = first[..., :half], first[..., half:]
         y = torch.cat((a * c - b * s, b * c + a * s), -1)
-    return torch.cat((y, rest), -1) if rest.shape[-1] else y
+    return y if whole else torch.cat((y, x[..., 2 * half :]), -1)
 
 
 def _attend(node: Node, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
@@ -264,7 +265,9 @@ def _grouped(
         turn = bool(node.get("rotary_interleaved", 0))
         q, k = _turned(q, at, cos, sin, turn), _turned(k, at, cos, sin, turn)
     present_key, present_value = _cached(past_key, k, start), _cached(past_value, v, start)
-    k, v = (t[:, :, :end].repeat_interleave(heads // groups, 1) for t in (present_key, present_value))
+    k, v = (t if t.shape[2] == end else t[:, :, :end] for t in (present_key, present_value))
+    if heads != groups:
+        k, v = (t.repeat_interleave(heads // groups, 1) for t in (k, v))
     window = node.get("local_window_size", -1)
     if 0 < window < end:
         far = torch.ones(count, end, dtype=torch.bool).tril(start - window)
@@ -295,8 +298,9 @@ def _cached(past: Tensor | None, new: Tensor, start: int) -> Tensor:
         return new
     if past.shape[2] < start:
         raise Unreadable(f"its cache has {past.shape[2]} places, and {start} are used")
-    rest = past[:, :, start + new.shape[2] :]
-    return torch.cat([t for t in (past[:, :, :start], new, rest) if t.shape[2]], 2)
+    end, size = start + new.shape[2], past.shape[2]
+    before = [past if start == size else past[:, :, :start]] if start else []
+    return torch.cat([*before, new, *([past[:, :, end:]] if end < size else [])], 2)
 
 
 OWN = {"SimplifiedLayerNormalization": Operator(_rms)}
