@@ -69,6 +69,7 @@ def compile_to_pte(
             recipe=recipe,
             plugin=Plugin("opdb.lowering.select:lower", target),
             timeout=timeout,
+            names=_names(model),
         )
         write_atomically(output, compiled.pte)
     if json:
@@ -77,6 +78,16 @@ def compile_to_pte(
         _print_compiled(output, target, compiled, recipe)
     if compiled.not_delegated:
         raise typer.Exit(1)
+
+
+def _names(model: str) -> tuple[list[str], list[str]] | None:
+    """What an ONNX file calls its inputs and outputs."""
+    from opdb.coverage.onnx import ends
+
+    if not model.endswith(".onnx"):
+        return None
+    inputs, outputs, _ = ends(model)
+    return list(inputs), [f"{name}_out" if name in inputs else name for name in outputs]
 
 
 def _compiled_json(
@@ -115,7 +126,8 @@ def run_pte(
     from opdb.compile.feed import feed
     from opdb.dtypes import BY_SHORT
     from opdb.executorch import env
-    from opdb.executorch.flow import execute_program, program_ends
+    from opdb.executorch.flow import execute_program
+    from opdb.executorch.program_ends import program_ends
 
     pte = _read(file)
     environment = env.prepare()

@@ -6,6 +6,7 @@ The module's child n0, n1, ... is the node at that place in the file, which PyTo
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +53,10 @@ def _of_operators(path: str, module: Any, inputs: tuple[Any, ...]) -> Any:
 
     from opdb.coverage.load import export
 
-    made = _as_graphs(torch.export.unflatten(export(module, inputs, path)))
+    program = export(module, inputs, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of PyTorch about itself
+        made = _as_graphs(torch.export.unflatten(program))
     (output,) = [n for n in made.graph.nodes if n.op == "output"]
     if len(output.args[0]) == 1:
         output.args = tuple(output.args[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import json
 import operator
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -20,9 +21,12 @@ import numpy as np
 
 from opdb.errors import MissingExtra, OpdbError
 from opdb.executorch import env, process
-from opdb.graph import GraphTensor
 from opdb.runtime.lowering import Reason
 
+#: The method of a program that says what its model's file calls the inputs and outputs.
+ENDS = "opdb_ends"
+#: Of the inputs, and of the outputs.
+Names = tuple[list[str], list[str]]
 #: PyTorch's calls of graphs that depend on data.
 BRANCHES = {"cond", "while_loop", "map_impl", "scan"}
 PRECISIONS = ("fp16", "quantized")
@@ -69,12 +73,14 @@ def compile_module(
     soc: str,
     precision: str = "fp16",
     op_packages: Sequence[Path] = (),
+    names: Names | None = None,
 ) -> CompiledProgram:
     """``module`` (torch.nn.Module) compiled for one SoC by ExecuTorch's flow, in this process.
 
     ``example_inputs``: tensors that fix the shapes.  ``soc``: ExecuTorch's name of the chipset; e.g. SM8650.
     ``op_packages``: libraries of `opdb package qnn` (opdb.executorch.op_packages).
     ``precision``: "fp16" (float graphs, computed in fp16 on HTP) or "quantized" (a quantized module).
+    ``names``: of inputs and outputs, which a method ``opdb_ends`` of the program returns.
 
     Raises OpdbError for an unknown SoC or precision and for a process without the environment; what the
     flow itself raises (e.g. a failed finalize) passes through.
@@ -98,7 +104,11 @@ def compile_module(
         with exporting():
             # Memory that QNN's graph owns does not start with the values of the module's buffers.
             edge = qnn.to_edge_transform_and_lower_to_qnn(
-                module, tuple(example_inputs), specs, skip_mutable_buffer=True
+                module,
+                tuple(example_inputs),
+                specs,
+                constant_methods=None if names is None else {ENDS: json.dumps(names)},
+                skip_mutable_buffer=True,
             )
     except RuntimeError as e:
         if "was not decomposed or delegated" not in str(e):
@@ -190,11 +200,12 @@ def compile_program(
     plugin: Plugin | None = None,
     timeout: float = 600.0,
     path: Sequence[str | Path] = (),
+    names: Names | None = None,
 ) -> CompiledProgram:
     """``program`` (torch.export.ExportedProgram, exported from positional inputs) compiled in a child.
 
     ``recipe``: quantize the program first (``quantize``).  ``plugin``: opdb's builders to use instead of
-    ExecuTorch's own; None for the stock flow.
+    ExecuTorch's own; None for the stock flow.  ``names``: see ``compile_module``.
     Raises OpdbError as ``compile_module`` does, and ChildError when the flow fails, crashes or hangs.
     """
     _check_precision(precision)
@@ -217,6 +228,7 @@ def compile_program(
         precision,
         recipe,
         plugin,
+        names,
         environment=environment,
         timeout=timeout,
         path=path,
@@ -257,18 +269,13 @@ def execute_program(
     return run
 
 
-def program_ends(
-    pte: bytes, *, environment: env.Environment, timeout: float = 600.0
-) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
-    """The inputs (``input0``, ...) and outputs (``output0``, ...) of a program's method ``forward``."""
-    ends: tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]] = process.call(
-        "opdb.executorch.flow:_ends", pte, environment=environment, timeout=timeout
-    )
-    return ends
-
-
 def _compile_saved(
-    saved: bytes, soc: str, precision: str, recipe: str | None, plugin: Plugin | None
+    saved: bytes,
+    soc: str,
+    precision: str,
+    recipe: str | None,
+    plugin: Plugin | None,
+    names: Names | None,
 ) -> CompiledProgram:
     """The child's side of ``compile_program``."""
     env.require_active()
@@ -283,7 +290,7 @@ def _compile_saved(
     if recipe is not None:
         module = quantize(module, inputs, soc, recipe)
     if plugin is None:
-        return compile_module(module, inputs, soc, precision)
+        return compile_module(module, inputs, soc, precision, names=names)
     registration.register(
         lower=process.resolve(plugin.lower),
         target=plugin.target,
@@ -291,7 +298,7 @@ def _compile_saved(
         preserve_ops=plugin.preserve_ops,
     )
     try:
-        return compile_module(module, inputs, soc, precision)
+        return compile_module(module, inputs, soc, precision, names=names)
     finally:
         registration.unregister()
 
@@ -310,36 +317,6 @@ def _run_arrays(pte: bytes, arrays: Sequence[Any], repeat: int) -> ProgramRun:
         seconds.append(time.perf_counter() - start)
     del program  # before the bytes, to which it holds no reference
     return ProgramRun(outputs, tuple(seconds))
-
-
-#: ExecuTorch's ScalarType (c10's numbers) of tensors at a program's ends.
-SCALAR_TYPES = {
-    0: "u8",
-    1: "i8",
-    2: "i16",
-    3: "i32",
-    4: "i64",
-    5: "f16",
-    6: "f32",
-    7: "f64",
-    11: "bool8",
-    15: "bf16",
-    27: "u16",
-}
-
-
-def _ends(pte: bytes) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
-    """The child's side of ``program_ends``."""
-    program = load(pte)
-    meta = program.method_meta("forward")
-
-    def tensor(name: str, info: Any) -> GraphTensor:
-        return GraphTensor(name, SCALAR_TYPES[int(info.dtype())], tuple(info.sizes()) or (1,))
-
-    inputs = tuple(tensor(f"input{i}", meta.input_tensor_meta(i)) for i in range(meta.num_inputs()))
-    outputs = tuple(tensor(f"output{i}", meta.output_tensor_meta(i)) for i in range(meta.num_outputs()))
-    del program
-    return inputs, outputs
 
 
 def _check_precision(precision: str) -> None:

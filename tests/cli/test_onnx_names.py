@@ -137,3 +137,15 @@ def test_what_check_leaves_to_the_cpu_no_context_holds(
     assert not (tmp_path / "det.bin").exists()
     refused = call("compile", str(path), "--soc", "SM8650", "-o", str(tmp_path / "det.pte"))
     assert refused.code == 2 and "ExecuTorch cannot run node 2, Det: opdb cannot express it" in refused.err
+
+
+def test_an_executorch_program_keeps_the_names(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call, program, results = Here(capsys), tmp_path / "names.pte", tmp_path / "out.npz"
+    assert call("compile", str(model), "--soc", "SM8650", "-o", str(program)).code == 0
+    mask, add = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), np.ones((2, 4), np.float32)
+    np.savez(tmp_path / "given.npz", **{"mask:0": mask, "add": add})
+    done = call("run", str(program), "--inputs", str(tmp_path / "given.npz"), "--outputs", str(results))
+    assert done.code == 0, done.err
+    np.testing.assert_allclose(np.load(results)["relu"], np.maximum(mask, 0) + add, atol=2e-3)
