@@ -16,7 +16,10 @@ from onnx import TensorProto, helper, numpy_helper
 from opdb.coverage.check import check_program
 from opdb.coverage.load import load_model, load_program
 from opdb.coverage.onnx import unread, with_names
+from opdb.dispatch import Dispatcher
+from opdb.dispatch.plan import partition
 from opdb.errors import OpdbError
+from opdb.runtime.qnn.backend import Backend
 from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
@@ -85,6 +88,19 @@ def test_such_a_node_computes_on_the_cpu_what_onnx_runtime_does(tmp_path: Path) 
     for given in (x, x - 5):
         (wanted,) = session.run(None, {"x": given.numpy()})
         np.testing.assert_allclose(module(given).numpy(), wanted, rtol=1e-6)
+
+
+@pytest.mark.vendor
+def test_a_plan_runs_it_between_two_graphs(tmp_path: Path) -> None:
+    path = on_data(tmp_path / "if.onnx")
+    plan = partition(load_program(path), Target("CPU"), unsupported="host", host="torch")
+    assert [p.runs_on for p in plan.placements] == ["qnn", "qnn", "torch", "qnn"]
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    with Backend.open("CPU") as cpu, Dispatcher(plan, cpu) as dispatcher:
+        for shift in (1, -5):
+            x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8) + np.float32(shift)
+            (wanted,) = session.run(None, {"x": x})
+            np.testing.assert_allclose(*dispatcher.run([x]).values(), wanted, rtol=1e-5)
 
 
 def test_what_reads_a_tensor_without_a_shape_is_left_with_it(tmp_path: Path) -> None:
