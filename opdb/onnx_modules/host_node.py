@@ -95,5 +95,5 @@ def _computed(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
 _library = torch.library.Library("opdb_onnx", "DEF")
 #: The tag keeps a node of known inputs, or of none, from being computed ahead.
 _library.define(_SCHEMA, tags=(torch.Tag.nondeterministic_seeded,))
-_library.impl("node", _run, "CPU")
+_library.impl("node", _run, "CompositeExplicitAutograd")
 torch.library.register_fake("opdb_onnx::node", _fake, lib=_library)
