@@ -181,6 +181,10 @@ def centred(dtype: str, scale: float | None = None) -> Quant | None:
     return Quant("SCALE_OFFSET", (SPAN / 2**kind.bits,), (offset,))
 
 
+#: What QNN's own initializer of a tensor (QNN_TENSOR_INIT) has as its data type.
+UNDEFINED = ("UNDEFINED", "QNN_DATATYPE_UNDEFINED")
+
+
 def from_json(raw: Any) -> OpConfig:
     """The op config in ``raw`` (a parsed JSON object).  Raises ConfigError with the path of the fault."""
     _object(raw, "op config", {"op", "package", "id", "inputs", "params", "outputs"}, {"op"})
@@ -233,10 +237,13 @@ def _tensor(raw: Any, where: str) -> TensorConfig:
     if kind not in TENSOR_TYPES:
         raise ConfigError(f"{where}.type: {kind!r} is not a tensor type; one of {', '.join(TENSOR_TYPES)}")
     quant, sparse = raw.get("quant"), raw.get("sparse")
+    dtype = raw.get("dtype", "FLOAT_32")
+    if kind == "NULL" and dtype in UNDEFINED:
+        dtype = "FLOAT_32"  # of a tensor that is left out none is read
     shape = _shape(raw.get("shape", []), f"{where}.shape")
     return TensorConfig(
         name=str(raw.get("name", "")),
-        dtype=_dtype(raw.get("dtype", "FLOAT_32"), f"{where}.dtype").short,
+        dtype=_dtype(dtype, f"{where}.dtype").short,
         shape=shape,
         type=kind,
         data=raw.get("data"),

@@ -21,6 +21,7 @@ from opdb.cli.calibrating import (
 from opdb.cli.compile_output import outcome_json, print_ends, print_failure, tensor_json
 from opdb.cli.options import (
     Decompose,
+    Dim,
     Dtype,
     Errata,
     Execution,
@@ -41,6 +42,8 @@ from opdb.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS, DEFAULT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch.export import ExportedProgram
 
     from opdb.cli.progress import Stages
@@ -66,7 +69,7 @@ def compile_model(
     model: Annotated[
         str,
         typer.Argument(
-            help="A .pt2 file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
+            help="A .pt2 or .onnx file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
         ),
     ],
     output: Annotated[
@@ -84,6 +87,7 @@ def compile_model(
     graph: GraphName = None,
     dtype: Dtype = "f32",
     decompose: Decompose = False,
+    dim: Dim = None,
     precision: Annotated[
         str | None,
         typer.Option(
@@ -118,6 +122,7 @@ def compile_model(
     QNN does not take as well; it is written, with exit 1, where nodes fall back to the CPU.
     """
     from opdb.cli.progress import Stages
+    from opdb.coverage.onnx_ends import parsed
     from opdb.optimize import check_layout, check_names
     from opdb.runtime.qnn.device import soc_model_of
 
@@ -132,6 +137,7 @@ def compile_model(
     soc_model_of(str(target.backend), target.soc, None)
     if dtype not in ("f32", "f16"):
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
+    dims = parsed(dim or ())
     check_names(no_pass or ())
     check_layout(io_layout)
     if timeout <= 0:
@@ -144,19 +150,19 @@ def compile_model(
                 f"{output}: --saver, --graph, --optimization, --dtype, --decompose, --no-pass and --io-layout "
                 "are not for a .pte"
             )
-        compile_to_pte(model, output, target, how_to_quantize, timeout, json)
+        compile_to_pte(model, output, target, how_to_quantize, timeout, json, dims)
         return
     calibrated: Calibrated | None = None
     with Stages(quiet=json) as stages:
         if model == "-" or model.endswith((".json", ".jsonl")):
-            if no_pass or io_layout != "keep" or quantize:
+            if no_pass or io_layout != "keep" or quantize or dims:
                 raise OpdbError(
-                    f"{model}: --no-pass, --io-layout and --quantize are for models; op configs stay as they are"
+                    f"{model}: --no-pass, --io-layout, --quantize and --dim are for models; op configs stay as they are"
                 )
             graphs, errata_met = graphs_of_configs(model, target, graph, stages, json)
         else:
             how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
-            program = exported(model, stages)
+            program = exported(model, stages, dims)
             coverage, made = lowered_or_exit(program, model, target, how, stages, json)
             if how_to_quantize is not None:
                 samples = samples_of(how_to_quantize, made.inputs, program)
@@ -207,23 +213,25 @@ class Lowering:
     io_layout: str
 
 
-def exported(model: str, stages: Stages) -> ExportedProgram:
-    """The program of a model as the command line spells it."""
+def exported(model: str, stages: Stages, dims: Mapping[str, int] | None = None) -> ExportedProgram:
+    """The program of a model as the command line spells it.  ``dims``: see opdb.coverage.load.load_model."""
     from opdb.coverage.load import load_program
 
     stages("export")
     sys.path.insert(0, "")
-    return load_program(model)
+    return load_program(model, dims)
 
 
 def made_of(
     program: ExportedProgram, model: str, target: Target, how: Lowering
 ) -> tuple[Coverage, QnnGraph | None]:
     """What each node of the model became, and its graph if every node is supported."""
+    from opdb.compile.ends import Ends
     from opdb.compile.model import graph_name, lowered
-    from opdb.coverage.onnx import end_names
+    from opdb.coverage.onnx import ends, with_names
 
-    return lowered(
+    of_onnx = model.endswith(".onnx")
+    coverage, graph = lowered(
         program,
         target,
         how.name or graph_name(model),
@@ -231,8 +239,9 @@ def made_of(
         decompose=how.decompose,
         without=how.without,
         io_layout=how.io_layout,
-        ends=end_names(model) if model.endswith(".onnx") else None,
+        ends=Ends(*ends(model)) if of_onnx else None,
     )
+    return with_names(coverage, model) if of_onnx else coverage, graph
 
 
 def lowered_or_exit(
@@ -256,11 +265,11 @@ def graphs_of_configs(
     file: str, target: Target, name: str | None, stages: Stages, json: bool
 ) -> tuple[list[QnnGraph], tuple[ErratumCount, ...]]:
     """A graph for each op config, and the errata to warn of; where the specs refuse one, prints the reasons and exits 1."""
-    from opdb.cli.judging import _configs
+    from opdb.cli.configs import configs
     from opdb.compile.model import chosen, config_graphs, judged, warned
 
     stages("read")
-    graphs = chosen(config_graphs(_configs(file)), name)
+    graphs = chosen(config_graphs(configs(file)), name)
     refused = judged(graphs, target)
     if refused:
         if json:

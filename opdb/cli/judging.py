@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 from opdb.cli.options import (
     Backend,
     Decompose,
+    Dim,
     Dtype,
     Errata,
     Execution,
@@ -32,50 +32,12 @@ if TYPE_CHECKING:
     from opdb.coverage.check import Coverage
     from opdb.coverage.gates import Gate
     from opdb.nearest import Variant
-    from opdb.op_config import OpConfig
     from opdb.validate import Verdict
 
 
 def add_to(app: typer.Typer) -> None:
     app.command()(validate)
     app.command()(check)
-
-
-def _configs(file: str) -> Iterator[tuple[str, OpConfig]]:
-    """(place, op config) for each one in the file: a JSON document, a list of them, or JSON lines."""
-    import json
-
-    from opdb.op_config import ConfigError, from_json
-
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OpdbError(f"{file}: cannot read: {error}") from None
-    name = "standard input" if file == "-" else file
-    try:
-        document = json.loads(text)
-        items = [(name if not isinstance(document, list) else f"{name}[{i}]", d)
-                 for i, d in enumerate(document if isinstance(document, list) else [document])]  # fmt: skip
-    except json.JSONDecodeError:
-        items = []
-        for number, line in enumerate(text.splitlines(), 1):
-            if not line.strip():
-                continue
-            try:
-                items.append((f"{name}:{number}", json.loads(line)))
-            except json.JSONDecodeError as error:
-                raise OpdbError(f"{name}:{number}:{error.colno}: not JSON: {error.msg}") from None
-    except RecursionError:
-        raise OpdbError(f"{name}: nested too deeply") from None
-    if not items:
-        raise OpdbError(
-            f'{name}: no op config in it; e.g. {{"op": "Relu", "inputs": [...], "outputs": [...]}}'
-        )
-    for place, item in items:
-        try:
-            yield place, from_json(item)
-        except ConfigError as error:
-            raise OpdbError(f"{place}: {error}") from None
 
 
 def validate(
@@ -89,6 +51,17 @@ def validate(
     against: Annotated[
         str | None, typer.Option("--against", help="'vendor': ask the real library too.")
     ] = None,
+    no_nearest: Annotated[
+        bool,
+        typer.Option(
+            "--no-nearest",
+            help="Do not search for what would be accepted, which takes most of the time of refused op configs.",
+        ),
+    ] = False,
+    keep_going: Annotated[
+        bool,
+        typer.Option("--keep-going", help="A line that is no op config is one bad row, not the end."),
+    ] = False,
     verbose: Verbose = False,
     strict: Strict = False,
     lenient: Lenient = False,
@@ -101,6 +74,7 @@ def validate(
     _one_of(strict, lenient)
     from dataclasses import replace
 
+    from opdb.cli.configs import configs, rows
     from opdb.errata.policy import AVOID, IGNORE, policy
     from opdb.nearest import nearest
     from opdb.validate import check as judge
@@ -113,13 +87,20 @@ def validate(
     rejected = False
     worker = _vendor(target.backend, target.soc) if against else None
     try:
-        for place, config in _configs(file):
+        for place, ident, config in rows(file) if keep_going else ((p, c.id, c) for p, c in configs(file)):
             try:
+                if isinstance(config, OpdbError):
+                    raise config
                 verdict = judge(config, target)
             except OpdbError as error:
-                raise OpdbError(f"{place}: {error}") from None
+                if not keep_going:
+                    raise OpdbError(f"{place}: {error}") from None
+                rejected = True
+                _print_invalid(place, ident, error, json)
+                continue
             answer = None if worker is None else worker.validate(config)
-            variant = None if verdict.verdict == "accept" else nearest(config, target)
+            search = verdict.verdict != "accept" and not no_nearest
+            variant = nearest(config, target) if search else None
             met = {v.rule: policy(v.erratum, target) for v in verdict.violations if v.erratum}
             rejected |= verdict.verdict != "accept" or (AVOID in met.values() and not lenient)
             rejected |= strict and any(met.get(v.rule) != IGNORE for v in verdict.violations)
@@ -138,6 +119,14 @@ def validate(
             worker.close()
     if rejected:
         raise typer.Exit(1)
+
+
+def _print_invalid(place: str, ident: str | None, error: OpdbError, json: bool) -> None:
+    """The row of what is no op config."""
+    if json:
+        print_json_line({"place": place, "id": ident, "verdict": "invalid", "error": str(error)})
+    else:
+        print(f"{place}:{f' {ident}' if ident else ''} invalid: {error}")
 
 
 def _askable() -> list[str]:
@@ -193,6 +182,7 @@ def check(
     ignore_erratum: IgnoreErratum = None,
     dtype: Dtype = "f32",
     decompose: Decompose = False,
+    dim: Dim = None,
     executorch: Annotated[
         bool,
         typer.Option("--executorch", help="Judge the graph that ExecuTorch's Qualcomm partitioner sees."),
@@ -228,7 +218,9 @@ def check(
     from opdb.cli.progress import Stages
     from opdb.coverage.check import check_program
     from opdb.coverage.load import load_program
+    from opdb.coverage.onnx_ends import parsed
 
+    dims = parsed(dim or ())
     form = _format("json" if json else format_)
     if dtype not in ("f32", "f16"):
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
@@ -241,10 +233,10 @@ def check(
             from opdb.executorch.tools.check import check_model
 
             stages("ExecuTorch's export and edge passes, check")
-            coverage = check_model(model, target)
+            coverage = check_model(model, target, dims)
         else:
             stages("export")
-            program = load_program(model)
+            program = load_program(model, dims)
             if save_node is not None:
                 _save_node(program, save_node, output, decompose)
                 return

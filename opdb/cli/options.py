@@ -66,6 +66,14 @@ Decompose = Annotated[
     bool,
     typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
 ]
+Dim = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim",
+        metavar="NAME=SIZE",
+        help="Size of a dimension that an ONNX file leaves open, by its name or INPUT:AXIS; may be repeated.",
+    ),
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", help="The library counts as hung after this time.")
 ]

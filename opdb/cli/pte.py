@@ -16,6 +16,8 @@ from opdb.files import write_atomically
 from opdb.generated.constants.backends import BACKENDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from opdb.executorch.flow import CompiledProgram
     from opdb.graph import GraphTensor
     from opdb.targets.target import Target
@@ -30,12 +32,18 @@ def is_pte(path: Path) -> bool:
 
 
 def compile_to_pte(
-    model: str, output: Path, target: Target, how: Calibration | None, timeout: float, json: bool
+    model: str,
+    output: Path,
+    target: Target,
+    how: Calibration | None,
+    timeout: float,
+    json: bool,
+    dims: Mapping[str, int] | None = None,
 ) -> None:
     """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes fall back to the CPU."""
     from opdb.compile.calibration import program_inputs
     from opdb.coverage.load import export, load_model
-    from opdb.coverage.onnx import end_names
+    from opdb.coverage.onnx import unread
     from opdb.executorch import env
     from opdb.executorch.flow import RECIPES, Plugin, compile_program
 
@@ -50,12 +58,16 @@ def compile_to_pte(
         stages("prepare")
         environment = env.prepare()
         stages("export")
-        module, inputs = load_model(model, dynamo=True)
+        module, inputs = load_model(model, dynamo=True, dims=dims)
         program = export(module, inputs, name=model)
+        if model.endswith(".onnx") and (why := unread(model, program)) is not None:
+            raise OpdbError(
+                f"{model}: ExecuTorch cannot run {why}; `opdb check {model}` lists all such nodes"
+            )
+        names = _names(model)
         samples: list[tuple[Any, ...]] | None = None
         if how is not None:
-            names = end_names(model)[0] if model.endswith(".onnx") else None
-            found = samples_of(how, program_inputs(program, names), program)
+            found = samples_of(how, program_inputs(program, names and names[0]), program)
             samples = [tuple(sample.values()) for sample in found]
         stages("compile")
         compiled = compile_program(
@@ -66,6 +78,7 @@ def compile_to_pte(
             samples=samples,
             plugin=Plugin("opdb.lowering.select:lower", target),
             timeout=timeout,
+            names=names,
         )
         write_atomically(output, compiled.pte)
     calibrated = None if how is None else Calibrated(how, len(samples or ()), compiled.ranges)
@@ -79,6 +92,16 @@ def compile_to_pte(
             calibrated.print()
     if compiled.not_delegated:
         raise typer.Exit(1)
+
+
+def _names(model: str) -> tuple[list[str], list[str]] | None:
+    """What an ONNX file calls its inputs and outputs."""
+    from opdb.coverage.onnx import ends
+
+    if not model.endswith(".onnx"):
+        return None
+    inputs, outputs, _ = ends(model)
+    return list(inputs), [f"{name}_out" if name in inputs else name for name in outputs]
 
 
 def _compiled_json(
@@ -122,7 +145,8 @@ def run_pte(
     from opdb.compile.feed import feed
     from opdb.dtypes import BY_SHORT
     from opdb.executorch import env
-    from opdb.executorch.flow import execute_program, program_ends
+    from opdb.executorch.flow import execute_program
+    from opdb.executorch.program_ends import program_ends
 
     pte = _read(file)
     environment = env.prepare()

@@ -76,8 +76,9 @@ def run_file(
     """Run a compiled graph on the library that it was compiled for; exit 1 if the library fails.
 
     The library works in a child process: if it crashes or hangs, that is the result.  A .pte runs on the emulation by
-    ExecuTorch's runtime; its inputs are input0, input1, ...  What a context that was compiled for a device shows of the
-    emulation's errata is said; with --errata avoid such a context is refused, with --errata ignore nothing is said.
+    ExecuTorch's runtime; its inputs are input0, input1, ..., or what the ONNX file calls them.  What a
+    context that was compiled for a device shows of the emulation's errata is said; with --errata avoid such a context is
+    refused, with --errata ignore nothing is said.
     """
     from opdb.cli.compile_output import print_failure
     from opdb.compile.feed import feed

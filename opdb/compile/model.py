@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from opdb.compile.ends import Ends, with_ends
 from opdb.errata.policy import AVOID, WARN, policy
 from opdb.errata.records import RECORDS
 from opdb.errata.report import ErratumCount, Met, counted
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from opdb.coverage.check import Coverage
-    from opdb.coverage.graph import Part
-    from opdb.coverage.nodes import Program
 
 
 def lowered(
@@ -34,11 +33,11 @@ def lowered(
     decompose: bool = False,
     without: Collection[str] = (),
     io_layout: str = "keep",
-    ends: tuple[Sequence[str], Sequence[str]] | None = None,
+    ends: Ends | None = None,
 ) -> tuple[Coverage, QnnGraph | None]:
     """The verdict on every node, and the optimized graph called ``name`` if every node is supported.
 
-    ``ends``: names for the program's inputs and outputs, in its order.
+    ``ends``: what the model's file calls its inputs and outputs.
 
     ``float_dtype`` and ``decompose``: see opdb.coverage.check.check_program.  ``without``: names of passes that are left out
     (opdb.optimize).  ``io_layout``: "nhwc" for inputs and outputs of four dimensions with their channels last
@@ -56,20 +55,7 @@ def lowered(
     part = build_part(read, coverage.lowered, name, read.nodes, read.inputs, read.outputs)
     graph = channels_last(part.graph, target) if io_layout == "nhwc" else part.graph
     graph = optimize(graph, target, without).graph
-    return coverage, graph if ends is None else _with_ends(graph, part, read, ends)
-
-
-def _with_ends(
-    graph: QnnGraph, part: Part, program: Program, ends: tuple[Sequence[str], Sequence[str]]
-) -> QnnGraph:
-    """The graph with these names at its ends; of a tensor that is an output twice the first."""
-    names: dict[str, str] = {}
-    of_both = (program.inputs, part.inputs), (program.outputs, part.outputs)
-    for (keys, held), given in zip(of_both, ends, strict=True):
-        for key, name in zip(keys, given, strict=True):
-            if key in held:  # an input without elements is none of the graph's
-                names.setdefault(held[key], name)
-    return graph.renamed(names)
+    return coverage, graph if ends is None else with_ends(graph, part, read, ends, target)
 
 
 def precision_of(graphs: Iterable[QnnGraph], backend: str | None) -> str | None:

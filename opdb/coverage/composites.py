@@ -13,13 +13,21 @@ from torch.export import ExportedProgram
 
 from opdb.coverage.in_place import out_of_place
 from opdb.coverage.moves import shorten
+from opdb.coverage.ranks import in_fewer_dimensions
 from opdb.lowering.candidates import mapped
 
 DEPTH = 4  # composites of composites
 
 
 def plain(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:
-    """``exported`` without them; unchanged if it has none.  ``kept``: targets that stay without a spec."""
+    """``exported`` without them; unchanged if it has none.  ``kept``: targets that stay without a spec.
+
+    Permutations of six and more dimensions between views become ones of fewer where that is exact.
+    """
+    return in_fewer_dimensions(_without_composites(exported, kept))
+
+
+def _without_composites(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:
     changes = any(target._schema.is_mutable for target in _targets(exported))
     if changes and (without := out_of_place(exported)) is not None:
         exported, changes = without, False

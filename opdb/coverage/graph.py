@@ -42,8 +42,7 @@ class Part:
 def build_graph(program: Program, lowered: Mapping[str, Lowered | Rejected], name: str = "graph") -> QnnGraph:
     """The QnnGraph of the whole program.  ``lowered``: the outcome of each node, by its name.
 
-    Inputs and outputs have the program's order.  Raises OpdbError if a node has no lowering, and where an
-    output is a constant.
+    Inputs and outputs have the program's order.  Raises OpdbError if a node has no lowering.
     """
     return build_part(program, lowered, name, program.nodes, program.inputs, program.outputs).graph
 
@@ -185,11 +184,12 @@ class _Sink:
         """Marks the outputs, in their order at the end of the tensors."""
         graph, made = self.graph, {}
         for key in dict.fromkeys(outputs):
-            if key in self.program.values:
-                raise OpdbError(f"the output {key[0]} is a constant; a QNN graph has no constant outputs")
             ref = _end(self.program, key)
-            name = self._origin_layout(key)
-            if graph.tensors[name].type == "APP_WRITE":  # an input that is handed through
+            name = self.read(ref, key[0]) if ref.static else self._origin_layout(key)
+            if graph.tensors[name].type in (
+                "APP_WRITE",
+                "STATIC",
+            ):  # an input that is handed through, or a constant
                 copy = LoweredOp("Reshape", (ref,), (), (ref,))
                 name = self._change(copy, name, f"{key[0]}_out", key[0], None)
             tensor = graph.tensors.pop(name)

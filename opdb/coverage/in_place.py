@@ -22,6 +22,19 @@ def out_of_place(exported: ExportedProgram) -> ExportedProgram | None:
     forms = {n: _form(n) for n in calls}
     if any(form is None for form in forms.values()) or not all(map(_alone, calls)):
         return None
+    made, copies = copy_of(exported)
+    for call in calls:
+        changed = copies[call]
+        changed.target = forms[call]
+        changed.args[0].replace_all_uses_with(
+            changed, lambda reader, call=changed: reader is not call and call < reader
+        )
+    made.graph_module.recompile()
+    return made
+
+
+def copy_of(exported: ExportedProgram) -> tuple[ExportedProgram, dict[Node, Node]]:
+    """The same program with a graph of its own, and the copy of each node; names are kept, tensors are shared."""
     graph = Graph()
     copies: dict[Node, Node] = {}
     made = graph.graph_copy(exported.graph, copies)
@@ -30,13 +43,7 @@ def out_of_place(exported: ExportedProgram) -> ExportedProgram | None:
         copy.name = node.name  # the signature has it; a copy of ``input`` is called otherwise
     end = next(iter(reversed(graph.nodes)))
     end.meta = dict(next(iter(reversed(exported.graph.nodes))).meta)
-    for call in calls:
-        changed = copies[call]
-        changed.target = forms[call]
-        changed.args[0].replace_all_uses_with(
-            changed, lambda reader, call=changed: reader is not call and call < reader
-        )
-    return ExportedProgram(
+    program = ExportedProgram(
         root=GraphModule(exported.graph_module, graph),
         graph=graph,
         graph_signature=exported.graph_signature,
@@ -47,6 +54,7 @@ def out_of_place(exported: ExportedProgram) -> ExportedProgram | None:
         constants=exported.constants,
         verifiers=exported.verifiers,
     )
+    return program, copies
 
 
 def _changes(node: Node) -> bool:

@@ -20,19 +20,23 @@ if TYPE_CHECKING:
 Inputs = tuple[Any, ...]
 
 
-def load_model(spec: str, *, dynamo: bool = False) -> tuple[Module, Inputs]:
+def load_model(
+    spec: str, *, dynamo: bool = False, dims: Mapping[str, int] | None = None
+) -> tuple[Module, Inputs]:
     """The module and its example inputs.
 
     ``spec`` is a file that torch.export.save wrote, an ONNX file, or ``module:callable`` (a module found on sys.path and in the
     current folder, or the path of a .py file), where the callable takes nothing and returns (torch.nn.Module, tuple of
-    inputs).  ``dynamo``: for TorchDynamo (``strict=True``), which ExecuTorch's flow exports with.
+    inputs).  ``dynamo``: for TorchDynamo (``strict=True``), which ExecuTorch's flow exports with.  ``dims``: sizes of the
+    dimensions that an ONNX file leaves open (opdb.coverage.onnx_ends).
     Raises OpdbError for anything else, MissingExtra without PyTorch.
     """
     _torch()
     if spec.endswith(".onnx"):
         from opdb.coverage.onnx import read_onnx
 
-        return read_onnx(spec, dynamo=dynamo)
+        return read_onnx(spec, dynamo=dynamo, dims=dims)
+    _no_dims(spec, dims)
     if spec.endswith(".pt2") or (":" not in spec and Path(spec).exists()):
         return _from_file(spec)
     if _callable_parts(spec) is None:
@@ -70,12 +74,24 @@ def _callable_parts(spec: str) -> tuple[str, str] | None:
     return (module, name) if colon and name.isidentifier() and importable else None
 
 
-def load_program(spec: str) -> ExportedProgram:
-    """The exported program of a model: a ``.pt2`` file as it is, a module after torch.export.export."""
+def load_program(spec: str, dims: Mapping[str, int] | None = None) -> ExportedProgram:
+    """The exported program of a model: a ``.pt2`` file as it is, a module after torch.export.export.
+
+    ``dims``: see ``load_model``.
+    """
     _torch()
     if spec.endswith(".pt2"):
+        _no_dims(spec, dims)
         return _read(spec)
-    return export(*load_model(spec), name=spec)
+    return export(*load_model(spec, dims=dims), name=spec)
+
+
+def _no_dims(spec: str, dims: Mapping[str, int] | None) -> None:
+    if dims:
+        name, size = next(iter(dims.items()))
+        raise OpdbError(
+            f"--dim {name}={size}: for ONNX files; the shapes of {spec} are those of its example inputs"
+        )
 
 
 def export(module: Module, inputs: Inputs, name: str = "the model") -> ExportedProgram:
@@ -118,7 +134,10 @@ def _from_file(path: str) -> tuple[Module, Inputs]:
 
 def _read(path: str) -> ExportedProgram:
     torch = _torch()
-    import opdb.torch_ops  # noqa: F401  the file may name its operators
+    import opdb.torch_ops
+
+    with suppress(ImportError):
+        import opdb.onnx_modules.host_node  # noqa: F401  it may have nodes of an ONNX file
 
     if not Path(path).is_file():
         raise OpdbError(f"{path}: no such file")

@@ -35,8 +35,8 @@ def between_views(node: Node) -> bool:
     dimension, apart from dimensions of size 1 in front, that each view keeps, with columns that at most one side splits, as
     attention's heads do: ``benchmarks/htp_views.py --heads``.
     """
-    given = [n for n in node.all_input_nodes if _keeps_order(n)]
-    taken = [end for n in node.users if _keeps_order(n) for end in _chain(n)]
+    given = [n for n in node.all_input_nodes if keeps_order(n)]
+    taken = [end for n in node.users if keeps_order(n) for end in _chain(n)]
     changed = any(_last(seen(n)) != _last(n) for n in given) or any(
         _last(end) != _last(node) for end in taken
     )
@@ -75,7 +75,7 @@ def read_in_ranks(node: Node) -> set[int]:
     """The ranks of the node's result, and of what the nodes that read it, or views of it, make."""
     readers = [
         user
-        for of in (node, *(v for n in node.users if _keeps_order(n) for v in _chain(n)))
+        for of in (node, *(v for n in node.users if keeps_order(n) for v in _chain(n)))
         for user in of.users
     ]
     return {len(_shape(n)) for n in (node, *readers) if isinstance(n.meta.get("val"), torch.Tensor)}
@@ -83,7 +83,7 @@ def read_in_ranks(node: Node) -> set[int]:
 
 def seen(node: Node) -> Node:
     """What a chain of views sees."""
-    while _keeps_order(node):
+    while keeps_order(node):
         node = node.args[0]
     return node
 
@@ -105,14 +105,14 @@ def _chain(view: Node) -> Iterator[Node]:
     """A view and all that are made of it alone."""
     yield view
     for user in view.users:
-        if _keeps_order(user):
+        if keeps_order(user):
             yield from _chain(user)
 
 
 def shorten(graph: Graph) -> None:
     """Changes the graph in place; the names of what is left stay."""
     for node in list(graph.nodes):
-        if not _keeps_order(node):
+        if not keeps_order(node):
             continue
         base = seen(node)
         if _shape(base) == _shape(node) and not any(user.op == "output" for user in node.users):
@@ -122,7 +122,8 @@ def shorten(graph: Graph) -> None:
     graph.eliminate_dead_code()
 
 
-def _keeps_order(node: Node) -> bool:
+def keeps_order(node: Node) -> bool:
+    """Whether a node is a view, or a permutation, that leaves the order of the numbers alone."""
     if node.op != "call_function" or not all(isinstance(d, int) for d in _shape(node)):
         return False
     target = node.target

@@ -73,6 +73,20 @@ READ_WITHOUT_SPEC = SAME_VALUE | CONVERSIONS | SHAPE_ONLY | NO_VALUE | {"aten.dr
 MAX_FOLDED = 64 * 1024 * 1024  # bytes of one constant that is computed ahead
 
 
+def beyond_int32(tensor: torch.Tensor) -> int | None:
+    """A value of an int64 that int32 does not have."""
+    if tensor.dtype != torch.int64 or tensor.is_meta or not tensor.numel():
+        return None
+    least, most = (int(v) for v in torch.aminmax(tensor))
+    return least if least < -(2**31) else most if most >= 2**31 else None
+
+
+def _is_graph(node: torch.fx.Node) -> bool:
+    """Whether a node is a graph that a call runs."""
+    held = getattr(node.graph.owning_module, str(node.target), None)
+    return node.op == "get_attr" and isinstance(held, torch.fx.GraphModule)
+
+
 @cache
 def _arguments(operator: torch._ops.OpOverload) -> Mapping[str, tuple[str, bool, Any]]:
     """Each argument of an operator: its type as torch spells it, whether it has a default, the default."""
@@ -206,6 +220,21 @@ class Conversion(TorchNode):
         return [self.program.encodings.operands[self.node]]
 
 
+class Branches(TorchNode):
+    """A call of graphs (torch.cond, torch.while_loop), which no op is."""
+
+    def __init__(self, program: Program, node: torch.fx.Node) -> None:
+        self.program, self.node = program, node
+        self.target, self.name = str(node.target), node.name
+
+    def arg(self, name: str) -> Any:
+        raise Rejection(f"{self.target} has no argument '{name}'")
+
+    def sources(self) -> list[Key]:
+        read = (n for n in self.node.all_input_nodes if n.op != "get_attr")
+        return list(dict.fromkeys(self.program.origin(n) for n in read))
+
+
 @dataclass
 class Program:
     """``float_dtype``: what float32 becomes; f16 for graphs whose tensors shall be half precision.
@@ -232,7 +261,7 @@ class Program:
         for node in self.exported.graph.nodes:
             if node.op == "call_function":
                 self._call(node)
-            elif node.op not in ("placeholder", "output"):
+            elif node.op not in ("placeholder", "output") and not _is_graph(node):
                 raise OpdbError(
                     f"the program has a node '{node.name}' of the kind '{node.op}'; "
                     "export it with torch.export.export"
@@ -254,7 +283,8 @@ class Program:
                 kept = spec.kind.name.removesuffix("_MUTATION").lower().replace("_", " ")
                 raise OpdbError(
                     f"the program changes the {kept} '{spec.target}', and QNN graphs keep no state; "
-                    "export the module in eval mode, or return the new value"
+                    "export the module in eval mode, or return the new value (ExecuTorch's programs keep it: "
+                    "opdb check --executorch, opdb compile -o FILE.pte)"
                 )
 
     def _placeholders(self) -> None:
@@ -282,7 +312,9 @@ class Program:
             self._origin[node] = (self._origin.get(base, (base.name, 0))[0], index)
             return
         self._origin[node] = (node.name, 0)
-        if is_quantize(node) or is_dequantize(node):
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            self.nodes.append(Branches(self, node))
+        elif is_quantize(node) or is_dequantize(node):
             self._conversion(node)
         elif target in NO_VALUE:
             self.skipped[node.name] = "it checks something and computes nothing"
@@ -412,7 +444,7 @@ class Program:
         return self.float_dtype if dtype == torch.float32 else DTYPES[dtype]
 
     def ref(self, key: Key, node: torch.fx.Node | None = None) -> TensorRef:
-        """The tensor of an origin.  Raises Rejection where its shape or dtype cannot be a QNN tensor's."""
+        """The tensor of an origin.  Raises Rejection where its shape, dtype or values cannot be a QNN tensor's."""
         fake = self.fake(key, node)
         shape = tuple(fake.shape) or (1,)
         symbols = [str(d) for d in shape if not isinstance(d, int)]
@@ -422,6 +454,8 @@ class Program:
             )
         static = key in self.values
         shape = sized(key[0], shape)
+        if static and (wide := beyond_int32(fake)) is not None:
+            raise Rejection(f"it reads a constant with the value {wide}, and QNN has int32 for int64")
         dtype, quant = self.encodings.of.get(key) or (self.dtype(fake.dtype), None)
         return TensorRef(shape, dtype, static=static, key=key, quant=quant, base_shape=shape)
 
@@ -437,16 +471,12 @@ class Program:
         return value.to(INTEGERS[self.encodings.of[key][0]]) if key in self.encodings.of else value
 
     def array(self, key: Key) -> np.ndarray[Any, Any]:
-        """The value of a static tensor, in its ref's dtype.  Raises OpdbError for an int64 beyond int32."""
+        """The value of a static tensor, in its ref's dtype."""
         tensor = self.values[key].cpu().contiguous()
         if tensor.dtype == torch.bfloat16:
             tensor = tensor.view(torch.uint16)
         array: np.ndarray[Any, Any] = tensor.numpy().reshape(tuple(tensor.shape) or (1,))
         if tensor.dtype == torch.int64:
-            if array.size and (array.min() < -(2**31) or array.max() >= 2**31):
-                raise OpdbError(
-                    f"the constant {key[0]} has values that do not fit int32, which QNN takes for int64"
-                )
             return array.astype(np.int32)
         if tensor.dtype == torch.float32 and self.float_dtype == "f16":
             return array.astype(np.float16)

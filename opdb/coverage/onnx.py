@@ -6,31 +6,40 @@ The module's child n0, n1, ... is the node at that place in the file, which PyTo
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from opdb.coverage.check import Coverage, Row
 from opdb.errors import MissingExtra, OpdbError
+from opdb.lowering.candidates import ONNX_NODE
 
 _PLACE = re.compile(r"n(\d+)(?:\.|$)")
 
 
-def read_onnx(path: str, *, dynamo: bool = False) -> tuple[Any, tuple[Any, ...]]:
+def read_onnx(
+    path: str, *, dynamo: bool = False, dims: Mapping[str, int] | None = None
+) -> tuple[Any, tuple[Any, ...]]:
     """The module of an ONNX file and inputs of its shapes: floats random, integers 0.
 
-    ``dynamo``: the modules hold calls of operators alone, which TorchDynamo can trace; the other export of PyTorch
-    would not see their names then.
+    A node that has no form in PyTorch is a call of opdb_onnx.node (opdb.onnx_modules.host_node), with the reason.
 
-    Raises MissingExtra, and OpdbError for a file that cannot be read, an input without static shape, and a node
-    that has no form in PyTorch.
+    ``dynamo``: the modules hold calls of operators alone, which TorchDynamo can trace; the other export of PyTorch
+    would not see their names then.  ``dims``: sizes of dimensions that the file leaves open: see opdb.coverage.onnx_ends.
+
+    Raises MissingExtra, and OpdbError for a file that cannot be read, an input that is no tensor of numbers or has no
+    static shape, and a node that reads what nothing makes.
     """
     model = _load(path, weights=True)
+    from opdb.coverage.onnx_ends import inputs_of
     from opdb.onnx_modules.graph import to_module
+    from opdb.onnx_modules.unread import Unread
 
-    inputs = {value.name: _input(path, value) for value in _free_inputs(model)}
+    inputs = inputs_of(path, _free_inputs(model), dims or {})
     try:
-        module = to_module(model, inputs)
+        module = to_module(model, inputs, Unread(model, dims or {}))
     except OpdbError as error:
         raise OpdbError(f"{path}: {error}") from error
     given = tuple(inputs.values())
@@ -44,7 +53,10 @@ def _of_operators(path: str, module: Any, inputs: tuple[Any, ...]) -> Any:
 
     from opdb.coverage.load import export
 
-    made = _as_graphs(torch.export.unflatten(export(module, inputs, path)))
+    program = export(module, inputs, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of PyTorch about itself
+        made = _as_graphs(torch.export.unflatten(program))
     (output,) = [n for n in made.graph.nodes if n.op == "output"]
     if len(output.args[0]) == 1:
         output.args = tuple(output.args[0])
@@ -62,25 +74,45 @@ def _as_graphs(module: Any) -> Any:
     return torch.fx.GraphModule(module, module.graph)
 
 
-def end_names(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of a file's inputs and outputs, in the order of ``read_onnx``."""
+def ends(path: str) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
+    """The names of a file's inputs and outputs, in the order of ``read_onnx``, and those of them that are of int64."""
+    import onnx
+
     model = _load(path, weights=False)
-    return tuple(v.name for v in _free_inputs(model)), tuple(o.name for o in model.graph.output)
+    inputs, outputs = _free_inputs(model), list(model.graph.output)
+    wide = {v.name for v in (*inputs, *outputs) if v.type.tensor_type.elem_type == onnx.TensorProto.INT64}
+    return tuple(v.name for v in inputs), tuple(o.name for o in outputs), frozenset(wide)
+
+
+def unread(path: str, program: Any) -> str | None:
+    """The first node of a file's program that is no PyTorch: its number, operator, and the reason."""
+    from opdb.onnx_modules.host_node import alone
+
+    for node in program.graph.nodes:
+        if str(node.target) == ONNX_NODE:
+            proto = alone(node.args[1])
+            nodes = _load(path, weights=False).graph.node
+            place = next(i for i, n in enumerate(nodes, 1) if list(n.output) == list(proto.output))
+            return f"node {place}, {proto.op_type}: {node.args[2]}"
+    return None
 
 
 def with_names(coverage: Coverage, path: str) -> Coverage:
-    """Rows with the ONNX node's name as the module; the line is the file, the node's number from 1 and its operator."""
-    nodes = [(node.name, node.op_type) for node in _load(path, weights=False).graph.node]
+    """Rows with the ONNX node's name as the module; the line is the file, the node's number from 1 and its operator.
+
+    The target of a node that is no PyTorch is its ONNX operator.
+    """
+    nodes = list(_load(path, weights=False).graph.node)
 
     def named(row: Row) -> Row:
         found = _PLACE.match(row.module)
         if found is None:
             return row
         place = int(found[1])
-        name, kind = nodes[place]
-        return replace(
-            row, module=name, line=f"{Path(path).name}:{place + 1}: {kind}", file=str(Path(path).absolute())
-        )
+        node = nodes[place]
+        line = f"{Path(path).name}:{place + 1}: {node.op_type}"
+        target = f"{node.domain or 'onnx'}.{node.op_type}" if row.target == ONNX_NODE else row.target
+        return replace(row, target=target, module=node.name, line=line, file=str(Path(path).absolute()))
 
     return replace(coverage, rows=tuple(map(named, coverage.rows)))
 
@@ -105,21 +137,3 @@ def _free_inputs(model: Any) -> list[Any]:
     """Inputs without a value in the file; older files list the weights among the inputs."""
     known = {w.name for w in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in known]
-
-
-def _input(path: str, value: Any) -> Any:
-    import onnx
-    import torch
-
-    kind = value.type.tensor_type
-    dims = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim]
-    if not kind.HasField("shape") or any(not isinstance(d, int) or d < 1 for d in dims):
-        raise OpdbError(
-            f"{path}: the input {value.name} has the shape [{', '.join(map(str, dims))}]; fix all dimensions, "
-            "e.g. with onnx.tools.update_model_dims"
-        )
-    array = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    zeros = torch.zeros(dims, dtype=getattr(torch, "bool" if array.name == "bool" else array.name))
-    if not zeros.dtype.is_floating_point:
-        return zeros
-    return torch.randn(dims, generator=torch.Generator().manual_seed(0)).to(zeros.dtype)

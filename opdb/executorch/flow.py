@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import difflib
 import io
+import json
 import operator
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,15 @@ import numpy as np
 from opdb.errors import MissingExtra, OpdbError
 from opdb.executorch import env, process
 from opdb.executorch.ranges import ranges_of
-from opdb.graph import GraphTensor
 from opdb.quantize.ranges import TensorRange
 from opdb.runtime.lowering import Reason
 
+#: The method of a program that says what its model's file calls the inputs and outputs.
+ENDS = "opdb_ends"
+#: Of the inputs, and of the outputs.
+Names = tuple[list[str], list[str]]
+#: PyTorch's calls of graphs that depend on data.
+BRANCHES = {"cond", "while_loop", "map_impl", "scan"}
 PRECISIONS = ("fp16", "quantized")
 #: How ExecuTorch's quantizer is asked: bits of activations, of weights; in blocks of weights.
 RECIPES = ("8a8w", "16a8w", "16a4w", "16a4w_block", "16a16w")
@@ -71,12 +78,14 @@ def compile_module(
     soc: str,
     precision: str = "fp16",
     op_packages: Sequence[Path] = (),
+    names: Names | None = None,
 ) -> CompiledProgram:
     """``module`` (torch.nn.Module) compiled for one SoC by ExecuTorch's flow, in this process.
 
     ``example_inputs``: tensors that fix the shapes.  ``soc``: ExecuTorch's name of the chipset; e.g. SM8650.
     ``op_packages``: libraries of `opdb package qnn` (opdb.executorch.op_packages).
     ``precision``: "fp16" (float graphs, computed in fp16 on HTP) or "quantized" (a quantized module).
+    ``names``: of inputs and outputs, which a method ``opdb_ends`` of the program returns.
 
     Raises OpdbError for an unknown SoC or precision and for a process without the environment; what the
     flow itself raises (e.g. a failed finalize) passes through.
@@ -100,7 +109,11 @@ def compile_module(
         with exporting():
             # Memory that QNN's graph owns does not start with the values of the module's buffers.
             edge = qnn.to_edge_transform_and_lower_to_qnn(
-                module, tuple(example_inputs), specs, skip_mutable_buffer=True
+                module,
+                tuple(example_inputs),
+                specs,
+                constant_methods=None if names is None else {ENDS: json.dumps(names)},
+                skip_mutable_buffer=True,
             )
     except RuntimeError as e:
         if "was not decomposed or delegated" not in str(e):
@@ -126,8 +139,13 @@ def compile_module(
 def load(pte: bytes) -> Any:
     """A program in the runtime of the executorch wheel, which holds no reference to ``pte``."""
     env.require_active()
-    import executorch.backends.qualcomm  # noqa: F401  loads the backend's libraries
+    import executorch.backends.qualcomm
     from executorch.extension.pybindings import portable_lib
+
+    with suppress(
+        ImportError
+    ):  # of nodes on the CPU between quantized tensors; before the program, which looks them up
+        import executorch.kernels.quantized  # noqa: F401
 
     return portable_lib._load_for_executorch_from_buffer(pte)
 
@@ -196,11 +214,13 @@ def compile_program(
     plugin: Plugin | None = None,
     timeout: float = 600.0,
     path: Sequence[str | Path] = (),
+    names: Names | None = None,
 ) -> CompiledProgram:
     """``program`` (torch.export.ExportedProgram, exported from positional inputs) compiled in a child.
 
     ``recipe``: quantize the program first (``quantize``), calibrated on ``samples``: arrays in the order of the inputs.
-    ``plugin``: opdb's builders to use instead of ExecuTorch's own; None for the stock flow.
+    ``plugin``: opdb's builders to use instead of ExecuTorch's own; None for the stock flow.  ``names``: see
+    ``compile_module``.
     Raises OpdbError as ``compile_module`` does, and ChildError when the flow fails, crashes or hangs.
     """
     _check_precision(precision)
@@ -213,6 +233,7 @@ def compile_program(
         raise OpdbError(
             f"keyword inputs ({', '.join(kwargs)}): ExecuTorch's flow takes positional inputs only"
         )
+    refuse_branches(program)
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
     compiled: CompiledProgram = process.call(
@@ -223,11 +244,22 @@ def compile_program(
         recipe,
         samples,
         plugin,
+        names,
         environment=environment,
         timeout=timeout,
         path=path,
     )
     return compiled
+
+
+def refuse_branches(program: Any) -> None:
+    """Raises OpdbError for a program that branches or loops on data, at which a pass of ExecuTorch's flow ends."""
+    names = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
+    if found := sorted(names & BRANCHES):
+        raise OpdbError(
+            f"torch.{found[0]}: ExecuTorch's flow for QNN ends at it, since QNN graphs do not branch; compute both ways and take "
+            "torch.where, or split the model"
+        )
 
 
 def run_program(
@@ -253,16 +285,6 @@ def execute_program(
     return run
 
 
-def program_ends(
-    pte: bytes, *, environment: env.Environment, timeout: float = 600.0
-) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
-    """The inputs (``input0``, ...) and outputs (``output0``, ...) of a program's method ``forward``."""
-    ends: tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]] = process.call(
-        "opdb.executorch.flow:_ends", pte, environment=environment, timeout=timeout
-    )
-    return ends
-
-
 def _compile_saved(
     saved: bytes,
     soc: str,
@@ -270,6 +292,7 @@ def _compile_saved(
     recipe: str | None,
     samples: Sequence[Sequence[np.ndarray[Any, Any]]] | None,
     plugin: Plugin | None,
+    names: Names | None,
 ) -> CompiledProgram:
     """The child's side of ``compile_program``."""
     env.require_active()
@@ -290,7 +313,7 @@ def _compile_saved(
         module = quantize(module, inputs, soc, recipe, tensors)
         ranges = ranges_of(module)
     if plugin is None:
-        return replace(compile_module(module, inputs, soc, precision), ranges=ranges)
+        return replace(compile_module(module, inputs, soc, precision, names=names), ranges=ranges)
     registration.register(
         lower=process.resolve(plugin.lower),
         target=plugin.target,
@@ -298,7 +321,7 @@ def _compile_saved(
         preserve_ops=plugin.preserve_ops,
     )
     try:
-        return replace(compile_module(module, inputs, soc, precision), ranges=ranges)
+        return replace(compile_module(module, inputs, soc, precision, names=names), ranges=ranges)
     finally:
         registration.unregister()
 
@@ -317,36 +340,6 @@ def _run_arrays(pte: bytes, arrays: Sequence[Any], repeat: int) -> ProgramRun:
         seconds.append(time.perf_counter() - start)
     del program  # before the bytes, to which it holds no reference
     return ProgramRun(outputs, tuple(seconds))
-
-
-#: ExecuTorch's ScalarType (c10's numbers) of tensors at a program's ends.
-SCALAR_TYPES = {
-    0: "u8",
-    1: "i8",
-    2: "i16",
-    3: "i32",
-    4: "i64",
-    5: "f16",
-    6: "f32",
-    7: "f64",
-    11: "bool8",
-    15: "bf16",
-    27: "u16",
-}
-
-
-def _ends(pte: bytes) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
-    """The child's side of ``program_ends``."""
-    program = load(pte)
-    meta = program.method_meta("forward")
-
-    def tensor(name: str, info: Any) -> GraphTensor:
-        return GraphTensor(name, SCALAR_TYPES[int(info.dtype())], tuple(info.sizes()) or (1,))
-
-    inputs = tuple(tensor(f"input{i}", meta.input_tensor_meta(i)) for i in range(meta.num_inputs()))
-    outputs = tuple(tensor(f"output{i}", meta.output_tensor_meta(i)) for i in range(meta.num_outputs()))
-    del program
-    return inputs, outputs
 
 
 def _check_precision(precision: str) -> None:

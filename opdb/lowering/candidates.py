@@ -17,6 +17,9 @@ from opdb.lowering.cost import MODELLED, Prices
 from opdb.runtime import direct
 from opdb.runtime.lowering import Form, Lowered, Reason
 
+#: A node of an ONNX file that is no PyTorch (opdb.onnx_modules.host_node): its argument ``reason`` says why.
+ONNX_NODE = "opdb_onnx.node.default"
+
 
 class Candidate(Protocol):
     @property

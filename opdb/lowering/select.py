@@ -15,7 +15,7 @@ from opdb import validate
 from opdb.errata.policy import IGNORE, WARN, active, excludes, policy, warning
 from opdb.errata.records import RECORDS
 from opdb.errata.workarounds import OF_VALUES, Nowhere, Surroundings
-from opdb.lowering.candidates import cheapest, forms, mapped, unmapped_reason
+from opdb.lowering.candidates import ONNX_NODE, cheapest, forms, mapped, unmapped_reason
 from opdb.lowering.cost import Prices
 from opdb.lowering.errata import between_conversions, obeyed
 from opdb.lowering.in_floats import FormInFloats, InFloats
@@ -42,7 +42,8 @@ def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lower
     ``prices``: what compares candidates; by default opdb.lowering.prices says what does on ``target``.
     """
     if not mapped(view.target):
-        return Rejected((unmapped_reason(view.target),))
+        unread = view.target == ONNX_NODE
+        return Rejected((Reason("", "", view.arg("reason")) if unread else unmapped_reason(view.target),))
     prices = prices or prices_of(view.target, target)
     surroundings = _surroundings(view)
 

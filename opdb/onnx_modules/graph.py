@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +15,10 @@ from onnx.reference import ReferenceEvaluator
 
 from opdb.errors import OpdbError
 from opdb.onnx_modules.node import Array, Node, Operator, Unreadable, Value, array, tensor
-from opdb.onnx_modules.operators import OPERATORS
+from opdb.onnx_modules.operators import OF_DOMAINS, WITHOUT_SCHEMA
+from opdb.onnx_modules.order import ordered
 from opdb.onnx_modules.subgraphs import branch, loop, reads, scan
+from opdb.onnx_modules.unread import Unread
 
 RANDOM = {
     "Bernoulli",
@@ -110,11 +113,13 @@ class Graph(torch.nn.Module):  # type: ignore[misc]
         return results[0] if len(results) == 1 else tuple(results)
 
 
-def to_module(model: onnx.ModelProto, inputs: Mapping[str, torch.Tensor]) -> Graph:
+def to_module(
+    model: onnx.ModelProto, inputs: Mapping[str, torch.Tensor], unread: Unread | None = None
+) -> Graph:
     """The module of a model on inputs of the shapes of ``inputs``.
 
-    It is run once on them: what depends on shapes alone becomes constants.  Raises OpdbError that names a node
-    by its number (from 1), operator and name, with the reason.
+    It is run once on them: what depends on shapes alone becomes constants.  ``unread``: takes the nodes that PyTorch cannot
+    express.  Without it they raise OpdbError that names the node by its number (from 1), operator and name, with the reason.
     """
     opsets = {o.domain: o.version for o in model.opset_import}
     functions = {(f.domain, f.name): f for f in model.functions}
@@ -127,7 +132,8 @@ def to_module(model: onnx.ModelProto, inputs: Mapping[str, torch.Tensor]) -> Gra
             "e.g. with onnx.version_converter.convert_version"
         )
     with torch.no_grad():
-        return reader.graph(model.graph.node, values, list(inputs), [o.name for o in model.graph.output])
+        outputs = [o.name for o in model.graph.output]
+        return reader.graph(model.graph.node, values, list(inputs), outputs, unread)
 
 
 @dataclass(frozen=True)
@@ -148,20 +154,29 @@ class _Reader:
         values: dict[str, Any],
         inputs: Sequence[str],
         outputs: Sequence[str],
+        unread: Unread | None = None,
     ) -> Graph:
         """``values`` are those of ``inputs``, and what is known; it gets those of all nodes."""
         made = Graph(inputs, outputs)
         read = {n for proto in nodes for n in reads(proto)} | set(outputs)
-        for place, proto in enumerate(nodes):
+        for place, proto in ordered(nodes, values):
+            where = f"node {place + 1}, {proto.op_type}{_called(proto)}"
+            unmade = [n for n in reads(proto) if n not in values]
+            if unmade:
+                raise OpdbError(f"{where}: it reads '{unmade[0]}', which no earlier node produces")
             try:
+                if unread is not None and (why := unread.blocked(proto)) is not None:
+                    raise Unreadable(why)
                 self._add(made, f"n{place}", proto, values, read)
             except OpdbError as error:
-                raise OpdbError(f"node {place + 1}, {proto.op_type}{_called(proto)}: {error}") from error
+                if unread is None:
+                    raise OpdbError(f"{where}: {error}") from error
+                self._leave(made, f"n{place}", proto, values, str(error), unread)
             except Exception as error:  # whatever PyTorch or numpy raise where they compute it
                 lines = str(error).strip().splitlines() or [type(error).__name__]
-                raise OpdbError(
-                    f"node {place + 1}, {proto.op_type}{_called(proto)}, cannot be computed: {lines[0]}"
-                ) from error
+                if unread is None:
+                    raise OpdbError(f"{where}, cannot be computed: {lines[0]}") from error
+                self._leave(made, f"n{place}", proto, values, f"it cannot be computed: {lines[0]}", unread)
         for place, name in enumerate(outputs):
             if name and not isinstance(values[name], torch.Tensor):
                 made.known[name] = f"output{place}"
@@ -171,9 +186,6 @@ class _Reader:
     def _add(
         self, graph: Graph, name: str, proto: onnx.NodeProto, values: dict[str, Any], read: set[str]
     ) -> None:
-        unmade = [n for n in reads(proto) if n not in values]
-        if unmade:
-            raise Unreadable(f"it reads '{unmade[0]}', which no earlier node produces")
         if proto.op_type in RANDOM:
             raise Unreadable("its results are random and differ from run to run")
         results = [r for r in proto.output if r]
@@ -193,6 +205,19 @@ class _Reader:
             graph.add_module(name, module)
             graph.steps.append(Step(name, sources, tuple(proto.output)))
 
+    def _leave(
+        self,
+        graph: Graph,
+        name: str,
+        proto: onnx.NodeProto,
+        values: dict[str, Any],
+        reason: str,
+        unread: Unread,
+    ) -> None:
+        module, sources = unread.module(proto, values, reason, self.weights)
+        graph.add_module(name, module)
+        graph.steps.append(Step(name, sources, tuple(o for o in proto.output if o)))
+
     def _module(
         self, proto: onnx.NodeProto, values: dict[str, Any], read: set[str]
     ) -> tuple[torch.nn.Module, tuple[str, ...]]:
@@ -209,14 +234,15 @@ class _Reader:
         return self._operation(node, operator, given), _tensors(proto, given)
 
     def _operator(self, proto: onnx.NodeProto) -> Operator | None:
-        if proto.domain not in OWN or proto.op_type not in OPERATORS:
-            return None
+        found = OF_DOMAINS.get("" if proto.domain in OWN else proto.domain, {}).get(proto.op_type)
+        if found is None or proto.domain not in OWN or proto.op_type in WITHOUT_SCHEMA:
+            return found
         since = self._schema(proto).since_version
         if since > NEWEST:
             raise Unreadable(
                 f"its form of opset {since} is newer than what opdb knows, which is opset {NEWEST}"
             )
-        return OPERATORS[proto.op_type]
+        return found
 
     def _node(self, proto: onnx.NodeProto, read: set[str]) -> Node:
         count = max((i + 1 for i, n in enumerate(proto.output) if n and n in read), default=1)
@@ -274,6 +300,10 @@ class _Reader:
         try:
             return defs.get_schema(proto.op_type, version, "" if own else proto.domain)
         except defs.SchemaError:
+            if proto.op_type == "EPContext":
+                raise Unreadable(
+                    "it is a graph that was compiled for one execution provider; check the model that it was made of"
+                ) from None
             where = f"opset {version}" if own else f"the domain '{proto.domain}'"
             raise Unreadable(f"{where} has no such operator that is known here") from None
 
@@ -295,9 +325,7 @@ class _Reader:
             if operator is None:
                 raise
             inputs = [values[n] if n else None for n in proto.input]
-            results = self._operation(
-                self._node(proto, set(proto.output)), OPERATORS[proto.op_type], inputs
-            )()
+            results = self._operation(self._node(proto, set(proto.output)), operator, inputs)()
             results = results if isinstance(results, (tuple, list)) else (results,)
             made = [array(r) if isinstance(r, torch.Tensor) else r for r in results]
         return [np.asarray(m) if isinstance(m, np.generic) else m for m in made]
@@ -323,7 +351,8 @@ def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
-        return value.decode()
+        with suppress(UnicodeDecodeError):  # of an EPContext it is a file
+            return value.decode()
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     if isinstance(value, list):

@@ -321,8 +321,8 @@ def test_64_bit_integers_are_carried_in_32() -> None:
     assert {t.dtype for t in graph.tensors.values()} == {"i32"}
     assert run(graph, [torch.tensor([[-5, 6]])])[0].tolist() == [[1, 6], [-5, 6]]
     large = Program(export(Function(lambda x: torch.maximum(x, table - 1)), (torch.tensor([[5, 6]]),)))
-    with pytest.raises(OpdbError, match="do not fit int32"):
-        build_graph(large, check_nodes(large, CPU).lowered)
+    (row,) = check_nodes(large, CPU).rows
+    assert row.verdict == "rejected" and str(-(2**31) - 1) in row.reasons[0]["message"]
 
 
 def test_outputs_that_are_inputs_or_constants() -> None:
@@ -331,8 +331,8 @@ def test_outputs_that_are_inputs_or_constants() -> None:
     x = torch.tensor([-1.0, 0.0, 2.0])
     assert [t.tolist() for t in run(graph, [x])] == [[-1.0, 0.0, 2.0], [0.0, 0.0, 2.0]]
     constant = Program(export(Function(lambda x: (torch.relu(x), torch.ones(2))), (r(3),)))
-    with pytest.raises(OpdbError, match="is a constant"):
-        build_graph(constant, check_nodes(constant, CPU).lowered)
+    graph = build_graph(constant, check_nodes(constant, CPU).lowered)
+    assert [t.tolist() for t in run(graph, [x])] == [[0.0, 0.0, 2.0], [1.0, 1.0]]
 
 
 def test_a_graph_of_a_rejected_node_is_refused_with_the_reason() -> None:

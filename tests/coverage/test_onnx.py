@@ -103,8 +103,8 @@ def test_what_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
             r"the input x has the shape \[batch, 3\]; fix all dimensions",
         ),
         (
-            model([helper.make_node("Det", ["x"], ["y"])], [3, 3]).SerializeToString(),
-            "model.onnx: node 1, Det: opdb cannot express it in PyTorch, and ONNX does not define it by other operators",
+            model([helper.make_node("Relu", ["z"], ["y"])], [3, 3]).SerializeToString(),
+            "model.onnx: node 1, Relu: it reads 'z', which no earlier node produces",
         ),
         (b"not a model", "cannot be read as an ONNX model"),
     ):

@@ -35,6 +35,7 @@ MODULES = (
     "builders",
     "partitioner",
     "results",
+    "ends",
     "layouts",
     "encodings",
     "quantizer",

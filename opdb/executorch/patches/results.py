@@ -12,7 +12,7 @@ from typing import Any
 from opdb.errors import OpdbError
 from opdb.executorch.patches.graphs import edge, edge_op, nodes, per_tensor
 from opdb.executorch.patches.registry import Context, patch
-from opdb.executorch.patches.undo import Undo, replaced
+from opdb.executorch.patches.undo import Undo, all_of, replaced
 
 
 def _dequantize_comes_late() -> bool:
@@ -41,20 +41,78 @@ def _dequantize_comes_late() -> bool:
     "the runtime takes results in the order in which a graph's ops write them for those of the program; an op after a node "
     "of several results (a Cast to int64, a Dequantize) is late",
     "qnn_preprocess:QnnBackend._build_op_wrappers",
+    "_passes.qnn_pass_manager:QnnPassManager.transform_for_preprocess_pipeline",
     needed=_dequantize_comes_late,
     always=True,
 )
 def in_order(context: Context) -> Undo:
     """Every graph of ExecuTorch's backend writes its results in the order of its program."""
+    from executorch.backends.qualcomm._passes import qnn_pass_manager
+    from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
     from executorch.backends.qualcomm.qnn_preprocess import QnnBackend
 
-    stock = QnnBackend._build_op_wrappers
+    stock, passes = QnnBackend._build_op_wrappers, QnnPassManager.transform_for_preprocess_pipeline
 
     def build(edge_program: Any, *more: Any, **named: Any) -> Any:
         ops = stock(edge_program, *more, **named)
         return ordered(ops, wanted(edge_program.graph_module.graph)) if isinstance(ops, list) else ops
 
-    return replaced(QnnBackend, "_build_op_wrappers", staticmethod(build))
+    def transform_for_preprocess_pipeline(self: Any, exported_program: Any, *more: Any, **named: Any) -> Any:
+        module = passes(self, exported_program, *more, **named)
+        if with_copies(module.graph):
+            module.recompile()
+            exported_program._graph_signature = qnn_pass_manager._get_updated_graph_signature(
+                exported_program.graph_signature, module
+            )
+        return module
+
+    return all_of(
+        (
+            replaced(QnnBackend, "_build_op_wrappers", staticmethod(build)),
+            replaced(QnnPassManager, "transform_for_preprocess_pipeline", transform_for_preprocess_pipeline),
+        )
+    )
+
+
+def with_copies(graph: Any) -> bool:
+    """Copies the results that are written before their turn, since an earlier one is made of them, or comes between theirs.
+
+    Whether there are any.
+    """
+    end = next(n for n in graph.nodes if n.op == "output")
+    results = list(dict.fromkeys(end.args[0]))
+    writers = [_writer(n) for n in results]
+    before: set[Any] = set()
+    copied = False
+    for place, (result, writer) in enumerate(zip(results, writers, strict=True)):
+        parted = writer in writers[:place] and writers[place - 1] is not writer
+        if result.op == "call_function" and (writer in before or parted):
+            with graph.inserting_before(end):
+                copy = graph.call_function(
+                    edge_op("aten.view_copy.default"), (result, list(result.meta["val"].shape))
+                )
+            copy.meta = dict(result.meta)
+            end.replace_input_with(result, copy)
+            copied = True
+        before |= _sources(writer)
+    return copied
+
+
+def _writer(node: Any) -> Any:
+    """The node whose ops write a result."""
+    return node.args[0] if getattr(node.target, "__name__", "") == "getitem" else node
+
+
+def _sources(node: Any) -> set[Any]:
+    """The nodes that a node's value is made of."""
+    found: set[Any] = set()
+    waiting = list(node.all_input_nodes)
+    while waiting:
+        at = waiting.pop()
+        if at not in found:
+            found.add(at)
+            waiting += at.all_input_nodes
+    return found
 
 
 def wanted(graph: Any) -> list[str]:
@@ -68,22 +126,41 @@ def wanted(graph: Any) -> list[str]:
 
 
 def ordered(ops: list[Any], names: Sequence[str]) -> list[Any]:
-    """``ops`` (PyQnnOpWrapper) so that they write ``names`` in this order; what no other op reads may go last.
+    """``ops`` (PyQnnOpWrapper) so that they write ``names`` in this order.
 
-    Raises OpdbError where that is not enough.
+    Raises OpdbError where no order of the ops does.
     """
     written = {id(op): [n for n in _names(op.GetOpWrapper().GetOutputTensors()) if n in names] for op in ops}
     if _follows(ops, written, names):
         return ops
-    read = {n for op in ops for n in _names(op.GetOpWrapper().GetInputTensors())}
-    last = [op for op in ops if written[id(op)] and not read.intersection(written[id(op)])]
-    last.sort(key=lambda op: names.index(written[id(op)][0]))
-    out = [op for op in ops if not any(op is moved for moved in last)] + last
+    made = {n: op for op in ops for n in _names(op.GetOpWrapper().GetOutputTensors())}
+    reads = {
+        id(op): [made[n] for n in _names(op.GetOpWrapper().GetInputTensors()) if n in made] for op in ops
+    }
+    out: list[Any] = []
+    done: set[int] = set()
+    for last in (*(made[n] for n in names if n in made), *ops):
+        _with_sources(last, reads, done, out)
     if not _follows(out, written, names):
         raise OpdbError(
             f"the results {', '.join(names)} cannot be written in this order; give the graph copies of them"
         )
     return out
+
+
+def _with_sources(op: Any, reads: dict[int, list[Any]], done: set[int], out: list[Any]) -> None:
+    """Appends ``op`` to ``out`` after what it reads, which each comes once."""
+    stack = [op]
+    while stack:
+        at = stack[-1]
+        left = [source for source in reads[id(at)] if id(source) not in done]
+        if left:
+            stack.append(left[0])
+            continue
+        stack.pop()
+        if id(at) not in done:
+            done.add(id(at))
+            out.append(at)
 
 
 def _follows(ops: Sequence[Any], written: dict[int, list[str]], names: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ from opdb.codegen.et_glue import KernelForm, NoForm, OutVariant
 from opdb.codegen.et_yaml import Entry, KernelKey, plain_key
 from opdb.errors import MissingExtra, OpdbError
 from opdb.executorch import env
-from opdb.executorch.flow import SCALAR_TYPES
+from opdb.executorch.program_ends import SCALAR_TYPES
 from opdb.package import make
 from opdb.reference.signature import read_signature, torch_schema
 from opdb.source_folder import write_folder

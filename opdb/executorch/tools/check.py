@@ -5,6 +5,8 @@ ExecuTorch is imported in a child process with the prepared environment; no libr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from opdb.coverage.check import Coverage
@@ -14,11 +16,13 @@ from opdb.generated.constants.backends import BACKENDS
 from opdb.targets.target import Target
 
 
-def check_model(spec: str, target: Target, *, timeout: float = 3600.0) -> Coverage:
+def check_model(
+    spec: str, target: Target, dims: Mapping[str, int] | None = None, *, timeout: float = 3600.0
+) -> Coverage:
     """The verdict on every node of a model after ExecuTorch's export, edge lowering and passes.
 
     ``spec``: a .pt2 file or ``module:callable`` (opdb.coverage.load).  ``target``: HTP and a SoC that ExecuTorch
-    knows.  ``timeout``: in seconds.
+    knows.  ``dims``: see opdb.coverage.load.load_model.  ``timeout``: in seconds.
 
     Raises MissingExtra without executorch, OpdbError for another target, for a model that cannot be loaded, and where
     ExecuTorch's flow fails before it partitions.
@@ -31,12 +35,12 @@ def check_model(spec: str, target: Target, *, timeout: float = 3600.0) -> Covera
         )
     environment = env.prepare()
     coverage: Coverage = process.call(
-        "opdb.executorch.tools.check:_check", spec, target, environment=environment, timeout=timeout
+        "opdb.executorch.tools.check:_check", spec, target, dims, environment=environment, timeout=timeout
     )
     return coverage
 
 
-def _check(spec: str, target: Target) -> Coverage:
+def _check(spec: str, target: Target, dims: Mapping[str, int] | None) -> Coverage:
     """The child's side of ``check_model``."""
     env.require_active()
     import opdb.executorch
@@ -55,7 +59,7 @@ def _check(spec: str, target: Target) -> Coverage:
             )
         module, inputs = saved.module(check_guards=False), args
     else:
-        module, inputs = load_model(spec, dynamo=True)
+        module, inputs = load_model(spec, dynamo=True, dims=dims)
         in_eval_mode(module)
     opdb.executorch.register(target=target)
     try:
@@ -66,12 +70,19 @@ def _check(spec: str, target: Target) -> Coverage:
 
 
 def _edge_program(spec: str, module: Any, inputs: Any, chipset: Any) -> Any:
+    import torch
+
+    from opdb.executorch import flow
     from opdb.executorch.edge import edge_program, exporting
 
     try:
         with exporting():
             return edge_program(module, inputs, chipset)
     except Exception as error:  # PyTorch and the passes raise anything
+        with suppress(
+            RuntimeError, TypeError, ValueError, AssertionError
+        ):  # of a model that cannot be exported
+            flow.refuse_branches(torch.export.export(module, inputs))
         lines = str(error).strip().splitlines()
         why = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
         raise OpdbError(f"{spec}: ExecuTorch's flow fails before it partitions: {why}") from error

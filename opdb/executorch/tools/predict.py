@@ -58,7 +58,7 @@ from opdb.executorch.builder.view import FxNodeView, constant_names
 from opdb.executorch.builder.visitor import OpdbVisitor
 from opdb.executorch.tools.dry_run import DrySink
 from opdb.executorch.tools.grouping import as_executorch
-from opdb.lowering.candidates import mapped, unmapped_reason
+from opdb.lowering.candidates import ONNX_NODE, mapped, unmapped_reason
 from opdb.lowering.extra import extras
 from opdb.lowering.select import lower, violations
 from opdb.op_config import OpConfig
@@ -192,7 +192,8 @@ class Predictor:
             return row_of(node, name, Rejected((Reason("", "", listed),)))
         if visitor is None:
             why = "ExecuTorch has no builder for it either"
-            return row_of(node, name, Rejected((unmapped_reason(name), Reason("", "", why))))
+            own = Reason("", "", str(node.args[2])) if name == ONNX_NODE else unmapped_reason(name)
+            return row_of(node, name, Rejected((own, Reason("", "", why))))
         if not isinstance(visitor, OpdbVisitor) or QCOM_INSERTED_PERMUTE in node.meta:
             return self._stock(node, name, visitor)
         return self._ours(node, name, visitor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from opdb.onnx_modules.node import Operator
 from opdb.onnx_modules.operators import (
     attention,
@@ -14,6 +16,7 @@ from opdb.onnx_modules.operators import (
     recurrent,
     reductions,
     shapes,
+    transformers,
     windows,
 )
 
@@ -33,4 +36,11 @@ OPERATORS: dict[str, Operator] = {
         windows,
     )
     for name, operator in room.OPERATORS.items()
+} | transformers.OWN
+#: Operators of ONNX Runtime that it puts into ONNX's own domain.
+WITHOUT_SCHEMA = frozenset(transformers.OWN)
+#: By the domain, that of ONNX itself "".
+OF_DOMAINS: dict[str, Mapping[str, Operator]] = {
+    "": OPERATORS,
+    "com.microsoft": transformers.OPERATORS,
 }

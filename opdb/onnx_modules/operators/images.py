@@ -27,6 +27,8 @@ def _coordinates(mode: str, n: int, size: int, scale: float, roi: tuple[float, f
     if mode == "half_pixel_symmetric":
         centre = n / 2 * (1 - size / (n * scale))
         return centre + (at + 0.5) / scale - 0.5
+    if mode == "tf_half_pixel_for_nn":
+        return (at + 0.5) / scale
     if mode == "pytorch_half_pixel":
         return (at + 0.5) / scale - 0.5 if size > 1 else at * 0
     if mode == "tf_crop_and_resize":

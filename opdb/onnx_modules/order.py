@@ -1,0 +1,37 @@
+"""Nodes of an ONNX graph in an order in which each comes after those that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+import onnx
+
+from opdb.onnx_modules.subgraphs import reads
+
+
+def ordered(nodes: Sequence[onnx.NodeProto], known: Container[str]) -> list[tuple[int, onnx.NodeProto]]:
+    """Each node with its place in the file, in the file's order as far as that allows.
+
+    ``known``: names that no node has to make.  Nodes that wait for a name that nothing makes, or for each other, come last.
+    """
+    maker = {name: place for place, proto in enumerate(nodes) for name in proto.output if name}
+    waits = [
+        {maker[n] for n in reads(proto) if n not in known and maker.get(n, place) != place}
+        for place, proto in enumerate(nodes)
+    ]
+    done: set[int] = set()
+    out: list[int] = []
+    for start in range(len(nodes)):
+        stack, entered = [start], {start}
+        while stack:
+            place = stack[-1]
+            left = [p for p in sorted(waits[place]) if p not in done and p not in entered]
+            if left:
+                stack.append(left[0])
+                entered.add(left[0])
+                continue
+            stack.pop()
+            if place not in done:
+                done.add(place)
+                out.append(place)
+    return [(place, nodes[place]) for place in out]
