@@ -13,6 +13,8 @@ from typing import Any
 from opdb.coverage.check import Coverage, Row
 from opdb.errors import MissingExtra, OpdbError
 
+#: ONNX operators with a scale that is computed when the model runs.
+DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul"})
 _PLACE = re.compile(r"n(\d+)(?:\.|$)")
 
 
@@ -71,6 +73,7 @@ def end_names(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def with_names(coverage: Coverage, path: str) -> Coverage:
     """Rows with the ONNX node's name as the module; the line is the file, the node's number from 1 and its operator."""
     nodes = [(node.name, node.op_type) for node in _load(path, weights=False).graph.node]
+    told: set[int] = set()
 
     def named(row: Row) -> Row:
         found = _PLACE.match(row.module)
@@ -78,6 +81,14 @@ def with_names(coverage: Coverage, path: str) -> Coverage:
             return row
         place = int(found[1])
         name, kind = nodes[place]
+        if kind in DYNAMIC and place not in told:
+            told.add(place)
+            row = replace(
+                row,
+                said=(
+                    f"{kind} in floats: its scale is computed when the model runs, and QNN's are constants",
+                ),
+            )
         return replace(
             row, module=name, line=f"{Path(path).name}:{place + 1}: {kind}", file=str(Path(path).absolute())
         )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from opdb.onnx_modules.chains import DOMAIN
 from opdb.onnx_modules.node import Operator
 from opdb.onnx_modules.operators import (
     attention,
     elements,
     images,
     indexing,
+    integers,
+    microsoft,
     norms,
     products,
     quantized,
@@ -33,4 +38,10 @@ OPERATORS: dict[str, Operator] = {
         windows,
     )
     for name, operator in room.OPERATORS.items()
+} | integers.OWN
+#: By the domain, that of ONNX itself "".
+OF_DOMAINS: dict[str, Mapping[str, Operator]] = {
+    "": OPERATORS,
+    "com.microsoft": microsoft.OPERATORS,
+    DOMAIN: integers.OF_CHAINS,
 }
