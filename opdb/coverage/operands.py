@@ -46,6 +46,9 @@ def _widened(program: Program, key: Key) -> Key:
             kind = "AXIS_SCALE_OFFSET"
         else:
             kind = quant.encoding.removeprefix("BW_")
+            if dtype == "sq8" and quant.bits == 4 and not any(quant.offset):
+                # HTP rounds sums of products with 16 bits in steps of the weight's type.
+                value, quant = value * 16, replace(quant, scale=tuple(s / 16 for s in quant.scale))
         program.values[wide] = value
         program.encodings.of[wide] = dtype, replace(quant, encoding=kind, bits=None, blocks=None)
     return wide

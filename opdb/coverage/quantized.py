@@ -29,8 +29,8 @@ STORED: dict[tuple[Any, Any], tuple[str, int | None]] = {
     (0, 255): ("uq8", None), (-128, 127): ("sq8", None), (-127, 127): ("sq8", None),
     (0, 65535): ("uq16", None), (-32768, 32767): ("sq16", None), (-32767, 32767): ("sq16", None),
     (-(2**31), 2**31 - 1): ("sq32", None), (0, 15): ("uq8", 4), (-8, 7): ("sq8", 4), (-7, 7): ("sq8", 4),
-    # Of 4 and 2 bits, less their zero points; of 2 bits.
-    (-15, 15): ("sq8", None), (-3, 3): ("sq8", None), (-2, 1): ("sq8", None),
+    # Of 4 bits less their zero points, 8 times as large; of 2 bits less theirs; of 2 bits.
+    (-120, 120): ("sq8", None), (-3, 3): ("sq8", None), (-2, 1): ("sq8", None),
 }  # fmt: skip
 #: What the targets of quantize nodes begin with, then those of dequantize nodes.
 CONVERSIONS = (

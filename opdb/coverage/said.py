@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 #: (smallest, largest) stored value of a weight -> its type in words.
 TYPES = {
-    (-8, 7): "int4", (-7, 7): "int4", (0, 15): "uint4", (-15, 15): "int4 with zero points", (-2, 1): "int2",
+    (-8, 7): "int4", (-7, 7): "int4", (0, 15): "uint4", (-120, 120): "int4 with zero points", (-2, 1): "int2",
     (-3, 3): "int2 with zero points",
 }  # fmt: skip
 #: Those that QNN has no encoding of.
-OF_NONE = {TYPES[-15, 15], TYPES[-2, 1], TYPES[-3, 3]}
+OF_NONE = {TYPES[-120, 120], TYPES[-2, 1], TYPES[-3, 3]}
 #: What a form in floats is called (opdb.lowering.in_floats).
 IN_FLOATS = " in floats"
 FLOATS = {"f16", "f32", "bf16"}

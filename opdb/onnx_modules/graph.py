@@ -16,7 +16,7 @@ from opdb.errors import OpdbError
 from opdb.onnx_modules import chains, stored
 from opdb.onnx_modules.node import Array, Node, Operator, Unreadable, Value, array, tensor
 from opdb.onnx_modules.operators import OF_DOMAINS
-from opdb.onnx_modules.subgraphs import branch, loop, reads, scan
+from opdb.onnx_modules.subgraphs import branch, loop, ordered, reads, scan
 
 RANDOM = {
     "Bernoulli",
@@ -156,9 +156,9 @@ class _Reader:
         read = {n for proto in joined if proto is not None for n in reads(proto)} | set(outputs)
         encodings: dict[str, stored.Encoding] = {}
         scales = {n for proto in nodes if proto.op_type.endswith("uantizeLinear") for n in proto.input[1:2]}
-        for place, proto in enumerate(joined):
-            if proto is None:
-                continue
+        for place in ordered(joined):
+            proto = joined[place]
+            assert proto is not None
             try:
                 self._add(made, f"n{place}", proto, values, read, encodings, scales)
             except OpdbError as error:

@@ -34,6 +34,30 @@ def free(graph: onnx.GraphProto) -> list[str]:
     return [n for n in dict.fromkeys(found) if n not in made]
 
 
+def ordered(nodes: Sequence[onnx.NodeProto | None]) -> Iterator[int]:
+    """The places of ``nodes``, each behind those of the nodes that it reads: ONNX Runtime takes files in any order (Quark's).
+
+    What nobody makes, and what is in a circle, comes last in its order.
+    """
+    makers = {o: place for place, n in enumerate(nodes) if n is not None for o in n.output if o}
+    lacking = {
+        place: {makers[r] for r in reads(n) if r in makers and makers[r] != place}
+        for place, n in enumerate(nodes)
+        if n is not None
+    }
+    done: set[int] = set()
+    while lacking:
+        before = len(done)
+        for place in list(lacking):
+            if lacking[place] <= done:
+                yield place
+                done.add(place)
+                del lacking[place]
+        if len(done) == before:
+            yield from lacking
+            return
+
+
 def branch(build: Build, proto: onnx.NodeProto, values: Mapping[str, Any]) -> tuple[Graph, tuple[str, ...]]:
     """The graph of the branch that an If with a known condition takes, and the outer tensors it reads."""
     condition = values[proto.input[0]]

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from opdb.onnx_modules.node import Array, Node, Operator, Unreadable, Value
-from opdb.onnx_modules.operators.quantized import dequantize
+from opdb.onnx_modules.operators.quantized import WITH_ZERO_POINTS, dequantize
 
 
 def _unpacked(packed: Array, bits: int, count: int) -> Array:
@@ -44,6 +44,8 @@ def _prepare(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
         return node.having(encoded=False), [x, (stored - less) * spread, None, None, bias]
     ends = (-middle, middle - 1) if (less == middle).all() else (1 - 2**bits, 2**bits - 1)
     weight = (stored - less).astype(np.int8)
+    if ends == (-15, 15):
+        ends, weight, scales = WITH_ZERO_POINTS, weight * np.int8(8), scales / scales.dtype.type(8)
     return node.having(ends=ends), [x, weight, scales, np.zeros(scales.shape, np.int8), bias]
 
 

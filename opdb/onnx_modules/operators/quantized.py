@@ -25,6 +25,8 @@ RANGES = {
 }
 #: Types of fewer bits, which PyTorch stores in one of these.
 NARROW = {"int4": (np.int8, (-8, 7)), "uint4": (np.uint8, (0, 15))}
+#: Of 4 bits with zero points, less those, in 8 bits.
+WITH_ZERO_POINTS = (-120, 120)
 PT2E = torch.ops.quantized_decomposed
 
 
@@ -68,18 +70,27 @@ def _in_bytes(value: Array) -> tuple[Array, tuple[int, int] | None]:
 def centered(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
     """A weight of 4 bits around zero: of 4 bits where its zero points are all in the middle, else of 8.
 
-    The numbers are the same: stored values less zero points lie between -15 and 15.
+    The numbers are the same: stored values less zero points lie between -15 and 15.  They are stored 8 times as large:
+    HTP rounds sums of products with 16 bits in steps of the weight's type.
     """
     weight, scale, zero = (*given, None)[:3]
-    assert isinstance(weight, np.ndarray)
+    assert isinstance(weight, np.ndarray) and isinstance(scale, np.ndarray)
     stored, ends = _in_bytes(weight)
     if ends is None:
         return node, given
     less = np.zeros((), np.int16) if zero is None else _in_bytes(np.asarray(zero))[0].astype(np.int16)
     spread = along(node, torch.from_numpy(stored), torch.from_numpy(less)).numpy() if less.ndim else less
     values = (stored.astype(np.int16) - spread).astype(np.int8)
-    ends = (-8, 7) if (less == (ends[1] + 1 if ends[0] == 0 else 0) // 2).all() else (-15, 15)
-    return node.having(ends=ends), [values, scale, np.zeros(np.asarray(scale).shape, np.int8), *given[3:]]
+    middle = 8 if ends == NARROW["uint4"][1] else 0
+    if (less == middle).all():
+        return node.having(ends=NARROW["int4"][1]), [
+            values,
+            scale,
+            np.zeros(scale.shape, np.int8),
+            *given[3:],
+        ]
+    wide = [values * np.int8(8), np.asarray(scale / scale.dtype.type(8)), np.zeros(scale.shape, np.int8)]
+    return node.having(ends=WITH_ZERO_POINTS), [*wide, *given[3:]]
 
 
 def said_at(*places: int) -> Callable[[Node, list[Value]], tuple[Node, list[Value]]]:
