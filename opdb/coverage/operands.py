@@ -23,7 +23,10 @@ def read(program: Program, node: Node, reader: Node, argument: str) -> Key:
         return key
     if argument == "bias" and str(reader.target) in WITH_BIAS:
         return _bias(program, key, reader)
-    return _widened(program, key) if reader.name in program.widened and _narrow(program, key) else key
+    wide = reader.name in program.widened or (
+        str(reader.target) not in WITH_BIAS and _in_blocks(program, key)
+    )
+    return _widened(program, key) if wide and _narrow(program, key) else key
 
 
 def narrow(program: Program, reader: Node) -> bool:
@@ -34,6 +37,12 @@ def narrow(program: Program, reader: Node) -> bool:
 def _narrow(program: Program, key: Key) -> bool:
     quant = program.encodings.of[key][1] if key in program.encodings.of and key in program.values else None
     return quant is not None and (quant.bits is not None or quant.blocks is not None)
+
+
+def _in_blocks(program: Program, key: Key) -> bool:
+    """Of a MatMul, HTP computes such weights wrong, e.g. with blocks of 8 and x of 16 bits."""
+    found = program.encodings.of.get(key)
+    return found is not None and found[1].blocks is not None
 
 
 def _widened(program: Program, key: Key) -> Key:

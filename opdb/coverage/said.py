@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch.fx import Node
 
+from opdb.coverage import operands
 from opdb.coverage.quantized import arguments, is_dequantize, is_quantize
 from opdb.dtypes import BY_SHORT
 from opdb.runtime.lowering import Lowered, LoweredOp
@@ -48,7 +49,9 @@ def _of(program: Program, node: Node, row: Row, why: Mapping[str, str]) -> Itera
         kind = _kind(weight)
         if floats or (weight.name, 0) in program.values:
             yield f"weight of {kind}{_blocks(weight)} widened to floats"
-        elif kind in OF_NONE or (kind in TYPES.values() and row.node in program.widened):
+        elif kind in OF_NONE or (
+            kind in TYPES.values() and operands.read(program, weight, node, "") != _source(weight, program)
+        ):
             yield f"weight of {kind}{_blocks(weight)} widened to int8"
 
 

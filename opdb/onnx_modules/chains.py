@@ -42,6 +42,7 @@ def joined(
     for place in reversed(range(len(nodes))) if sources else ():
         read = {*outputs, *(n for node in made if node is not None for n in reads(node))}
         made[place] = _needed(made[place], sources, read)
+    _join_biases(made, outputs, values)
     return made
 
 
@@ -116,19 +117,49 @@ def turned(
         for i, name in enumerate(reads(node)):
             readers.setdefault(name, []).append((place, i))
     made = list(nodes)
+    matrices = _matrices(nodes, values)
     for place, node in enumerate(nodes):
         if node.op_type != "DequantizeLinear" or node.output[0] in outputs:
             continue
-        held = [values.get(n) for n in node.input]
-        weight = held[0]
         of = readers.get(node.output[0], [])
         products = all(_is(nodes[at], "MatMul") and i == 1 for at, i in of)
-        known = all(isinstance(h, np.ndarray) for h in held)
-        if of and products and known and isinstance(weight, np.ndarray) and weight.ndim == 2:
+        if of and products and node.input[0] in matrices:
             made[place] = _with(node, TURNED)
             for at, _ in of:
                 made[at] = _with(nodes[at], "transB")
     return made
+
+
+def _join_biases(
+    made: list[onnx.NodeProto | None], outputs: Sequence[str], values: Mapping[str, Any]
+) -> None:
+    """Products with turned weights, and the Add of a bias that alone reads them, as one: what lies between has no encoding."""
+    readers = Counter([*outputs, *(n for node in made if node is not None for n in reads(node))])
+    makers = {n.output[0]: i for i, n in enumerate(made) if n is not None and _is(n, "MatMul")}
+    for place, node in enumerate(made):
+        if node is None or not _is(node, "Add"):
+            continue
+        for product, bias in (tuple(node.input), tuple(reversed(node.input))):
+            at, held = makers.get(product), values.get(bias)
+            matmul = None if at is None else made[at]
+            if (
+                matmul is None
+                or readers[product] > 1
+                or not any(a.name == "transB" for a in matmul.attribute)
+            ):
+                continue
+            if isinstance(held, np.ndarray) and held.ndim == 1 and held.size > 1:
+                made[place] = helper.make_node(
+                    "MatMul", [*matmul.input, bias], list(node.output), matmul.name, domain=DOMAIN
+                )
+                made[at] = None
+                break
+
+
+def _matrices(nodes: Sequence[onnx.NodeProto], values: Mapping[str, Any]) -> set[str]:
+    """The names of matrices that the file says, or that are quantized from such (AIMET's weights)."""
+    found = {n for n, v in values.items() if isinstance(v, np.ndarray) and v.ndim == 2}
+    return found | {n.output[0] for n in nodes if n.op_type == "QuantizeLinear" and n.input[0] in found}
 
 
 def _with(node: onnx.NodeProto, attribute: str) -> onnx.NodeProto:

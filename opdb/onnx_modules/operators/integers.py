@@ -125,5 +125,6 @@ OPERATORS = {
 OF_CHAINS = {
     "ConvInteger": Operator(_conv_product, prepare=said_at(2, 3)),
     "DynamicQuantizeLinear": Operator(_dynamic_in_floats),
+    "MatMul": Operator(lambda _, x, weight, bias: functional.linear(x, weight, bias)),
     "MatMulInteger": Operator(_product, prepare=_prepare_weight),
 }
