@@ -97,8 +97,35 @@ def _summary(rows: list[dict]) -> Iterator[str]:
 
 
 def page(rows: list[dict]) -> Iterator[str]:
-    """docs/results/quantized-onnx.md"""
-    raise NotImplementedError
+    """The tables of docs/results/quantized-onnx.md."""
+    yield "| form | files | accepted | run | median steps | most steps | floats off | nodes said | silent | provider: all, some, error |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
+    for form in dict.fromkeys(r["form"] for r in rows):
+        of = [r for r in rows if r["form"] == form and r["verdict"] != "no file"]
+        steps = sorted(r["steps"] for r in of if r["steps"] is not None)
+        off = [r["off"] for r in of if r["off"] is not None]
+        cells = (
+            form, len(of), sum(r["verdict"] == "accepted" for r in of), sum(r["runs"] for r in of),
+            f"{steps[len(steps) // 2]:.0f}" if steps else "", f"{steps[-1]:.0f}" if steps else "",
+            f"{100 * max(off):.2g} %" if off else "", sum(r["said"] for r in of), sum(r["silent"] for r in of),
+            ", ".join(str(n) for n in _provider(of)),
+        )  # fmt: skip
+        yield "| " + " | ".join(map(str, cells)) + " |"
+    yield from ("", "| form | graph | steps | ONNX Runtime's own | nodes said |", "|---|---|---|---|---|")
+    far = [r for r in rows if r["steps"] is not None and r["steps"] > (30.5 if "16" in r["form"] else 2.5)]
+    for r in sorted(far, key=lambda r: -r["steps"]):
+        yield f"| {r['form']} | {r['graph']} | {r['steps']:.0f} | {r['default']:.0f} | {r['said']} |"
+    yield from ("", "| form | graph | the QNN provider |", "|---|---|---|")
+    for r in rows:
+        if r["provider"] not in ("all", ""):
+            yield f"| {r['form']} | {r['graph']} | {r['provider'].replace('|', '/')[:100]} |"
+
+
+def _provider(rows: list[dict]) -> tuple[int, int, int]:
+    """Files of which ONNX Runtime's QNN provider takes all nodes, some, or ends in an error."""
+    whole = sum(r["provider"] == "all" for r in rows)
+    failed = sum(r["provider"].startswith(("error", "ends")) for r in rows)
+    return whole, len(rows) - whole - failed, failed
 
 
 if __name__ == "__main__":

@@ -141,7 +141,9 @@ def _join_biases(
             continue
         for product, bias in (tuple(node.input), tuple(reversed(node.input))):
             at, held = makers.get(product), values.get(bias)
-            matmul = None if at is None else made[at]
+            if at is None:
+                continue
+            matmul = made[at]
             if (
                 matmul is None
                 or readers[product] > 1
