@@ -45,7 +45,7 @@ def summary(coverage: Coverage) -> Iterator[str]:
     if not coverage.complete:
         yield f"on the CPU: {on_cpu(coverage)}"
     if told := sum(bool(r.said) for r in coverage.rows):
-        yield f"{told} node{'s' * (told != 1)} in other types than the file or program says; the lines below each tell which"
+        yield f"{told} node{'s' * (told != 1)} in other types than the model says; the line below each tells why"
     for erratum in coverage.errata():
         yield erratum.text
 
