@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from opdb.coverage import said
 from opdb.coverage.partition import groups
 from opdb.errata.records import RECORDS
 from opdb.errata.report import ErratumCount, Extra, Met, counted
@@ -68,6 +69,9 @@ class Row:
     )  # what avoiding each costs (opdb.errata.report.Met)
     reads: tuple[str, ...] = ()
     graph: int | None = None
+    said: tuple[
+        str, ...
+    ] = ()  # what is not computed in the types that the program says; see opdb.coverage.said
 
 
 @dataclass(frozen=True)
@@ -161,23 +165,36 @@ def read_and_check(
 ) -> tuple[Program, Coverage]:
     """The program as ``target`` takes it, and its verdict: see ``check_program``.
 
-    What quantize nodes say of a node that is refused is undone: the node reads and writes floats then.
+    What quantize nodes say of a node that is refused is undone: its weights of fewer bits are widened to 8, or it reads
+    and writes floats.  ``Row.said`` tells of it.
     """
-    return settled(read_program(exported, float_dtype, decompose), lambda p: check_nodes(p, target, progress))
+    why: dict[str, str] = {}
+    program, coverage = settled(
+        read_program(exported, float_dtype, decompose), lambda p: check_nodes(p, target, progress), why=why
+    )
+    return program, replace(coverage, rows=tuple(said.with_said(program, coverage.rows, why)))
 
 
 def settled(
     program: Program,
     check: Callable[[Program], Coverage],
     refused: Callable[[Coverage], Collection[str]] = lambda coverage: coverage.unsupported,
+    why: dict[str, str] | None = None,
 ) -> tuple[Program, Coverage]:
-    """``program`` without what quantize nodes say of nodes that are ``refused`` with it, and what ``check`` says of that."""
+    """``program`` without what quantize nodes say of nodes that are ``refused`` with it, and what ``check`` says of that.
+
+    ``why`` gets what the first refusal of each was.
+    """
     while True:
         coverage = check(program)
         more = set(refused(coverage)).difference(program.in_floats)
         if not program.encodings.of or not more:
             return program, coverage
-        program = program.with_floats(more)
+        for row in coverage.rows:
+            if why is not None and row.node in more and row.reasons:
+                why.setdefault(row.node, said.first_reason(row))
+        wider = {n for n in more.difference(program.widened) if program.reads_narrow(n)}
+        program = program.with_floats(more - wider, wider)
 
 
 def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose: bool = False) -> Program:

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.lowering.constants import stored
 from opdb.runtime.lowering import Lowered, LoweredOp, Rejected, layout_ops
 from opdb.runtime.static import made_values, transformed
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
@@ -170,8 +172,10 @@ class _Sink:
         """A static tensor that a builder made; one for all readers that want the same."""
         place = (("made", t.dtype, t.base_shape, t.fill, t.ramp, t.data), t.transforms)
         if place not in self.held:
-            values = transformed(made_values(t), t.transforms, self._values)
             name = f"{origin}_{'fill' if t.data is None else 'data'}"
+            if BY_SHORT[t.dtype].quantized and t.quant is None:
+                t = stored(t)
+            values = transformed(made_values(t), t.transforms, self._values)
             self.add(GraphTensor(name, t.dtype, t.shape, "STATIC", values, t.quant), place)
         return self.held[place]
 

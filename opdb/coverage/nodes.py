@@ -19,16 +19,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
+from opdb.coverage import operands
 from opdb.coverage.composites import plain
 from opdb.coverage.moves import between_views, read_in_ranks
-from opdb.coverage.quantized import (
-    WITH_BIAS,
-    Encodings,
-    bias,
-    is_dequantize,
-    is_quantize,
-    moved,
-)
+from opdb.coverage.quantized import Encodings, is_dequantize, is_quantize
 from opdb.errors import OpdbError
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
@@ -69,7 +63,9 @@ NO_VALUE = frozenset({
     "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
 })  # fmt: skip
 #: Composites of PyTorch that a program reads as they are.
-READ_WITHOUT_SPEC = SAME_VALUE | CONVERSIONS | SHAPE_ONLY | NO_VALUE | {"aten.dropout.default"}
+READ_WITHOUT_SPEC = SAME_VALUE | CONVERSIONS | SHAPE_ONLY | NO_VALUE | {
+    "aten.dropout.default", "opdb.dequantize_blocks.default",
+}  # fmt: skip
 MAX_FOLDED = 64 * 1024 * 1024  # bytes of one constant that is computed ahead
 
 
@@ -239,12 +235,14 @@ class Branches(TorchNode):
 class Program:
     """``float_dtype``: what float32 becomes; f16 for graphs whose tensors shall be half precision.
 
-    ``in_floats``: names of nodes that compute in floats whatever the quantize nodes around them say.
+    ``in_floats``: names of nodes that compute in floats whatever the quantize nodes around them say.  ``widened``: of nodes
+    that read weights of fewer bits, or in blocks, as such of 8 with the same numbers.
     """
 
     exported: ExportedProgram
     float_dtype: str = "f32"
     in_floats: Collection[str] = ()
+    widened: Collection[str] = ()
     nodes: list[TorchNode] = field(default_factory=list)
     inputs: list[Key] = field(default_factory=list)
     outputs: list[Key] = field(default_factory=list)
@@ -269,9 +267,10 @@ class Program:
         self.encodings.before_cutting((n.node for n in self.nodes), self.origin)
         self._results()
 
-    def with_floats(self, names: Collection[str]) -> Program:
-        """The same program with more nodes ``in_floats``."""
-        return Program(self.exported, self.float_dtype, frozenset(self.in_floats).union(names))
+    def with_floats(self, names: Collection[str], widened: Collection[str] = ()) -> Program:
+        """The same program with more nodes ``in_floats``, and more that are ``widened``."""
+        floats, wider = frozenset(self.in_floats).union(names), frozenset(self.widened).union(widened)
+        return Program(self.exported, self.float_dtype, floats, wider)
 
     def _results(self) -> None:
         for spec in self.exported.graph_signature.output_specs:
@@ -356,7 +355,7 @@ class Program:
         key = self.encodings.operands.get(source) if is_dequantize(source) else None
         if key not in self.values:
             return False
-        found = moved(node, self.encodings.of[key])
+        found = operands.moved(node, self.encodings.of[key])
         if found is None:
             return False
         self.values[node.name, 0] = node.target(self.values[key], *node.args[1:], **node.kwargs)
@@ -415,28 +414,11 @@ class Program:
 
     def operand(self, node: torch.fx.Node, reader: torch.fx.Node, argument: str) -> TensorRef:
         """What ``reader`` gets as an argument."""
-        key = self.read_by(node, reader)
-        if argument == "bias" and str(reader.target) in WITH_BIAS and key in self.values:
-            key = self._bias(key, reader)
-        return self.ref(key, node)
+        return self.ref(operands.read(self, node, reader, argument), node)
 
-    def _bias(self, key: Key, reader: torch.fx.Node) -> Key:
-        """Of a bias in floats beside quantized tensors the stored integers."""
-        x, weight = (self.encodings.of.get(self.read_by(n, reader)) for n in reader.args[:2])
-        stored = (f"{reader.name}_bias", 0)
-        if (
-            key in self.encodings.of
-            or x is None
-            or weight is None
-            or (reader.name, 0) not in self.encodings.of
-        ):
-            return key
-        if stored not in self.values:
-            found = bias(self.values[key], x[1], weight[1])
-            if found is None:
-                return key
-            self.values[stored], self.encodings.of[stored] = found
-        return stored
+    def reads_narrow(self, name: str) -> bool:
+        """Whether a node reads a constant of fewer than 8 bits, or in blocks."""
+        return operands.narrow(self, self._by_name[name])
 
     def dtype(self, dtype: torch.dtype) -> str:
         if dtype not in DTYPES:

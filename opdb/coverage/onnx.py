@@ -16,6 +16,8 @@ from opdb.coverage.check import Coverage, Row
 from opdb.errors import MissingExtra, OpdbError
 from opdb.lowering.candidates import ONNX_NODE
 
+#: ONNX operators with a scale that is computed when the model runs.
+DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul"})
 _PLACE = re.compile(r"n(\d+)(?:\.|$)")
 
 
@@ -103,6 +105,7 @@ def with_names(coverage: Coverage, path: str) -> Coverage:
     The target of a node that is no PyTorch is its ONNX operator.
     """
     nodes = list(_load(path, weights=False).graph.node)
+    told: set[int] = set()
 
     def named(row: Row) -> Row:
         found = _PLACE.match(row.module)
@@ -110,6 +113,10 @@ def with_names(coverage: Coverage, path: str) -> Coverage:
             return row
         place = int(found[1])
         node = nodes[place]
+        if node.op_type in DYNAMIC and place not in told:
+            told.add(place)
+            why = f"{node.op_type} in floats: its scale is computed when the model runs, and QNN's are constants"
+            row = replace(row, said=(why,))
         line = f"{Path(path).name}:{place + 1}: {node.op_type}"
         target = f"{node.domain or 'onnx'}.{node.op_type}" if row.target == ONNX_NODE else row.target
         return replace(row, target=target, module=node.name, line=line, file=str(Path(path).absolute()))

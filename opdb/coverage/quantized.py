@@ -8,15 +8,15 @@ integers and integers floats again, at the ends of the program and around nodes 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch.fx import Node
 
-from opdb.op_config import Quant
+from opdb.op_config import Blocks, Quant
 from opdb.quantize.conventions import PYTORCH, QNN, Encoding, converted
 
 if TYPE_CHECKING:
@@ -29,12 +29,14 @@ STORED: dict[tuple[Any, Any], tuple[str, int | None]] = {
     (0, 255): ("uq8", None), (-128, 127): ("sq8", None), (-127, 127): ("sq8", None),
     (0, 65535): ("uq16", None), (-32768, 32767): ("sq16", None), (-32767, 32767): ("sq16", None),
     (-(2**31), 2**31 - 1): ("sq32", None), (0, 15): ("uq8", 4), (-8, 7): ("sq8", 4), (-7, 7): ("sq8", 4),
-    (-2, 1): ("sq8", 2),
+    # Of 4 bits less their zero points, 8 times as large; of 2 bits less theirs; of 2 bits.
+    (-120, 120): ("sq8", None), (-3, 3): ("sq8", None), (-2, 1): ("sq8", 2),
 }  # fmt: skip
 #: What the targets of quantize nodes begin with, then those of dequantize nodes.
 CONVERSIONS = (
     "quantized_decomposed.quantize_per_tensor.", "quantized_decomposed.quantize_per_channel.",
     "quantized_decomposed.dequantize_per_tensor.", "quantized_decomposed.dequantize_per_channel.",
+    "opdb.dequantize_blocks.",
 )  # fmt: skip
 #: Targets that cut values off.  What they read can have the encoding of their result: cut off there, it is the same.
 CUTTING = frozenset({
@@ -50,6 +52,9 @@ WITH_BIAS = frozenset({
     "aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default", "aten.convolution.default",
     "aten.linear.default",
 })  # fmt: skip
+
+#: What the integers of blocks reach, and how far a scale may be from a multiple of the channel's, of itself.
+STEPS, EXACT = 16, 1e-5
 
 
 class Unknown(Exception):
@@ -101,6 +106,8 @@ def encoding(node: Node, numbers: Callable[[Any], tuple[float, ...]]) -> Encoded
     given = arguments(node)
     dtype, bits = stored_type(given)
     scales = numbers(given.get("scale", given.get("scales")))
+    if "block_size" in given:
+        return dtype, in_blocks(scales, given["scale"].meta["val"].shape, given["axis"])
     zeros = numbers(given.get("zero_point", given.get("zero_points")))
     offsets = tuple(converted(Encoding(dtype, 1.0, int(z), PYTORCH), QNN)[0].offset for z in zeros)
     prefix = "BW_" if bits else ""
@@ -109,6 +116,28 @@ def encoding(node: Node, numbers: Callable[[Any], tuple[float, ...]]) -> Encoded
         return dtype, Quant(f"{prefix}SCALE_OFFSET", scales, offsets, bits=bits)
     axis = int(axis) % len(node.meta["val"].shape)
     return dtype, Quant(f"{prefix}AXIS_SCALE_OFFSET", scales, offsets, axis, bits)
+
+
+def in_blocks(scales: Sequence[float], shape: Sequence[int], axis: int) -> Quant:
+    """The encoding of scales [..., blocks, ...], the blocks along ``axis``, channels along the other of the first two dimensions.
+
+    QNN's scale of a block is an integer of 4 bits times the channel's.  Raises Unknown where the scales are no such.
+    """
+    if axis not in (0, 1) or any(n != 1 for n in shape[2:]):
+        raise Unknown("blocks along a dimension that QNN has none along")
+    rows = np.array(scales, np.float64).reshape(shape[:2])
+    rows = rows.T if axis == 0 else rows
+    largest = rows.max(1)
+    for most in range(1, STEPS + 1):
+        steps = rows / (largest / most)[:, None]
+        whole = np.rint(steps)
+        if (np.abs(steps - whole) < EXACT * whole).all():
+            blocks = Blocks(
+                rows.shape[1], STEPS.bit_length() - 1, tuple(whole.astype(int).flatten().tolist())
+            )
+            found = tuple((largest / most).astype(np.float32).tolist())
+            return Quant("BLOCKWISE_EXPANSION", found, (0,) * len(found), 1 - axis, blocks=blocks)
+    raise Unknown("scales of blocks that are not whole multiples of one for each channel")
 
 
 @dataclass
@@ -208,39 +237,3 @@ class Encodings:
             return any(map(self._takes_floats, user.users))
         other = user.op != "call_function" or not isinstance(user.target, torch._ops.OpOverload)
         return other or user.name in self.in_floats or is_quantize(user)
-
-
-def moved(node: Node, found: Encoded) -> Encoded | None:
-    """The encoding of a constant after ``node`` moved its elements; None where it does something else."""
-    dtype, quant = found
-    target = str(node.target)
-    if target not in MOVING:
-        return None
-    if quant.axis is None:
-        return found
-    if target in ("aten.view.default", "aten.reshape.default", "aten.unsqueeze.default", "aten.squeeze.dim"):
-        return None
-    rank = len(node.meta["val"].shape)
-    order = list(range(rank))
-    if target == "aten.permute.default":
-        order = [int(d) % rank for d in node.args[1]]
-    elif rank > 1:
-        a, b = (0, 1) if target == "aten.t.default" else (int(d) % rank for d in node.args[1:3])
-        order[a], order[b] = order[b], order[a]
-    return dtype, replace(quant, axis=order.index(quant.axis))
-
-
-def bias(value: torch.Tensor, x: Quant, weight: Quant) -> tuple[torch.Tensor, Encoded] | None:
-    """A bias in floats as stored integers in steps of the products; None where these have no single step for a channel."""
-    if x.axis is not None or x.blocks is not None or weight.blocks is not None:
-        return None
-    scales = np.array(weight.scale, np.float32) * np.float32(x.scale[0])
-    steps: tuple[float, ...] = tuple(scales.tolist())
-    kind, axis = ("SCALE_OFFSET", None) if len(steps) == 1 else ("AXIS_SCALE_OFFSET", 0)
-    found = "sq32", Quant(kind, steps, (0,) * len(steps), axis)
-    if value.is_meta:
-        return value.to(torch.int32), found
-    stored = np.rint(value.detach().double().numpy() / scales.astype(np.float64))
-    if not np.isfinite(stored).all() or np.abs(stored).max(initial=0) >= 2**31:
-        return None
-    return torch.from_numpy(stored.astype(np.int32)), found

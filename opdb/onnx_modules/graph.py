@@ -14,6 +14,7 @@ from onnx import defs, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from opdb.errors import OpdbError
+from opdb.onnx_modules import chains, stored
 from opdb.onnx_modules.node import Array, Node, Operator, Unreadable, Value, array, tensor
 from opdb.onnx_modules.operators import OF_DOMAINS, WITHOUT_SCHEMA
 from opdb.onnx_modules.order import ordered
@@ -158,8 +159,11 @@ class _Reader:
     ) -> Graph:
         """``values`` are those of ``inputs``, and what is known; it gets those of all nodes."""
         made = Graph(inputs, outputs)
-        read = {n for proto in nodes for n in reads(proto)} | set(outputs)
-        for place, proto in ordered(nodes, values):
+        joined = chains.joined(nodes, outputs, values)
+        read = {n for proto in joined if proto is not None for n in reads(proto)} | set(outputs)
+        encodings: dict[str, stored.Encoding] = {}
+        scales = {n for proto in nodes if proto.op_type.endswith("uantizeLinear") for n in proto.input[1:2]}
+        for place, proto in ordered(joined, values):
             where = f"node {place + 1}, {proto.op_type}{_called(proto)}"
             unmade = [n for n in reads(proto) if n not in values]
             if unmade:
@@ -167,7 +171,7 @@ class _Reader:
             try:
                 if unread is not None and (why := unread.blocked(proto)) is not None:
                     raise Unreadable(why)
-                self._add(made, f"n{place}", proto, values, read)
+                self._add(made, f"n{place}", proto, values, read, encodings, scales)
             except OpdbError as error:
                 if unread is None:
                     raise OpdbError(f"{where}: {error}") from error
@@ -184,20 +188,29 @@ class _Reader:
         return made
 
     def _add(
-        self, graph: Graph, name: str, proto: onnx.NodeProto, values: dict[str, Any], read: set[str]
+        self,
+        graph: Graph,
+        name: str,
+        proto: onnx.NodeProto,
+        values: dict[str, Any],
+        read: set[str],
+        encodings: dict[str, stored.Encoding],
+        scales: set[str],
     ) -> None:
         if proto.op_type in RANDOM:
             raise Unreadable("its results are random and differ from run to run")
         results = [r for r in proto.output if r]
         known = not any(isinstance(values[n], torch.Tensor) for n in reads(proto))
-        if known and not _encoded(proto, values):
+        if known and not _encoded(proto, values, scales):
             values.update(zip(results, self._evaluated(proto, values), strict=True))
             return
-        module, sources = self._module(proto, values, read)
+        module, sources = self._module(proto, values, read, encodings)
         made = module(*(values[s] for s in sources))
         made = made if isinstance(made, (tuple, list)) else (made,)
         found = {n: v for n, v in zip(proto.output, made, strict=False) if n and v is not None}
         values.update(found)
+        if (encoding := stored.said(proto, values, encodings)) is not None:
+            encodings.update(dict.fromkeys(results, encoding))
         lacking = [r for r in results if r not in found and r in read]
         if lacking:
             raise Unreadable(f"its output '{lacking[0]}' is not computed")
@@ -219,7 +232,11 @@ class _Reader:
         graph.steps.append(Step(name, sources, tuple(o for o in proto.output if o)))
 
     def _module(
-        self, proto: onnx.NodeProto, values: dict[str, Any], read: set[str]
+        self,
+        proto: onnx.NodeProto,
+        values: dict[str, Any],
+        read: set[str],
+        encodings: Mapping[str, stored.Encoding],
     ) -> tuple[torch.nn.Module, tuple[str, ...]]:
         """The module of a node and the names of the tensors it is called with."""
         given = [values[n] if n else None for n in proto.input]
@@ -231,6 +248,8 @@ class _Reader:
         node = self._node(proto, read)
         if operator is None or (operator.takes is not None and not operator.takes(node, given)):
             return self._expanded(proto, given), _tensors(proto, given)
+        if (source := next(iter(proto.input), "")) in encodings and stored.reads_stored(proto, given):
+            operator = stored.between(operator, encodings[source])
         return self._operation(node, operator, given), _tensors(proto, given)
 
     def _operator(self, proto: onnx.NodeProto) -> Operator | None:
@@ -331,10 +350,18 @@ class _Reader:
         return [np.asarray(m) if isinstance(m, np.generic) else m for m in made]
 
 
-def _encoded(proto: onnx.NodeProto, values: Mapping[str, Any]) -> bool:
-    """Whether a node says what the stored integers of a weight stand for: they stay integers."""
-    blocks = any(a.name == "block_size" and a.i for a in proto.attribute)
-    return proto.op_type == "DequantizeLinear" and not blocks and np.ndim(values[proto.input[0]]) > 0
+def _encoded(proto: onnx.NodeProto, values: Mapping[str, Any], scales: set[str]) -> bool:
+    """Whether a node says what the stored integers of a weight stand for: they stay integers.
+
+    ``scales``: names that are scales of other weights, which are numbers.
+    """
+    if proto.op_type == "MatMulNBits":
+        return True
+    return (
+        proto.op_type == "DequantizeLinear"
+        and np.ndim(values[proto.input[0]]) > 0
+        and proto.output[0] not in scales
+    )
 
 
 def _called(proto: onnx.NodeProto) -> str:

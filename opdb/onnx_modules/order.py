@@ -9,19 +9,22 @@ import onnx
 from opdb.onnx_modules.subgraphs import reads
 
 
-def ordered(nodes: Sequence[onnx.NodeProto], known: Container[str]) -> list[tuple[int, onnx.NodeProto]]:
-    """Each node with its place in the file, in the file's order as far as that allows.
+def ordered(
+    nodes: Sequence[onnx.NodeProto | None], known: Container[str]
+) -> list[tuple[int, onnx.NodeProto]]:
+    """Each node that is not None with its place in the file, in the file's order as far as that allows.
 
     ``known``: names that no node has to make.  Nodes that wait for a name that nothing makes, or for each other, come last.
     """
-    maker = {name: place for place, proto in enumerate(nodes) for name in proto.output if name}
-    waits = [
-        {maker[n] for n in reads(proto) if n not in known and maker.get(n, place) != place}
-        for place, proto in enumerate(nodes)
-    ]
+    there = {place: proto for place, proto in enumerate(nodes) if proto is not None}
+    maker = {name: place for place, proto in there.items() for name in proto.output if name}
+    waits = {
+        place: {maker[n] for n in reads(proto) if n not in known and maker.get(n, place) != place}
+        for place, proto in there.items()
+    }
     done: set[int] = set()
     out: list[int] = []
-    for start in range(len(nodes)):
+    for start in there:
         stack, entered = [start], {start}
         while stack:
             place = stack[-1]
@@ -34,4 +37,4 @@ def ordered(nodes: Sequence[onnx.NodeProto], known: Container[str]) -> list[tupl
             if place not in done:
                 done.add(place)
                 out.append(place)
-    return [(place, nodes[place]) for place in out]
+    return [(place, there[place]) for place in out]

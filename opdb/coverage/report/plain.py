@@ -24,6 +24,8 @@ def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
     for r in coverage.rows:
         taken = f"{r.form}: {' -> '.join(r.ops)}" if len(r.ops) > 1 else ", ".join(r.ops)
         yield f"{r.verdict:10} {r.node:{width}}  {r.target}{'  ' + taken if taken else ''}"
+        for line in r.said:
+            yield f"{'':10}   {line}"
         if r.verdict == "supported":
             continue
         for reason in r.reasons:
@@ -42,6 +44,8 @@ def summary(coverage: Coverage) -> Iterator[str]:
     yield f"{len(coverage.rows)} nodes: {counts}; {graphs} on {coverage.backend} {coverage.soc or ''}".rstrip()
     if not coverage.complete:
         yield f"on the CPU: {on_cpu(coverage)}"
+    if told := sum(bool(r.said) for r in coverage.rows):
+        yield f"{told} node{'s' * (told != 1)} in other types than the model says; the line below each tells why"
     for erratum in coverage.errata():
         yield erratum.text
 
@@ -86,7 +90,7 @@ def markdown(coverage: Coverage, title: str) -> Iterator[str]:
 def told(row: Row) -> list[str]:
     """The ops of a supported node, else its reasons and what would be accepted."""
     if row.verdict == "supported":
-        return [" -> ".join(row.ops)]
+        return [" -> ".join(row.ops), *row.said]
     return [_reason(q) for q in row.reasons] + [f"nearest accepted {n['op']}: {n['text']}" for n in row.nearest]
 
 

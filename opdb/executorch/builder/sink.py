@@ -23,8 +23,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from opdb.dtypes import BY_SHORT
 from opdb.executorch.builder import layout
-from opdb.executorch.builder.encodings import encoded
 from opdb.executorch.builder.view import PER_TENSOR, FxNodeView
+from opdb.lowering.constants import encoded
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp, layout_ops
 from opdb.runtime.static import made_values, transformed

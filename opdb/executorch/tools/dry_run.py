@@ -9,9 +9,9 @@ import torch
 
 from opdb.dtypes import BY_SHORT
 from opdb.executorch.builder import layout
-from opdb.executorch.builder.encodings import encoded
 from opdb.executorch.builder.sink import Sink, add_param, dtype_of
 from opdb.executorch.builder.view import FxNodeView
+from opdb.lowering.constants import encoded
 from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import Lowered, LoweredOp
 from opdb.runtime.tensors import Rejection, TensorRef

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from opdb.onnx_modules.chains import DOMAIN
 from opdb.onnx_modules.node import Operator
 from opdb.onnx_modules.operators import (
     attention,
     elements,
     images,
     indexing,
+    integers,
+    microsoft,
     norms,
     products,
     quantized,
@@ -20,27 +23,32 @@ from opdb.onnx_modules.operators import (
     windows,
 )
 
-OPERATORS: dict[str, Operator] = {
-    name: operator
-    for room in (
-        attention,
-        elements,
-        images,
-        indexing,
-        norms,
-        products,
-        quantized,
-        recurrent,
-        reductions,
-        shapes,
-        windows,
-    )
-    for name, operator in room.OPERATORS.items()
-} | transformers.OWN
+OPERATORS: dict[str, Operator] = (
+    {
+        name: operator
+        for room in (
+            attention,
+            elements,
+            images,
+            indexing,
+            norms,
+            products,
+            quantized,
+            recurrent,
+            reductions,
+            shapes,
+            windows,
+        )
+        for name, operator in room.OPERATORS.items()
+    }
+    | integers.OWN
+    | transformers.OWN
+)
 #: Operators of ONNX Runtime that it puts into ONNX's own domain.
 WITHOUT_SCHEMA = frozenset(transformers.OWN)
 #: By the domain, that of ONNX itself "".
 OF_DOMAINS: dict[str, Mapping[str, Operator]] = {
     "": OPERATORS,
-    "com.microsoft": transformers.OPERATORS,
+    "com.microsoft": {**transformers.OPERATORS, **microsoft.OPERATORS},
+    DOMAIN: integers.OF_CHAINS,
 }

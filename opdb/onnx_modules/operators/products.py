@@ -97,16 +97,6 @@ def _einsum(node: Node, *inputs: Tensor) -> Tensor:
     return torch.einsum(node["equation"].replace(" ", ""), *inputs)
 
 
-def _matmul_integer(
-    node: Node, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
-) -> Tensor:
-    """A zero point of ``a`` has one number for each row, that of ``b`` for each column."""
-    left, right = a.to(torch.int32), b.to(torch.int32)
-    if a_zero is not None:
-        left = left - (a_zero.unsqueeze(-1) if a_zero.dim() == 1 and a_zero.numel() > 1 else a_zero)
-    return torch.matmul(left, right if b_zero is None else right - b_zero)
-
-
 def _col2im(node: Node, x: Tensor, image: Value, block: Value) -> Tensor:
     shape, kernel = node.needed("image_shape", image), node.needed("block_shape", block)
     rank = len(shape)
@@ -128,5 +118,4 @@ OPERATORS = {
     "Einsum": Operator(_einsum),
     "Gemm": Operator(_gemm, prepare=_weights_last),
     "MatMul": Operator(_matmul, prepare=_weights_last),
-    "MatMulInteger": Operator(_matmul_integer),
 }

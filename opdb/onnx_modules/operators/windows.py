@@ -99,7 +99,7 @@ def _sums(x: Tensor, at: Window) -> Tensor:
     return made.reshape(*x.shape[:2], *made.shape[2:])
 
 
-def _average(node: Node, x: Tensor) -> Tensor:
+def average(node: Node, x: Tensor) -> Tensor:
     at, beyond = _pool_window(node, x)
     rank, with_pads = len(at.kernel), bool(node.get("count_include_pad", 0))
     if max(at.dilations) == 1 and _torch_pads(at):
@@ -171,7 +171,7 @@ def _global_lp(node: Node, x: Tensor) -> Tensor:
 
 
 OPERATORS = {
-    "AveragePool": Operator(_average),
+    "AveragePool": Operator(average),
     "GlobalAveragePool": Operator(lambda node, x: x.mean(_spatial(x), keepdim=True)),
     "GlobalLpPool": Operator(_global_lp),
     "GlobalMaxPool": Operator(lambda node, x: x.amax(_spatial(x), keepdim=True)),

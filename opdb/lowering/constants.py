@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from opdb.dtypes import BY_SHORT
-from opdb.runtime.tensors import Rejection
+from opdb.op_config import Quant
+from opdb.runtime.tensors import Rejection, TensorRef
 
 
 def encoded(dtype: str, values: Sequence[float]) -> tuple[list[int], float, int]:
@@ -29,6 +31,22 @@ def encoded(dtype: str, values: Sequence[float]) -> tuple[list[int], float, int]
     if len(values) > 1:
         scale = min((s for s in _exact(values) if largest / s < middle - 0.5), default=scale)
     return [zero + round(v / scale) for v in values], scale, -zero
+
+
+def stored(t: TensorRef) -> TensorRef:
+    """``t``, numbers that a builder says in a quantized type, as stored integers and their encoding."""
+    if t.ramp is not None:
+        raise Rejection(f"a constant of places of the type {BY_SHORT[t.dtype].qnn}")
+    values = t.data if t.fill is None else (t.fill,)
+    assert values is not None  # made, and no ramp
+    integers, scale, offset = encoded(t.dtype, values)
+    quant = Quant("SCALE_OFFSET", (scale,), (offset,))
+    return replace(
+        t,
+        quant=quant,
+        fill=None if t.fill is None else integers[0],
+        data=None if t.data is None else tuple(integers),
+    )
 
 
 def _exact(values: Sequence[float]) -> Iterator[float]:

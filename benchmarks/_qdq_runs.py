@@ -1,0 +1,207 @@
+"""What becomes of one quantized ONNX file: checked and run by opdb, run by ONNX Runtime on the CPU, placed by its QNN provider."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from _qdq_files import inputs
+from onnx import numpy_helper
+
+from opdb.coverage.check import Coverage, read_and_check
+from opdb.coverage.graph import build_graph
+from opdb.coverage.load import load_program
+from opdb.coverage.onnx import with_names
+from opdb.coverage.said import unsaid
+from opdb.optimize import optimize
+from opdb.probe.client import VendorWorker
+from opdb.probe.onnx_runtime import LIBRARY, PROVIDER
+from opdb.runtime.qnn import libraries
+from opdb.runtime.qnn.ends import to_real, to_stored
+from opdb.targets.target import Target
+
+SECONDS, AT_ONCE = 600.0, 20
+#: Of the largest result in floats: graphs of floats are computed in half precision.
+IN_FLOATS = 0.02
+
+
+@dataclass
+class Outcome:
+    """``steps``: the largest distance from ONNX Runtime's CPU, which runs the file as it is written, in steps of the output's
+    scale; of an output in floats ``off``, in parts of the largest result.  ``default``: the same distance between ONNX Runtime as
+    it is written and with its default optimizations.  ``provider``: how many nodes its QNN provider takes, leaves, or its error.
+    """
+
+    form: str
+    graph: str
+    verdict: str = ""  # accepted, left, or why the file is not read
+    left: str = ""  # the ONNX operators of nodes without a form
+    quantized: int = 0  # nodes with quantized tensors
+    said: int = 0  # nodes that the report says compute in floats, or with wider weights
+    silent: int = 0  # nodes in floats beside quantized tensors of which it says nothing
+    compiles: bool = False
+    runs: bool = False
+    steps: float | None = None
+    off: float | None = None
+    default: float | None = None
+    why: str = ""
+    provider: str = ""
+
+
+def outcome(
+    form: str, graph: str, path: Path, target: Target, vendor: VendorWorker, seed: int = 7
+) -> Outcome:
+    made = Outcome(form, graph)
+    given = inputs(path, seed)
+    wanted, default = (_by_cpu(path, given, raw) for raw in (True, False))
+    scale = _step(path)
+    made.default = _distance(default, wanted, scale)
+    try:
+        program, coverage = read_and_check(load_program(str(path)), target)
+    except Exception as error:
+        made.verdict, made.why = "not read", f"{type(error).__name__}: {error}"[:200]
+        return made
+    _verdict(made, program, with_names(coverage, str(path)))
+    if made.verdict == "accepted":
+        _run(made, program, coverage, target, vendor, given, (wanted, scale))
+    return made
+
+
+def _verdict(made: Outcome, program: Any, coverage: Coverage) -> None:
+    made.verdict = "accepted" if coverage.complete else "left"
+    made.left = ", ".join(
+        sorted({r.line.rpartition(": ")[2] or r.target for r in coverage.rows if r.verdict != "supported"})
+    )
+    made.said = sum(bool(r.said) for r in coverage.rows)
+    made.silent = sum(1 for _ in unsaid(program, coverage))
+    made.quantized = sum(_quantized(found) for found in coverage.lowered.values())
+
+
+def _quantized(lowered: Any) -> bool:
+    ops = getattr(lowered, "ops", ())
+    return any("q" in t.dtype for op in ops for t in (*op.inputs, *op.outputs) if t is not None)
+
+
+def _run(
+    made: Outcome,
+    program: Any,
+    coverage: Coverage,
+    target: Target,
+    vendor: VendorWorker,
+    given: dict[str, Any],
+    wanted: Any,
+) -> None:
+    graph = optimize(build_graph(program, coverage.lowered, "qdq"), target).graph
+    ends = {
+        t.name: to_stored(t, np.asarray(v).reshape(t.shape))
+        for t, v in zip(graph.inputs, given.values(), strict=True)
+    }
+    result = vendor.run(graph, ends)
+    made.compiles, made.runs = result.stage in ("done", "execute"), result.stage == "done"
+    if not made.runs:
+        made.why = f"{result.stage}: {result.node} {' '.join(result.log[-2:])}"[:300]
+        return
+    (end,) = graph.outputs
+    value, scale = wanted
+    found = _distance(to_real(end, result.outputs[end.name]).reshape(value.shape), value, scale)
+    made.steps, made.off = (found, None) if scale is not None else (None, found)
+
+
+def _distance(got: Any, wanted: Any, scale: float | None) -> float:
+    apart = float(np.abs(got.astype(np.float64) - wanted).max())
+    return apart / (scale if scale is not None else float(np.abs(wanted).max()))
+
+
+def _by_cpu(path: Path, given: dict[str, Any], raw: bool) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if raw:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return session.run(None, given)[0].astype(np.float64)
+
+
+def _step(path: Path) -> float | None:
+    """The scale of the output; None where it is of floats that nothing quantized."""
+    graph = onnx.load(str(path)).graph
+    values = {w.name: w for w in graph.initializer}
+    last = next(n for n in graph.node if graph.output[0].name in n.output)
+    if last.op_type != "DequantizeLinear" or last.input[1] not in values:
+        return None
+    return float(numpy_helper.to_array(values[last.input[1]]).reshape(-1)[0])
+
+
+def placed(paths: list[Path], soc_model: int, htp_arch: int) -> Iterator[str]:
+    """Where ONNX Runtime's QNN provider puts the nodes of files, on the newest library; asked in child processes."""
+    found = max(
+        (one for one in libraries.discover() if (one.folder / LIBRARY).is_file()), key=lambda one: one.version
+    )
+    options = {"backend_path": str(found.path("HTP")), "soc_model": str(soc_model), "htp_arch": str(htp_arch)}
+    options["offload_graph_io_quantization"] = "0"  # a Quantize at the ends is QNN's, too
+    while paths:
+        job = {
+            "models": [str(p) for p in paths[:AT_ONCE]],
+            "library": str(found.folder / LIBRARY),
+            "options": options,
+        }
+        child = subprocess.run(
+            [sys.executable, __file__, json.dumps(job)],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        lines = [
+            line.removeprefix("placed ") for line in child.stdout.splitlines() if line.startswith("placed ")
+        ]
+        if len(lines) < len(job["models"]):
+            lines.append(f"ends with {child.returncode}")  # this file ends the process
+        yield from lines
+        paths = paths[len(lines) :]
+
+
+def _child(job: dict[str, Any]) -> None:
+    onnxruntime.register_execution_provider_library(PROVIDER, job["library"])
+    devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == PROVIDER]
+    for model in job["models"]:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        options.add_provider_for_devices(devices[:1], job["options"])
+        try:
+            text = _placement(onnxruntime.InferenceSession(model, options))
+        except Exception as error:  # of ONNX Runtime
+            text = f"error: {str(error).splitlines()[0][:120]}"
+        print(f"placed {text}", flush=True)
+    os._exit(0)  # vendor libraries crash now and then while they are unloaded
+
+
+def _placement(session: Any) -> str:
+    counts: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    for part in session.get_provider_graph_assignment_info():
+        nodes = part.get_nodes()
+        counts[part.ep_name] += len(nodes)
+        if part.ep_name != PROVIDER:
+            left.update(n.op_type for n in nodes)
+    if not left:
+        return "all"
+    return f"{counts[PROVIDER]} of {sum(counts.values())}, not {', '.join(sorted(left))}"
+
+
+def row(made: Outcome) -> str:
+    return json.dumps(asdict(made))
+
+
+if __name__ == "__main__":
+    _child(json.loads(sys.argv[1]))

@@ -1,0 +1,126 @@
+"""Quantized tensors as the nodes that read them get them: moved, widened, and biases in steps of the products."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from opdb.coverage.quantized import MOVING, WITH_BIAS, Encoded
+from opdb.op_config import Quant
+
+if TYPE_CHECKING:
+    from opdb.coverage.nodes import Key, Program
+
+
+def read(program: Program, node: Node, reader: Node, argument: str) -> Key:
+    """The tensor that ``reader`` gets as an argument that is ``node`` in PyTorch."""
+    key = program.read_by(node, reader)
+    if key not in program.values:
+        return key
+    if argument == "bias" and str(reader.target) in WITH_BIAS:
+        return _bias(program, key, reader)
+    wide = reader.name in program.widened or (
+        str(reader.target) not in WITH_BIAS and _in_blocks(program, key)
+    )
+    return _widened(program, key) if wide and _narrow(program, key) else key
+
+
+def narrow(program: Program, reader: Node) -> bool:
+    """Whether a node reads a constant of fewer than 8 bits, or in blocks."""
+    return any(_narrow(program, program.read_by(n, reader)) for n in reader.all_input_nodes)
+
+
+def _narrow(program: Program, key: Key) -> bool:
+    quant = program.encodings.of[key][1] if key in program.encodings.of and key in program.values else None
+    return quant is not None and (quant.bits is not None or quant.blocks is not None)
+
+
+def _in_blocks(program: Program, key: Key) -> bool:
+    """Of a MatMul, HTP computes such weights wrong, e.g. with blocks of 8 and x of 16 bits."""
+    found = program.encodings.of.get(key)
+    return found is not None and found[1].blocks is not None
+
+
+def _widened(program: Program, key: Key) -> Key:
+    """The same numbers in 8 bits with one scale, or one for each channel."""
+    wide = (f"{key[0]}_in_8_bits", key[1])
+    if wide not in program.values:
+        value, (dtype, quant) = program.values[key], program.encodings.of[key]
+        if quant.blocks is not None:
+            value = value if value.is_meta else _spread(value, quant)
+            kind = "AXIS_SCALE_OFFSET"
+        else:
+            kind = quant.encoding.removeprefix("BW_")
+            if dtype == "sq8" and quant.bits == 4 and not any(quant.offset):
+                # HTP rounds sums of products with 16 bits in steps of the weight's type.
+                value, quant = value * 16, replace(quant, scale=tuple(s / 16 for s in quant.scale))
+        program.values[wide] = value
+        program.encodings.of[wide] = dtype, replace(quant, encoding=kind, bits=None, blocks=None)
+    return wide
+
+
+def _spread(value: torch.Tensor, quant: Quant) -> torch.Tensor:
+    """Each element times the integer of its block: -128 to 112."""
+    assert quant.blocks is not None and quant.axis is not None
+    along = 1 - quant.axis
+    steps = torch.tensor(quant.blocks.scales, dtype=torch.int8).reshape(-1, quant.blocks.per_axis)
+    steps = steps.repeat_interleave(-(-value.shape[along] // quant.blocks.per_axis), 1)[
+        :, : value.shape[along]
+    ]
+    steps = steps if quant.axis == 0 else steps.t()
+    return value * steps.reshape(*steps.shape, *[1] * (value.dim() - 2))
+
+
+def _bias(program: Program, key: Key, reader: Node) -> Key:
+    """Of a bias in floats beside quantized tensors the stored integers."""
+    of = program.encodings.of
+    x, weight = (of.get(read(program, n, reader, "")) for n in reader.args[:2] if isinstance(n, Node))
+    stored = (f"{reader.name}_bias", 0)
+    if key in of or x is None or weight is None or (reader.name, 0) not in of:
+        return key
+    if stored not in program.values:
+        found = bias(program.values[key], x[1], weight[1])
+        if found is None:
+            return key
+        program.values[stored], of[stored] = found
+    return stored
+
+
+def moved(node: Node, found: Encoded) -> Encoded | None:
+    """The encoding of a constant after ``node`` moved its elements; None where it does something else."""
+    dtype, quant = found
+    target = str(node.target)
+    if target not in MOVING:
+        return None
+    if quant.axis is None:
+        return found
+    if target in ("aten.view.default", "aten.reshape.default", "aten.unsqueeze.default", "aten.squeeze.dim"):
+        return None
+    rank = len(node.meta["val"].shape)
+    order = list(range(rank))
+    if target == "aten.permute.default":
+        order = [int(d) % rank for d in node.args[1]]
+    elif rank > 1:
+        a, b = (0, 1) if target == "aten.t.default" else (int(d) % rank for d in node.args[1:3])
+        order[a], order[b] = order[b], order[a]
+    return dtype, replace(quant, axis=order.index(quant.axis))
+
+
+def bias(value: torch.Tensor, x: Quant, weight: Quant) -> tuple[torch.Tensor, Encoded] | None:
+    """A bias in floats as stored integers in steps of the products; None where these have no single step for a channel."""
+    if x.axis is not None or x.blocks is not None or weight.blocks is not None:
+        return None
+    scales = np.array(weight.scale, np.float32) * np.float32(x.scale[0])
+    steps: tuple[float, ...] = tuple(scales.tolist())
+    kind, axis = ("SCALE_OFFSET", None) if len(steps) == 1 else ("AXIS_SCALE_OFFSET", 0)
+    found = "sq32", Quant(kind, steps, (0,) * len(steps), axis)
+    if value.is_meta:
+        return value.to(torch.int32), found
+    stored = np.rint(value.detach().double().numpy() / scales.astype(np.float64))
+    if not np.isfinite(stored).all() or np.abs(stored).max(initial=0) >= 2**31:
+        return None
+    return torch.from_numpy(stored.astype(np.int32)), found
