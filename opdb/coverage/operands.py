@@ -40,7 +40,7 @@ def _narrow(program: Program, key: Key) -> bool:
 
 
 def _in_blocks(program: Program, key: Key) -> bool:
-    """Of a MatMul, HTP computes such weights wrong, e.g. with blocks of 8 and x of 16 bits."""
+    """Whether a weight has blocks.  MatMul gets it in 8 bits: a decoder block of AIMET's with MatMuls in blocks was 5,313 of 65,536 steps off on HTP."""
     found = program.encodings.of.get(key)
     return found is not None and found[1].blocks is not None
 
@@ -56,7 +56,7 @@ def _widened(program: Program, key: Key) -> Key:
         else:
             kind = quant.encoding.removeprefix("BW_")
             if dtype == "sq8" and quant.bits == 4 and not any(quant.offset):
-                # HTP rounds sums of products with 16 bits in steps of the weight's type.
+                # As large as they fit: HTP's sums of 16 bits came nearer, from 23 steps to 4 (docs/results/quantized-onnx.md).
                 value, quant = value * 16, replace(quant, scale=tuple(s / 16 for s in quant.scale))
         program.values[wide] = value
         program.encodings.of[wide] = dtype, replace(quant, encoding=kind, bits=None, blocks=None)

@@ -182,7 +182,7 @@ def test_int4_stays_int4(folder: Path, vendor: VendorWorker) -> None:
     assert (weight.dtype, weight.quant.encoding, weight.quant.bits) == ("sq8", "BW_AXIS_SCALE_OFFSET", 4)
     assert np.abs(weight.data).max() <= 8 and "widened" not in said
     got, want = both(path, graph, vendor)
-    # HTP rounds sums of products with 16 bits in steps of the weight's type: up to 64 of 65,536 steps of y for 4 bits.
+    # With weights of 4 bits HTP's sums of 16 bits are up to 64 of 65,536 steps of y off (docs/results/quantized-onnx.md).
     np.testing.assert_allclose(got, want, atol=64 * graph.tensors[graph.ops[-1].inputs[0]].quant.scale[0])
     on_cpu = read_and_check(load_program(str(path)), Target("CPU", execution="emulator"))[1]
     assert any("weight of int4 widened to" in line for r in on_cpu.rows for line in r.said)

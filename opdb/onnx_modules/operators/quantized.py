@@ -70,8 +70,8 @@ def _in_bytes(value: Array) -> tuple[Array, tuple[int, int] | None]:
 def centered(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
     """A weight of 4 bits around zero: of 4 bits where its zero points are all in the middle, else of 8.
 
-    The numbers are the same: stored values less zero points lie between -15 and 15.  They are stored 8 times as large:
-    HTP rounds sums of products with 16 bits in steps of the weight's type.
+    The numbers are the same: stored values less zero points lie between -15 and 15.  They are stored 8 times as large, as
+    HTP's sums of 16 bits came nearer that way (docs/results/quantized-onnx.md).
     """
     weight, scale, zero = (*given, None)[:3]
     assert isinstance(weight, np.ndarray) and isinstance(scale, np.ndarray)
