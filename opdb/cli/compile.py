@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from opdb.cli.progress import Stages
     from opdb.compile.build import Compiled
+    from opdb.compile.states import State
     from opdb.coverage.check import Coverage
     from opdb.errata.report import ErratumCount
     from opdb.graph import QnnGraph
@@ -122,6 +123,7 @@ def compile_model(
     QNN does not take as well; it is written, with exit 1, where nodes fall back to the CPU.
     """
     from opdb.cli.progress import Stages
+    from opdb.compile.states import states_json
     from opdb.coverage.onnx_ends import parsed
     from opdb.optimize import check_layout, check_names
     from opdb.runtime.qnn.device import soc_model_of
@@ -153,6 +155,7 @@ def compile_model(
         compile_to_pte(model, output, target, how_to_quantize, timeout, json, dims)
         return
     calibrated: Calibrated | None = None
+    states: tuple[State, ...] = ()
     with Stages(quiet=json) as stages:
         if model == "-" or model.endswith((".json", ".jsonl")):
             if no_pass or io_layout != "keep" or quantize or dims:
@@ -165,8 +168,14 @@ def compile_model(
             program = exported(model, stages, dims)
             coverage, made = lowered_or_exit(program, model, target, how, stages, json)
             if how_to_quantize is not None:
+                if coverage.states:
+                    raise OpdbError(
+                        f"--quantize: the model changes the buffer '{coverage.states[0].buffer}'; ExecuTorch's flow quantizes "
+                        "such a model (-o FILE.pte)"
+                    )
                 samples = samples_of(how_to_quantize, made.inputs, program)
                 made, calibrated = quantized(made, how_to_quantize, samples, target, stages)
+            states = coverage.states
             graphs, errata_met = [made], coverage.errata()
         options = _options(graphs, target, precision, optimization)
         metadata: dict[str, Any] = {
@@ -176,6 +185,7 @@ def compile_model(
             "without_passes": no_pass or [],
             "io_layout": io_layout,
             "calibration": calibrated and calibrated.origin(),
+            "states": states_json(states),
             "errata": {
                 kind: [e.erratum for e in errata_met if e.policy == kind] for kind in ("avoid", "warn")
             },
@@ -196,7 +206,18 @@ def compile_model(
     if calibrated is not None:
         calibrated.save(model)
     _report(
-        compiled, graphs, target, options, saver, stages, outcomes, errata_met, io_layout, calibrated, json
+        compiled,
+        graphs,
+        target,
+        options,
+        saver,
+        stages,
+        outcomes,
+        errata_met,
+        io_layout,
+        calibrated,
+        states,
+        json,
     )
     if any(o.stage != "done" for o in outcomes):
         raise typer.Exit(1)
@@ -320,6 +341,7 @@ def _report(
     errata: tuple[ErratumCount, ...],
     io_layout: str,
     calibrated: Calibrated | None,
+    states: tuple[State, ...],
     json: bool,
 ) -> None:
     bad = next((o for o in outcomes if o.stage != "done"), None)
@@ -336,6 +358,7 @@ def _report(
             "optimization": options.optimization,
             "io_layout": io_layout,
             "calibration": calibrated and calibrated.to_json(),
+            "states": [{"buffer": s.buffer, "input": s.input, "output": s.output} for s in states],
             "graphs": [
                 {"name": g.name, "nodes": len(g.ops), "inputs": [tensor_json(t) for t in g.inputs],
                  "outputs": [tensor_json(t) for t in g.outputs]} for g in graphs
@@ -362,6 +385,8 @@ def _report(
             ends = "; images at its ends in NHWC" if io_layout == "nhwc" else ""
             print(f"graph {g.name}: {len(g.ops)} node{'s' * (len(g.ops) != 1)}{ends}")
             print_ends(g.inputs, g.outputs)
+        for s in states:
+            print(f"  state  {s.buffer}: the output {s.output} is the next run's input {s.input}")
         if calibrated is not None:
             calibrated.print()
         for e in errata:

@@ -6,6 +6,7 @@ import io
 import re
 import statistics
 import zipfile
+from dataclasses import replace
 from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,6 +62,14 @@ def run_file(
     repeat: Annotated[
         int, typer.Option("--repeat", metavar="N", help="Number of runs with the same inputs.")
     ] = 1,
+    steps: Annotated[
+        int,
+        typer.Option(
+            "--steps",
+            metavar="N",
+            help="N runs in a row; what a model keeps in buffers goes from each to the next.",
+        ),
+    ] = 1,
     profile: Annotated[
         str, typer.Option("--profile", metavar="LEVEL", help="off, basic, detailed or linting (HTP).")
     ] = "off",
@@ -75,13 +84,16 @@ def run_file(
 ) -> None:
     """Run a compiled graph on the library that it was compiled for; exit 1 if the library fails.
 
-    The library works in a child process: if it crashes or hangs, that is the result.  A .pte runs on the emulation by
-    ExecuTorch's runtime; its inputs are input0, input1, ..., or what the ONNX file calls them.  What a
-    context that was compiled for a device shows of the emulation's errata is said; with --errata avoid such a context is
-    refused, with --errata ignore nothing is said.
+    The library works in a child process: if it crashes or hangs, that is the result.  With --steps an array with one more
+    axis of N in front has a value for each run; the last run is printed, and --outputs has all runs along an axis in front.
+    A .pte runs on the emulation by ExecuTorch's runtime; its inputs are input0, input1, ..., or what the ONNX file calls
+    them.  What a context that was compiled for a device shows of the emulation's errata is said; with --errata avoid such a
+    context is refused, with --errata ignore nothing is said.
     """
     from opdb.cli.compile_output import print_failure
+    from opdb.cli.stepping import given_inputs, stepped
     from opdb.compile.feed import feed
+    from opdb.compile.states import recorded
     from opdb.errata.policy import known_errata
     from opdb.probe.client import VendorWorker
     from opdb.probe.results import ExecuteResult
@@ -89,16 +101,20 @@ def run_file(
     from opdb.runtime.qnn.profile import check_level
     from opdb.targets.target import Target, emulates_here
 
-    if repeat < 1:
-        raise OpdbError(f"--repeat {repeat}: give 1 or more")
+    if repeat < 1 or steps < 1:
+        raise OpdbError(
+            f"--repeat {repeat}: give 1 or more" if repeat < 1 else f"--steps {steps}: give 1 or more"
+        )
+    if steps > 1 and (repeat > 1 or profile != "off"):
+        raise OpdbError("--steps: without --repeat and --profile; each step is a run of its own")
     if timeout <= 0:
         raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
     if outputs is not None and (outputs.is_file() if outputs.suffix != ".npz" else outputs.is_dir()):
         raise OpdbError(f"--outputs {outputs}: give a file that ends in .npz, or a folder")
     if is_pte(file):
-        if graph is not None or real or profile != "off" or trace is not None:
+        if graph is not None or real or profile != "off" or trace is not None or steps > 1:
             raise OpdbError(
-                f"{file}: --graph, --real, --profile and --trace are for context files, not for .pte"
+                f"{file}: --graph, --real, --profile, --trace and --steps are for context files, not for .pte"
             )
         run_pte(file, inputs or [], outputs, repeat, timeout, json)
         return
@@ -113,18 +129,25 @@ def run_file(
     notice = _mixed(header, target, file)
     name = _graph(header, graph, file)
     ends = header.graphs[name]
-    fed = feed(inputs or [], [t.config for t in ends.inputs], real=real)
+    states = recorded(header.metadata)
+    given = given_inputs([t.config for t in ends.inputs], states, inputs or [])
+    fed = feed(inputs or [], given, real=real, steps=steps)
     reports = () if profile == "off" else ("json", "trace") if json else ("text", "trace")
     with VendorWorker(header.backend, header.soc, soc_model=header.soc_model, timeout=timeout) as worker:
         loaded = worker.load(file)
-        if loaded.stage == "done":
-            result = worker.execute(name, fed, repeat=repeat, profile=profile, reports=reports)
+        every: dict[str, Array] = {}
+        if loaded.stage == "done" and steps > 1:
+            result, every = stepped(worker, name, fed, given, states, steps)
+        elif loaded.stage == "done":
+            first = {s.input: s.initial for s in states} | fed
+            result = worker.execute(name, first, repeat=repeat, profile=profile, reports=reports)
         else:
             result = ExecuteResult("load", loaded.verdict, loaded.code, loaded.code_name, loaded.log)
     done = result.stage == "done"
-    shown = _shown(result, [t.config for t in ends.outputs], real)
+    outs = [t.config for t in ends.outputs]
+    shown = _shown(result, outs, real)
     if done and outputs is not None:
-        write(outputs, shown)
+        write(outputs, shown if steps == 1 else _shown(replace(result, outputs=every), outs, real))
     if done and trace is not None:
         write_atomically(trace, result.reports["trace"])
     if json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,16 @@ Array = np.ndarray[Any, Any]
 FORMS = "FILE.npy, NAME=FILE.npy, FILE.npz, NAME=FILE.raw or random:SEED"
 
 
-def feed(specs: Sequence[str], tensors: Sequence[GraphTensor], *, real: bool = False) -> dict[str, Array]:
+def feed(
+    specs: Sequence[str], tensors: Sequence[GraphTensor], *, real: bool = False, steps: int = 1
+) -> dict[str, Array]:
     """The array of each input, as the library stores it.
 
     ``specs``: ``NAME=FILE`` for one input, ``FILE.npy`` or ``FILE.raw`` for the first that has none yet,
     ``FILE.npz`` for those that it names, ``random:SEED`` for all that have none at the end.  A raw file holds the
     values as they are stored, row-major.  ``real``: values of quantized inputs are real numbers, except those of
-    raw files; see opdb.runtime.qnn.ends.to_stored.  Raises OpdbError naming the input and the file.
+    raw files; see opdb.runtime.qnn.ends.to_stored.  ``steps``: for so many runs; an array with one more axis of that length in
+    front has a value for each (``at_step``), and random values differ.  Raises OpdbError naming the input and the file.
     """
     given: dict[str, tuple[str, Any]] = {}
     seed: int | None = None
@@ -53,14 +56,20 @@ def feed(specs: Sequence[str], tensors: Sequence[GraphTensor], *, real: bool = F
     out = {}
     for tensor in tensors:
         if tensor.name in given:
-            out[tensor.name] = _stored(tensor, *given[tensor.name], real)
+            out[tensor.name] = _stored(tensor, *given[tensor.name], real, steps)
         elif generator is not None:
-            out[tensor.name] = drawn(tensor, generator)
+            each = [drawn(tensor, generator) for _ in range(steps)]
+            out[tensor.name] = each[0] if steps == 1 else np.stack(each)
         else:
             raise OpdbError(
                 f"the input {tensor.name} has no values; give --inputs {FORMS}; {_inputs(tensors)}"
             )
     return out
+
+
+def at_step(fed: Mapping[str, Array], tensors: Sequence[GraphTensor], step: int) -> dict[str, Array]:
+    """The arrays of one of the runs that ``feed`` was asked for."""
+    return {t.name: fed[t.name][step] if fed[t.name].ndim > len(t.shape) else fed[t.name] for t in tensors}
 
 
 def drawn(tensor: GraphTensor, generator: np.random.Generator) -> Array:
@@ -127,8 +136,10 @@ def _archive(path: str) -> dict[str, Array]:
         raise OpdbError(f"{path}: not an archive of numpy.savez: {error}") from None
 
 
-def _stored(tensor: GraphTensor, source: str, value: Any, real: bool) -> Array:
+def _stored(tensor: GraphTensor, source: str, value: Any, real: bool, steps: int = 1) -> Array:
     where = f"{source}: input {tensor.name}"
+    if steps > 1 and not isinstance(value, _Raw) and value.shape == (steps, *tensor.shape):
+        return np.stack([_stored(tensor, source, v, real) for v in value])
     if isinstance(value, _Raw):
         stored = np.dtype(BY_SHORT[tensor.dtype].numpy or "uint8")
         size = math.prod(tensor.shape) * stored.itemsize

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opdb.compile.ends import Ends, with_ends
+from opdb.compile.states import states_of
 from opdb.errata.policy import AVOID, WARN, policy
 from opdb.errata.records import RECORDS
 from opdb.errata.report import ErratumCount, Met, counted
@@ -37,7 +39,8 @@ def lowered(
 ) -> tuple[Coverage, QnnGraph | None]:
     """The verdict on every node, and the optimized graph called ``name`` if every node is supported.
 
-    ``ends``: what the model's file calls its inputs and outputs.
+    ``ends``: what the model's file calls its inputs and outputs.  Buffers that the program changes are inputs and outputs of
+    the graph, and ``states`` of the coverage.
 
     ``float_dtype`` and ``decompose``: see opdb.coverage.check.check_program.  ``without``: names of passes that are left out
     (opdb.optimize).  ``io_layout``: "nhwc" for inputs and outputs of four dimensions with their channels last
@@ -53,6 +56,9 @@ def lowered(
     if not coverage.complete:
         return coverage, None
     part = build_part(read, coverage.lowered, name, read.nodes, read.inputs, read.outputs)
+    coverage = replace(coverage, states=states_of(read, part))
+    if coverage.states and io_layout != "keep":
+        raise OpdbError(f"--io-layout {io_layout}: the buffer '{coverage.states[0].buffer}' keeps its layout")
     graph = channels_last(part.graph, target) if io_layout == "nhwc" else part.graph
     graph = optimize(graph, target, without).graph
     return coverage, graph if ends is None else with_ends(graph, part, read, ends, target)

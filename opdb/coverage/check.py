@@ -84,6 +84,7 @@ class Coverage:
     rows: tuple[Row, ...]
     partitions: int  # connected groups of supported nodes that one graph each can hold
     lowered: Mapping[str, Lowered | Rejected] = field(default_factory=dict, compare=False, repr=False)
+    states: tuple[Any, ...] = field(default=(), compare=False, repr=False)  # see opdb.compile.states
 
     @property
     def complete(self) -> bool:

@@ -235,6 +235,9 @@ class Branches(TorchNode):
 class Program:
     """``float_dtype``: what float32 becomes; f16 for graphs whose tensors shall be half precision.
 
+    ``states``: the buffers that the program changes -> the input that holds one before a run and the output after it; these follow
+    the program's own ``inputs`` and ``outputs``.
+
     ``in_floats``: names of nodes that compute in floats whatever the quantize nodes around them say.  ``widened``: of nodes
     that read weights of fewer bits, or in blocks, as such of 8 with the same numbers.
     """
@@ -246,6 +249,7 @@ class Program:
     nodes: list[TorchNode] = field(default_factory=list)
     inputs: list[Key] = field(default_factory=list)
     outputs: list[Key] = field(default_factory=list)
+    states: dict[str, tuple[Key, Key]] = field(default_factory=dict)
     values: dict[Key, torch.Tensor] = field(default_factory=dict)  # of static tensors
     skipped: dict[str, str] = field(default_factory=dict)  # nodes that are no QNN op -> why
     _origin: dict[torch.fx.Node, Key] = field(default_factory=dict, repr=False)
@@ -278,17 +282,20 @@ class Program:
                 node = self._by_name[spec.arg.name]
                 if isinstance(node.meta.get("val"), torch.Tensor):
                     self.outputs.append(self.origin(node))
+            elif spec.kind == OutputKind.BUFFER_MUTATION:
+                before, _ = self.states[str(spec.target)]
+                self.states[str(spec.target)] = before, self.origin(self._by_name[spec.arg.name])
             elif spec.kind != OutputKind.USER_OUTPUT:
-                kept = spec.kind.name.removesuffix("_MUTATION").lower().replace("_", " ")
-                raise OpdbError(
-                    f"the program changes the {kept} '{spec.target}', and QNN graphs keep no state; "
-                    "export the module in eval mode, or return the new value (ExecuTorch's programs keep it: "
-                    "opdb check --executorch, opdb compile -o FILE.pte)"
-                )
+                raise OpdbError(f"the program changes '{spec.target}' in place: return the new value instead")
+        self.inputs += [before for before, _ in self.states.values()]
+        self.outputs += [after for _, after in self.states.values()]
 
     def _placeholders(self) -> None:
         exported = self.exported
         specs = {s.arg.name: s for s in exported.graph_signature.input_specs}
+        changed = {
+            s.target for s in exported.graph_signature.output_specs if s.kind == OutputKind.BUFFER_MUTATION
+        }
         for node in exported.graph.nodes:
             if node.op != "placeholder":
                 continue
@@ -298,6 +305,8 @@ class Program:
             if spec.kind == InputKind.USER_INPUT:
                 if isinstance(node.meta.get("val"), torch.Tensor):
                     self.inputs.append(key)
+            elif spec.target in changed:
+                self.states[str(spec.target)] = key, key
             elif spec.target in exported.state_dict:
                 self.values[key] = exported.state_dict[spec.target].detach()
             elif isinstance(exported.constants.get(spec.target), torch.Tensor):

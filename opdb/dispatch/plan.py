@@ -213,6 +213,11 @@ def _source(
     from opdb.lowering.candidates import mapped
 
     read = program if isinstance(program, Program) else Program(program, float_dtype)
+    for buffer in read.states:
+        raise OpdbError(
+            f"the program changes the buffer '{buffer}', which a plan does not keep from run to run: give it in and return the new "
+            "value (opdb compile and ExecuTorch's programs keep it)"
+        )
     if decompose and not all(mapped(n.target) for n in read.nodes):
         read = Program(read.exported.run_decompositions(), read.float_dtype)
     if read.encodings.of:

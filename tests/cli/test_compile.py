@@ -78,6 +78,8 @@ def test_a_model_for_htp(here: Here, tmp_path: Path) -> None:
         "execution": "device",
         "without_passes": [],
         "io_layout": "keep",
+        "calibration": None,
+        "states": [],
         "errata": {"avoid": [], "warn": []},
     }
 

@@ -18,6 +18,7 @@ from opdb.coverage.check import Row, check_nodes, check_program
 from opdb.coverage.graph import build_graph
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
+from opdb.dispatch.plan import partition
 from opdb.errors import OpdbError
 from opdb.lowering.candidates import unmapped_reason
 from opdb.lowering.select import judge, violations
@@ -343,7 +344,7 @@ def test_a_graph_of_a_rejected_node_is_refused_with_the_reason() -> None:
         build_graph(program, check_nodes(program, CPU).lowered)
 
 
-def test_state_is_refused() -> None:
+def test_a_buffer_that_changes_is_an_input_and_an_output() -> None:
     class Counter(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -353,8 +354,13 @@ def test_state_is_refused() -> None:
             self.count.add_(1)
             return x + self.count
 
-    with pytest.raises(OpdbError, match="changes the buffer 'count'"):
-        Program(export(Counter(), (r(3),)))
+    program = Program(export(Counter(), (r(3),)))
+    before, after = program.states["count"]
+    assert (program.inputs[-1], program.outputs[-1]) == (before, after) and len(program.inputs) == 2
+    graph = build_graph(program, check_nodes(program, CPU).lowered)
+    assert [t.tolist() for t in run(graph, [torch.ones(3), torch.full((1,), 5.0)])] == [[7, 7, 7], [6]]
+    with pytest.raises(OpdbError, match="changes the buffer 'count', which a plan does not keep"):
+        partition(program, CPU)
 
 
 def test_a_rejected_node_has_its_nearest_form() -> None:
