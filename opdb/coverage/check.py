@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from opdb.coverage import said
 from opdb.coverage.partition import groups
 from opdb.errata.records import RECORDS
 from opdb.errata.report import ErratumCount, Extra, Met, counted
@@ -169,11 +168,13 @@ def read_and_check(
     What quantize nodes say of a node that is refused is undone: its weights of fewer bits are widened to 8, or it reads
     and writes floats.  ``Row.said`` tells of it.
     """
+    from opdb.coverage.said import with_said
+
     why: dict[str, str] = {}
     program, coverage = settled(
         read_program(exported, float_dtype, decompose), lambda p: check_nodes(p, target, progress), why=why
     )
-    return program, replace(coverage, rows=tuple(said.with_said(program, coverage.rows, why)))
+    return program, replace(coverage, rows=tuple(with_said(program, coverage.rows, why)))
 
 
 def settled(
@@ -186,6 +187,8 @@ def settled(
 
     ``why`` gets what the first refusal of each was.
     """
+    from opdb.coverage.said import first_reason
+
     while True:
         coverage = check(program)
         more = set(refused(coverage)).difference(program.in_floats)
@@ -193,7 +196,7 @@ def settled(
             return program, coverage
         for row in coverage.rows:
             if why is not None and row.node in more and row.reasons:
-                why.setdefault(row.node, said.first_reason(row))
+                why.setdefault(row.node, first_reason(row))
         wider = {n for n in more.difference(program.widened) if program.reads_narrow(n)}
         program = program.with_floats(more - wider, wider)
 

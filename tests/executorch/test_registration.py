@@ -71,7 +71,7 @@ def test_a_quantized_module_is_delegated_and_right(everything: dict[str, Any], c
 def test_a_constant_that_leaves_is_no_result_of_a_graph(everything: dict[str, Any], case: str) -> None:
     """No op would write it, and ExecuTorch's runtime would take the next result for it."""
     got = everything["constants that leave"][case]
-    assert set(got.left) - {"aten_masked_scatter_default"} == {"aten_full_like_default"}
+    assert set(got.left) - {"aten_masked_scatter_default"} == {"aten_full_default"}
     assert got.wrong < FP16 and got.same_types
 
 
