@@ -6,7 +6,7 @@ One line for each model, way and method: nodes in delegates and outside, seconds
 to load the program, ms of a run (the median), and the distance from PyTorch as a part of the largest number.  Ways: opdb's C kernels,
 QNN CPU, HTP (SM8650, fp16, on Qualcomm's emulation), ``qnn``: ExecuTorch's QnnBackend with its own builders on the same emulation,
 ``xnnpack`` and ``portable``: ExecuTorch alone.  Each in a process of its own.  Times of the emulation say nothing of a chip.  Needs
-executorch 1.4.1, the release that the Qualcomm flow is prepared for, and a C++ compiler; weights are random.  Exit 1 where
+executorch and a C++ compiler; weights are random.  Exit 1 where
 something failed or is far from PyTorch.
 """
 
