@@ -41,18 +41,13 @@ def stepped(
     from opdb.compile.feed import at_step
 
     values = {s.input: s.initial for s in states}
-    outputs: dict[str, list[Array]] = {}
-    seconds: tuple[float, ...] = ()
-    step = 0
-    while True:
+    results: list[ExecuteResult] = []
+    for step in range(steps):
         now = at_step(fed, given, step)
-        result = worker.execute(graph, values | now if step == 0 else now | values)
-        if result.stage != "done":
-            return result, {}
-        seconds, step = seconds + result.seconds, step + 1
-        values = {s.input: result.outputs[s.output] for s in states}
-        for name, array in result.outputs.items():
-            outputs.setdefault(name, []).append(array)
-        if step == steps:
-            break
-    return replace(result, seconds=seconds), {name: np.stack(arrays) for name, arrays in outputs.items()}
+        results.append(worker.execute(graph, values | now if step == 0 else now | values))
+        if results[-1].stage != "done":
+            return results[-1], {}
+        values = {s.input: results[-1].outputs[s.output] for s in states}
+    seconds = tuple(s for r in results for s in r.seconds)
+    every = {name: np.stack([r.outputs[name] for r in results]) for name in results[-1].outputs}
+    return replace(results[-1], seconds=seconds), every

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opdb.compile.feed import describe, drawn
+from opdb.compile.feed import archive, describe, drawn
 from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import GraphTensor
@@ -79,9 +78,9 @@ def _sources(
         return [(spec, tuple(example))]
     path = Path(spec)
     if path.is_dir():
-        return [(str(p), _archive(p)) for p in sorted(path.glob("*.npz"))]
+        return [(str(p), archive(str(p))) for p in sorted(path.glob("*.npz"))]
     if spec.endswith(".npz"):
-        return [(spec, _archive(path))]
+        return [(spec, archive(spec))]
     if ":" in spec and found is not None:
         return _called(spec, found(spec))
     raise OpdbError(f"--data {spec}: no such file or folder; give one of {FORMS}")
@@ -95,16 +94,6 @@ def _called(spec: str, make: Callable[[], Any]) -> Iterable[tuple[str, Any]]:
         raise
     except Exception as error:  # the user's code raises anything
         raise OpdbError(f"--data {spec}: {type(error).__name__}: {error}") from error
-
-
-def _archive(path: Path) -> Sample:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    except OSError as error:
-        raise OpdbError(f"--data {path}: cannot read: {error.strerror or error}") from None
-    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise OpdbError(f"--data {path}: not an archive of numpy.savez: {error}") from None
 
 
 def _named(where: str, given: Any, inputs: Sequence[GraphTensor]) -> Sample:

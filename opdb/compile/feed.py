@@ -41,7 +41,7 @@ def feed(
         elif spec.startswith("random:"):
             seed = _seed(spec)
         elif spec.endswith(".npz"):
-            for key, value in _archive(spec).items():
+            for key, value in archive(spec).items():
                 if key not in by_name:
                     raise OpdbError(f"{spec}: this graph has no input {key!r}; {_inputs(tensors)}")
                 _give(given, key, spec, value)
@@ -126,10 +126,11 @@ def _read(source: str, tensor: GraphTensor) -> Any:
         raise OpdbError(f"{source}: not an array of numpy.save: {error}") from None
 
 
-def _archive(path: str) -> dict[str, Array]:
+def archive(path: str) -> dict[str, Array]:
+    """The arrays of an .npz file by name.  Raises OpdbError that names the file."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+        with np.load(path, allow_pickle=False) as found:
+            return {key: found[key] for key in found.files}
     except OSError as error:
         raise OpdbError(f"{path}: cannot read: {error.strerror or error}") from None
     except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:

@@ -40,7 +40,7 @@ class HostNode(torch.nn.Module):  # type: ignore[misc]  # PyTorch has no types h
 
 @dataclass
 class Unread:
-    """The nodes of one file's graph that are left to the CPU.
+    """The nodes of one file's graph that fall back to the CPU.
 
     ``unsized``: tensors whose shape nothing says before the model runs; no node that reads one can be read either.
     """

@@ -91,7 +91,7 @@ def test_without_data_nothing_is_written(here: Here, tmp_path: Path) -> None:
     [
         (("--data", "random"), "--data random: for --quantize"),
         (("--quantize", "16a4w", "--data", "random"), "one of 8a8w, 16a8w for a context"),
-        (("--quantize", "8a8w", "--data", "none.npz"), "--data none.npz: cannot read"),
+        (("--quantize", "8a8w", "--data", "none.npz"), "none.npz: cannot read"),
         (
             ("--quantize", "8a8w", "--data", "calibrated_net.py:other"),
             "no callable 'other'; it has make, samples",
