@@ -52,7 +52,7 @@ setup: .venv/compiled
 
 .venv/installed: .venv/torch $(PACKAGING)
 	@echo "setup: opdb with all extras"
-	@$(PIP) --editable '.[all]'
+	@OPDB_COMPILE=later $(PIP) --editable '.[all]'
 	@touch $@
 
 .venv/compiled: .venv/installed $(C_SOURCES)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -25,6 +27,8 @@ CFFI_MODULES = ["runtime/build_cffi.py:ffibuilder", "runtime/qnn/build_cffi.py:f
 FLAGS = ["-std=c99", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
 #: A change in any of them compiles every module again: generated files are included, not listed.
 C_SOURCES = sorted(str(p) for root in ("runtime", "generated/c") for p in Path(root).rglob("*.[ch]"))
+#: `make` installs first and compiles afterwards, once: pip would compile everything in a folder that it throws away.
+COMPILES = os.environ.get("OPDB_COMPILE") != "later"
 #: Compiled into the checkout by an editable install: never data.
 NOT_DATA = ["*.so", "*.o", "*.py[co]", ".*"]
 
@@ -48,7 +52,19 @@ class BuildExt(build_ext):
             raise SystemExit(f"opdb: {header} is missing; install it (Debian: apt-get install python3-dev)")
         for ext in self.extensions:
             ext.depends = [*ext.depends, *C_SOURCES]
+        self._compile_on_all_cores()
         super().build_extensions()
+
+    def _compile_on_all_cores(self) -> None:
+        """A module has some hundred files, which setuptools compiles one after the other."""
+        one_by_one = self.compiler.compile
+
+        def compile_all(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as threads:
+                objects = threads.map(lambda source: one_by_one([source], **options), sources)
+                return [o for made in objects for o in made]
+
+        self.compiler.compile = compile_all
 
     def get_ext_filename(self, fullname: str) -> str:
         if isinstance(self.ext_map.get(fullname), SharedLibrary):
@@ -76,7 +92,7 @@ setup(
     package_dir=packages(),
     package_data={"": ["*"]},
     exclude_package_data={"": NOT_DATA},
-    cffi_modules=CFFI_MODULES,
+    cffi_modules=CFFI_MODULES if COMPILES else [],
     ext_modules=[
         SharedLibrary(
             "opdb.runtime.forward.libopdb_qnn_forward",
@@ -85,7 +101,9 @@ setup(
             # ExecuTorch opens it by its path and then by the name: the vendor's, which has that name, must not answer.
             extra_link_args=["-Wl,-soname,libQnnHtp.so"],
         )
-    ],
+    ]
+    if COMPILES
+    else [],
     cmdclass={"build_ext": BuildExt},
     # What is compiled uses Python's stable ABI (cffi's API mode), or no Python at all: one wheel serves 3.11 and all later versions.
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
