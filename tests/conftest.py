@@ -21,6 +21,8 @@ from opdb.conformance.cases import CaseSet, cases
 from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
 
+from .spare_time import spare_time
+
 SPECS = Path(__file__).parent.parent / "specs"
 #: The files with tests for each op that read its derived cases.
 DERIVED = (
@@ -80,6 +82,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if op and op not in USUAL:
             item.add_marker("breadth")
     items.sort(key=lambda item: derived_op(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    spare_time()
 
 
 def slow_op(item: pytest.Item) -> str:

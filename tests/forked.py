@@ -63,15 +63,16 @@ def serve() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what the imports print
         for name in IMPORTED:
             importlib.import_module(name)
+        importlib.import_module("spare_time").spare_time()  # the tests' folder is on this process's path
         for line in sys.stdin:
             folder, variables, timeout = json.loads(line)
             child = os.fork()
             if child == 0:
                 _become(Path(folder), variables)
-            print(json.dumps(_wait(child, timeout)), file=answers)
+            print(json.dumps(wait(child, timeout)), file=answers)
 
 
-def _wait(child: int, timeout: float) -> int | None:
+def wait(child: int, timeout: float) -> int | None:
     """The child's exit code; None when it and whatever it started were stopped at the time limit, in seconds."""
     ended = os.pidfd_open(child)
     hung = not select.select([ended], [], [], timeout)[0]

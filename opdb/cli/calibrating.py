@@ -77,11 +77,16 @@ def calibration(quantize: str | None, data: str | None, ranges: Path | None) -> 
 
 def samples_of(how: Calibration, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
     """The samples that --data names, for inputs in the order of the program's."""
+    return named_samples(how.data, inputs, program)
+
+
+def named_samples(data: str, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
+    """The samples that ``data`` (the value of --data) names, for inputs in the order of the program's."""
     from opdb.compile.calibration import read_samples
     from opdb.coverage.load import named_callable
 
     example = None if program.example_inputs is None else [x.numpy() for x in program.example_inputs[0]]
-    return read_samples(how.data, inputs, example=example, found=named_callable)
+    return read_samples(data, inputs, example=example, found=named_callable)
 
 
 def quantized(

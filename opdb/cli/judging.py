@@ -193,6 +193,15 @@ def check(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead.")
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="SPEC",
+            help="Real inputs, which show the values that fp16 cannot hold: FILE.npz, a folder of .npz files, module:callable, "
+            "or example (the model's own inputs).",
+        ),
+    ] = None,
     save_node: Annotated[
         str | None,
         typer.Option(
@@ -229,7 +238,12 @@ def check(
     sys.path.insert(0, "")
     with Stages(quiet=True) as stages:
         if executorch:
-            _no_other(dtype=dtype != "f32", decompose=decompose, save_node=save_node is not None)
+            _no_other(
+                dtype=dtype != "f32",
+                decompose=decompose,
+                save_node=save_node is not None,
+                data=data is not None,
+            )
             from opdb.executorch.tools.check import check_model
 
             stages("ExecuTorch's export and edge passes, check")
@@ -240,9 +254,15 @@ def check(
             if save_node is not None:
                 _save_node(program, save_node, output, decompose)
                 return
+            samples = _samples(data, program, model)
             stages("check")
             coverage = check_program(
-                program, target, float_dtype=dtype, decompose=decompose, progress=stages.count
+                program,
+                target,
+                float_dtype=dtype,
+                decompose=decompose,
+                progress=stages.count,
+                samples=samples,
             )
     if model.endswith(".onnx"):
         from opdb.coverage.onnx import with_names
@@ -271,6 +291,22 @@ def _gates(written: list[str], strict: bool, lenient: bool) -> list[Gate]:
     if written and (strict or lenient):
         raise OpdbError("--fail-on alone decides when to fail; leave out --strict and --lenient")
     return [gate(text) for text in written]
+
+
+def _samples(data: str | None, program: Any, model: str) -> list[tuple[Any, ...]]:
+    """The inputs that --data names, in the order of the program's; none without."""
+    if data is None:
+        return []
+    from opdb.cli.calibrating import named_samples
+    from opdb.compile.calibration import program_inputs
+
+    names = None
+    if model.endswith(".onnx"):
+        from opdb.coverage.onnx import ends
+
+        names = ends(model)[0]
+    found = named_samples(data, program_inputs(program, names), program)
+    return [tuple(sample.values()) for sample in found]
 
 
 def _no_other(**given: bool) -> None:

@@ -146,14 +146,16 @@ def check_program(
     float_dtype: str = "f32",
     decompose: bool = False,
     progress: Progress | None = None,
+    samples: Sequence[Sequence[Any]] = (),
 ) -> Coverage:
     """The verdict of ``target`` on every node of ``exported``.
 
     ``float_dtype``: what float32 tensors become ("f32" or "f16").  ``decompose``: if a node has no form, the
     whole program is broken down to core ATen and that is judged instead.  ``progress`` is called with the nodes that
-    are done and all.
+    are done and all.  ``samples``: arrays in the order of the inputs; how large values become on them decides which are
+    beyond fp16 (opdb.coverage.halves).
     """
-    return read_and_check(exported, target, float_dtype, decompose, progress)[1]
+    return read_and_check(exported, target, float_dtype, decompose, progress, samples)[1]
 
 
 def read_and_check(
@@ -162,19 +164,24 @@ def read_and_check(
     float_dtype: str = "f32",
     decompose: bool = False,
     progress: Progress | None = None,
+    samples: Sequence[Sequence[Any]] = (),
 ) -> tuple[Program, Coverage]:
     """The program as ``target`` takes it, and its verdict: see ``check_program``.
 
     What quantize nodes say of a node that is refused is undone: its weights of fewer bits are widened to 8, or it reads
     and writes floats.  ``Row.said`` tells of it.
     """
+    from opdb.coverage.halves import with_warnings
     from opdb.coverage.said import with_said
 
     why: dict[str, str] = {}
     program, coverage = settled(
         read_program(exported, float_dtype, decompose), lambda p: check_nodes(p, target, progress), why=why
     )
-    return program, replace(coverage, rows=tuple(with_said(program, coverage.rows, why)))
+    rows = with_said(program, coverage.rows, why)
+    return program, replace(
+        coverage, rows=tuple(with_warnings(program, target, rows, coverage.lowered, samples))
+    )
 
 
 def settled(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from opdb.graph import GraphOp, GraphTensor
+from opdb.optimize.arithmetic import operation
 from opdb.optimize.edit import Edit
 from opdb.optimize.static_ops import OTHERS
 
@@ -39,9 +40,10 @@ def _merged(edit: Edit, first: GraphOp, second: GraphOp) -> bool:
 
 def _key(edit: Edit, op: GraphOp) -> Any:
     inputs = tuple(None if t is None else _read(edit.tensors[t]) for t in op.inputs)
-    params = tuple((p.name, p.dtype, p.shape, _flat(p.value)) for p in op.params)
+    what = operation(op)  # QNN has two spellings: ElementWiseSubtract, and ElementWiseBinary with a number
+    params = () if what else tuple((p.name, p.dtype, p.shape, _flat(p.value)) for p in op.params)
     made = tuple((t.dtype, t.shape, t.quant, t.sparse) for t in map(edit.tensors.__getitem__, op.outputs))
-    return op.op, op.package, inputs, tuple(sorted(params)), made
+    return what or op.op, op.package, inputs, tuple(sorted(params)), made
 
 
 def _flat(value: Any) -> Any:

@@ -58,8 +58,7 @@ class Found:
         elif self.kind == "L2Norm":
             yield self._op(last, (), (ParamConfig("axis", "u32", self.axis), epsilon)), []
         else:
-            if self.kind == "RmsNorm":
-                yield self._op(last, (one.name,), (epsilon, axes)), [one]
+            # RmsNorm, too: HTP 2.47 finalizes none of floats without beta.
             yield self._op(last, (one.name, zero.name), (epsilon, axes)), [one, zero]
 
     def _op(self, last: GraphOp, more: tuple[str, ...], params: tuple[ParamConfig, ...]) -> GraphOp:

@@ -1,4 +1,4 @@
-"""Runs the real command in a process of its own: what a user types, and what the shell sees."""
+"""Runs the command in a process of its own: what a user types, and what the shell sees (tests/forked_command.py)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from .. import forked_command
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[2]
@@ -27,6 +29,8 @@ def opdb(tmp_path: Path) -> Run:
             "COLUMNS": "200",
             **(env or {}),
         }
+        if not prefix and forked_command.can_run(environment):
+            return forked_command.run(list(args), environment, cwd or ROOT, stdin, 300)
         command = [*prefix, sys.executable, "-m", "opdb", *args]
         return subprocess.run(
             command,
@@ -46,9 +50,7 @@ def opdb(tmp_path: Path) -> Run:
 def initialised(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with the specs loaded, to be copied."""
     file = tmp_path_factory.mktemp("database") / "opdb.db"
-    subprocess.run(
-        [sys.executable, "-m", "opdb", "init", "--db", str(file)], cwd=ROOT, check=True, capture_output=True
-    )
+    forked_command.run(["init", "--db", str(file)], os.environ, ROOT, None, 300).check_returncode()
     return file
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,9 +60,11 @@ def test_what_is_no_condition_is_refused_with_what_can_be_written(text: str) -> 
 
 
 def test_a_condition_alone_decides_the_exit_code() -> None:
+    from .. import forked_command  # the command imports this file alone
+
     def check(*more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "opdb", "check", f"{Path(__file__)}:make", "--soc", "SM8650", *more]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        args = ["check", f"{Path(__file__)}:make", "--soc", "SM8650", *more]
+        return forked_command.run(args, os.environ, Path.cwd(), None, 300)
 
     assert check("--fail-on", "cpu>1").returncode == 0
     hit = check("--fail-on", "cpu>1", "--fail-on", "host>0")

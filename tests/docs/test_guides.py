@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from .pages import ROOT, Shell, blocks
+from .pages import ROOT, Shell, blocks, forked_command
 
 GUIDES = {p.stem: p for p in sorted((ROOT / "docs" / "guides").glob("*.md"))}
 SESSIONS = {name: [b.name for b in blocks(page) if b.kind == "console"] for name, page in GUIDES.items()}
@@ -24,7 +22,7 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database as `opdb init` leaves it."""
     made = tmp_path_factory.mktemp("catalogue") / "opdb.db"
     env = {**os.environ, "OPDB_URL": f"sqlite:///{made}"}
-    subprocess.run([sys.executable, "-m", "opdb", "init"], env=env, check=True, capture_output=True)
+    forked_command.run(["init"], env, ROOT, None, 300).check_returncode()
     return made
 
 

@@ -26,6 +26,8 @@ def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
         yield f"{r.verdict:10} {r.node:{width}}  {r.target}{'  ' + taken if taken else ''}"
         for line in r.said:
             yield f"{'':10}   {line}"
+        for warning in out_of_range(r):
+            yield f"{'':10}   warning: {warning}"
         if r.verdict == "supported":
             continue
         for reason in r.reasons:
@@ -46,8 +48,15 @@ def summary(coverage: Coverage) -> Iterator[str]:
         yield f"on the CPU: {on_cpu(coverage)}"
     if told := sum(bool(r.said) for r in coverage.rows):
         yield f"{told} node{'s' * (told != 1)} in other types than the model says; the line below each tells why"
+    if numbers := sum(bool(out_of_range(r)) for r in coverage.rows):
+        yield f"{numbers} node{'s' * (numbers != 1)} with numbers that the hardware does not have; the warning below each says which"
     for erratum in coverage.errata():
         yield erratum.text
+
+
+def out_of_range(row: Row) -> list[str]:
+    """Its warnings of numbers that fp16 or int32 does not have (opdb.coverage.halves)."""
+    return [w["message"] for w in row.warnings if w["rule"].startswith(("FP16.", "INT32."))]
 
 
 def on_cpu(coverage: Coverage) -> str:
@@ -90,7 +99,7 @@ def markdown(coverage: Coverage, title: str) -> Iterator[str]:
 def told(row: Row) -> list[str]:
     """The ops of a supported node, else its reasons and what would be accepted."""
     if row.verdict == "supported":
-        return [" -> ".join(row.ops), *row.said]
+        return [" -> ".join(row.ops), *row.said, *out_of_range(row)]
     return [_reason(q) for q in row.reasons] + [f"nearest accepted {n['op']}: {n['text']}" for n in row.nearest]
 
 

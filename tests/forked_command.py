@@ -1,0 +1,122 @@
+"""The command ``opdb`` by fork, from a process that has imported PyTorch already.
+
+Some five hundred tests run a command each, and its imports are most of what a short one takes.  The child is a process of its own
+with its own streams, folder and variables, and ends as `opdb` does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+#: What commands import.  ExecuTorch registers operators with PyTorch: only those that import it find it.
+IMPORTED = ("sqlalchemy", "alembic.command", "jinja2", "yaml", "torch", "torch.export._trace", "onnx", "opdb.cli", "opdb.coverage.check",
+            "opdb.coverage.nodes", "opdb.coverage.onnx", "opdb.compile.model", "opdb.optimize", "opdb.store")  # fmt: skip
+EXECUTORCH = (*IMPORTED, "executorch.exir", "executorch.backends.qualcomm.quantizer.quantizer")
+#: Variables that Python and the loader read when they start; "ignore" is set in the child.
+AT_START = ("PYTHON", "LD_")
+_servers: dict[bool, subprocess.Popen[str]] = {}
+
+
+def can_run(variables: Mapping[str, str]) -> bool:
+    """Whether a forked process finds these variables as a new one does."""
+    here, there = (
+        {n: v for n, v in some.items() if n.startswith(AT_START) and (n, v) != ("PYTHONWARNINGS", "ignore")}
+        for some in (os.environ, variables)
+    )
+    return here == there
+
+
+def run(
+    args: list[str], variables: Mapping[str, str], cwd: Path, stdin: str | None, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """As subprocess.run of ``python -m opdb`` with text; raises TimeoutExpired at the time limit, in seconds."""
+    command = [sys.executable, "-m", "opdb", *args]
+    with tempfile.TemporaryDirectory() as folder:
+        given, out, err = (Path(folder, name) for name in ("in", "out", "err"))
+        given.write_text(stdin or "")
+        server = _server("--help" not in args and any("executorch" in a or a.endswith(".pte") for a in args))
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write(json.dumps([args, dict(variables), str(cwd), folder, timeout]) + "\n")
+        server.stdin.flush()
+        code: int | None = json.loads(server.stdout.readline())
+        if code is None:
+            raise subprocess.TimeoutExpired(command, timeout, out.read_text(), err.read_text())
+        return subprocess.CompletedProcess(command, code, out.read_text(), err.read_text())
+
+
+def _server(executorch: bool) -> subprocess.Popen[str]:
+    if executorch not in _servers:
+        names = EXECUTORCH if executorch else IMPORTED
+        paths = [str(Path(__file__).parent), *sys.path]
+        code = f"import sys; sys.path[:] = {paths!r}; import forked_command; forked_command.serve({names!r})"
+        made = subprocess.Popen(
+            [sys.executable, "-c", code], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        atexit.register(made.kill)
+        _servers[executorch] = made
+    return _servers[executorch]
+
+
+def serve(names: tuple[str, ...]) -> None:
+    """For each command a line of JSON with its exit code, or null where it was stopped."""
+    with os.fdopen(os.dup(1), "w", buffering=1) as answers:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what the imports print
+        for name in names:
+            importlib.import_module(name)
+        importlib.import_module("spare_time").spare_time()
+        wait = importlib.import_module("forked").wait
+        ours = Path(__file__).parent
+        sys.path[:] = [p for p in sys.path if Path(p) != ours]
+        for line in sys.stdin:
+            args, variables, cwd, folder, timeout = json.loads(line)
+            child = os.fork()
+            if child == 0:
+                _become(args, variables, cwd, Path(folder))
+            print(json.dumps(wait(child, timeout)), file=answers)
+
+
+def _become(args: list[str], variables: dict[str, str], cwd: str, folder: Path) -> None:
+    """The child: as if it had been started so.  Never returns."""
+    code = 1
+    try:
+        os.setsid()
+        os.chdir(cwd)
+        made = os.O_WRONLY | os.O_CREAT
+        for opened, stream in (
+            (os.open(folder / "in", os.O_RDONLY), 0),
+            (os.open(folder / "out", made), 1),
+            (os.open(folder / "err", made), 2),
+        ):
+            os.dup2(opened, stream)
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115  the server has read ahead in its own
+        os.environ.clear()
+        os.environ.update(variables)
+        if variables.get("PYTHONWARNINGS") == "ignore":
+            warnings.simplefilter("ignore")
+        sys.path.insert(0, cwd)  # as -m does
+        sys.argv[:] = [
+            str(Path(importlib.import_module("opdb").__file__ or "").with_name("__main__.py")),
+            *args,
+        ]
+        importlib.import_module("opdb.cli").main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if isinstance(ended.code, str):
+            sys.stderr.write(f"{ended.code}\n")
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
