@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from opdb.cli.cost_table import build_table
 from opdb.cli.options import (
     Decompose,
+    Dim,
     Dtype,
     Errata,
     Execution,
@@ -132,6 +133,7 @@ def cost(
     graph: GraphName = None,
     dtype: Dtype = "f32",
     decompose: Decompose = False,
+    dim: Dim = None,
     precision: Annotated[
         str | None,
         typer.Option("--precision", metavar="WORD", help="How float32 is computed: fp16 or default. [fp16]"),
@@ -158,6 +160,7 @@ def cost(
     from opdb.cost import Simulator
     from opdb.cost.report.rows import BY
     from opdb.cost.simulator import QNN
+    from opdb.coverage.onnx_ends import parsed
     from opdb.optimize import check_layout, check_names
     from opdb.runtime.qnn import SIMULATING
 
@@ -171,7 +174,8 @@ def cost(
     ):
         simulator.check_chip()  # before the model is loaded
         target = target_of(SIMULATING, soc, simulator.sdk, execution, errata, ignore_erratum)
-        wish = Wish(target, Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout), quantize)
+        how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
+        wish = Wish(target, how, quantize, parsed(dim or ()))
         other = None if against is None else _saved(against)
         traced = bool(by not in (None, ERRATUM) or trace or html or (against and other is None))
         run = Run(simulator, precision, optimization, traced, stages, json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -42,11 +42,12 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Wish:
-    """The options that make graphs of a model."""
+    """The options that make graphs of a model.  ``dims``: sizes of what an ONNX file leaves open."""
 
     target: Target
     how: Lowering
     quantize: str | None
+    dims: Mapping[str, int] = field(default_factory=dict)
 
 
 def load(model: str, wish: Wish, stages: Stages, json: bool) -> Loaded:
@@ -56,11 +57,13 @@ def load(model: str, wish: Wish, stages: Stages, json: bool) -> Loaded:
     if model == "-" or model.endswith((".json", ".jsonl")):
         if wish.quantize is not None:
             raise OpdbError(f"--quantize {wish.quantize}: op configs say themselves what is quantized")
-        if wish.how.without or wish.how.io_layout != "keep":
-            raise OpdbError(f"{model}: --no-pass and --io-layout are for models; op configs stay as they are")
+        if wish.how.without or wish.how.io_layout != "keep" or wish.dims:
+            raise OpdbError(
+                f"{model}: --no-pass, --io-layout and --dim are for models; op configs stay as they are"
+            )
         graphs, errata = graphs_of_configs(model, wish.target, wish.how.name, stages, json)
         return Loaded(model, tuple(graphs), {}, errata, None)
-    program = exported(model, stages)
+    program = exported(model, stages, wish.dims)
     coverage, made = lowered_or_exit(program, model, wish.target, wish.how, stages, json)
 
     def on(target: Target) -> QnnGraph:

@@ -86,7 +86,7 @@ def with_warnings(
     nodes = {view.name: view.node for view in program.nodes}
     for row in rows:
         outcome = lowered.get(row.node)
-        more = ()
+        more: tuple[Said, ...] = ()
         if row.verdict == "supported" and isinstance(outcome, Lowered) and _plain(outcome):
             more = tuple(_of(program, nodes[row.node], largest, row.node in norms))
         yield replace(row, warnings=(*row.warnings, *more)) if more else row

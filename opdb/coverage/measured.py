@@ -10,7 +10,7 @@ import torch
 from torch.export import ExportedProgram
 
 
-class _Watching(torch.fx.Interpreter):
+class _Watching(torch.fx.Interpreter):  # type: ignore[misc]
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
         self.largest: dict[str, float] = {}

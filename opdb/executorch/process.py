@@ -8,6 +8,7 @@ through pickle files in a temporary folder (plain values, numpy arrays, bytes, d
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import os
 import pickle
@@ -120,6 +121,7 @@ def resolve(entry: str) -> Callable[..., Any]:
 
 def main(folder: str) -> None:
     """The child's side of ``call``: reads the call, writes (True, result) or (False, error)."""
+    gc.set_threshold(50_000, 20, 50)  # lowering makes millions of objects, and few of them are in cycles
     here = Path(folder)
     result: tuple[bool, Any]
     try:

@@ -16,6 +16,8 @@ is nearer (HTP rounds nothing where a Quantize and a Dequantize meet; e.g. asin 
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,6 +33,10 @@ STEPS, PART, FLOATS = 3.01, 5e-3, 1e-2
 
 def measure(names: list[str], recipe: str, soc: str) -> list[dict[str, Any]]:
     """What a child process does: a line for each module."""
+    sys.path.append(str(Path(__file__).parents[1]))
+    from spare_time import spare_time
+
+    spare_time()
     opdb.executorch.register(execution="emulator")
     try:
         return [_measured(name, recipe, soc) for name in names]
