@@ -2,7 +2,7 @@
 
     python benchmarks/executorch_suite [--suite operators] [--soc SM8650] [--builders opdb] [--only REGEX] [-o DIR]
 
-``emulator`` is the suite of the Qualcomm backend on v68 (503 tests in 1.4.1, 519 in 1.5.1), ``delegate`` the operator tests of its older
+``emulator`` is the suite of the Qualcomm backend on v68 (503 tests in 1.4.1, 556 in 1.5.1), ``delegate`` the operator tests of its older
 test_qnn_delegate.py, ``passes`` those of its passes, ``operators`` the suite that all backends share, in its Qualcomm flows.
 Needs the extra ``suite`` (what the suites import).  A run goes on where the last one ended.
 """

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ def name(nodeid: str) -> str:
 
 def register_opdb() -> None:
     """Opdb's builders in the place of ExecuTorch's, where they are asked for."""
+    sys.path.append(str(Path(__file__).parents[2] / "tests"))
+    from spare_time import spare_time
+
+    spare_time()
     if os.environ["OPDB_SUITE_BUILDERS"] == "opdb":
         import opdb.executorch
 
