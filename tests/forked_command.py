@@ -71,8 +71,10 @@ def serve(names: tuple[str, ...]) -> None:
     """For each command a line of JSON with its exit code, or null where it was stopped."""
     with os.fdopen(os.dup(1), "w", buffering=1) as answers:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what the imports print
-        for name in names:
-            importlib.import_module(name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name in names:
+                importlib.import_module(name)
         importlib.import_module("spare_time").spare_time()
         wait = importlib.import_module("forked").wait
         ours = Path(__file__).parent
