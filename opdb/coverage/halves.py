@@ -1,4 +1,4 @@
-"""Numbers that fp16 does not have, where a backend computes float32 in it: constants, epsilons and squares; and int64 in int32.
+"""Values that do not fit fp16, where a backend computes float32 in it (constants, epsilons, squares), or int32, for int64.
 
 fp16 ends at 65504.  Its least number is 2**-24 (6e-8), and below 2**-14 (6.1e-5) it has steps of that size.
 """
@@ -77,7 +77,7 @@ def with_warnings(
     lowered: Mapping[str, Lowered | Rejected],
     samples: Sequence[Sequence[Any]] = (),
 ) -> Iterator[Row]:
-    """``rows`` with a warning of each supported node that computes with numbers that fp16, or int32, does not have."""
+    """``rows`` with warnings of the supported nodes whose values do not fit fp16, or int32."""
     if target.backend is None or not BACKENDS[backend_name(target.backend)].half:
         yield from rows
         return
@@ -129,7 +129,7 @@ def _integers(node: Node) -> bool:
 
 
 def _known(program: Program, node: Node) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """Its constants: a name for each, and the values as float64."""
+    """Its constants: a name for each, and the values."""
     for arg in node.args:
         if isinstance(arg, (int, float)) and not isinstance(arg, bool):
             yield f"the constant {arg:g}", np.array([arg], np.float64)
@@ -140,7 +140,8 @@ def _known(program: Program, node: Node) -> Iterator[tuple[str, np.ndarray[Any, 
                 and not value.is_meta
                 and (value.dtype.is_floating_point or value.numel() == 1)
             ):
-                held = value.detach().to(torch.float64).numpy()
+                value = value.detach()
+                held = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
                 told = f"the constant {held.item():g}" if held.size == 1 else f"the constant {arg.name}"
                 yield told, held
 
@@ -148,7 +149,7 @@ def _known(program: Program, node: Node) -> Iterator[tuple[str, np.ndarray[Any, 
 def _constants(program: Program, node: Node) -> Iterator[Said]:
     for told, values in _known(program, node):
         sizes = np.abs(values[np.isfinite(values)])
-        most = float(sizes.max(initial=0.0))
+        most = float(sizes.max(initial=0))
         if most > LARGEST:
             if values.min() >= -LARGEST or not _masks(node):
                 held = "" if values.size == 1 else f" holds {most:g}, which"
@@ -209,7 +210,7 @@ def _squares(node: Node, x: Node, largest: Mapping[str, float]) -> Iterator[Said
     )
     yield _warning(
         "FP16.SQUARES",
-        f"fp16 ends at 65504: the squares of {x.name} overflow where it is beyond 255{reached}: {cure}",
+        f"the squares of {x.name} overflow fp16 (65504) where |{x.name}| > 255{reached}: {cure}",
     )
 
 
@@ -282,7 +283,7 @@ def _products(program: Program, node: Node) -> Iterator[Said]:
     if operator_of(node) != "mul":
         return
     for told, values in _known(program, node):
-        factor = float(np.abs(values).max(initial=0.0))
+        factor = float(np.abs(values).max(initial=0))
         if factor >= LARGE_FACTOR:
             yield _warning(
                 "INT32.OVERFLOW",

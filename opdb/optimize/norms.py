@@ -58,7 +58,7 @@ class Found:
         elif self.kind == "L2Norm":
             yield self._op(last, (), (ParamConfig("axis", "u32", self.axis), epsilon)), []
         else:
-            # RmsNorm, too: HTP 2.47 finalizes none of floats without beta.
+            # RmsNorm gets a beta, too, as specs/torch/rms_norm.yaml has it.
             yield self._op(last, (one.name, zero.name), (epsilon, axes)), [one, zero]
 
     def _op(self, last: GraphOp, more: tuple[str, ...], params: tuple[ParamConfig, ...]) -> GraphOp:

@@ -1,4 +1,4 @@
-"""What `opdb check` says of numbers that fp16 does not have, and that HTP is wrong just there."""
+"""`opdb check` warns of values that do not fit fp16, and HTP is wrong there and only there."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ RIGHT: dict[str, Function] = {
 #: Wrong on HTP, each with the rule of the warning and a piece of it.
 WRONG: dict[str, tuple[Function, str, str]] = {
     "norm": (lambda x: x.norm(dim=-1), "FP16.SQUARES", "layer_norm, rms_norm or normalize whole"),
-    "var": (lambda x: x.var(-1, unbiased=False), "FP16.SQUARES", "overflow where it is beyond 255"),
+    "var": (lambda x: x.var(-1, unbiased=False), "FP16.SQUARES", "overflow fp16 (65504) where |x| > 255"),
     "squares": (lambda x: x**2 + 1, "FP16.SQUARES", "divide before, and multiply after"),
     "large_factor": (lambda x: x * 1e5 + x, "FP16.OVERFLOW", "the constant 100000 is infinite in fp16"),
     "large_weight": (

@@ -49,13 +49,13 @@ def summary(coverage: Coverage) -> Iterator[str]:
     if told := sum(bool(r.said) for r in coverage.rows):
         yield f"{told} node{'s' * (told != 1)} in other types than the model says; the line below each tells why"
     if numbers := sum(bool(out_of_range(r)) for r in coverage.rows):
-        yield f"{numbers} node{'s' * (numbers != 1)} with numbers that the hardware does not have; the warning below each says which"
+        yield f"{numbers} node{'s' * (numbers != 1)} with values that do not fit fp16 or int32; see the warning below each"
     for erratum in coverage.errata():
         yield erratum.text
 
 
 def out_of_range(row: Row) -> list[str]:
-    """Its warnings of numbers that fp16 or int32 does not have (opdb.coverage.halves)."""
+    """Its warnings of values that do not fit fp16 or int32 (opdb.coverage.halves)."""
     return [w["message"] for w in row.warnings if w["rule"].startswith(("FP16.", "INT32."))]
 
 
