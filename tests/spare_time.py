@@ -6,6 +6,7 @@ took most of the time of ExecuTorch's suite.
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 from typing import Any
@@ -18,13 +19,15 @@ def spare_time() -> None:
     gc.set_threshold(50_000, 20, 50)
     if "torch" in sys.modules:
         _list_composite_operators_once()
+        _register_kernels_fast()
+        _read_schemas_once()
 
 
 def _list_composite_operators_once() -> None:
     """Until an operator or a namespace is registered, PyTorch's list is the one that it made before."""
     import torch
     from torch._export import utils
-    from torch.export import exported_program
+    from torch.export import decomp_utils, exported_program
 
     collect, materialize = utils._collect_all_valid_cia_ops, utils._materialize_cpp_cia_ops
     made: dict[str, Any] = {}
@@ -43,4 +46,35 @@ def _list_composite_operators_once() -> None:
         return made["operators"]
 
     utils._materialize_cpp_cia_ops = materialize_once
-    utils._collect_all_valid_cia_ops = exported_program._collect_all_valid_cia_ops = collect_once
+    for module in (utils, exported_program, decomp_utils):
+        module._collect_all_valid_cia_ops = collect_once  # type: ignore[attr-defined]
+
+
+def _register_kernels_fast() -> None:
+    """Each lowering registers kernels of a thousand operators and takes them back; PyTorch evaluates annotations for each."""
+    import torch
+    from torch._ops import OperatorBase
+
+    register = OperatorBase.py_impl
+
+    def py_impl(self: Any, key: Any) -> Any:
+        if type(key) is not torch._C.DispatchKey or key == torch._C.DispatchKey.Python:
+            return register(self, key)
+
+        def put(kernel):  # type: ignore[no-untyped-def]  # annotations are what takes the time
+            if key in self.py_kernels:
+                raise RuntimeError(f"Trying to override a python impl for {key} on operator {self.name()}")
+            self.py_kernels[key] = kernel
+            self._dispatch_cache.clear()
+            return kernel
+
+        return put
+
+    OperatorBase.py_impl = py_impl  # type: ignore[method-assign]
+
+
+def _read_schemas_once() -> None:
+    """ExecuTorch asks for the same operators' schemas in every lowering; what is read of one never changes."""
+    from torchgen.model import FunctionSchema
+
+    FunctionSchema.parse = staticmethod(functools.cache(FunctionSchema.parse))  # type: ignore[method-assign]

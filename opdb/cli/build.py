@@ -30,7 +30,7 @@ def build(
         typer.Option(
             "--for",
             metavar="MODEL",
-            help="A .pt2 or .onnx file, or module:callable: the ops that it becomes.",
+            help="A .pt2, .onnx or .tflite file, or module:callable: the ops that it becomes.",
         ),
     ] = None,
     decompose: Decompose = False,

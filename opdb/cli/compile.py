@@ -70,7 +70,7 @@ def compile_model(
     model: Annotated[
         str,
         typer.Argument(
-            help="A .pt2 or .onnx file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
+            help="A .pt2, .onnx or .tflite file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
         ),
     ],
     output: Annotated[
@@ -249,9 +249,10 @@ def made_of(
     """What each node of the model became, and its graph if every node is supported."""
     from opdb.compile.ends import Ends
     from opdb.compile.model import graph_name, lowered
+    from opdb.coverage.load import has_names
     from opdb.coverage.onnx import ends, with_names
 
-    of_onnx = model.endswith(".onnx")
+    named = has_names(model)
     coverage, graph = lowered(
         program,
         target,
@@ -260,9 +261,9 @@ def made_of(
         decompose=how.decompose,
         without=how.without,
         io_layout=how.io_layout,
-        ends=Ends(*ends(model)) if of_onnx else None,
+        ends=Ends(*ends(model)) if named else None,
     )
-    return with_names(coverage, model) if of_onnx else coverage, graph
+    return with_names(coverage, model) if named else coverage, graph
 
 
 def lowered_or_exit(

@@ -71,7 +71,7 @@ def cost(
     model: Annotated[
         str,
         typer.Argument(
-            help="A .pt2 or .onnx file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
+            help="A .pt2, .onnx or .tflite file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
         ),
     ],
     soc: Annotated[

@@ -171,7 +171,7 @@ def check(
     model: Annotated[
         str,
         typer.Argument(
-            help="A .pt2 or .onnx file, or module:callable (FILE.py:callable) that returns (module, inputs)."
+            help="A .pt2, .onnx or .tflite file, or module:callable (FILE.py:callable) that returns (module, inputs)."
         ),
     ],
     backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="QNN backend.")] = DEFAULT,
@@ -226,7 +226,7 @@ def check(
     gates = _gates(fail_on or [], strict, lenient)
     from opdb.cli.progress import Stages
     from opdb.coverage.check import check_program
-    from opdb.coverage.load import load_program
+    from opdb.coverage.load import has_names, load_program
     from opdb.coverage.onnx_ends import parsed
 
     dims = parsed(dim or ())
@@ -264,7 +264,7 @@ def check(
                 progress=stages.count,
                 samples=samples,
             )
-    if model.endswith(".onnx"):
+    if has_names(model):
         from opdb.coverage.onnx import with_names
 
         coverage = with_names(coverage, model)
@@ -299,9 +299,10 @@ def _samples(data: str | None, program: Any, model: str) -> list[tuple[Any, ...]
         return []
     from opdb.cli.calibrating import named_samples
     from opdb.compile.calibration import program_inputs
+    from opdb.coverage.load import has_names
 
     names = None
-    if model.endswith(".onnx"):
+    if has_names(model):
         from opdb.coverage.onnx import ends
 
         names = ends(model)[0]

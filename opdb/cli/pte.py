@@ -42,7 +42,7 @@ def compile_to_pte(
 ) -> None:
     """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes fall back to the CPU."""
     from opdb.compile.calibration import program_inputs
-    from opdb.coverage.load import export, load_model
+    from opdb.coverage.load import export, has_names, load_model
     from opdb.coverage.onnx import unread
     from opdb.executorch import env
     from opdb.executorch.flow import RECIPES, Plugin, compile_program
@@ -60,7 +60,7 @@ def compile_to_pte(
         stages("export")
         module, inputs = load_model(model, dynamo=True, dims=dims)
         program = export(module, inputs, name=model)
-        if model.endswith(".onnx") and (why := unread(model, program)) is not None:
+        if has_names(model) and (why := unread(model, program)) is not None:
             raise OpdbError(
                 f"{model}: ExecuTorch cannot run {why}; `opdb check {model}` lists all such nodes"
             )
@@ -95,10 +95,11 @@ def compile_to_pte(
 
 
 def _names(model: str) -> tuple[list[str], list[str]] | None:
-    """What an ONNX file calls its inputs and outputs."""
+    """What an ONNX or TensorFlow Lite file calls its inputs and outputs."""
+    from opdb.coverage.load import has_names
     from opdb.coverage.onnx import ends
 
-    if not model.endswith(".onnx"):
+    if not has_names(model):
         return None
     inputs, outputs, _ = ends(model)
     return list(inputs), [f"{name}_out" if name in inputs else name for name in outputs]

@@ -1,4 +1,4 @@
-"""Models as the command line names them: a ``.pt2`` or ``.onnx`` file, or ``module:callable``."""
+"""Models as the command line names them: a ``.pt2``, ``.onnx`` or ``.tflite`` file, or ``module:callable``."""
 
 from __future__ import annotations
 
@@ -20,19 +20,24 @@ if TYPE_CHECKING:
 Inputs = tuple[Any, ...]
 
 
+def has_names(spec: str) -> bool:
+    """Whether a model is a file with names of its own for inputs, outputs and nodes: ONNX or TensorFlow Lite."""
+    return spec.endswith((".onnx", ".tflite"))
+
+
 def load_model(
     spec: str, *, dynamo: bool = False, dims: Mapping[str, int] | None = None
 ) -> tuple[Module, Inputs]:
     """The module and its example inputs.
 
-    ``spec`` is a file that torch.export.save wrote, an ONNX file, or ``module:callable`` (a module found on sys.path and in the
+    ``spec`` is a file that torch.export.save wrote, an ONNX or TensorFlow Lite file, or ``module:callable`` (a module found on sys.path and in the
     current folder, or the path of a .py file), where the callable takes nothing and returns (torch.nn.Module, tuple of
     inputs).  ``dynamo``: for TorchDynamo (``strict=True``), which ExecuTorch's flow exports with.  ``dims``: sizes of the
     dimensions that an ONNX file leaves open (opdb.coverage.onnx_ends).
     Raises OpdbError for anything else, MissingExtra without PyTorch.
     """
     _torch()
-    if spec.endswith(".onnx"):
+    if has_names(spec):
         from opdb.coverage.onnx import read_onnx
 
         return read_onnx(spec, dynamo=dynamo, dims=dims)
@@ -41,7 +46,7 @@ def load_model(
         return _from_file(spec)
     if _callable_parts(spec) is None:
         raise OpdbError(
-            f"{spec}: not a model; give a .pt2 or .onnx file, or module:callable that returns (module, example inputs)"
+            f"{spec}: not a model; give a .pt2, .onnx or .tflite file, or module:callable that returns (module, example inputs)"
         )
     return _made(named_callable(spec), spec)
 

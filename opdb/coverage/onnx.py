@@ -1,6 +1,6 @@
-"""ONNX files as PyTorch modules, and rows with the names of the file's nodes.
+"""ONNX and TensorFlow Lite files as PyTorch modules, and rows with the names of the file's nodes.
 
-The module's child n0, n1, ... is the node at that place in the file, which PyTorch's module paths keep.
+A .tflite file becomes an ONNX model first (opdb.tflite_to_onnx), of which a node says what operator of the file it is of.  The module's child n0, n1, ... is the node at that place in the file, which PyTorch's module paths keep.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from opdb.coverage.check import Coverage, Row
 from opdb.errors import MissingExtra, OpdbError
 from opdb.lowering.candidates import ONNX_NODE
+from opdb.onnx_modules.told import OPERATOR, RESULT
 
 #: ONNX operators with a scale that is computed when the model runs.
 DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul"})
@@ -24,7 +25,7 @@ _PLACE = re.compile(r"n(\d+)(?:\.|$)")
 def read_onnx(
     path: str, *, dynamo: bool = False, dims: Mapping[str, int] | None = None
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The module of an ONNX file and inputs of its shapes: floats random, integers 0.
+    """The module of an ONNX or TensorFlow Lite file and inputs of its shapes: floats random, integers 0.
 
     A node that has no form in PyTorch is a call of opdb_onnx.node (opdb.onnx_modules.host_node), with the reason.
 
@@ -95,14 +96,15 @@ def unread(path: str, program: Any) -> str | None:
             proto = alone(node.args[1])
             nodes = _load(path, weights=False).graph.node
             place = next(i for i, n in enumerate(nodes, 1) if list(n.output) == list(proto.output))
-            return f"node {place}, {proto.op_type}: {node.args[2]}"
+            number, operator, _ = _place(nodes[place - 1], place)
+            return f"node {number}, {operator}: {node.args[2]}"
     return None
 
 
 def with_names(coverage: Coverage, path: str) -> Coverage:
-    """Rows with the ONNX node's name as the module; the line is the file, the node's number from 1 and its operator.
+    """Rows with the node's name as the module; the line is the file, the node's number from 1 and its operator.
 
-    The target of a node that is no PyTorch is its ONNX operator.
+    The name of a TensorFlow Lite operator is that of its first result.  The target of a node that is no PyTorch is its operator.
     """
     nodes = list(_load(path, weights=False).graph.node)
     told: set[int] = set()
@@ -117,11 +119,21 @@ def with_names(coverage: Coverage, path: str) -> Coverage:
             told.add(place)
             why = f"{node.op_type} in floats: its scale is computed when the model runs, and QNN's are constants"
             row = replace(row, said=(why,))
-        line = f"{Path(path).name}:{place + 1}: {node.op_type}"
+        number, operator, name = _place(node, place + 1)
+        line = f"{Path(path).name}:{number}: {operator}"
         target = f"{node.domain or 'onnx'}.{node.op_type}" if row.target == ONNX_NODE else row.target
-        return replace(row, target=target, module=node.name, line=line, file=str(Path(path).absolute()))
+        return replace(row, target=target, module=name, line=line, file=str(Path(path).absolute()))
 
     return replace(coverage, rows=tuple(map(named, coverage.rows)))
+
+
+def _place(node: Any, place: int) -> tuple[str, str, str]:
+    """The number, operator and name that the file has for a node, which of ONNX are its own."""
+    said = {p.key: p.value for p in node.metadata_props} if hasattr(node, "metadata_props") else {}
+    if OPERATOR not in said:
+        return str(place), node.op_type, node.name
+    number, _, operator = said[OPERATOR].partition(": ")
+    return number, operator, said[RESULT]
 
 
 def _load(path: str, *, weights: bool) -> Any:
@@ -131,6 +143,8 @@ def _load(path: str, *, weights: bool) -> Any:
         raise MissingExtra("onnx", "onnx") from None
     if not Path(path).is_file():
         raise OpdbError(f"{path}: no such file")
+    if path.endswith(".tflite"):
+        return _from_tflite(path)
     try:
         return onnx.load(path, load_external_data=weights)
     except Exception as error:  # protobuf's own errors, and those of files with weights
@@ -138,6 +152,14 @@ def _load(path: str, *, weights: bool) -> Any:
         raise OpdbError(
             f"{path}: cannot be read as an ONNX model: {type(error).__name__}: {lines[0]}"
         ) from error
+
+
+def _from_tflite(path: str) -> Any:
+    try:
+        from opdb.tflite_to_onnx import to_onnx
+    except ImportError:
+        raise MissingExtra("tflite", "tflite") from None
+    return to_onnx(path)
 
 
 def _free_inputs(model: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper, shape_inference
 from opdb.onnx_modules.host_node import call
 from opdb.onnx_modules.node import DTYPES, array
 from opdb.onnx_modules.subgraphs import reads
+from opdb.onnx_modules.told import WHY
 
 if TYPE_CHECKING:
     from opdb.onnx_modules.graph import Weights
@@ -55,6 +56,9 @@ class Unread:
 
     def blocked(self, proto: onnx.NodeProto) -> str | None:
         """Why a node cannot be read, for the tensors that it reads."""
+        for attribute in proto.attribute:
+            if attribute.name == WHY:
+                return str(attribute.s.decode())
         name = next((n for n in reads(proto) if n in self.unsized), None)
         return name and f"the shape of '{name}', which it reads, is only known when the model runs"
 
