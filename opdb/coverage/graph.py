@@ -67,7 +67,8 @@ def build_part(
         ref = _end(program, key)
         if 0 in ref.shape:  # no op reads it, ex. Concat leaves it out; HTP would ask for its memory
             continue
-        held[key] = sink.add(GraphTensor(_spelled(key), ref.dtype, ref.shape, "APP_WRITE"), (key, ()))
+        tensor = GraphTensor(_spelled(key), ref.dtype, ref.shape, "APP_WRITE", quant=ref.quant)
+        held[key] = sink.add(tensor, (key, ()))
     for node in nodes:
         outcome = lowered.get(node.name)
         if not isinstance(outcome, Lowered):

@@ -30,10 +30,10 @@ def load_model(
 ) -> tuple[Module, Inputs]:
     """The module and its example inputs.
 
-    ``spec`` is a file that torch.export.save wrote, an ONNX or TensorFlow Lite file, or ``module:callable`` (a module found on sys.path and in the
-    current folder, or the path of a .py file), where the callable takes nothing and returns (torch.nn.Module, tuple of
-    inputs).  ``dynamo``: for TorchDynamo (``strict=True``), which ExecuTorch's flow exports with.  ``dims``: sizes of the
-    dimensions that an ONNX file leaves open (opdb.coverage.onnx_ends).
+    ``spec`` is a file that torch.export.save wrote, an ONNX or TensorFlow Lite file, or ``module:callable`` (a module found on
+    sys.path and in the current folder, or the path of a .py file), where the callable takes nothing and returns
+    (torch.nn.Module, tuple of inputs).  ``dynamo``: for TorchDynamo (``strict=True``), which ExecuTorch's flow exports with.
+    ``dims``: sizes of the dimensions that an ONNX file leaves open (opdb.coverage.onnx_ends).
     Raises OpdbError for anything else, MissingExtra without PyTorch.
     """
     _torch()

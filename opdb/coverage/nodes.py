@@ -22,6 +22,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from opdb.coverage import operands
 from opdb.coverage.composites import plain
 from opdb.coverage.moves import between_views, read_in_ranks
+from opdb.coverage.moves_of_encodings import along_moves, moved
 from opdb.coverage.quantized import Encodings, is_dequantize, is_quantize
 from opdb.errors import OpdbError
 from opdb.runtime.tensors import Rejection, TensorRef, sized
@@ -268,6 +269,7 @@ class Program:
                     f"the program has a node '{node.name}' of the kind '{node.op}'; "
                     "export it with torch.export.export"
                 )
+        along_moves(self.encodings, [n.node for n in self.nodes], self.origin)
         self.encodings.before_cutting((n.node for n in self.nodes), self.origin)
         self._results()
 
@@ -364,7 +366,7 @@ class Program:
         key = self.encodings.operands.get(source) if is_dequantize(source) else None
         if key not in self.values:
             return False
-        found = operands.moved(node, self.encodings.of[key])
+        found = moved(node, self.encodings.of[key])
         if found is None:
             return False
         self.values[node.name, 0] = node.target(self.values[key], *node.args[1:], **node.kwargs)

@@ -1,6 +1,7 @@
 """ONNX and TensorFlow Lite files as PyTorch modules, and rows with the names of the file's nodes.
 
-A .tflite file becomes an ONNX model first (opdb.tflite_to_onnx), of which a node says what operator of the file it is of.  The module's child n0, n1, ... is the node at that place in the file, which PyTorch's module paths keep.
+A .tflite file becomes an ONNX model first (opdb.tflite_to_onnx), of which a node says what operator of the file it is of.
+The module's child n0, n1, ... is the node at that place in the file, which PyTorch's module paths keep.
 """
 
 from __future__ import annotations

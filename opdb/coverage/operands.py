@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from opdb.coverage.quantized import MOVING, WITH_BIAS, Encoded
+from opdb.coverage.quantized import WITH_BIAS, Encoded
 from opdb.op_config import Quant
 
 if TYPE_CHECKING:
@@ -91,26 +91,6 @@ def _bias(program: Program, key: Key, reader: Node) -> Key:
             return key
         program.values[stored], of[stored] = found
     return stored
-
-
-def moved(node: Node, found: Encoded) -> Encoded | None:
-    """The encoding of a constant after ``node`` moved its elements; None where it does something else."""
-    dtype, quant = found
-    target = str(node.target)
-    if target not in MOVING:
-        return None
-    if quant.axis is None:
-        return found
-    if target in ("aten.view.default", "aten.reshape.default", "aten.unsqueeze.default", "aten.squeeze.dim"):
-        return None
-    rank = len(node.meta["val"].shape)
-    order = list(range(rank))
-    if target == "aten.permute.default":
-        order = [int(d) % rank for d in node.args[1]]
-    elif rank > 1:
-        a, b = (0, 1) if target == "aten.t.default" else (int(d) % rank for d in node.args[1:3])
-        order[a], order[b] = order[b], order[a]
-    return dtype, replace(quant, axis=order.index(quant.axis))
 
 
 def bias(value: torch.Tensor, x: Quant, weight: Quant) -> tuple[torch.Tensor, Encoded] | None:

@@ -42,11 +42,6 @@ CONVERSIONS = (
 CUTTING = frozenset({
     "aten.clamp.default", "aten.clamp_min.default", "aten.hardtanh.default", "aten.relu.default", "aten.relu6.default",
 })  # fmt: skip
-#: Targets that move the elements of their first argument.
-MOVING = frozenset({
-    "aten.permute.default", "aten.reshape.default", "aten.squeeze.dim", "aten.t.default", "aten.transpose.int",
-    "aten.unsqueeze.default", "aten.view.default",
-})  # fmt: skip
 #: Targets whose bias is a sum of products of their first two tensors.
 WITH_BIAS = frozenset({
     "aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default", "aten.convolution.default",
@@ -181,7 +176,7 @@ class Encodings:
         if self.of.setdefault(key, found) != found:
             return None
         self.operands[node] = key
-        return any(self._takes_floats(u) for u in node.users)
+        return any(self.takes_floats(u) for u in node.users)
 
     def before_cutting(self, nodes: Iterable[Node], origin: Callable[[Node], Key]) -> None:
         """Gives what a cutting node alone reads the encoding of its result."""
@@ -232,8 +227,8 @@ class Encodings:
         except Unknown:
             return None
 
-    def _takes_floats(self, user: Node) -> bool:
+    def takes_floats(self, user: Node) -> bool:
         if str(user.target) in self.same:
-            return any(map(self._takes_floats, user.users))
+            return any(map(self.takes_floats, user.users))
         other = user.op != "call_function" or not isinstance(user.target, torch._ops.OpOverload)
         return other or user.name in self.in_floats or is_quantize(user)

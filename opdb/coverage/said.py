@@ -27,6 +27,8 @@ OF_NONE = {TYPES[-120, 120], TYPES[-2, 1], TYPES[-3, 3]}
 #: What a form in floats is called (opdb.lowering.in_floats).
 IN_FLOATS = " in floats"
 FLOATS = {"f16", "f32", "bf16"}
+#: Targets that read their second argument for its shape alone.
+FOR_SHAPE = {"aten.expand_as.default"}
 
 
 def with_said(program: Program, rows: Iterable[Row], why: Mapping[str, str]) -> Iterator[Row]:
@@ -68,7 +70,10 @@ def _source(node: Node, program: Program) -> tuple[str, int]:
 
 
 def _beside_quantized(program: Program, node: Node) -> bool:
-    read = any(is_dequantize(n) for n in node.all_input_nodes)
+    inputs = node.all_input_nodes
+    if str(node.target) in FOR_SHAPE:
+        inputs = inputs[:1]
+    read = any(map(is_dequantize, inputs))
     return read or any(is_quantize(u) for u in node.users)
 
 

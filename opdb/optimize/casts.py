@@ -1,4 +1,4 @@
-"""cancel-casts: Casts, Converts, and a Quantize behind a Dequantize, that give back what went in."""
+"""cancel-casts: Casts, Converts, and a Quantize behind a Dequantize, that give back what went in, or its other sign."""
 
 from __future__ import annotations
 
@@ -29,9 +29,25 @@ def _changed(edit: Edit, op: GraphOp) -> bool:
         return False
     if (x.dtype, x.quant) == (y.dtype, y.quant):
         return edit.bypass(op, x.name)
+    if op.op == "Quantize" and _same_numbers(x, y):
+        return edit.rewrite([op], [replace(op, op="Convert", inputs=(x.name,))])
     if op.op == "Cast" and (holds(x.dtype, y.dtype) or _whole(x.dtype) == _whole(between.dtype)):
         return edit.rewrite([op], [replace(op, inputs=(x.name,))])
     return False
+
+
+def _same_numbers(x: GraphTensor, y: GraphTensor) -> bool:
+    """Whether stored integers with and without a sign stand for the same numbers."""
+    if x.quant is None or y.quant is None or BY_SHORT[x.dtype].bits != BY_SHORT[y.dtype].bits:
+        return False
+    signs = [d.startswith("s") for d in (x.dtype, y.dtype)]
+    shift = (signs[1] - signs[0]) * (1 << BY_SHORT[x.dtype].bits - 1)
+    return (
+        _plain(x.quant)
+        and _plain(y.quant)
+        and x.quant.scale == y.quant.scale
+        and y.quant.offset[0] - x.quant.offset[0] == shift
+    )
 
 
 def _keeps(kind: str, x: GraphTensor, between: GraphTensor) -> bool:

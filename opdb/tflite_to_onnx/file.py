@@ -83,7 +83,9 @@ def read(path: str) -> Sequence[Subgraph]:
         found = [_subgraph(model, model.Subgraphs(i), codes) for i in range(model.SubgraphsLength())]
     except OpdbError as error:
         raise OpdbError(f"{path}: {error}") from error
-    except Exception as error:  # flatbuffers checks nothing: a cut file ends in whatever struct and numpy raise
+    except (
+        Exception
+    ) as error:  # flatbuffers checks nothing: a cut file ends in whatever struct and numpy raise
         lines = str(error).strip().splitlines() or [""]
         raise OpdbError(
             f"{path}: damaged or incomplete TensorFlow Lite file: {type(error).__name__}: {lines[0]}"
@@ -110,13 +112,13 @@ def _subgraph(model: Any, graph: Any, codes: Sequence[tuple[str, bool]]) -> Subg
         operators.append(
             Operator(name, _ints(table.InputsAsNumpy()), _ints(table.OutputsAsNumpy()), table, custom)
         )
-    return Subgraph(
-        tensors, tuple(operators), _ints(graph.InputsAsNumpy()), _ints(graph.OutputsAsNumpy())
-    )
+    return Subgraph(tensors, tuple(operators), _ints(graph.InputsAsNumpy()), _ints(graph.OutputsAsNumpy()))
 
 
 def _ints(values: Any) -> tuple[int, ...]:
-    return () if isinstance(values, int) else tuple(int(v) for v in values)  # flatbuffers has 0 for an empty vector
+    return (
+        () if isinstance(values, int) else tuple(int(v) for v in values)
+    )  # flatbuffers has 0 for an empty vector
 
 
 def _tensor(model: Any, table: Any, place: int, taken: set[str]) -> Tensor:
@@ -155,5 +157,7 @@ def _quantization(table: Any) -> Quantization | None:
     if found is None or not found.ScaleLength():
         return None
     scales = np.asarray(found.ScaleAsNumpy(), np.float32)
-    zeros = np.asarray(found.ZeroPointAsNumpy(), np.int64) if found.ZeroPointLength() else np.zeros(1, np.int64)
+    zeros = (
+        np.asarray(found.ZeroPointAsNumpy(), np.int64) if found.ZeroPointLength() else np.zeros(1, np.int64)
+    )
     return Quantization(scales, np.broadcast_to(zeros, scales.shape), found.QuantizedDimension())

@@ -27,8 +27,12 @@ class Unreadable(OpdbError):
 
 @dataclass
 class Graph:
-    """ONNX nodes as they are written.  ``prefix``: before the names of tensors of an inlined subgraph."""
+    """ONNX nodes as they are written.  ``ends``: the names of the model's inputs and outputs.
 
+    Tensors of int8 that are no ends are of uint8 in ONNX, 128 more: of it HTP has more ops.
+    """
+
+    ends: frozenset[str]
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     initializers: dict[str, onnx.TensorProto] = field(default_factory=dict)
     real: dict[str, str] = field(default_factory=dict)  # a stored tensor -> the floats that it stands for
@@ -40,7 +44,7 @@ class Graph:
 
     def constant(self, name: str, value: Array) -> str:
         if name not in self.initializers:
-            self.initializers[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
+            self.initializers[name] = numpy_helper.from_array(np.array(value, order="C"), name)
         return name
 
 
@@ -98,8 +102,23 @@ class Call:
         if not is_stored(tensor):
             return name
         if name not in self.graph.real:
-            self.graph.real[name] = self._dequantized(tensor, name)
+            self.graph.real[name] = self._read(tensor, name)
         return self.graph.real[name]
+
+    def _read(self, tensor: Tensor, name: str) -> str:
+        if not _as_unsigned(tensor):
+            return self._dequantized(tensor, name)
+        if name in self.graph.ends:
+            return self._unsigned(tensor, name, self._dequantized(tensor, name))
+        if tensor.data is not None:
+            value = np.atleast_1d(tensor.data.astype(np.int16) + 128).astype(np.uint8)
+            name = self.graph.constant(f"{name}/uint8", value)
+        return self.node("DequantizeLinear", name, *self._encoding(tensor, name, np.uint8))
+
+    def _unsigned(self, tensor: Tensor, name: str, real: str) -> str:
+        """``real`` behind an encoding of uint8 that has the values of the tensor's."""
+        encoding = self._encoding(tensor, f"{name}/uint8", np.uint8)
+        return self.node("DequantizeLinear", self.node("QuantizeLinear", real, *encoding), *encoding)
 
     def as_stored(self, i: int) -> str:
         """The operand as the file has it."""
@@ -119,9 +138,11 @@ class Call:
         assert tensor.quantization is not None
         axis = list(axes).index(tensor.quantization.axis % tensor.data.ndim)
         if shape is not None and len(shape) == tensor.data.ndim:
-            axis = next(d for d, n in enumerate(shape) if n == tensor.quantization.scales.size) if (
-                tensor.quantization.scales.size > 1
-            ) else 0
+            axis = (
+                next(d for d, n in enumerate(shape) if n == tensor.quantization.scales.size)
+                if (tensor.quantization.scales.size > 1)
+                else 0
+            )
         return self._dequantized(tensor, name, axis)
 
     def _dequantized(self, tensor: Tensor, name: str, axis: int | None = None) -> str:
@@ -132,25 +153,25 @@ class Call:
         axis = found.axis if axis is None else axis
         return self.node("DequantizeLinear", name, *self._encoding(tensor, name), axis=axis)
 
-    def _encoding(self, tensor: Tensor, name: str) -> tuple[str, str]:
+    def _encoding(self, tensor: Tensor, name: str, kind: Any = None) -> tuple[str, str]:
+        """Scale and zero point of the tensor, as stored in ``kind``."""
         found = tensor.quantization
         assert found is not None
+        shift = 128 if kind is np.uint8 and tensor.kind is np.int8 else 0
         single = found.scales.size == 1
         scales = found.scales.reshape(()) if single else found.scales
-        zeros = (found.zeros.reshape(()) if single else found.zeros).astype(tensor.kind)
+        zeros = ((found.zeros.reshape(()) if single else found.zeros) + shift).astype(kind or tensor.kind)
         return self.graph.constant(f"{name}/scale", scales), self.graph.constant(f"{name}/zero", zeros)
 
     # What is written
 
-    def node(self, op_type: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any) -> str:
-        """Writes a node and returns the name of its first result; with ``outputs`` above 1 see ``several``."""
-        return self.several(op_type, *inputs, outputs=outputs, domain=domain, **attributes)[0]
+    def node(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """Writes a node and returns the name of its result; with more than one see ``several``."""
+        return self.several(op_type, *inputs, outputs=1, **attributes)[0]
 
-    def several(
-        self, op_type: str, *inputs: str, outputs: int, domain: str = "", **attributes: Any
-    ) -> list[str]:
+    def several(self, op_type: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
         made = [self.graph.fresh(self.names[self.operator.outputs[0]]) for _ in range(outputs)]
-        self._write(op_type, inputs, made, domain, attributes)
+        self._write(op_type, inputs, made, "", attributes)
         return made
 
     def alone(self, why: str) -> None:
@@ -167,9 +188,7 @@ class Call:
         domain: str,
         attributes: Mapping[str, Any],
     ) -> None:
-        node = helper.make_node(
-            op_type, list(inputs), list(outputs), outputs[0], domain=domain, **attributes
-        )
+        node = helper.make_node(op_type, list(inputs), list(outputs), outputs[0], domain=domain, **attributes)
         for key, value in ((OPERATOR, self.place), (RESULT, self.result().name)):
             node.metadata_props.add(key=key, value=value)
         self.graph.nodes.append(node)
@@ -214,7 +233,13 @@ class Call:
         """The result ``i`` has the value ``name``, in numbers that it stands for: quantized where the file stores integers."""
         tensor, made = self.result(i), self.names[self.operator.outputs[i]]
         if is_stored(tensor):
-            self._write("QuantizeLinear", [name, *self._encoding(tensor, made)], [made], "", {})
+            kind = None
+            if _as_unsigned(tensor):
+                if made in self.graph.ends:
+                    name = self._unsigned(tensor, made, name)
+                else:
+                    kind = np.uint8
+            self._write("QuantizeLinear", [name, *self._encoding(tensor, made, kind)], [made], "", {})
         else:
             self._call(name, made)
 
@@ -229,6 +254,10 @@ class Call:
             last.output[0] = result
         else:
             self._write("Identity", [name], [result], "", {})
+
+
+def _as_unsigned(tensor: Tensor) -> bool:
+    return tensor.kind is np.int8 and tensor.quantization is not None and tensor.quantization.scales.size == 1
 
 
 def is_stored(tensor: Tensor) -> bool:

@@ -38,7 +38,8 @@ def _made(path: str, changed: int) -> onnx.ModelProto:
         outputs = [_value(main.tensors[i]) for i in main.outputs]
     except OpdbError as error:
         raise OpdbError(f"{path}: {error}") from error
-    graph, values = Graph(), []
+    graph = Graph(frozenset(v.name for v in (*inputs, *outputs)))
+    values: list[onnx.ValueInfoProto] = []
     names = {i: t.name for i, t in enumerate(main.tensors)}
     _write(graph, subgraphs, main, names, values, "")
     read_names = {name for node in graph.nodes for name in node.input} | {v.name for v in outputs}
@@ -50,7 +51,9 @@ def _made(path: str, changed: int) -> onnx.ModelProto:
 
 def _value(tensor: Tensor) -> onnx.ValueInfoProto:
     if tensor.kind is None:
-        raise OpdbError(f"{tensor.name} is a tensor of {tensor.type_name}, and QNN has tensors of numbers only")
+        raise OpdbError(
+            f"{tensor.name} is a tensor of {tensor.type_name}, and QNN has tensors of numbers only"
+        )
     to = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.kind))
     return helper.make_tensor_value_info(tensor.name, to, list(tensor.shape))
 

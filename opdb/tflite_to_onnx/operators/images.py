@@ -64,9 +64,7 @@ def _transpose_conv(call: Call) -> None:
     strides = [options.StrideH(), options.StrideW()]
     totals = [
         (n - 1) * s + k - m
-        for n, s, k, m in zip(
-            call.shape(2)[1:3], strides, kernel, call.result().shape[1:3], strict=True
-        )
+        for n, s, k, m in zip(call.shape(2)[1:3], strides, kernel, call.result().shape[1:3], strict=True)
     ]
     before = [max(t, 0) // 2 for t in totals]
     made = call.node(
@@ -104,9 +102,7 @@ def _pool(op_type: str) -> Callable[[Call], None]:
     def write(call: Call) -> None:
         options = call.options(tflite.Pool2DOptions)
         window = _window(call, 0, (options.FilterHeight(), options.FilterWidth()), options)
-        call.give_image(
-            call.node(op_type, call.image(0), **window), options.FusedActivationFunction()
-        )
+        call.give_image(call.node(op_type, call.image(0), **window), options.FusedActivationFunction())
 
     return write
 
@@ -120,10 +116,8 @@ def _l2_pool_2d(call: Call) -> None:
 
 
 def _resize(call: Call, mode: str, options: Any, **attributes: str) -> None:
-    if options.AlignCorners():
-        where = "align_corners"
-    else:
-        where = "half_pixel" if options.HalfPixelCenters() else "asymmetric"
+    elsewhere = "half_pixel" if options.HalfPixelCenters() else "asymmetric"
+    where = "align_corners" if options.AlignCorners() else elsewhere
     height, width = (int(n) for n in call.known(1, "size"))
     n, _, _, channels = call.shape(0)
     sizes = call.ints([n, channels, height, width])
@@ -200,7 +194,12 @@ def _local_response_normalization(call: Call) -> None:
         raise Unreadable(f"the radius {options.Radius()} is negative")
     call.give_image(
         call.node(
-            "LRN", call.image(0), size=size, alpha=options.Alpha() * size, beta=options.Beta(), bias=options.Bias()
+            "LRN",
+            call.image(0),
+            size=size,
+            alpha=options.Alpha() * size,
+            beta=options.Beta(),
+            bias=options.Bias(),
         )
     )
 

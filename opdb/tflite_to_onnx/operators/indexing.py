@@ -44,7 +44,10 @@ def _one_hot(call: Call) -> None:
     depth = call.ints([int(call.known(1, "depth").reshape(()))])
     shape = call.ints([1])
     values = call.node(
-        "Concat", call.node("Reshape", call.floats(3), shape), call.node("Reshape", call.floats(2), shape), axis=0
+        "Concat",
+        call.node("Reshape", call.floats(3), shape),
+        call.node("Reshape", call.floats(2), shape),
+        axis=0,
     )
     axis = call.options(tflite.OneHotOptions).Axis()
     call.give(call.node("OneHot", call.as_stored(0), depth, values, axis=axis))

@@ -127,7 +127,12 @@ def _reverse_v2(call: Call) -> None:
     count = len(axes)
     ends = [-call.shape(0)[a] - 1 for a in axes]
     made = call.node(
-        "Slice", call.floats(0), call.ints([-1] * count), call.ints(ends), call.ints(axes), call.ints([-1] * count)
+        "Slice",
+        call.floats(0),
+        call.ints([-1] * count),
+        call.ints(ends),
+        call.ints(axes),
+        call.ints([-1] * count),
     )
     call.give(made)
 

@@ -30,11 +30,11 @@ def _reduced(call: Call, op_type: str, name: str) -> str:
 
 
 def _of_booleans(op_type: str) -> Callable[[Call], None]:
-    """Any is the largest of the values as whole numbers, all the smallest."""
+    """Any is the largest of the values 0 and 1, all the smallest; of floats, of which HTP has both."""
 
     def write(call: Call) -> None:
-        whole = call.node("Cast", call.floats(0), to=TensorProto.INT32)
-        call.give(call.node("Cast", _reduced(call, op_type, whole), to=TensorProto.BOOL))
+        values = call.node("Cast", call.floats(0), to=TensorProto.FLOAT)
+        call.give(call.node("Cast", _reduced(call, op_type, values), to=TensorProto.BOOL))
 
     return write
 
