@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from opdb.cli.progress import Stages
     from opdb.compile.calibration import Sample
+    from opdb.compile.states import State
     from opdb.graph import GraphTensor, QnnGraph
     from opdb.quantize.ranges import TensorRange
     from opdb.targets.target import Target
@@ -90,11 +91,19 @@ def named_samples(data: str, inputs: Sequence[GraphTensor], program: ExportedPro
 
 
 def quantized(
-    graph: QnnGraph, how: Calibration, samples: Sequence[Sample], target: Target, stages: Stages
+    graph: QnnGraph,
+    how: Calibration,
+    samples: Sequence[Sample],
+    target: Target,
+    stages: Stages,
+    states: Sequence[State] = (),
 ) -> tuple[QnnGraph, Calibrated]:
-    """``graph`` by opdb.quantize.  Raises OpdbError for a recipe without types of its own and for a graph that is quantized already."""
+    """``graph`` by opdb.quantize; samples of a graph with states are steps one after the other.
+
+    Raises OpdbError for a recipe without types of its own and for a graph that is quantized already.
+    """
     from opdb.dtypes import BY_SHORT
-    from opdb.quantize import SCHEMES, quantize, ranges_of
+    from opdb.quantize import SCHEMES, Range, crowded, quantize, ranges_of
 
     if how.recipe not in SCHEMES:
         raise OpdbError(
@@ -106,8 +115,17 @@ def quantized(
         )
     stages("calibrate")
     activations, weights = SCHEMES[how.recipe]
-    made = quantize(graph, _counted(samples, stages), target=target, activations=activations, weights=weights)
-    return made, Calibrated(how, len(samples), ranges_of(made))
+    observed: dict[str, Range] = {}
+    made = quantize(
+        graph,
+        _counted(samples, stages),
+        target=target,
+        activations=activations,
+        weights=weights,
+        states=states,
+        observed=observed,
+    )
+    return made, Calibrated(how, len(samples), ranges_of(made), tuple(map(str, crowded(made, observed))))
 
 
 def _counted(samples: Sequence[Sample], stages: Stages) -> Iterator[Sample]:
@@ -118,17 +136,19 @@ def _counted(samples: Sequence[Sample], stages: Stages) -> Iterator[Sample]:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What became of it: how many samples there were, and the range of each tensor."""
+    """What became of it: how many samples there were, the range of each tensor, and what its encoding cannot tell apart."""
 
     how: Calibration
     samples: int
     ranges: Mapping[str, TensorRange]
+    warnings: tuple[str, ...] = ()
 
     def origin(self) -> dict[str, object]:
         return {"recipe": self.how.recipe, "data": self.how.data, "samples": self.samples}
 
     def to_json(self) -> dict[str, object]:
-        return self.origin() | {"tensors": {name: asdict(r) for name, r in self.ranges.items()}}
+        told = {"warnings": list(self.warnings)} if self.warnings else {}
+        return self.origin() | told | {"tensors": {name: asdict(r) for name, r in self.ranges.items()}}
 
     def save(self, model: str) -> None:
         """Writes --ranges, where it was given."""
@@ -147,6 +167,8 @@ class Calibrated:
             print(
                 f"    {name}  {r.low:.6g} to {r.high:.6g}  {r.dtype}, scale {r.scale:.6g}, offset {r.offset}"
             )
+        for warning in self.warnings:
+            print(f"  warning: {warning}")
         if self.how.data.startswith("random"):
             print("  the data were random numbers: do not deploy this file")
         if self.how.ranges is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,6 +85,14 @@ def compile_model(
     execution: Execution = None,
     errata: Errata = None,
     ignore_erratum: IgnoreErratum = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="MODEL",
+            help="Another model for the same context, e.g. prefill beside decode; on a device equal weights are there once. Repeatable.",
+        ),
+    ] = None,
     graph: GraphName = None,
     dtype: Dtype = "f32",
     decompose: Decompose = False,
@@ -123,9 +131,10 @@ def compile_model(
     QNN does not take as well; it is written, with exit 1, where nodes fall back to the CPU.
     """
     from opdb.cli.progress import Stages
-    from opdb.compile.states import states_json
+    from opdb.compile.states import states_json, stored_states
     from opdb.coverage.onnx_ends import parsed
     from opdb.optimize import check_layout, check_names
+    from opdb.runtime.qnn.context import SHARES_WEIGHTS
     from opdb.runtime.qnn.device import soc_model_of
 
     if output is None and saver is None:
@@ -145,6 +154,7 @@ def compile_model(
     if timeout <= 0:
         raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
     how_to_quantize = calibration(quantize, data, ranges)
+    _alone(others or [], model, output, graph, quantize)
     if output is not None and is_pte(output):
         given = (saver, graph, optimization, no_pass)
         if any(g is not None for g in given) or dtype != "f32" or decompose or io_layout != "keep":
@@ -167,16 +177,27 @@ def compile_model(
             how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
             program = exported(model, stages, dims)
             coverage, made = lowered_or_exit(program, model, target, how, stages, json)
-            if how_to_quantize is not None:
-                if coverage.states:
-                    raise OpdbError(
-                        f"--quantize: the model changes the buffer '{coverage.states[0].buffer}'; ExecuTorch's flow quantizes "
-                        "such a model (-o FILE.pte)"
-                    )
-                samples = samples_of(how_to_quantize, made.inputs, program)
-                made, calibrated = quantized(made, how_to_quantize, samples, target, stages)
             states = coverage.states
-            graphs, errata_met = [made], coverage.errata()
+            rows = coverage.rows
+            if how_to_quantize is not None:
+                kept = {s.input for s in states}
+                samples = samples_of(how_to_quantize, [t for t in made.inputs if t.name not in kept], program)
+                made, calibrated = quantized(made, how_to_quantize, samples, target, stages, states)
+                states = stored_states(states, made)
+            graphs = [made]
+            for other in others or ():
+                program = exported(other, stages, dims)
+                coverage, made = lowered_or_exit(program, other, target, how, stages, json)
+                if any(g.name == made.name for g in graphs):
+                    raise OpdbError(
+                        f"--with {other}: the context has a graph {made.name} already; rename the callable or file"
+                    )
+                graphs.append(made)
+                states += coverage.states
+                rows += coverage.rows
+            errata_met = replace(coverage, rows=rows).errata()
+        # The emulation loads no context whose graphs share weights.
+        shared = bool(others) and target.backend == SHARES_WEIGHTS and target.execution == "device"
         options = _options(graphs, target, precision, optimization)
         metadata: dict[str, Any] = {
             "model": model,
@@ -198,7 +219,7 @@ def compile_model(
 
             compiled = compile_to_file(
                 graphs, output, str(target.backend), target.soc, options,
-                metadata=metadata, timeout=timeout, progress=stages,
+                metadata=metadata, timeout=timeout, progress=stages, weight_sharing=shared,
             )  # fmt: skip
             outcomes.append(compiled.result)
         else:
@@ -221,6 +242,20 @@ def compile_model(
     )
     if any(o.stage != "done" for o in outcomes):
         raise typer.Exit(1)
+
+
+def _alone(
+    others: list[str], model: str, output: Path | None, graph: str | None, quantize: str | None
+) -> None:
+    """Refuses what cannot be beside --with."""
+    if not others:
+        return
+    if model == "-" or model.endswith((".json", ".jsonl")) or output is None or is_pte(output):
+        raise OpdbError("--with: for models that become one context file; give -o FILE.bin")
+    if graph is not None or quantize is not None:
+        raise OpdbError(
+            f"--with: without {'--graph' if graph is not None else '--quantize'}; each graph is called as its model"
+        )
 
 
 @dataclass(frozen=True)
@@ -359,7 +394,9 @@ def _report(
             "optimization": options.optimization,
             "io_layout": io_layout,
             "calibration": calibrated and calibrated.to_json(),
-            "states": [{"buffer": s.buffer, "input": s.input, "output": s.output} for s in states],
+            "states": [
+                {"graph": s.graph, "buffer": s.buffer, "input": s.input, "output": s.output} for s in states
+            ],
             "graphs": [
                 {"name": g.name, "nodes": len(g.ops), "inputs": [tensor_json(t) for t in g.inputs],
                  "outputs": [tensor_json(t) for t in g.outputs]} for g in graphs
@@ -386,8 +423,9 @@ def _report(
             ends = "; images at its ends in NHWC" if io_layout == "nhwc" else ""
             print(f"graph {g.name}: {len(g.ops)} node{'s' * (len(g.ops) != 1)}{ends}")
             print_ends(g.inputs, g.outputs)
-        for s in states:
-            print(f"  state  {s.buffer}: the output {s.output} is the next run's input {s.input}")
+            for s in states:
+                if s.graph == g.name:
+                    print(f"  state  {s.buffer}: the output {s.output} is the next run's input {s.input}")
         if calibrated is not None:
             calibrated.print()
         for e in errata:

@@ -70,6 +70,22 @@ def run_file(
             help="N runs in a row; what a model keeps in buffers goes from each to the next.",
         ),
     ] = 1,
+    from_states: Annotated[
+        Path | None,
+        typer.Option(
+            "--states",
+            metavar="FILE.npz",
+            help="What the buffers begin with: a file that --save-states wrote.",
+        ),
+    ] = None,
+    save_states: Annotated[
+        Path | None,
+        typer.Option(
+            "--save-states",
+            metavar="FILE.npz",
+            help="Write the buffers after the last run, e.g. for another graph of the file.",
+        ),
+    ] = None,
     profile: Annotated[
         str, typer.Option("--profile", metavar="LEVEL", help="off, basic, detailed or linting (HTP).")
     ] = "off",
@@ -93,7 +109,7 @@ def run_file(
     from opdb.cli.compile_output import print_failure
     from opdb.cli.stepping import given_inputs, stepped
     from opdb.compile.feed import feed
-    from opdb.compile.states import recorded
+    from opdb.compile.states import begun, recorded
     from opdb.errata.policy import known_errata
     from opdb.probe.client import VendorWorker
     from opdb.probe.results import ExecuteResult
@@ -129,7 +145,11 @@ def run_file(
     notice = _mixed(header, target, file)
     name = _graph(header, graph, file)
     ends = header.graphs[name]
-    states = recorded(header.metadata)
+    states = recorded(header.metadata, name)
+    if from_states is not None:
+        states = begun(states, from_states)
+    if save_states is not None and not states:
+        raise OpdbError(f"--save-states {save_states}: the graph {name} keeps nothing from run to run")
     given = given_inputs([t.config for t in ends.inputs], states, inputs or [])
     fed = feed(inputs or [], given, real=real, steps=steps)
     reports = () if profile == "off" else ("json", "trace") if json else ("text", "trace")
@@ -148,6 +168,8 @@ def run_file(
     shown = _shown(result, outs, real)
     if done and outputs is not None:
         write(outputs, shown if steps == 1 else _shown(replace(result, outputs=every), outs, real))
+    if done and save_states is not None:
+        write(save_states, {s.buffer: result.outputs[s.output] for s in states})
     if done and trace is not None:
         write_atomically(trace, result.reports["trace"])
     if json:

@@ -7,9 +7,19 @@ from opdb.quantize.encodings import Range
 from opdb.quantize.observe import observe
 from opdb.quantize.propagate import propagate
 from opdb.quantize.quantizer import quantize
-from opdb.quantize.ranges import TensorRange, ranges_of
+from opdb.quantize.ranges import Crowded, TensorRange, crowded, ranges_of
 
 #: The word for a quantization -> types of activations and of weights.
 SCHEMES = {"8a8w": ("uq8", "sq8"), "16a8w": ("uq16", "sq8")}
 
-__all__ = ["SCHEMES", "Range", "TensorRange", "observe", "propagate", "quantize", "ranges_of"]
+__all__ = [
+    "SCHEMES",
+    "Crowded",
+    "Range",
+    "TensorRange",
+    "crowded",
+    "observe",
+    "propagate",
+    "quantize",
+    "ranges_of",
+]

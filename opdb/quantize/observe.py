@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,10 +15,24 @@ from opdb.quantize.encodings import Range
 Run = Callable[[QnnGraph, Mapping[str, Any]], Mapping[str, Any]]
 
 
-def observe(graph: QnnGraph, calibration: Iterable[Mapping[str, Any]], run: Run) -> dict[str, Range]:
+class Kept(Protocol):
+    """What goes from one run to the next: an output that is the next run's input, which begins as ``initial``."""
+
+    @property
+    def input(self) -> str: ...
+    @property
+    def output(self) -> str: ...
+    @property
+    def initial(self) -> Any: ...
+
+
+def observe(
+    graph: QnnGraph, calibration: Iterable[Mapping[str, Any]], run: Run, states: Sequence[Kept] = ()
+) -> dict[str, Range]:
     """The ranges by tensor over all of ``calibration``: real arrays by the name of the input.
 
-    ``run`` computes the float graph; e.g. opdb.runtime.kernels.run_graph, or VendorWorker for QNN CPU.
+    ``states``: their inputs are in no sample, unless one is to begin anew.  ``run`` computes the float graph;
+    e.g. opdb.runtime.kernels.run_graph, or VendorWorker for QNN CPU.
     Raises OpdbError where there is no calibration data, and for values that are not finite.
     """
     debug = graph.with_intermediates()
@@ -34,8 +48,12 @@ def observe(graph: QnnGraph, calibration: Iterable[Mapping[str, Any]], run: Run)
     for name in real:
         see(name, graph.tensors[name].data, "")
     batches = 0
-    for batches, inputs in enumerate(calibration, 1):
-        for name, values in {**inputs, **run(debug, inputs)}.items():
+    kept = {s.input: s.initial for s in states}
+    for batches, sample in enumerate(calibration, 1):
+        inputs = {**kept, **sample}
+        made = run(debug, inputs)
+        kept = {s.input: made[s.output] for s in states}
+        for name, values in {**inputs, **made}.items():
             see(name, values, f", with calibration input {batches}")
     if not batches:
         raise OpdbError(

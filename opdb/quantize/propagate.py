@@ -26,13 +26,14 @@ class Groups:
         for op in graph.ops:
             joined = [p.tensor for p in places(op) if p.shared and takes(graph.tensors[p.tensor])]
             for name in joined[1:]:
-                self._join(joined[0], name)
+                self.join(joined[0], name)
 
     def root(self, tensor: str) -> str:
         """One tensor that stands for the group of ``tensor``."""
         return self._root[tensor]
 
-    def _join(self, a: str, b: str) -> None:
+    def join(self, a: str, b: str) -> None:
+        """Gives two tensors, and those that share with them, one encoding."""
         keep, gone = self._root[a], self._root[b]
         if keep != gone:
             self.members[keep] += self.members.pop(gone)

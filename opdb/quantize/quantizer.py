@@ -14,7 +14,7 @@ from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import Quant
 from opdb.quantize.choose import REAL, Form, Wishes, choose, known
 from opdb.quantize.encodings import Range, encoding, of_data
-from opdb.quantize.observe import Run, observe
+from opdb.quantize.observe import Kept, Run, observe
 from opdb.quantize.propagate import Groups, derive, fixed_range
 from opdb.quantize.slots import Place, places
 from opdb.runtime.kernels import run_graph
@@ -36,6 +36,8 @@ def quantize(
     overrides: Mapping[str, str] | None = None,
     margin: float = 0.0,
     run: Run = run_graph,
+    states: Iterable[Kept] = (),
+    observed: dict[str, Range] | None = None,
 ) -> QnnGraph:
     """``graph`` with every real tensor quantized, as ``target`` takes it.
 
@@ -44,7 +46,9 @@ def quantize(
     ``overrides`` gives single tensors, and those that share their encoding, another type.  ``margin`` is the share
     by which observed ranges are widened for values that calibration did not show.  Where a row of the
     target asks for another type than its neighbor has, a Convert is put between.  ``run`` computes the float
-    graph, by default on the C kernels.
+    graph, by default on the C kernels.  ``states``: what goes from each run to the next, e.g. a cache; ``calibration`` are
+    then runs one after the other, and a state's input and output have one encoding.  ``observed`` gets the range that each
+    tensor was seen to have by itself (opdb.quantize.ranges.crowded).
 
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
     validator refuses in the end, for values that are not finite, and for an unknown type or tensor.
@@ -54,13 +58,19 @@ def quantize(
         kind = lookup(dtype)
         if kind is None or kind.short != dtype or not kind.quantized or kind.numpy is None:
             raise OpdbError(f"'{dtype}' is not a type to quantize to; e.g. uq8, uq16, sq8")
+    states = tuple(states)
     groups = Groups(graph, lambda t: t.dtype in REAL)
+    for kept in states:
+        if graph.tensors[kept.input].dtype in REAL:
+            groups.join(kept.input, kept.output)
     wanted = _wanted(graph, groups, activations, overrides or {})
     for op in graph.ops:
         known(op)
     if not 0 <= margin < np.inf:
         raise OpdbError(f"margin: {margin} is not a share of a range; e.g. 0.1")
-    seen = {name: r.widened(margin) for name, r in observe(graph, calibration, run).items()}
+    seen = {name: r.widened(margin) for name, r in observe(graph, calibration, run, states).items()}
+    if observed is not None:
+        observed.update(seen)
     ranges = _shared_ranges(graph, groups, wanted, seen)
     wishes = Wishes(wanted, ranges, weights, target)
     forms = {op.name: choose(graph, op, wishes) for op in graph.ops}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opdb.graph import QnnGraph
+from opdb.quantize.encodings import Range
 from opdb.runtime.qnn.ends import limits
 
 
@@ -17,6 +19,53 @@ class TensorRange:
     dtype: str
     scale: float
     offset: int
+
+
+@dataclass(frozen=True)
+class Crowded:
+    """A tensor that another one, joined with it, leaves only ``steps`` steps of their common encoding.
+
+    ``low`` to ``high`` are the values that it was seen to have, and ``wide`` is the other one, of ``wide_low`` to ``wide_high``.
+    """
+
+    op: str
+    tensor: str
+    low: float
+    high: float
+    steps: int
+    wide: str
+    wide_low: float
+    wide_high: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.op} joins {self.tensor} ({self.low:.4g} to {self.high:.4g}) with {self.wide} ({self.wide_low:.4g} to "
+            f"{self.wide_high:.4g}) in one encoding, which leaves {self.tensor} {self.steps} steps; return them as separate "
+            "outputs, or scale one of them"
+        )
+
+
+#: A joined tensor with fewer steps than this is told.
+FEWEST = 16
+
+
+def crowded(graph: QnnGraph, observed: Mapping[str, Range]) -> list[Crowded]:
+    """What each Concat of a quantized graph leaves too few steps; ``observed``: the range of each tensor by itself."""
+    found = []
+    for op in graph.ops:
+        spans = {n: observed[n] for n in op.inputs if n in observed} if op.op == "Concat" else {}
+        wide = max(spans, key=lambda n: spans[n].high - spans[n].low, default="")
+        for name, values in spans.items():
+            quant = graph.tensors[name].quant
+            if name == wide or quant is None or values.high == values.low:
+                continue
+            steps = round((values.high - values.low) / quant.scale[0])
+            if steps < FEWEST:
+                beside = spans[wide]
+                found.append(
+                    Crowded(op.name, name, values.low, values.high, steps, wide, beside.low, beside.high)
+                )
+    return found
 
 
 def ranges_of(graph: QnnGraph) -> dict[str, TensorRange]:

@@ -38,7 +38,35 @@ def ones():
     torch.manual_seed(0)
     return Decoder(1.0).eval(), (torch.randn(1, 2, 1, 4), torch.tensor([0]))
 """
-STEPS = 5
+TWO = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+WEIGHT = torch.randn(256, 256) / 16
+
+
+class Net(nn.Module):
+    \"\"\"A prompt of `length` rows goes into the cache at once, or one row at a time.\"\"\"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(1, 8, 256))
+        self.weight = nn.Parameter(WEIGHT.clone())
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        self.cache.index_copy_(1, position, x @ self.weight)
+        return self.cache.sum(1)
+
+
+def prefill():
+    return Net().eval(), (torch.randn(1, 4, 256), torch.arange(4))
+
+
+def decode():
+    return Net().eval(), (torch.randn(1, 1, 256), torch.tensor([4]))
+"""
+STEPS, SOC = 5, ("--soc", "SM8650")
 
 
 @pytest.fixture
@@ -84,16 +112,30 @@ def test_without_steps_a_run_starts_from_the_buffer(here: Here) -> None:
     assert [c["max"] for c in counts] == [pytest.approx(1.0, abs=1e-6)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("compile", "stateful_net.py:ones", "--soc", "SM8650", "--quantize", "8a8w", "--data", "random"), "changes the buffer"),
-        (("compile", "stateful_net.py:ones", "--soc", "SM8650", "--io-layout", "nhwc"), "keeps its layout"),
-    ],
-)  # fmt: skip
-def test_what_cannot_keep_a_state(here: Here, arguments: tuple[str, ...], message: str) -> None:
-    done = here(*arguments, "-o", "net.bin")
-    assert done.code == 2 and message in done.err and not Path("net.bin").exists()
+@pytest.mark.parametrize(("recipe", "within"), [("8a8w", 0.06), ("16a8w", 4e-3)])
+@pytest.mark.parametrize("start", ["zeros", "ones"])
+def test_a_quantized_cache_goes_from_run_to_run(here: Here, start: str, recipe: str, within: float) -> None:
+    """Samples are steps: the ranges of states are those that they have after all of them.  ``within``: of the largest value."""
+    model = f"stateful_net.py:{start}"
+    how = ("--execution", "emulator", "--quantize", recipe, "--data", "inputs.npz")
+    made = here("compile", model, *SOC, *how, "-o", "net.bin")
+    assert made.code == 0, made.err
+    ran = here("run", "net.bin", "--inputs", "inputs.npz", "--steps", STEPS, "--real", "--outputs", "outputs.npz")  # fmt: skip
+    assert ran.code == 0, ran.err
+    from opdb.coverage.load import load_model
+
+    module, _ = load_model(model)
+    given, got = np.load("inputs.npz"), np.load("outputs.npz")
+    result = next(v for v in got.values() if v.shape == (STEPS, 1, 2, 4))
+    for step in range(STEPS):
+        key, position = (torch.from_numpy(given[name][step]) for name in ("key", "position"))
+        wanted = module(key, position.long()).detach().numpy()
+        assert np.abs(result[step] - wanted).max() < within * np.abs(result).max()
+
+
+def test_what_cannot_keep_a_state(here: Here) -> None:
+    done = here("compile", "stateful_net.py:ones", "--soc", "SM8650", "--io-layout", "nhwc", "-o", "net.bin")
+    assert done.code == 2 and "keeps its layout" in done.err and not Path("net.bin").exists()
 
 
 def test_steps_are_runs_of_their_own(here: Here) -> None:
@@ -102,3 +144,53 @@ def test_steps_are_runs_of_their_own(here: Here) -> None:
         done = here("run", "net.bin", "--inputs", "inputs.npz", "--steps", STEPS, *more)
         assert done.code == 2 and "--steps: without --repeat and --profile" in done.err
     assert here("run", "net.bin", "--inputs", "inputs.npz", "--steps", "0").code == 2
+
+
+def test_graphs_of_one_context_share_weights_and_hand_on_their_states(here: Here) -> None:
+    Path("two_graphs.py").write_text(TWO)
+    sizes = {}
+    for name in ("prefill", "decode"):
+        assert here("compile", f"two_graphs.py:{name}", *SOC, "-o", f"{name}.bin").code == 0
+        sizes[name] = Path(f"{name}.bin").stat().st_size
+    both = ("compile", "two_graphs.py:decode", "--with", "two_graphs.py:prefill", *SOC, "-o", "both.bin")
+    made = here(*both)
+    assert made.code == 0, made.err
+    assert Path("both.bin").stat().st_size < sum(sizes.values()) - 256 * 256  # the weight is there once
+    loaded = here("run", "both.bin", "--graph", "decode", "--inputs", "random:0")
+    assert loaded.code == 1 and "Shared weights buffer isn't supported on this platform" in loaded.err
+    assert here(*both, "--execution", "emulator").code == 0
+    x = np.random.default_rng(1).standard_normal((1, 5, 256)).astype(np.float32)
+    np.savez("prompt.npz", x=x[:, :4], position=np.arange(4, dtype=np.int32))
+    np.savez("next.npz", x=x[:, 4:], position=np.array([4], np.int32))
+    first = here(
+        "run", "both.bin", "--graph", "prefill", "--inputs", "prompt.npz", "--save-states", "cache.npz"
+    )
+    assert first.code == 0, first.err
+    given = ("--graph", "decode", "--states", "cache.npz", "--inputs", "next.npz")
+    then = here("run", "both.bin", *given, "--outputs", "out.npz")
+    assert then.code == 0, then.err
+    from opdb.coverage.load import load_model
+
+    weight = load_model("two_graphs.py:decode")[0].weight.detach().numpy()
+    got = next(v for v in np.load("out.npz").values() if v.shape == (1, 256))
+    wanted = (x @ weight).sum(1)
+    assert np.abs(got - wanted).max() < 1e-2 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compile", "two_graphs.py:decode", *SOC, "--with", "two_graphs.py:decode", "-o", "x.bin"), "has a graph decode already"),
+        (("compile", "two_graphs.py:decode", *SOC, "--with", "two_graphs.py:prefill", "-o", "x.pte"), "become one context file"),
+        (("compile", "two_graphs.py:decode", *SOC, "--with", "two_graphs.py:prefill", "--graph", "g", "-o", "x.bin"), "without --graph"),
+        (("run", "net.bin", "--inputs", "one.npz", "--states", "none.npz"), "no such file"),
+        (("run", "net.bin", "--inputs", "one.npz", "--states", "one.npz"), "has no buffer position"),
+    ],
+)  # fmt: skip
+def test_bad_use_is_one_line(here: Here, arguments: tuple[str, ...], message: str) -> None:
+    Path("two_graphs.py").write_text(TWO)
+    np.savez("one.npz", x=np.zeros((1, 1, 256), np.float32), position=np.array([0], np.int32))
+    if arguments[0] == "run":
+        assert here("compile", "two_graphs.py:decode", *SOC, "-o", "net.bin").code == 0
+    done = here(*arguments)
+    assert done.code == 2 and message in done.err
