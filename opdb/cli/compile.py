@@ -23,6 +23,7 @@ from opdb.cli.options import (
     Decompose,
     Dim,
     Dtype,
+    Encodings,
     Errata,
     Execution,
     GraphName,
@@ -97,6 +98,7 @@ def compile_model(
     dtype: Dtype = "f32",
     decompose: Decompose = False,
     dim: Dim = None,
+    encodings: Encodings = None,
     precision: Annotated[
         str | None,
         typer.Option(
@@ -155,11 +157,15 @@ def compile_model(
         raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
     how_to_quantize = calibration(quantize, data, ranges)
     _alone(others or [], model, output, graph, quantize)
+    if encodings is not None and quantize is not None:
+        raise OpdbError(
+            "--encodings and --quantize: give one of them; the encodings say how the model is quantized"
+        )
     if output is not None and is_pte(output):
-        given = (saver, graph, optimization, no_pass)
+        given = (saver, graph, optimization, no_pass, encodings)
         if any(g is not None for g in given) or dtype != "f32" or decompose or io_layout != "keep":
             raise OpdbError(
-                f"{output}: --saver, --graph, --optimization, --dtype, --decompose, --no-pass and --io-layout "
+                f"{output}: --saver, --graph, --optimization, --dtype, --decompose, --no-pass, --encodings and --io-layout "
                 "are not for a .pte"
             )
         compile_to_pte(model, output, target, how_to_quantize, timeout, json, dims)
@@ -168,14 +174,14 @@ def compile_model(
     states: tuple[State, ...] = ()
     with Stages(quiet=json) as stages:
         if model == "-" or model.endswith((".json", ".jsonl")):
-            if no_pass or io_layout != "keep" or quantize or dims:
+            if no_pass or io_layout != "keep" or quantize or dims or encodings:
                 raise OpdbError(
-                    f"{model}: --no-pass, --io-layout, --quantize and --dim are for models; op configs stay as they are"
+                    f"{model}: --no-pass, --io-layout, --quantize, --encodings and --dim are for models; op configs stay as they are"
                 )
             graphs, errata_met = graphs_of_configs(model, target, graph, stages, json)
         else:
             how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
-            program = exported(model, stages, dims)
+            program = exported(model, stages, dims, encodings)
             coverage, made = lowered_or_exit(program, model, target, how, stages, json)
             states = coverage.states
             rows = coverage.rows
@@ -269,13 +275,15 @@ class Lowering:
     io_layout: str
 
 
-def exported(model: str, stages: Stages, dims: Mapping[str, int] | None = None) -> ExportedProgram:
-    """The program of a model as the command line spells it.  ``dims``: see opdb.coverage.load.load_model."""
+def exported(
+    model: str, stages: Stages, dims: Mapping[str, int] | None = None, encodings: str | None = None
+) -> ExportedProgram:
+    """The program of a model as the command line spells it.  ``dims``, ``encodings``: see opdb.coverage.load.load_model."""
     from opdb.coverage.load import load_program
 
     stages("export")
     sys.path.insert(0, "")
-    return load_program(model, dims)
+    return load_program(model, dims, encodings)
 
 
 def made_of(

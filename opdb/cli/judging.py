@@ -13,6 +13,7 @@ from opdb.cli.options import (
     Decompose,
     Dim,
     Dtype,
+    Encodings,
     Errata,
     Execution,
     IgnoreErratum,
@@ -183,6 +184,7 @@ def check(
     dtype: Dtype = "f32",
     decompose: Decompose = False,
     dim: Dim = None,
+    encodings: Encodings = None,
     executorch: Annotated[
         bool,
         typer.Option("--executorch", help="Judge the graph that ExecuTorch's Qualcomm partitioner sees."),
@@ -243,6 +245,7 @@ def check(
                 decompose=decompose,
                 save_node=save_node is not None,
                 data=data is not None,
+                encodings=encodings is not None,
             )
             from opdb.executorch.tools.check import check_model
 
@@ -250,7 +253,7 @@ def check(
             coverage = check_model(model, target, dims)
         else:
             stages("export")
-            program = load_program(model, dims)
+            program = load_program(model, dims, encodings)
             if save_node is not None:
                 _save_node(program, save_node, output, decompose)
                 return

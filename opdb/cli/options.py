@@ -74,6 +74,14 @@ Dim = Annotated[
         help="Size of a dimension that an ONNX file leaves open, by its name or INPUT:AXIS; may be repeated.",
     ),
 ]
+Encodings = Annotated[
+    str | None,
+    typer.Option(
+        "--encodings",
+        metavar="FILE",
+        help="Quantize an ONNX file in floats with these: AIMET's .encodings, or a QDQ .onnx file of the same model.",
+    ),
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", help="The library counts as hung after this time.")
 ]

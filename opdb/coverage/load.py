@@ -26,21 +26,30 @@ def has_names(spec: str) -> bool:
 
 
 def load_model(
-    spec: str, *, dynamo: bool = False, dims: Mapping[str, int] | None = None
+    spec: str,
+    *,
+    dynamo: bool = False,
+    dims: Mapping[str, int] | None = None,
+    encodings: str | None = None,
 ) -> tuple[Module, Inputs]:
     """The module and its example inputs.
 
     ``spec`` is a file that torch.export.save wrote, an ONNX or TensorFlow Lite file, or ``module:callable`` (a module found on
     sys.path and in the current folder, or the path of a .py file), where the callable takes nothing and returns
     (torch.nn.Module, tuple of inputs).  ``dynamo``: for TorchDynamo (``strict=True``), which ExecuTorch's flow exports with.
-    ``dims``: sizes of the dimensions that an ONNX file leaves open (opdb.coverage.onnx_ends).
+    ``dims``: sizes of the dimensions that an ONNX file leaves open (opdb.coverage.onnx_ends).  ``encodings``: a file with those of
+    an ONNX file in floats (opdb.onnx_modules.encodings).
     Raises OpdbError for anything else, MissingExtra without PyTorch.
     """
     _torch()
+    if encodings is not None and not spec.endswith(".onnx"):
+        raise OpdbError(
+            f"--encodings {encodings}: for ONNX files in floats, whose tensors they name; not for {spec}"
+        )
     if has_names(spec):
         from opdb.coverage.onnx import read_onnx
 
-        return read_onnx(spec, dynamo=dynamo, dims=dims)
+        return read_onnx(spec, dynamo=dynamo, dims=dims, encodings=encodings)
     _no_dims(spec, dims)
     if spec.endswith(".pt2") or (":" not in spec and Path(spec).exists()):
         return _from_file(spec)
@@ -79,16 +88,18 @@ def _callable_parts(spec: str) -> tuple[str, str] | None:
     return (module, name) if colon and name.isidentifier() and importable else None
 
 
-def load_program(spec: str, dims: Mapping[str, int] | None = None) -> ExportedProgram:
+def load_program(
+    spec: str, dims: Mapping[str, int] | None = None, encodings: str | None = None
+) -> ExportedProgram:
     """The exported program of a model: a ``.pt2`` file as it is, a module after torch.export.export.
 
-    ``dims``: see ``load_model``.
+    ``dims``, ``encodings``: see ``load_model``.
     """
     _torch()
-    if spec.endswith(".pt2"):
+    if spec.endswith(".pt2") and encodings is None:
         _no_dims(spec, dims)
         return _read(spec)
-    return export(*load_model(spec, dims=dims), name=spec)
+    return export(*load_model(spec, dims=dims, encodings=encodings), name=spec)
 
 
 def _no_dims(spec: str, dims: Mapping[str, int] | None) -> None:

@@ -24,7 +24,7 @@ _PLACE = re.compile(r"n(\d+)(?:\.|$)")
 
 
 def read_onnx(
-    path: str, *, dynamo: bool = False, dims: Mapping[str, int] | None = None
+    path: str, *, dynamo: bool = False, dims: Mapping[str, int] | None = None, encodings: str | None = None
 ) -> tuple[Any, tuple[Any, ...]]:
     """The module of an ONNX or TensorFlow Lite file and inputs of its shapes: floats random, integers 0.
 
@@ -32,6 +32,7 @@ def read_onnx(
 
     ``dynamo``: the modules hold calls of operators alone, which TorchDynamo can trace; the other export of PyTorch
     would not see their names then.  ``dims``: sizes of dimensions that the file leaves open: see opdb.coverage.onnx_ends.
+    ``encodings``: a file with those of the model (opdb.onnx_modules.encodings).
 
     Raises MissingExtra, and OpdbError for a file that cannot be read, an input that is no tensor of numbers or has no
     static shape, and a node that reads what nothing makes.
@@ -41,6 +42,10 @@ def read_onnx(
     from opdb.onnx_modules.graph import to_module
     from opdb.onnx_modules.unread import Unread
 
+    if encodings is not None:
+        from opdb.onnx_modules.encodings import read_encodings, with_encodings
+
+        model = with_encodings(model, read_encodings(encodings), encodings)
     inputs = inputs_of(path, _free_inputs(model), dims or {})
     try:
         module = to_module(model, inputs, Unread(model, dims or {}))

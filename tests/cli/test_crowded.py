@@ -25,7 +25,9 @@ def make():
 """
 
 
-@pytest.mark.parametrize(("largest", "recipe", "told"), [(116, "8a8w", True), (116, "16a8w", False), (2, "8a8w", False)])
+@pytest.mark.parametrize(
+    ("largest", "recipe", "told"), [(116, "8a8w", True), (116, "16a8w", False), (2, "8a8w", False)]
+)
 def test_a_score_beside_boxes_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], largest: int, recipe: str, told: bool
 ) -> None:  # fmt: skip
@@ -37,5 +39,7 @@ def test_a_score_beside_boxes_is_told(
     how = ("--soc", "SM8650", "--quantize", recipe, "--data", "data.npz", "--ranges", "ranges.json")
     done = Here(capsys)("compile", "detection_head.py:make", *how, "-o", "head.bin")
     assert done.code == 0, done.err
-    warning = "in one encoding, which leaves sigmoid 2 steps; return them as separate outputs, or scale one of them"
+    warning = (
+        "in one encoding, which leaves sigmoid 2 steps; return them as separate outputs, or scale one of them"
+    )
     assert (warning in done.out) == told == ("warnings" in Path("ranges.json").read_text())
