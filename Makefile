@@ -33,7 +33,7 @@ PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-g
 # A test that hangs ends its process after ten minutes, and the run, by name; the sweep has longer tests.
 HANGS := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-.PHONY: setup demo test lint format generated unit older-executorch breadth sweep sanitized sanitize fuzz mutants conformance bench wheels clean
+.PHONY: setup demo test lint format generated unit slow older-executorch breadth sweep sanitized sanitize fuzz mutants conformance bench wheels clean
 .DELETE_ON_ERROR:
 
 setup: .venv/compiled
@@ -96,7 +96,11 @@ generated: setup
 
 unit: setup .venv/others
 	@echo "tests: pytest, 2 processes"
-	@$(PYTEST) $(HANGS) -m "not sweep and not breadth" $(TESTS)
+	@$(PYTEST) $(HANGS) -m "not sweep and not breadth and not slow" $(TESTS)
+
+slow: setup .venv/others
+	@echo "slow: pytest, 2 processes"
+	@$(PYTEST) $(HANGS) -m "slow and not sweep and not breadth" $(TESTS)
 
 # The oldest release of ExecuTorch that opdb plugs into, in an environment laid over .venv.
 OLDER = $(shell sed -n '/^RELEASES/s/[^"]*"\([^"]*\)".*/\1/p' opdb/executorch/env.py)

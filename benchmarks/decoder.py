@@ -114,7 +114,9 @@ def prefill() -> Made:
 
 
 def opdb(*arguments: object) -> str:
-    done = subprocess.run([sys.executable, "-m", "opdb", *map(str, arguments)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "opdb", *map(str, arguments)], capture_output=True, text=True
+    )
     if done.returncode:
         raise SystemExit(done.stdout + done.stderr)
     return done.stdout
@@ -140,12 +142,27 @@ def main() -> None:
             started = time.monotonic()
             opdb("compile", here, *on, *how, "-o", file)
             compiled = time.monotonic() - started
-            opdb("run", file, "--inputs", steps, "--steps", STEPS, "--real", "--outputs", out, "--timeout", 3000)
+            opdb(
+                "run",
+                file,
+                "--inputs",
+                steps,
+                "--steps",
+                STEPS,
+                "--real",
+                "--outputs",
+                out,
+                "--timeout",
+                3000,
+            )
             got = next(v for v in np.load(out).values() if v.shape == wanted.shape)
             off = [float(np.abs(g - w).max() / np.abs(w).max()) for g, w in zip(got, wanted, strict=True)]
             same = int((got.argmax(-1) == wanted.argmax(-1)).sum())
             size = file.stat().st_size / 1e6
-            print(f"{name}: {size:.0f} MB in {compiled:.0f} s; largest error {max(off):.1e}, same token {same} of {STEPS}", flush=True)
+            print(
+                f"{name}: {size:.0f} MB in {compiled:.0f} s; largest error {max(off):.1e}, same token {same} of {STEPS}",
+                flush=True,
+            )
         sizes = []
         for models in ((here,), (f"{__file__}:prefill",), (here, "--with", f"{__file__}:prefill")):
             opdb("compile", *models, "--soc", "SM8650", "-o", Path(folder, "x.bin"))

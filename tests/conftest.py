@@ -19,11 +19,10 @@ from xdist.scheduler import LoadFileScheduling
 import opdb
 from opdb.conformance.cases import CaseSet, cases
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
+from .repository_specs import SPECS, repository_catalog
 from .spare_time import spare_time
 
-SPECS = Path(__file__).parent.parent / "specs"
 #: The files with tests for each op that read its derived cases.
 DERIVED = (
     "tests/conformance/test_cases.py",
@@ -43,10 +42,27 @@ USUAL = frozenset({
     "ScatterElements", "Softmax", "SparseToDense", "TopK", "Transpose",
 })  # fmt: skip
 
+#: Of these, the ops that `make test` asks about; `make slow` asks about the rest of them.
+FEW = frozenset({
+    "Argmax", "Concat", "Conv2d", "ElementWiseBinary", "FullyConnected", "LayerNorm", "Quantize", "ReduceSum", "Softmax", "Transpose",
+})  # fmt: skip
+#: Files and folders whose tests take more than half of the time; `make slow` runs them, and so does CI.
+SLOW = (
+    "aic_check/test_packages.py", "agreement/", "cli/test_build.py", "cli/test_cost.py", "cli/test_cost_prices.py",
+    "cli/test_executorch_kernels.py", "cli/test_probe.py", "cli/test_pte.py", "cli/test_quantize.py", "cli/test_states.py",
+    "codegen/test_drift.py", "conformance/test_onnx_reference.py", "conformance/test_report.py",
+    "conformance/test_report_site.py", "conformance/test_run.py", "cost/test_simulator.py", "coverage/test_library_numbers.py",
+    "coverage/test_numbers.py", "coverage/test_opinfo.py", "coverage/test_reproduce.py", "docs/test_guides.py",
+    "docs/test_quickstart.py", "evidence/test_check.py", "executorch/", "property/test_mutants.py", "tflite_to_onnx/",
+)  # fmt: skip
+#: What of them `make test` runs all the same.
+QUICK = ("executorch/test_env.py", "executorch/test_registration.py", "executorch/delegate/test_blob.py")
 #: Tests that a run leaves out, by why; and the seconds of those that ran, by file.
 LEFT_OUT: Counter[str] = Counter()
 SECONDS: Counter[str] = Counter()
 NOT_RUN = {
+    "slow": "slow ones (make slow)",
+    "files": "files of slow ones (make slow)",
     "breadth": "of every op and module (make breadth)",
     "sweep": "long ones (make sweep)",
     "-m, -k": "not asked for",
@@ -68,6 +84,27 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"the tests import opdb from {opdb.__file__}, not from {EXPECTED_TREE}")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Without the slow tests, their files are not imported: that takes a minute."""
+    if (
+        not collection_path.match("test_*.py")
+        or "not slow" not in config.option.markexpr
+        or not is_slow(collection_path)
+    ):
+        return None
+    LEFT_OUT["files"] += 1
+    return True
+
+
+def is_slow(path: Path) -> bool:
+    place = (
+        path.relative_to(Path(__file__).parent).as_posix()
+        if path.is_relative_to(Path(__file__).parent)
+        else ""
+    )
+    return place.startswith(SLOW) and place not in QUICK
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks tests by folder and op, and puts those of one op's cases together at the end.
@@ -81,6 +118,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         op = slow_op(item) if item.get_closest_marker("slow_by_op") else derived_op(item.nodeid)
         if op and op not in USUAL:
             item.add_marker("breadth")
+        if is_slow(item.path) or (op and op not in FEW):
+            item.add_marker("slow")
     items.sort(key=lambda item: derived_op(item.nodeid))
 
 
@@ -117,7 +156,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByOp:
 @pytest.fixture(scope="session")
 def catalog() -> Catalog:
     """The catalogue of the repository's specs."""
-    return read_catalog(SPECS)
+    return repository_catalog()
 
 
 @pytest.fixture(scope="session")
@@ -141,6 +180,8 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
             if item.get_closest_marker("sweep")
             else "breadth"
             if item.get_closest_marker("breadth")
+            else "slow"
+            if item.get_closest_marker("slow")
             else "-m, -k"
         ] += 1
 

@@ -199,10 +199,10 @@ class _Writer:
         reader = next((n for n in self.model.graph.node if name in n.input), None)
         turned = reader is not None and any(a.name == "transB" and a.i for a in reader.attribute)
         kind = reader.op_type if reader is not None else ""
-        usual = {"Gemm": 0 if turned else 1, "MatMul": len(shape) - 1, "ConvTranspose": 1}.get(kind, 0)
-        for axis in (usual, *range(len(shape))):
-            if shape[axis] == many:
-                return axis
+        usual: int = {"Gemm": 0 if turned else 1, "MatMul": len(shape) - 1, "ConvTranspose": 1}.get(kind, 0)
+        found: int | None = next((axis for axis in (usual, *range(len(shape))) if shape[axis] == many), None)
+        if found is not None:
+            return found
         raise OpdbError(
             f"{name} of shape {list(shape)} has encodings for {many} channels, and no dimension of that size"
         )

@@ -53,7 +53,8 @@ def crowded(graph: QnnGraph, observed: Mapping[str, Range]) -> list[Crowded]:
     """What each Concat of a quantized graph leaves too few steps; ``observed``: the range of each tensor by itself."""
     found = []
     for op in graph.ops:
-        spans = {n: observed[n] for n in op.inputs if n in observed} if op.op == "Concat" else {}
+        joined = op.inputs if op.op == "Concat" else ()
+        spans = {n: observed[n] for n in joined if n is not None and n in observed}
         wide = max(spans, key=lambda n: spans[n].high - spans[n].low, default="")
         for name, values in spans.items():
             quant = graph.tensors[name].quant

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from opdb import settings
 from opdb.codegen import c_library
-from opdb.spec import files as spec
 from opdb.spec.catalog import Catalog
 
-OPS = spec.read_folder(settings.specs_folder()).ops
+from ..repository_specs import repository_catalog
+
+OPS = repository_catalog().ops
 DIVIDED = [
     (n, d)
     for n, op in OPS.items()

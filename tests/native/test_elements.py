@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,10 @@ from opdb.lang.element import TRUTH, WHOLE
 from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.runtime import native
 from opdb.spec.each import kind_of
-from opdb.store import read_catalog
 
-CATALOG = read_catalog(Path(__file__).parents[2] / "specs")
+from ..repository_specs import repository_catalog
+
+CATALOG = repository_catalog()
 KERNELS = {
     n: op.kernel for n, op in CATALOG.ops.items() if op.kernel is not None and op.kernel.each is not None
 }

@@ -6,8 +6,6 @@ samples do not have are in test_kernels.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from opdb.conformance import data, tolerance
@@ -15,11 +13,12 @@ from opdb.conformance.executors.base import NoOracle
 from opdb.conformance.executors.torch_oracle import compute
 from opdb.runtime import native
 from opdb.samples import kernel_configs
-from opdb.store import read_catalog
+
+from ..repository_specs import repository_catalog
 
 pytestmark = pytest.mark.native
 
-CATALOG = read_catalog(Path(__file__).parents[2] / "specs")
+CATALOG = repository_catalog()
 KERNELS = [n for n, op in CATALOG.ops.items() if op.kernel is not None and op.kernel.each is None]
 
 
