@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from opdb.graph import QnnGraph
 from opdb.quantize.encodings import Range
+from opdb.quantize.slots import places
 from opdb.runtime.qnn.ends import limits
 
 
@@ -50,11 +51,11 @@ FEWEST = 16
 
 
 def crowded(graph: QnnGraph, observed: Mapping[str, Range]) -> list[Crowded]:
-    """What each Concat of a quantized graph leaves too few steps; ``observed``: the range of each tensor by itself."""
+    """What each op that joins tensors leaves too few steps, e.g. Concat; ``observed``: the range of each tensor by itself."""
     found = []
     for op in graph.ops:
-        joined = op.inputs if op.op == "Concat" else ()
-        spans = {n: observed[n] for n in joined if n is not None and n in observed}
+        joined = [p.tensor for p in places(op) if p.shared and not p.output]
+        spans = {n: observed[n] for n in joined if n in observed}
         wide = max(spans, key=lambda n: spans[n].high - spans[n].low, default="")
         for name, values in spans.items():
             quant = graph.tensors[name].quant

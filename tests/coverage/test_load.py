@@ -78,7 +78,7 @@ def test_pt2_file(folder: Path) -> None:
     [
         ("missing.pt2", "missing.pt2: no such file"),
         ("text.pt2", "text.pt2: not a file of torch.export.save"),
-        ("nothing", "nothing: not a model; give a .pt2 or .onnx file, or module:callable"),
+        ("nothing", "nothing: not a model; give a .pt2, .onnx or .tflite file, or module:callable"),
         ("some_models:", "not a model"),
         ("no_such_module:f", "no_such_module: no such module on the path or in the current folder"),
         ("broken_models:f", "broken_models: it needs a_module_that_is_nowhere"),
