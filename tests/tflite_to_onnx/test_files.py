@@ -16,6 +16,7 @@ from opdb.coverage.check import read_and_check
 from opdb.coverage.graph import build_graph
 from opdb.coverage.load import load_program
 from opdb.coverage.onnx import ends, with_names
+from opdb.coverage.report.plain import table
 from opdb.coverage.said import unsaid
 from opdb.optimize import optimize
 from opdb.probe.client import VendorWorker
@@ -130,3 +131,11 @@ def test_quantized_operators_are_computed_in_floats_only_where_htp_has_no_other_
         if any(t.dtype in ("f32", "f16") and t.data is None for t in graph.tensors.values()):
             found.add(path.stem.removesuffix("-8a8w"))
     assert found == IN_FLOATS
+
+
+def test_an_operator_without_a_form_is_a_row_with_its_reason() -> None:
+    """The output in docs/guides/check.md."""
+    coverage, _ = compiled(FILES / "mirror_pad_symmetric.tflite")
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "check.md").read_text()
+    lines = [" ".join(line.split()) for line in table(coverage)]
+    assert all(line in " ".join(guide.split()) for line in lines[:4]), lines
