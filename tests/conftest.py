@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import uuid
@@ -209,6 +210,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if os.environ.get("CI"):
         slow = ", ".join(f"{path} {seconds:.0f}" for path, seconds in SECONDS.most_common(80))
         terminalreporter.write_line(f"slowest files, of {SECONDS.total():.0f} s in all: {slow}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collected() -> None:
+    """What the last file left goes now: a suspended torch.no_grad() that is collected during an export changes its graph."""
+    gc.collect()
 
 
 @pytest.fixture(scope="session", autouse=True)

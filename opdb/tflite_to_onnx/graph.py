@@ -82,6 +82,13 @@ class Call:
             raise Unreadable(f"its {what} is computed when the model runs; QNN needs a constant")
         return data
 
+    def number(self, i: int, what: str) -> float:
+        """The real number that an input of one element is.  Raises Unreadable where it is computed."""
+        stored, found = self.known(i, what).reshape(-1)[0], self.tensor(i).quantization
+        if found is None or not is_stored(self.tensor(i)):
+            return float(stored)
+        return float((int(stored) - int(found.zeros[0])) * found.scales[0])
+
     def options(self, kind: type) -> Any:
         """The operator's options, a class of the package ``tflite``."""
         table = self.operator.table.BuiltinOptions()

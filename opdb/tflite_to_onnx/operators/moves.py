@@ -94,7 +94,7 @@ def _strided_slice(call: Call) -> None:
 
 def _pad(call: Call) -> None:
     """PADV2 has the value as its third input; PAD's is zero."""
-    value = [call.floats(2)] if call.has(2) else []
+    value = [call.scalar(call.number(2, "value"))] if call.has(2) else []
     call.give(call.node("Pad", call.floats(0), _ends(call), *value))
 
 
