@@ -1,6 +1,7 @@
 """Encodings from elsewhere for an ONNX file in floats: AIMET's .encodings, or a quantized file (QDQ) of the same model.
 
-AIMET's format is that of its "Encoding Format Specification" (versions 0.4 to 1.0): real = (stored + offset) * scale, stored from 0.
+AIMET's format is that of its "Encoding Format Specification": real = (stored + offset) * scale, stored from 0.  Versions 0.4
+to 0.6 are as specified; of 1.0 no file of AIMET's own was tried.
 """
 
 from __future__ import annotations

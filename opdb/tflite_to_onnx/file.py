@@ -83,9 +83,7 @@ def read(path: str) -> Sequence[Subgraph]:
         found = [_subgraph(model, model.Subgraphs(i), codes) for i in range(model.SubgraphsLength())]
     except OpdbError as error:
         raise OpdbError(f"{path}: {error}") from error
-    except (
-        Exception
-    ) as error:  # flatbuffers checks nothing: a cut file ends in whatever struct and numpy raise
+    except Exception as error:  # flatbuffers checks nothing: whatever struct and numpy raise on a cut file
         lines = str(error).strip().splitlines() or [""]
         raise OpdbError(
             f"{path}: damaged or incomplete TensorFlow Lite file: {type(error).__name__}: {lines[0]}"
@@ -116,9 +114,8 @@ def _subgraph(model: Any, graph: Any, codes: Sequence[tuple[str, bool]]) -> Subg
 
 
 def _ints(values: Any) -> tuple[int, ...]:
-    return (
-        () if isinstance(values, int) else tuple(int(v) for v in values)
-    )  # flatbuffers has 0 for an empty vector
+    """Of a vector of flatbuffers, which has 0 for one without elements."""
+    return () if isinstance(values, int) else tuple(int(v) for v in values)
 
 
 def _tensor(model: Any, table: Any, place: int, taken: set[str]) -> Tensor:

@@ -181,11 +181,20 @@ class Call:
         self._write(op_type, inputs, made, "", attributes)
         return made
 
-    def alone(self, why: str) -> None:
-        """The operator as one node of the domain DOMAIN, which has no form in ONNX."""
-        inputs = [self.names[i] for i in self.operator.inputs if i >= 0]
-        outputs = [self.names[i] for i in self.operator.outputs]
-        self._write(self.operator.name, inputs, outputs, DOMAIN, {WHY: why})
+    def alone(self, why: str) -> list[tuple[str, Tensor]]:
+        """The operator as one node of the domain DOMAIN, which has no form in ONNX; its results by their names.
+
+        It reads and makes the numbers that stored integers stand for.
+        """
+        inputs = [self.real_of(i) for i in self.operator.inputs if i >= 0]
+        results = [self.subgraph.tensors[i] for i in self.operator.outputs]
+        own = [self.names[i] for i in self.operator.outputs]
+        names = [self.graph.fresh(n) if is_stored(t) else n for n, t in zip(own, results, strict=True)]
+        self._write(self.operator.name, inputs, names, DOMAIN, {WHY: why})
+        for i, tensor in enumerate(results):
+            if is_stored(tensor):
+                self.give(names[i], i)
+        return list(zip(names, results, strict=True))
 
     def _write(
         self,
@@ -264,6 +273,7 @@ class Call:
 
 
 def _as_unsigned(tensor: Tensor) -> bool:
+    """Whether a tensor is of uint8 in ONNX, unless it is an input or output of the model."""
     return tensor.kind is np.int8 and tensor.quantization is not None and tensor.quantization.scales.size == 1
 
 

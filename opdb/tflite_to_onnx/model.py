@@ -13,7 +13,7 @@ from onnx import helper
 
 from opdb.errors import OpdbError
 from opdb.tflite_to_onnx.file import Subgraph, Tensor, read
-from opdb.tflite_to_onnx.graph import DOMAIN, Call, Graph, Unreadable
+from opdb.tflite_to_onnx.graph import DOMAIN, Call, Graph, Unreadable, is_stored
 from opdb.tflite_to_onnx.operators import OPERATORS
 
 #: The first opset with QuantizeLinear of 16 bits and DequantizeLinear of 4 bits.
@@ -73,7 +73,7 @@ def _write(
     for place, operator in enumerate(here.operators, 1):
         text = number or f"{place}: {operator.name}"
         call = Call(graph, here, operator, names, text)
-        before = len(graph.nodes)
+        before, real = len(graph.nodes), dict(graph.real)
         try:
             if operator.name == "STABLEHLO_COMPOSITE":
                 _inline(call, subgraphs, values)
@@ -84,6 +84,7 @@ def _write(
                 OPERATORS[operator.name](call)
         except Unreadable as why:
             del graph.nodes[before:]
+            graph.real = real
             _leave(call, str(why), values)
 
 
@@ -104,9 +105,8 @@ def _inline(call: Call, subgraphs: Sequence[Subgraph], values: list[onnx.ValueIn
 
 
 def _leave(call: Call, why: str, values: list[onnx.ValueInfoProto]) -> None:
-    call.alone(why)
-    for i in call.operator.outputs:
-        tensor = call.subgraph.tensors[i]
-        if tensor.kind is not None and all(n >= 0 for n in tensor.shape):
-            to = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.kind))
-            values.append(helper.make_tensor_value_info(call.names[i], to, list(tensor.shape)))
+    for name, tensor in call.alone(why):
+        kind = np.float32 if is_stored(tensor) else tensor.kind
+        if kind is not None and all(n >= 0 for n in tensor.shape):
+            to = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+            values.append(helper.make_tensor_value_info(name, to, list(tensor.shape)))

@@ -18,9 +18,12 @@ from opdb.coverage.load import load_program
 from opdb.coverage.onnx import ends, with_names
 from opdb.coverage.report.plain import table
 from opdb.coverage.said import unsaid
+from opdb.errors import OpdbError
 from opdb.optimize import optimize
 from opdb.probe.client import VendorWorker
 from opdb.targets.target import Target
+from opdb.tflite_to_onnx import model
+from opdb.tflite_to_onnx.operators import OPERATORS
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]
 HTP = Target("HTP", "SM8650", execution="emulator")
@@ -139,3 +142,26 @@ def test_an_operator_without_a_form_is_a_row_with_its_reason() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "check.md").read_text()
     lines = [" ".join(line.split()) for line in table(coverage)]
     assert all(line in " ".join(guide.split()) for line in lines[:4]), lines
+
+
+def test_what_surrounds_an_operator_without_a_form_is_judged_as_usual(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a quantized file, whose tensors are stored otherwise between its ends."""
+    monkeypatch.delitem(OPERATORS, "MEAN")
+    model._made.cache_clear()
+    path = str(FILES / "mobile_blocks-8a8w.tflite")
+    _, coverage = read_and_check(load_program(path), HTP)
+    left = [row for row in with_names(coverage, path).rows if row.verdict != "supported"]
+    model._made.cache_clear()
+    assert left and {row.target for row in left} == {"tflite.MEAN"}
+
+
+@pytest.mark.parametrize(
+    ("size", "message"), [(4, "not a TensorFlow Lite file"), (300, "damaged or incomplete")]
+)
+def test_a_cut_file_is_one_message(tmp_path: Path, size: int, message: str) -> None:
+    cut = tmp_path / "cut.tflite"
+    cut.write_bytes((FILES / "conv.tflite").read_bytes()[:size])
+    with pytest.raises(OpdbError, match=message):
+        load_program(str(cut))

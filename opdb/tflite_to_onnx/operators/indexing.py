@@ -8,7 +8,7 @@ import numpy as np
 import tflite
 from onnx import TensorProto, helper
 
-from opdb.tflite_to_onnx.graph import Call, Unreadable
+from opdb.tflite_to_onnx.graph import Call, Unreadable, is_stored
 
 
 def _gather(call: Call) -> None:
@@ -30,11 +30,9 @@ def _embedding_lookup(call: Call) -> None:
 
 def _scatter_nd(call: Call) -> None:
     """Its inputs: the places, what is written, the shape.  What is written twice at one place is added."""
-    kind = call.result().kind
-    zeros = call.graph.constant(
-        f"{call.result().name}/zeros",
-        np.zeros(call.result().shape, kind if np.dtype(kind).kind != "V" else np.float32),
-    )
+    result = call.result()
+    kind = np.float32 if is_stored(result) else result.kind
+    zeros = call.graph.constant(f"{result.name}/zeros", np.zeros(result.shape, kind))
     indices = call.node("Cast", call.as_stored(0), to=TensorProto.INT64)
     call.give(call.node("ScatterND", zeros, indices, call.floats(1), reduction="add"))
 
