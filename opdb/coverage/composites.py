@@ -6,6 +6,7 @@ Where a spec maps one it stays whole; else it is what PyTorch makes of it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator
 
 import torch
@@ -17,6 +18,12 @@ from opdb.coverage.ranks import in_fewer_dimensions
 from opdb.lowering.candidates import mapped
 
 DEPTH = 4  # composites of composites
+#: Each is the operator without "unsafe_", for PyTorch's autograd; torch.nn.GRUCell calls the first.
+UNSAFE = (
+    torch.ops.aten.unsafe_split.Tensor,
+    torch.ops.aten.unsafe_split_with_sizes.default,
+    torch.ops.aten.unsafe_chunk.default,
+)
 
 
 def plain(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:
@@ -38,7 +45,9 @@ def _without_composites(exported: ExportedProgram, kept: Collection[str]) -> Exp
         table = torch.export.default_decompositions()
         known = {t: table[t] for t in found if t in table}
         try:
-            exported = exported.run_decompositions(known)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # of PyTorch about itself
+                exported = exported.run_decompositions(known)
         except Exception:  # PyTorch's definitions raise whatever they meet: the composites stay
             return exported.run_decompositions({}) if changes else exported
         if not known:
@@ -63,4 +72,4 @@ def _composites(exported: ExportedProgram) -> Iterator[torch._ops.OpOverload]:
 
 def _composite(target: torch._ops.OpOverload) -> bool:
     key = "CompositeImplicitAutograd"
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key))
+    return target in UNSAFE or bool(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key))

@@ -19,6 +19,14 @@ from opdb.runtime.lowering import Form, Lowered, Reason
 
 #: A node of an ONNX file that is no PyTorch (opdb.onnx_modules.host_node): its argument ``reason`` says why.
 ONNX_NODE = "opdb_onnx.node.default"
+#: PyTorch's control flow by its operator's name, with the cure.
+CONTROL_FLOW = {
+    "cond": "QNN's graphs have no branches on data: compute both branches and choose with torch.where",
+    "while_loop": "QNN's graphs have no loops on data (while_loop): repeat the body a fixed number of times",
+    "map_impl": "QNN's graphs have no loops (map): apply the function to the whole tensor, or to each slice in a Python loop",
+    "scan": "QNN's graphs have no loops (scan): write it as a Python loop, which the export unrolls",
+    "associative_scan": "QNN's graphs have no loops (associative_scan): write it as a Python loop, which the export unrolls",
+}
 
 
 class Candidate(Protocol):
@@ -46,6 +54,8 @@ def mapped(torch_target: str) -> bool:
 @cache
 def unmapped_reason(torch_target: str) -> Reason:
     """Why there is no candidate, with the nearest target that has one: another overload, or a similar name."""
+    if torch_target in CONTROL_FLOW:
+        return Reason("", "", CONTROL_FLOW[torch_target])
     packets = {t.rpartition(".")[0]: t for t in reversed(TARGETS)}
     packet = torch_target.rpartition(".")[0]
     close = [p for p in (packet, packet.rstrip("_")) if p in packets]

@@ -6,7 +6,9 @@ torch = pytest.importorskip("torch")
 
 from torch.export import ExportedProgram  # noqa: E402
 
+from opdb.coverage.check import check_program  # noqa: E402
 from opdb.coverage.composites import plain  # noqa: E402
+from opdb.targets.target import Target  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -52,3 +54,21 @@ def test_moves_of_dimensions_of_size_1_become_one_view() -> None:
     called = [str(n.target) for n in program.graph.nodes if n.op == "call_function"]
     assert sorted(called) == sorted(["aten.view.default"] * 4 + ["aten.permute.default", "aten.bmm.default"])
     torch.testing.assert_close(program.module()(*inputs), inputs[0] @ inputs[1].t())
+
+
+def test_a_gru_cell_splits_as_split_does() -> None:
+    """torch.nn.GRUCell calls unsafe_split, which is split for PyTorch's autograd."""
+    program = torch.export.export(torch.nn.GRUCell(8, 16).eval(), (torch.randn(1, 8), torch.randn(1, 16)))
+    made = targets(plain(program, ()))
+    assert "aten.split.Tensor" in made and "aten.unsafe_split.Tensor" not in made
+
+
+def test_a_condition_on_data_is_a_row_with_the_cure() -> None:
+    class Either(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 0, torch.relu, torch.neg, (x,))
+
+    rows = check_program(torch.export.export(Either(), (torch.randn(2, 8),)), Target("HTP", "SM8650")).rows
+    (row,) = [r for r in rows if r.verdict == "host"]
+    assert row.target == "cond"
+    assert "compute both branches and choose with torch.where" in row.reasons[0]["message"]

@@ -45,8 +45,10 @@ CONVERT = _kinds(
     "ElementWiseSquaredDifference PoolAvg2d PoolAvg3d ReduceMax ReduceMean ReduceMin ResizeBilinear TopK",
     ElementWiseBinary=(17,),
 )
-#: Their results are as the graph's inputs, whatever they read; those of convolutions by some steps, sizes and layouts.
-FORGET = _kinds("Conv2d DepthWiseConv2d GatherNd LayerNorm SpaceToBatch SpaceToDepth TransposeConv2d")
+#: Their results are as the graph's inputs, whatever they read; those of convolutions and slices by some steps, sizes and layouts.
+FORGET = _kinds(
+    "Conv2d DepthWiseConv2d GatherNd LayerNorm SpaceToBatch SpaceToDepth StridedSlice TransposeConv2d"
+)
 #: They take no single precision beside another, and give half precision where all inputs have it.
 JOIN = _kinds("Concat Pack")
 
@@ -132,7 +134,7 @@ def _made(op: LoweredOp, read: Sequence[_State], place: int) -> tuple[_State, fr
         return HALF, wrong
     if kind in KEEP and read:
         kept |= {place}
-    return _State(half, kept), wrong
+    return _State(bool(read) and all(state.half for state in read), kept), wrong
 
 
 def _floats(op: LoweredOp) -> Iterator[TensorRef]:
