@@ -59,8 +59,9 @@ def line(case: Any, run: Any) -> str:
     said = ""
     if case.said:
         said = next((r.strip() for r in done.said.splitlines() if case.said in r), "(not said)")
+    verdict, said = (t.replace(f"{folder}/", "").replace("|", "\\|") for t in (verdict, said))
     result = "" if not case.results else "wrong" if done.error is None else f"{done.error:.1e} off"
-    return f"| {case.name.replace('_', ' ')} | {what} | {verdict} | {said.replace('|', chr(92) + '|')} | {result} |"
+    return f"| {case.name.replace('_', ' ')} | {what} | {verdict} | {said} | {result} |"
 
 
 def main(kinds: list[str]) -> None:

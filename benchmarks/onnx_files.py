@@ -26,7 +26,7 @@ SIZES = {
     "320n": (1, 3, 320, 320), "ch_PP-OCRv4_det_infer": (1, 3, 640, 640), "ch_PP-OCRv4_rec_infer": (1, 3, 48, 320),
     "ch_ppocr_mobile_v2.0_cls_infer": (1, 3, 48, 192), "common": (1, 1, 64, 160), "common_old": (1, 1, 64, 160),
     "model": (1, 2048), "nmp": (1, 43844, 1), "silero_vad_half": (1, 576), "silero_vad_16k_op15": (1, 576),
-    "silero_vad_16k_sequence": (4, 576),
+    "silero_vad_16k_sequence": (4, 576), "silero_vad_op18_ifless": (1, 576),
 }  # fmt: skip
 TIMEOUT = 900
 
@@ -61,7 +61,7 @@ def line(path: Path, folder: Path) -> str:
     checked, check = timed("check", str(model), "--soc", SOC)
     verdict = next(
         (x for x in check.stdout.splitlines() if " nodes: " in x),
-        check.stderr.strip().splitlines()[-1:] or "",
+        (check.stderr.strip().splitlines() or [""])[-1],
     )
     took, built = timed("compile", str(model), "--soc", SOC, "-o", str(folder / "x.bin"))
     compiled = f"{took:.1f}" if built.returncode == 0 else "-"

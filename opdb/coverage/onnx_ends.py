@@ -46,8 +46,9 @@ def _input(path: str, value: Any, dims: Mapping[str, int], used: set[str]) -> to
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         what = str(kind).removesuffix("_type").replace("_", " ")
+        article = "an" if what.startswith("o") else "a"
         raise OpdbError(
-            f"{path}: the input {value.name} is a {what}, and QNN has tensors only; split off what makes tensors of it, "
+            f"{path}: the input {value.name} is {article} {what}, and QNN has tensors only; split off what makes tensors of it, "
             "e.g. with onnx.utils.extract_model"
         )
     tensor = value.type.tensor_type

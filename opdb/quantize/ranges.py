@@ -39,9 +39,10 @@ class Crowded:
     wide_high: float
 
     def __str__(self) -> str:
+        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
         return (
             f"{self.op} joins {self.tensor} ({self.low:.4g} to {self.high:.4g}) with {self.wide} ({self.wide_low:.4g} to "
-            f"{self.wide_high:.4g}) in one encoding, which leaves {self.tensor} {self.steps} steps; return them as separate "
+            f"{self.wide_high:.4g}) in one encoding, which leaves {self.tensor} {steps}; return them as separate "
             "outputs, or scale one of them"
         )
 

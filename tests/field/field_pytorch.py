@@ -128,6 +128,17 @@ def on_the_cpu(x: Tensor) -> Tensor:
     return torch.masked_scatter(x, x > 0, x.abs() + 1)
 
 
+class Cut(nn.Module):
+    """With a mask that a rounding does not change: the values that it takes are in order."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.arange(size) % 2 == 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.masked_scatter(x, self.mask, x.abs() + 1)
+
+
 def _scan(u: Tensor, c: object) -> Tensor:
     z, x, d = torch.split(u * 1.5, [4, 12, 4], -1)
     p, b, e = torch.split(torch.sigmoid(x), [4, 4, 4], -1)
@@ -219,15 +230,13 @@ def a_cut_of_16_bits() -> Made:
 @case("P4", **LEFT, compile_options=QUANTIZED, within=0.08)
 def a_cut_between_linear_layers() -> Made:
     torch.manual_seed(0)
-    one, two = nn.Linear(16, 32), nn.Linear(32, 8)
-    return made(lambda x: two(on_the_cpu(one(x))), random(4, 16))
+    return nn.Sequential(nn.Linear(16, 32), Cut(32), nn.Linear(32, 8)).eval(), (random(4, 16),)
 
 
 @case("P4", **LEFT, compile_options=QUANTIZED, within=0.08)
 def a_cut_between_convolutions() -> Made:
     torch.manual_seed(0)
-    one, two = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 1)
-    return made(lambda x: two(on_the_cpu(one(x))), random(1, 3, 12, 12))
+    return nn.Sequential(nn.Conv2d(3, 8, 3), Cut(10), nn.Conv2d(8, 4, 1)).eval(), (random(1, 3, 12, 12),)
 
 
 @case("P4", **LEFT, compile_options=QUANTIZED, within=0.05)
@@ -460,7 +469,7 @@ def head(join: object, **more: float) -> Made:
     return made(function, random(1, 8, 20))
 
 
-CROWDED = {"compile_options": QUANTIZED, "said": "steps", "results": False}
+CROWDED = {"compile_options": QUANTIZED, "said": "in one encoding, which leaves", "results": False}
 
 
 @case("P9", **CROWDED)
