@@ -11,11 +11,13 @@ import importlib
 import re
 import sys
 import tempfile
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS / "field"), str(TESTS)]
+sys.path.insert(0, str(TESTS / "field"))
 
 HEAD = """# Cases from the field
 
@@ -49,9 +51,19 @@ KINDS = {
 HAPPENED = {0: "", 1: "falls back", 2: "refused"}
 
 
+@cache
+def forked_command() -> Any:
+    """tests/forked_command.py by its file: with its folder on the path, tests/executorch would be a part of executorch."""
+    spec = spec_from_file_location("forked_command", TESTS / "forked_command.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def line(case: Any, run: Any) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        done = run.outcome(case, Path(folder))
+        done = run.outcome(case, Path(folder), forked_command().run)
     options = " ".join(o for o in (*case.options, *case.compile_options) if o not in ("--soc", "SM8650"))
     what = f"`{case.form}`" + (f", `{options}`" if options else "")
     rows = [r for r in done.check.stdout.splitlines() if re.match(r"\d+ nodes: ", r)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import forked_command
 import numpy as np
 import onnx
 import onnxruntime
@@ -20,6 +20,7 @@ from field_case import Case
 ROOT = Path(__file__).parents[2]
 Arrays = dict[str, np.ndarray[Any, Any]]
 Done = subprocess.CompletedProcess[str]
+Command = Callable[[list[str], Mapping[str, str], Path, str | None, float], Done]
 #: Inputs of these names are between 0 and this, others are normally distributed.
 UNIFORM = {"pixels": 255.0, "small": 0.05}
 
@@ -39,7 +40,12 @@ class Outcome:
         return "".join(d.stdout + d.stderr for d in (self.check, self.compile))
 
 
-def outcome(case: Case, folder: Path) -> Outcome:
+def outcome(case: Case, folder: Path, run: Command) -> Outcome:
+    """``run``: tests/forked_command.run."""
+
+    def opdb(*arguments: str) -> Done:
+        return run([*arguments], {**os.environ, "COLUMNS": "200"}, ROOT, None, 500)
+
     of_onnx = case.make.__module__.endswith("field_onnx")
     model, given, wanted = (_onnx if of_onnx else _pytorch)(case, folder)
     file = folder / f"m.{case.form.rpartition('.')[2]}"
@@ -56,10 +62,6 @@ def outcome(case: Case, folder: Path) -> Outcome:
     kept = re.findall(r"the output (\S+) is the next run's", compiled.stdout)
     error = None if ran.returncode else off([v for n, v in np.load(results).items() if n not in kept], wanted)
     return Outcome(check, compiled, ran, True, error)
-
-
-def opdb(*arguments: str) -> Done:
-    return forked_command.run([*arguments], {**os.environ, "COLUMNS": "200"}, ROOT, None, 500)
 
 
 def off(made: list[Any], wanted: list[Any]) -> float:

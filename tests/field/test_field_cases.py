@@ -16,6 +16,8 @@ import field_pytorch  # noqa: F401
 from field_case import CASES, Case
 from field_run import outcome
 
+from .. import forked_command
+
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 ALL = list(chain(*CASES.values()))
 #: The report of each kind; `make breadth` runs the others, and those that take most of a minute.
@@ -34,7 +36,7 @@ def test_each_kind_has_five_inputs_beside_the_report() -> None:
 
 @pytest.mark.parametrize("case", [parameter(c) for c in ALL])
 def test_case(case: Case, tmp_path: Path) -> None:
-    done = outcome(case, tmp_path)
+    done = outcome(case, tmp_path, forked_command.run)
     assert "Traceback" not in done.said
     assert case.said in done.said, done.said
     assert done.compile.returncode == case.exit, done.said
