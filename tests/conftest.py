@@ -47,7 +47,7 @@ USUAL = frozenset({
 FEW = frozenset({
     "Argmax", "Concat", "ElementWiseBinary", "FullyConnected", "LayerNorm", "Quantize", "Transpose",
 })  # fmt: skip
-#: Files and folders whose tests take more than half of the time; `make slow` runs them, and so does CI.
+#: Files and folders whose tests take most of the time; `make slow` runs them, and so does CI.
 SLOW = (
     "agreement/", "aic_check/test_packages.py", "cli/test_build.py", "cli/test_cost.py", "cli/test_cost_prices.py",
     "cli/test_executorch_kernels.py", "cli/test_onnx_names.py", "cli/test_probe.py", "cli/test_pte.py", "cli/test_quantize.py",

@@ -1,6 +1,6 @@
 """Small inputs from the field: models that people reported, and more of each kind, with what `opdb` should say of them.
 
-A case is a function that makes the model.  In ``pytorch_cases`` it returns (torch.nn.Module, inputs), in ``onnx_cases`` an
+A case is a function that makes the model.  In ``field_pytorch`` it returns (torch.nn.Module, inputs), in ``field_onnx`` an
 ``onnx.ModelProto``.  A kind is named as in docs/results/field-cases.md.
 """
 
