@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +20,9 @@ from opdb.coverage.onnx import with_names
 from opdb.coverage.said import unsaid
 from opdb.optimize import optimize
 from opdb.probe.client import VendorWorker
-from opdb.probe.onnx_runtime import LIBRARY, PROVIDER
-from opdb.runtime.qnn import libraries
 from opdb.runtime.qnn.ends import to_real, to_stored
 from opdb.targets.target import Target
 
-SECONDS, AT_ONCE = 600.0, 20
 #: Of the largest result in floats: graphs of floats are computed in half precision.
 IN_FLOATS = 0.02
 
@@ -141,67 +133,5 @@ def _step(path: Path) -> float | None:
     return float(numpy_helper.to_array(values[last.input[1]]).reshape(-1)[0])
 
 
-def placed(paths: list[Path], soc_model: int, htp_arch: int) -> Iterator[str]:
-    """Where ONNX Runtime's QNN provider puts the nodes of files, on the newest library; asked in child processes."""
-    found = max(
-        (one for one in libraries.discover() if (one.folder / LIBRARY).is_file()), key=lambda one: one.version
-    )
-    options = {"backend_path": str(found.path("HTP")), "soc_model": str(soc_model), "htp_arch": str(htp_arch)}
-    options["offload_graph_io_quantization"] = "0"  # a Quantize at the ends is QNN's, too
-    while paths:
-        job = {
-            "models": [str(p) for p in paths[:AT_ONCE]],
-            "library": str(found.folder / LIBRARY),
-            "options": options,
-        }
-        child = subprocess.run(
-            [sys.executable, __file__, json.dumps(job)],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        lines = [
-            line.removeprefix("placed ") for line in child.stdout.splitlines() if line.startswith("placed ")
-        ]
-        if len(lines) < len(job["models"]):
-            lines.append(f"ends with {child.returncode}")  # this file ends the process
-        yield from lines
-        paths = paths[len(lines) :]
-
-
-def _child(job: dict[str, Any]) -> None:
-    onnxruntime.register_execution_provider_library(PROVIDER, job["library"])
-    devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == PROVIDER]
-    for model in job["models"]:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        options.add_provider_for_devices(devices[:1], job["options"])
-        try:
-            text = _placement(onnxruntime.InferenceSession(model, options))
-        except Exception as error:  # of ONNX Runtime
-            text = f"error: {str(error).splitlines()[0][:120]}"
-        print(f"placed {text}", flush=True)
-    os._exit(0)  # vendor libraries crash now and then while they are unloaded
-
-
-def _placement(session: Any) -> str:
-    counts: Counter[str] = Counter()
-    left: Counter[str] = Counter()
-    for part in session.get_provider_graph_assignment_info():
-        nodes = part.get_nodes()
-        counts[part.ep_name] += len(nodes)
-        if part.ep_name != PROVIDER:
-            left.update(n.op_type for n in nodes)
-    if not left:
-        return "all"
-    return f"{counts[PROVIDER]} of {sum(counts.values())}, not {', '.join(sorted(left))}"
-
-
 def row(made: Outcome) -> str:
     return json.dumps(asdict(made))
-
-
-if __name__ == "__main__":
-    _child(json.loads(sys.argv[1]))

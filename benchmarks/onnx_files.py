@@ -3,13 +3,15 @@
     python benchmarks/onnx_files.py FOLDER [NAME...]
 
 FOLDER has the .onnx files of the wheels silero-vad 6.2.3, rapidocr-onnxruntime 1.4.4, magika 1.0.3, basic-pitch 0.4.0, nudenet
-3.4.2, ddddocr 1.6.1 (`pip download --no-deps`), and onnx (backend/test/data/light).  opdb's seconds are those of whole processes,
-which import PyTorch; the provider's are those of the session alone (the same chip, QNN 2.51's library, its context not written),
-and how many nodes it takes of those that ONNX Runtime left.
+3.4.2, ddddocr 1.6.1 (`pip download --no-deps`), and onnx (backend/test/data/light).  `check` and `compile` are whole processes,
+which import PyTorch; "library" is the part of `compile` in which QNN opens, builds, finalizes and writes.  The provider's seconds
+are those of creating the session alone (the same chip, QNN 2.51's library, its context not written), followed by how many nodes it
+takes.  The first line has the seconds of a process that imports PyTorch and ends at once.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,7 @@ import time
 from pathlib import Path
 
 import onnx
-from _qdq_runs import placed
+from _provider import sessions
 
 SOC = "SM8650"
 SOC_MODEL, HTP_ARCH = 57, 75  # of SM8650
@@ -29,6 +31,9 @@ SIZES = {
     "silero_vad_16k_sequence": (4, 576), "silero_vad_op18_ifless": (1, 576),
 }  # fmt: skip
 TIMEOUT = 900
+#: A stage of `opdb compile` as it prints it, and those that are the library's.
+STAGE = re.compile(r"^(\w+)(?: \S+)?: ([\d.]+) s$", re.MULTILINE)
+LIBRARY = ("open", "validate", "build", "finalize", "save")
 
 
 def timed(*arguments: str) -> tuple[float, subprocess.CompletedProcess[str]]:
@@ -64,14 +69,19 @@ def line(path: Path, folder: Path) -> str:
         (check.stderr.strip().splitlines() or [""])[-1],
     )
     took, built = timed("compile", str(model), "--soc", SOC, "-o", str(folder / "x.bin"))
-    compiled = f"{took:.1f}" if built.returncode == 0 else "-"
-    started = time.monotonic()
-    provider = next(placed([model], SOC_MODEL, HTP_ARCH))
-    return f"| {path.stem} | {verdict} | {checked:.1f} | {compiled} | {time.monotonic() - started:.1f} | {provider} |"
+    library = sum(float(s) for stage, s in STAGE.findall(built.stdout + built.stderr) if stage in LIBRARY)
+    compiled = f"{took:.1f} | {library:.1f}" if built.returncode == 0 else "- | -"
+    session = next(sessions([model], SOC_MODEL, HTP_ARCH))
+    return f"| {path.stem} | {verdict} | {checked:.1f} | {compiled} | {session.seconds:.1f} | {session.placement} |"
 
 
 def main(folder: Path, names: list[str]) -> None:
-    print("| file | verdict | check, s | compile, s | provider, s | its nodes |\n|---|---|---|---|---|---|")
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import os, torch; os._exit(0)"], check=True)
+    print(f"import torch: {time.monotonic() - started:.1f} s")
+    print(
+        "| file | verdict | check, s | compile, s | library, s | provider, s | its nodes |\n|---|---|---|---|---|---|---|"
+    )
     for path in sorted(folder.glob("*.onnx")):
         if not names or path.stem in names:
             with tempfile.TemporaryDirectory() as made:

@@ -46,8 +46,9 @@ def main() -> None:
 
 def _measured(asked: argparse.Namespace, results: Path) -> Iterator[dict]:
     """A row for each file; those that ``results`` has are not measured again."""
+    from _provider import sessions
     from _qdq_files import files
-    from _qdq_runs import Outcome, outcome, placed, row
+    from _qdq_runs import Outcome, outcome, row
 
     known = {}
     if results.is_file():
@@ -70,10 +71,9 @@ def _measured(asked: argparse.Namespace, results: Path) -> Iterator[dict]:
             print(_line(known[form, graph]), flush=True)
     unplaced = {k: p for k, p in made.items() if isinstance(p, Path) and not known[k]["provider"]}
     if unplaced and not asked.no_provider:
-        for key, text in zip(
-            unplaced, placed(list(unplaced.values()), chip.soc_model, chip.htp_arch or 0), strict=True
-        ):
-            known[key]["provider"] = text
+        placed = sessions(list(unplaced.values()), chip.soc_model, chip.htp_arch or 0)
+        for key, session in zip(unplaced, placed, strict=True):
+            known[key]["provider"] = session.placement
         results.write_text("".join(json.dumps(r) + "\n" for r in known.values()))
     yield from (known[key] for key in made)
 

@@ -1,5 +1,5 @@
 """``python -m opdb``."""
 
-from opdb.cli import main
+from opdb.cli import run
 
-main()
+run()

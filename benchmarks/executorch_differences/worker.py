@@ -81,7 +81,7 @@ def _recorded(case: Case, precision: str) -> dict[str, Any]:
     try:
         module, inputs = _module(case, precision)
         with _beside_stock(TARGET, noted), torch.no_grad():
-            program = edge_program(module, inputs, flow.chipset(SOC), data=True)
+            program = edge_program(module, inputs, flow.chipset(SOC)).whole
             noted.clear()  # of operators that are asked about while they are whole
             found = of_program(program)
         with _beside_stock(DEVICE, {}):

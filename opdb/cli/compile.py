@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from opdb.coverage.check import Coverage
     from opdb.errata.report import ErratumCount
     from opdb.graph import QnnGraph
+    from opdb.probe.client import VendorWorker
     from opdb.probe.results import Outcome
     from opdb.runtime.qnn.graph import GraphOptions
     from opdb.targets.target import Target
@@ -172,7 +174,9 @@ def compile_model(
         return
     calibrated: Calibrated | None = None
     states: tuple[State, ...] = ()
-    with Stages(quiet=json) as stages:
+    with ExitStack() as done:
+        worker = None if output is None else done.enter_context(_opening(target, timeout))
+        stages = done.enter_context(Stages(quiet=json))
         if model == "-" or model.endswith((".json", ".jsonl")):
             if no_pass or io_layout != "keep" or quantize or dims or encodings:
                 raise OpdbError(
@@ -181,7 +185,7 @@ def compile_model(
             graphs, errata_met = graphs_of_configs(model, target, graph, stages, json)
         else:
             how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
-            program = exported(model, stages, dims, encodings)
+            program = exported(model, stages, dims, encodings, quick=not decompose)
             coverage, made = lowered_or_exit(program, model, target, how, stages, json)
             states = coverage.states
             rows = coverage.rows
@@ -192,7 +196,7 @@ def compile_model(
                 states = stored_states(states, made)
             graphs = [made]
             for other in others or ():
-                program = exported(other, stages, dims)
+                program = exported(other, stages, dims, quick=not decompose)
                 coverage, made = lowered_or_exit(program, other, target, how, stages, json)
                 if any(g.name == made.name for g in graphs):
                     raise OpdbError(
@@ -225,7 +229,7 @@ def compile_model(
 
             compiled = compile_to_file(
                 graphs, output, str(target.backend), target.soc, options,
-                metadata=metadata, timeout=timeout, progress=stages, weight_sharing=shared,
+                metadata=metadata, progress=stages, weight_sharing=shared, worker=worker,
             )  # fmt: skip
             outcomes.append(compiled.result)
         else:
@@ -248,6 +252,15 @@ def compile_model(
     )
     if any(o.stage != "done" for o in outcomes):
         raise typer.Exit(1)
+
+
+def _opening(target: Target, timeout: float) -> VendorWorker:
+    """A worker whose library opens while the model is read."""
+    from opdb.probe.client import VendorWorker
+
+    worker = VendorWorker(str(target.backend), target.soc, timeout=timeout)
+    worker.open_ahead()
+    return worker
 
 
 def _alone(
@@ -276,14 +289,18 @@ class Lowering:
 
 
 def exported(
-    model: str, stages: Stages, dims: Mapping[str, int] | None = None, encodings: str | None = None
+    model: str,
+    stages: Stages,
+    dims: Mapping[str, int] | None = None,
+    encodings: str | None = None,
+    quick: bool = False,
 ) -> ExportedProgram:
-    """The program of a model as the command line spells it.  ``dims``, ``encodings``: see opdb.coverage.load.load_model."""
+    """The program of a model as the command line spells it; see opdb.coverage.load.load_program."""
     from opdb.coverage.load import load_program
 
     stages("export")
     sys.path.insert(0, "")
-    return load_program(model, dims, encodings)
+    return load_program(model, dims, encodings, quick=quick)
 
 
 def made_of(

@@ -63,7 +63,7 @@ def load(model: str, wish: Wish, stages: Stages, json: bool) -> Loaded:
             )
         graphs, errata = graphs_of_configs(model, wish.target, wish.how.name, stages, json)
         return Loaded(model, tuple(graphs), {}, errata, None)
-    program = exported(model, stages, wish.dims)
+    program = exported(model, stages, wish.dims, quick=not wish.how.decompose)
     coverage, made = lowered_or_exit(program, model, wish.target, wish.how, stages, json)
 
     def on(target: Target) -> QnnGraph:

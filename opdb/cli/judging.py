@@ -253,7 +253,8 @@ def check(
             coverage = check_model(model, target, dims)
         else:
             stages("export")
-            program = load_program(model, dims, encodings)
+            quick = save_node is None and data is None and not decompose  # these run PyTorch's passes on it
+            program = load_program(model, dims, encodings, quick=quick)
             if save_node is not None:
                 _save_node(program, save_node, output, decompose)
                 return

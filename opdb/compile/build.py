@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,10 +46,12 @@ def compile_to_file(
     libraries: Path | str | None = None,
     progress: Progress | None = None,
     weight_sharing: bool = False,
+    worker: VendorWorker | None = None,
 ) -> Compiled:
     """Puts ``graphs`` into one context and writes it to ``path`` as a whole, with ``metadata`` (Context.save).
 
-    ``weight_sharing``: graphs on HTP have equal weights once.
+    ``weight_sharing``: graphs on HTP have equal weights once.  ``worker``: of this backend and SoC, where the library is open already
+    (``VendorWorker.open_ahead``); it stays open, and ``timeout`` and ``libraries`` are its own.
 
     A library that refuses, crashes or hangs (for ``timeout`` seconds) is told in the result, and nothing is
     left at ``path``.  Raises OpdbError for graphs or a path that cannot be taken.
@@ -61,16 +64,18 @@ def compile_to_file(
         unfinished = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
         raise OpdbError(f"{path}: cannot write: {error.strerror}") from None
-    with unfinished as place, VendorWorker(backend, soc, libraries=libraries, timeout=timeout) as worker:
+    with unfinished as place, ExitStack() as done:
+        if worker is None:
+            worker = done.enter_context(VendorWorker(backend, soc, libraries=libraries, timeout=timeout))
         begun = time.perf_counter()
         if progress is not None:
             progress("open", "", 0.0)
         build_id = worker.info().build_id
-        opened = (("open", "", time.perf_counter() - begun),)
+        opening = (("open", "", time.perf_counter() - begun),)
         made = Path(place, "context")
         result = worker.compile(graphs, made, options, metadata, progress, weight_sharing=weight_sharing)
         size = 0
         if result.stage == "done":
             size = made.stat().st_size
             os.replace(made, path)
-    return Compiled(result, path, size, build_id, opened + result.seconds)
+    return Compiled(result, path, size, build_id, opening + result.seconds)

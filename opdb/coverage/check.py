@@ -179,9 +179,12 @@ def read_and_check(
         read_program(exported, float_dtype, decompose), lambda p: check_nodes(p, target, progress), why=why
     )
     rows = with_said(program, coverage.rows, why)
-    return program, replace(
-        coverage, rows=tuple(with_warnings(program, target, rows, coverage.lowered, samples))
-    )
+
+    def plain(name: str) -> bool:
+        outcome = coverage.lowered.get(name)
+        return isinstance(outcome, Lowered) and not any(t.quant for op in outcome.ops for t in op.outputs)
+
+    return program, replace(coverage, rows=tuple(with_warnings(program, target, rows, plain, samples)))
 
 
 def settled(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterator
+from functools import cache
 
 import torch
 from torch.export import ExportedProgram
@@ -39,7 +40,7 @@ def _without_composites(exported: ExportedProgram, kept: Collection[str]) -> Exp
     if changes and (without := out_of_place(exported)) is not None:
         exported, changes = without, False
     for _ in range(DEPTH):
-        found = {target for target in _composites(exported) if str(target) not in kept}
+        found = {target for target in _tensor_calls(exported) if not stays_whole(target, kept)}
         if not (found or changes):
             break
         table = torch.export.default_decompositions()
@@ -61,15 +62,20 @@ def _targets(exported: ExportedProgram) -> Iterator[torch._ops.OpOverload]:
     return (n.target for n in exported.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
 
 
-def _composites(exported: ExportedProgram) -> Iterator[torch._ops.OpOverload]:
-    """The tensor operators that PyTorch defines by other operators and that no spec maps."""
+def _tensor_calls(exported: ExportedProgram) -> Iterator[torch._ops.OpOverload]:
     for node in exported.graph.nodes:
         value, target = node.meta.get("val"), node.target
-        some = isinstance(value, (torch.Tensor, list, tuple)) and isinstance(target, torch._ops.OpOverload)
-        if some and not mapped(str(target)) and _composite(target):
+        if isinstance(value, (torch.Tensor, list, tuple)) and isinstance(target, torch._ops.OpOverload):
             yield target
 
 
+def stays_whole(target: torch._ops.OpOverload, kept: Collection[str]) -> bool:
+    """Whether an operator is read as it is called: a spec maps it, it is one of ``kept``, or PyTorch defines it by no others."""
+    name = str(target)
+    return name in kept or mapped(name) or not _composite(target)
+
+
+@cache
 def _composite(target: torch._ops.OpOverload) -> bool:
     key = "CompositeImplicitAutograd"
     return target in UNSAFE or bool(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key))

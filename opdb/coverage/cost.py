@@ -28,9 +28,20 @@ _MOVES = """
 #: Operators without arithmetic that are neither views nor copies of views.
 MOVES = frozenset(_MOVES.split())
 
+#: Whether each is transposed.
+CONVOLUTIONS = {
+    aten.conv1d: False, aten.conv2d: False, aten.conv3d: False,
+    aten.conv_transpose1d: True, aten.conv_transpose2d: True, aten.conv_transpose3d: True,
+}  # fmt: skip
 KNOWN = 10_000  # calls that are remembered: models repeat theirs
 _known: dict[Hashable, int] = {}
-_without_products: set[Any] = set()  # composed operators in which PyTorch's counter found none
+#: Composed operators in which PyTorch's counter finds none.  These are common, and asking it imports TorchDynamo.
+_without_products: set[Any] = {
+    aten.batch_norm, aten.instance_norm, aten.group_norm, aten.layer_norm, aten.rms_norm, aten.max_pool1d, aten.max_pool2d,
+    aten.max_pool3d, aten.adaptive_avg_pool1d, aten.adaptive_avg_pool2d, aten.adaptive_avg_pool3d, aten.avg_pool1d, aten.softmax,
+    aten.log_softmax, aten.upsample_nearest2d, aten.upsample_bilinear2d, aten.relu6, aten.mish, aten.std, aten.var, aten.square,
+    aten.where, aten.softplus, aten.hardswish, aten.logsumexp,
+}  # fmt: skip
 
 
 def flops(
@@ -88,11 +99,12 @@ def _product(
     if packet in (aten.linear, aten.matmul):  # as many inner products as there are results
         width = args[0].shape[-1]
         return int(flop_registry[aten.mm]((prod(results[0].shape), width), (width, 1)))
-    if packet in (aten.conv1d, aten.conv2d, aten.conv3d):
+    if packet in CONVOLUTIONS:
         x, weight = args[:2]
         # one image may come without a batch
         given, made = ((1, *t.shape)[-weight.dim() :] for t in (x, results[0]))
-        return int(flop_registry[aten.convolution](given, weight, *(None,) * 4, False, out_val=made))
+        formula = flop_registry[aten.convolution]
+        return int(formula(given, weight, *(None,) * 4, CONVOLUTIONS[packet], out_val=made))
     if (
         packet in _without_products
         or moves(target)

@@ -5,7 +5,7 @@ fp16 ends at 65504.  Its least number is 2**-24 (6e-8), and below 2**-14 (6.1e-5
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from opdb.coverage.bounds import bound, operator_of
 from opdb.coverage.measured import largest_values
 from opdb.coverage.quantized import arguments
 from opdb.generated.constants.backends import BACKENDS
-from opdb.runtime.lowering import Lowered, Rejected
 from opdb.targets.target import Target, backend_name
 
 if TYPE_CHECKING:
@@ -74,10 +73,13 @@ def with_warnings(
     program: Program,
     target: Target,
     rows: Iterable[Row],
-    lowered: Mapping[str, Lowered | Rejected],
+    plain: Callable[[str], bool],
     samples: Sequence[Sequence[Any]] = (),
 ) -> Iterator[Row]:
-    """``rows`` with warnings of the supported nodes whose values do not fit fp16, or int32."""
+    """``rows`` with warnings of the supported nodes whose values do not fit fp16, or int32.
+
+    ``plain``: whether a node of that name computes in floats or in integers, not in quantized tensors.
+    """
     if target.backend is None or not BACKENDS[backend_name(target.backend)].half:
         yield from rows
         return
@@ -85,16 +87,10 @@ def with_warnings(
     norms = {inside for view in program.nodes for inside in _recomposed(view.node)}
     nodes = {view.name: view.node for view in program.nodes}
     for row in rows:
-        outcome = lowered.get(row.node)
         more: tuple[Said, ...] = ()
-        if row.verdict == "supported" and isinstance(outcome, Lowered) and _plain(outcome):
+        if row.verdict == "supported" and row.node in nodes and plain(row.node):
             more = tuple(_of(program, nodes[row.node], largest, row.node in norms))
         yield replace(row, warnings=(*row.warnings, *more)) if more else row
-
-
-def _plain(outcome: Lowered) -> bool:
-    """Whether it computes in floats or in integers, not in quantized tensors."""
-    return not any(t.quant for op in outcome.ops for t in op.outputs)
 
 
 def _of(program: Program, node: Node, largest: Mapping[str, float], in_norm: bool) -> Iterator[Said]:

@@ -43,7 +43,7 @@ def copy_of(exported: ExportedProgram) -> tuple[ExportedProgram, dict[Node, Node
         copy.name = node.name  # the signature has it; a copy of ``input`` is called otherwise
     end = next(iter(reversed(graph.nodes)))
     end.meta = dict(next(iter(reversed(exported.graph.nodes))).meta)
-    program = ExportedProgram(
+    program = type(exported)(
         root=GraphModule(exported.graph_module, graph),
         graph=graph,
         graph_signature=exported.graph_signature,

@@ -8,6 +8,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,17 +90,27 @@ def _callable_parts(spec: str) -> tuple[str, str] | None:
 
 
 def load_program(
-    spec: str, dims: Mapping[str, int] | None = None, encodings: str | None = None
+    spec: str, dims: Mapping[str, int] | None = None, encodings: str | None = None, *, quick: bool = False
 ) -> ExportedProgram:
     """The exported program of a model: a ``.pt2`` file as it is, a module after torch.export.export.
 
-    ``dims``, ``encodings``: see ``load_model``.
+    ``dims``, ``encodings``: see ``load_model``.  ``quick``: a program for opdb to read, which an ONNX or TensorFlow Lite file gives in
+    a tenth of the time (opdb.onnx_modules.recorded); its nodes have meta tensors, so PyTorch's own passes and torch.export.save do
+    not take it.
     """
     _torch()
     if spec.endswith(".pt2") and encodings is None:
         _no_dims(spec, dims)
         return _read(spec)
-    return export(*load_model(spec, dims=dims, encodings=encodings), name=spec)
+    module, inputs = load_model(spec, dims=dims, encodings=encodings)
+    if quick and has_names(spec):
+        from opdb.coverage.composites import stays_whole
+        from opdb.coverage.nodes import READ_WITHOUT_SPEC
+        from opdb.onnx_modules.recorded import Unrecordable, recorded
+
+        with suppress(Unrecordable):
+            return recorded(module, inputs, partial(stays_whole, kept=READ_WITHOUT_SPEC))
+    return export(module, inputs, name=spec)
 
 
 def _no_dims(spec: str, dims: Mapping[str, int] | None) -> None:

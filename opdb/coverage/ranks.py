@@ -155,9 +155,7 @@ def _as_permutation(node: Node, source: Node, order: Sequence[int]) -> Node:
 
 
 def _reshaped(node: Node, shape: Sequence[int]) -> Node:
-    value = node.meta["val"]
-    with value.fake_mode:
-        node.meta["val"] = value.new_empty(list(shape))
+    node.meta["val"] = node.meta["val"].new_empty(list(shape))
     return node
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -54,21 +55,29 @@ def compiler_specs(chipset: Any) -> Any:
     return qnn.generate_qnn_executorch_compiler_spec(chipset, qnn.generate_htp_compiler_spec(use_fp16=True))
 
 
-def edge_program(
-    module: torch.nn.Module, inputs: Sequence[Any], chipset: Any, *, data: bool = False
-) -> torch.export.ExportedProgram:
-    """The edge program of ``module``; what export and the passes raise passes through.
+@dataclass(frozen=True)
+class Edge:
+    """``seen``: what the partitioner gets, parameters without values.  ``whole``: the same nodes with values."""
 
-    ``data``: with the values of its parameters, which the partitioner does not get.
-    """
+    seen: torch.export.ExportedProgram
+    whole: torch.export.ExportedProgram
+
+
+def edge_program(module: torch.nn.Module, inputs: Sequence[Any], chipset: Any) -> Edge:
+    """The edge program of ``module``; what export and the passes raise passes through."""
     specs = compiler_specs(chipset)
     exported = torch.export.export(module, tuple(inputs), strict=True)
     manager = get_qnn_pass_manager_cls(QnnExecuTorchBackendType.kHtpBackend)()
     capture = _Capture(specs)
     faked = backend_api.get_fake_program
+    whole: list[torch.export.ExportedProgram] = []
+
+    def keeps(program: torch.export.ExportedProgram) -> Any:
+        whole.append(program)
+        return faked(program)
+
     try:
-        if data:
-            backend_api.get_fake_program = lambda program: program
+        backend_api.get_fake_program = keeps
         to_edge_transform_and_lower(
             {"forward": manager.transform_for_export_pipeline(exported)},
             transform_passes={
@@ -78,7 +87,7 @@ def edge_program(
             compile_config=qnn.qnn_edge_config(),
         )
     except _Reached:
-        return capture.program
+        return Edge(capture.program, whole[-1])
     finally:
         backend_api.get_fake_program = faked
     raise AssertionError("ExecuTorch did not call the partitioner")

@@ -52,6 +52,11 @@ def _shapes(made: str) -> list[tuple[torch.dtype, list[int]]]:
     return [(getattr(torch, kind), shape) for kind, shape in json.loads(made)]
 
 
+def zeros(inputs: Sequence[torch.Tensor], model: str, reason: str, made: str) -> list[torch.Tensor]:
+    """Results of the node's shapes without its numbers, for a run that looks at shapes alone."""
+    return [torch.zeros(shape, dtype=kind) for kind, shape in _shapes(made)]
+
+
 def _fake(inputs: Sequence[torch.Tensor], model: str, reason: str, made: str) -> list[torch.Tensor]:
     return [torch.empty(shape, dtype=kind) for kind, shape in _shapes(made)]
 
@@ -97,3 +102,5 @@ _library = torch.library.Library("opdb_onnx", "DEF")
 _library.define(_SCHEMA, tags=(torch.Tag.nondeterministic_seeded,))
 _library.impl("node", _run, "CompositeExplicitAutograd")
 torch.library.register_fake("opdb_onnx::node", _fake, lib=_library)
+#: The operator.
+NODE = torch.ops.opdb_onnx.node.default

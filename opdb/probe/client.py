@@ -15,6 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -96,6 +97,15 @@ class VendorWorker:
             if not self._info.sha256:
                 self._info = replace(self._info, sha256=self._libraries.sha256(self._info.backend))
             return self._info
+
+    def open_ahead(self) -> None:
+        """Opens the library while the caller does something else.  A failure is told by the next request, which opens it again."""
+
+        def quietly() -> None:
+            with suppress(OpdbError, _Fault):
+                self.info()
+
+        threading.Thread(target=quietly, daemon=True).start()
 
     def supported_operations(self) -> tuple[str, ...]:
         """The names of the ops that the library says it has."""

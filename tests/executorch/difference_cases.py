@@ -86,7 +86,7 @@ def _found(change: Callable[[LoweredOp], LoweredOp | None]) -> dict[str, list[st
 
     opdb.executorch.register(keep_stock=True, lower=lower, target=TARGET)
     try:
-        differences = of_program(edge_program(nn.Module.eval(Module()), (X, Y), flow.chipset(SOC), data=True))
+        differences = of_program(edge_program(nn.Module.eval(Module()), (X, Y), flow.chipset(SOC)).whole)
     finally:
         opdb.executorch.unregister()
     return {d.edge: [str(line) for line in d.lines] for d in differences}

@@ -38,6 +38,13 @@ class Model(torch.nn.Module):
 def make():
     return Model(), (torch.randn(2, 8),)
 
+class Outliers(torch.nn.Module):
+    def forward(self, x):
+        return (x.abs().clamp(max=300.0) ** 2).sum(-1) + 1e-9
+
+def outliers():
+    return Outliers(), (torch.randn(2, 8),)
+
 def needs_data():
     return Needs(), (torch.randn(4),)
 
@@ -85,6 +92,13 @@ def test_rows_have_reasons_and_places(model: Path) -> None:
     assert rows["aten_linear_default"].flops == 2 * 2 * 8 * 8
     assert coverage.partitions == 2
     json.dumps(coverage.to_json())
+
+
+def test_values_beyond_fp16_are_warned_of(model: Path) -> None:
+    rows = check_model(f"{model}:outliers", HTP).rows
+    found = {w["rule"]: w["message"] for row in rows for w in row.warnings}
+    assert found.keys() >= {"FP16.SQUARES", "FP16.VANISHES"}, found
+    assert "the constant 1e-09 is 0 in fp16" in found["FP16.VANISHES"]
 
 
 def test_a_saved_program_is_judged_alike(model: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from opdb.coverage.check import Coverage
@@ -63,10 +64,27 @@ def _check(spec: str, target: Target, dims: Mapping[str, int] | None) -> Coverag
         in_eval_mode(module)
     opdb.executorch.register(target=target)
     try:
-        program = _edge_program(spec, module, inputs, chipset)
-        return Predictor(program, target).coverage()
+        edge = _edge_program(spec, module, inputs, chipset)
+        return _with_halves(edge.whole, target, Predictor(edge.seen, target).coverage())
     finally:
         opdb.executorch.unregister()
+
+
+def _with_halves(edge: Any, target: Target, coverage: Coverage) -> Coverage:
+    """Rows with warnings of values that do not fit fp16 (opdb.coverage.halves), of the nodes that ATen has operators for."""
+    from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
+
+    from opdb.coverage.halves import with_warnings
+    from opdb.executorch.delegate import aten
+
+    nodes = {n.name: n for n in edge.graph.nodes}
+    left = {row.node for row in coverage.rows if row.verdict != "supported"}
+    inside = {name for name, node in nodes.items() if name not in left and not aten.readable(node)}
+    program = aten.read(edge, inside, values=True)
+    rows = with_warnings(
+        program, target, coverage.rows, lambda name: QCOM_QUANT_ATTRS not in nodes[name].meta
+    )
+    return replace(coverage, rows=tuple(rows))
 
 
 def _edge_program(spec: str, module: Any, inputs: Any, chipset: Any) -> Any:
