@@ -86,10 +86,10 @@ def run() -> None:
     except SystemExit as end:
         if "torch" not in sys.modules or not isinstance(end.code, int | None):
             raise
+        atexit._run_exitfuncs()  # temporary files and child processes
         for stream in (sys.stdout, sys.stderr):
             with suppress(BrokenPipeError):  # e.g. opdb check ... | head
                 stream.flush()
-        atexit._run_exitfuncs()  # temporary files and child processes
         os._exit(end.code or 0)
 
 

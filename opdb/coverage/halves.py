@@ -64,6 +64,8 @@ BETWEEN = (
     "maximum",
 )
 DEPTH = 8
+#: What torch.nn.functional.local_response_norm puts around its average.
+AROUND_AVERAGE = ("view", "unsqueeze", "squeeze", "pad", "constant_pad_nd", "avg_pool2d", "avg_pool3d")
 
 #: A row's warning: its rule, message, and brief.
 Said = Mapping[str, str]
@@ -217,6 +219,8 @@ def _summed(node: Node) -> bool:
 def _recomposed(square: Node) -> tuple[str, ...]:
     """The nodes of the norm that begins with ``square`` where compilation makes one op of it (opdb.optimize.norms)."""
     x, what = _squared(square), operator_of(square)
+    if x is not None and what == "mul" and (inside := _response(square, x)):
+        return inside
     if x is None or not _keeps_last(_only(square, ("mean", "sum")) or square):
         return ()
     if what == "var":
@@ -228,6 +232,21 @@ def _recomposed(square: Node) -> tuple[str, ...]:
         return () if reduced is None else _rooted(reduced, [square, reduced], x)
     root = _only(reduced, ("sqrt",))
     return () if root is None else _divided(root, [square, reduced, root], x)
+
+
+def _response(square: Node, x: Node) -> tuple[str, ...]:
+    """The nodes of a local response normalization, which is one op up to four dimensions (opdb.optimize.responses)."""
+    inside = [square]
+    while after := _only(inside[-1], AROUND_AVERAGE):
+        inside.append(after)
+    if x.meta["val"].dim() > 4 or not any(operator_of(n).startswith("avg_pool") for n in inside):
+        return ()
+    for what in ("mul", "add", "pow"):
+        if (after := _only(inside[-1], (what,))) is None:
+            return ()
+        inside.append(after)
+    last = _only(inside[-1], ("div",))
+    return tuple(n.name for n in inside) if last is not None and last.args[0] is x else ()
 
 
 def _rooted(mean: Node, inside: list[Node], x: Node, centered: bool = False) -> tuple[str, ...]:

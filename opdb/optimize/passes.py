@@ -22,6 +22,7 @@ from opdb.optimize import (
     norms,
     partings,
     reshapes,
+    responses,
     rows,
     scalings,
     slices,
@@ -61,6 +62,12 @@ PASSES: tuple[Pass, ...] = (
         "fuse-functions", "GELU, HardSwish, Sigmoid and Tanh out of chains are one op", False, functions.run
     ),
     Pass("fuse-norms", "Softmax, LayerNorm, RmsNorm and L2Norm out of chains are one op", False, norms.run),
+    Pass(
+        "fuse-responses",
+        "local response normalization out of averages and powers is one Lrn",
+        False,
+        responses.run,
+    ),
     Pass("split-unpacks", "UnPack of five dimensions as a Split and Reshapes", True, partings.unpack),
     Pass(
         "sink-transposes",

@@ -17,7 +17,6 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -35,6 +34,7 @@ from opdb.probe.results import (
     RunResult,
     SimulateResult,
 )
+from opdb.probe.wire import Wire
 from opdb.runtime.qnn.errors import QnnError, VendorVerdict
 from opdb.runtime.qnn.libraries import in_folder, installed
 
@@ -377,7 +377,7 @@ class _Child:
                 stderr=self.printed,
                 pass_fds=[theirs.fileno()],
             )
-        self.connection = Connection(ours.detach())
+        self.connection = Wire(ours.detach())
         self.end = weakref.finalize(self, _end, self.connection, self.process, self.printed)
 
     def ask(
@@ -484,7 +484,7 @@ def record(
     return answer
 
 
-def _end(connection: Connection, process: subprocess.Popen[bytes], printed: IO[bytes]) -> None:
+def _end(connection: Wire, process: subprocess.Popen[bytes], printed: IO[bytes]) -> None:
     connection.close()  # an idle child leaves by itself
     try:
         process.wait(0.5)

@@ -11,7 +11,6 @@ import resource
 import sys
 import traceback
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from opdb.op_config import OpConfig
 from opdb.pool.parent import leave_with_parent
 from opdb.probe import jobs
 from opdb.probe.results import CompileResult, LibraryInfo
+from opdb.probe.wire import Wire
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context
 from opdb.runtime.qnn.errors import QnnError, VendorVerdict
@@ -31,7 +31,7 @@ from opdb.runtime.qnn.saver import record
 
 def main() -> None:
     """Serves the socket whose number is the first argument."""
-    connection = Connection(int(sys.argv[1]))
+    connection = Wire(int(sys.argv[1]))
     leave_with_parent()
     server = Server(connection)
     try:
@@ -60,7 +60,7 @@ def main() -> None:
 class Server:
     """One backend, and the context that was loaded last."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Wire) -> None:
         self._connection = connection
         self._backend: Backend | None = None
         self._context: Context | None = None

@@ -65,6 +65,7 @@ RIGHT: dict[str, Function] = {
     "layer_norm_by_var": layer_norm_by_var,
     "F.layer_norm": lambda x: F.layer_norm(x, (64,)),
     "F.normalize": lambda x: F.normalize(x, dim=-1),
+    "F.local_response_norm": lambda x: F.local_response_norm(x.unsqueeze(0), 5, 1e-4),
     "clamped_length": lambda x: x / x.norm(dim=-1, keepdim=True).clamp(min=1e-3),
     "squares_of_a_bounded_value": lambda x: torch.sigmoid(x) ** 2 + torch.clamp(x, -100, 100) ** 2,
     "epsilon_of_1e-3": lambda x: 1 / torch.sqrt(torch.relu(x) + 1e-3),

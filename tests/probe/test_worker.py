@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.probe import client
 from opdb.probe.client import VendorWorker
+from opdb.probe.wire import Wire
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.libraries import Libraries, installed
 
@@ -271,7 +271,7 @@ def test_damaged_memory_is_a_crash() -> None:
     with theirs:
         command = [sys.executable, "-c", code, str(theirs.fileno())]
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE)
-    Connection(ours.detach()).send(("validate",))
+    Wire(ours.detach()).send(("validate",))
     _, printed = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGABRT and b"memory was overwritten: Negative size" in printed
 
@@ -297,3 +297,21 @@ def test_a_fault_after_other_requests_is_asked_again_of_a_fresh_child(
         faults.append(client._Fault("array() takes -1 positional arguments"))
         with pytest.raises(RuntimeError, match="takes -1"):
             worker.validate(relu_config())
+
+
+@pytest.mark.vendor
+def test_the_library_opens_ahead() -> None:
+    with VendorWorker("HTP", "SM8650") as worker:
+        worker.open_ahead()
+        begun = time.monotonic()
+        while worker.pid is None and time.monotonic() - begun < 60:
+            time.sleep(0.05)
+        child = worker.pid
+        assert child is not None and worker.info().backend == "HTP"
+        assert worker.pid == child
+    with VendorWorker(
+        "HTP", "SM8650", soc_model=10**6
+    ) as worker:  # a failure is told when something is asked
+        worker.open_ahead()
+        with pytest.raises(OpdbError):
+            worker.info()
