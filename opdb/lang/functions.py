@@ -87,6 +87,8 @@ FUNCTIONS: dict[str, Function] = {
         # Only in torch mappings: they make tensors.
         Function("permute", (_T, _LIST), TENSOR, "permute", "", "{0} permuted by {1}", (), torch=True),
         Function("reshape", (_T, _LIST), TENSOR, "reshape", "", "{0} in the shape {1}", (), torch=True),
+        Function("as_image", (_T,), TENSOR, "as_image", "", "{0} as an image", (), torch=True,
+                 note="[N, C, H, W] of [N, C, ...]; pixels that are not of two dimensions get up to 128 rows"),
         Function("ones", (_LIST, _LIKE), TENSOR, "ones", "", "ones in the shape {0}", (), torch=True, optional=1),
         Function("zeros", (_LIST, _LIKE), TENSOR, "zeros", "", "zeros in the shape {0}", (), torch=True, optional=1),
         Function("full", (_LIST, _FLOAT, _LIKE), TENSOR, "full", "", "{1} in the shape {0}", (), torch=True, optional=1,

@@ -191,6 +191,7 @@ def test_english() -> None:
             "permute(x, S)": "x permuted by S",
             "reshape(x, S)": "x in the shape S",
             "ones(S, x)": "ones in the shape S",
+            "as_image(x)": "x as an image",
             "zeros(S, x)": "zeros in the shape S",
             "full(S, f, x)": "f in the shape S",
             "ramp(S, L, n)": "n plus L times the place, in the shape S",
