@@ -131,6 +131,8 @@ class _Recorder(ProxyTorchDispatchMode):  # type: ignore[misc]  # PyTorch has no
             raise Unrecordable(str(func))
         with torch._C._DisablePythonDispatcher():
             made = host_node.zeros(*args) if func is host_node.NODE else func(*args, **kwargs)
+            if not isinstance(made, (torch.Tensor, list, tuple)):
+                raise Unrecordable(str(func))
             self._write(func, args, kwargs, made)
         return made
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from graphs import HTP, Made, agree, kinds, number, numbers, passed
+from of_torch import Of, Tensor
 from torch.nn import functional
 
 from opdb.compile.model import lowered
@@ -19,19 +20,9 @@ from opdb.op_config import ParamConfig
 from opdb.runtime.kernels import run_graph
 from opdb.targets.target import Target
 
-Tensor = torch.Tensor
 torch.manual_seed(3)
 GAMMA, BETA = torch.rand(16) + 0.5, torch.rand(16)
 V68 = Target("HTP", "SM8350")
-
-
-class Of(torch.nn.Module):
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
 
 
 def graph_of(function: Callable[[Tensor], Tensor], target: Target = HTP) -> QnnGraph:

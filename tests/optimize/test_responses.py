@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from graphs import HTP, agree, kinds, passed
+from of_torch import Of, Tensor
 from torch.nn import functional
 
 from opdb.compile.model import lowered
@@ -14,17 +15,7 @@ from opdb.coverage.load import export
 from opdb.graph import QnnGraph
 
 pytestmark = pytest.mark.torch
-Tensor = torch.Tensor
 FACTORS = torch.linspace(0.1, 1, 6).view(6, 1, 1)
-
-
-class Of(torch.nn.Module):
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
 
 
 def graph_of(function: Callable[[Tensor], Tensor], *shape: int) -> QnnGraph:
