@@ -153,7 +153,7 @@ def reshape(t: TensorRef, shape: Sequence[int]) -> TensorRef:
 
 
 def as_image(t: TensorRef) -> TensorRef:
-    """[N, C, H, W] of [N, C, ...]: ``t`` itself where it has that form, else with as many rows, up to 128, as divide its pixels.
+    """[N, C, H, W] of [N, C, ...]: ``t`` itself if it has two dimensions of pixels, else with the most rows up to 128 that divide them.
 
     HTP finalizes an InstanceNorm of one row of 32768 pixels in 12 s, of 128 rows in 0.1 s (QNN 2.47, SM8650).
     """

@@ -79,7 +79,7 @@ def _register(command: str = "") -> None:
 def run() -> None:
     """The entry point ``opdb``: ``main`` in a process of its own.
 
-    With PyTorch imported, Python takes a second to free what it has at its end; the operating system does that at once.
+    Once PyTorch is imported, Python takes a second to shut down, so the process exits directly after its exit handlers.
     """
     try:
         main()

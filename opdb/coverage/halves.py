@@ -239,14 +239,25 @@ def _response(square: Node, x: Node) -> tuple[str, ...]:
     inside = [square]
     while after := _only(inside[-1], AROUND_AVERAGE):
         inside.append(after)
-    if x.meta["val"].dim() > 4 or not any(operator_of(n).startswith("avg_pool") for n in inside):
+    if x.meta["val"].dim() > 4 or not _averages_channels(inside):
         return ()
     for what in ("mul", "add", "pow"):
-        if (after := _only(inside[-1], (what,))) is None:
+        after = _only(inside[-1], (what,))
+        if after is None or not isinstance(after.args[1], (int, float)):
             return ()
         inside.append(after)
     last = _only(inside[-1], ("div",))
     return tuple(n.name for n in inside) if last is not None and last.args[0] is x else ()
+
+
+def _averages_channels(nodes: list[Node]) -> bool:
+    """Whether one node is an average over an odd number of channels, and another puts half as many zeros on both sides of them."""
+    sizes = [n.args[1] for n in nodes if operator_of(n).startswith("avg_pool")]
+    zeros = [n.args[1] for n in nodes if operator_of(n) in ("pad", "constant_pad_nd")]
+    if len(sizes) != 1 or len(zeros) != 1:
+        return False
+    (size, *others), (*rest, before, after) = sizes[0], zeros[0]
+    return set(others) == {1} and not any(rest) and size % 2 == 1 and before == after == size // 2
 
 
 def _rooted(mean: Node, inside: list[Node], x: Node, centered: bool = False) -> tuple[str, ...]:

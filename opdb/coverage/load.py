@@ -94,9 +94,9 @@ def load_program(
 ) -> ExportedProgram:
     """The exported program of a model: a ``.pt2`` file as it is, a module after torch.export.export.
 
-    ``dims``, ``encodings``: see ``load_model``.  ``quick``: a program for opdb to read, which an ONNX or TensorFlow Lite file gives in
-    a tenth of the time (opdb.onnx_modules.recorded); its nodes have meta tensors, so PyTorch's own passes and torch.export.save do
-    not take it.
+    ``dims``, ``encodings``: see ``load_model``.  ``quick``: record the program of an ONNX or TensorFlow Lite file in one run
+    instead of tracing it (opdb.onnx_modules.recorded).  That is much faster, but the nodes have meta tensors, which PyTorch's own
+    passes and torch.export.save do not accept.
     """
     _torch()
     if spec.endswith(".pt2") and encodings is None:

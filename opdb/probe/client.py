@@ -99,7 +99,7 @@ class VendorWorker:
             return self._info
 
     def open_ahead(self) -> None:
-        """Opens the library while the caller does something else.  A failure is told by the next request, which opens it again."""
+        """Opens the library in the background.  If that fails, the next request tries again and reports the failure."""
 
         def quietly() -> None:
             with suppress(OpdbError, _Fault):

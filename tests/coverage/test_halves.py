@@ -65,7 +65,7 @@ RIGHT: dict[str, Function] = {
     "layer_norm_by_var": layer_norm_by_var,
     "F.layer_norm": lambda x: F.layer_norm(x, (64,)),
     "F.normalize": lambda x: F.normalize(x, dim=-1),
-    "F.local_response_norm": lambda x: F.local_response_norm(x.unsqueeze(0), 5, 1e-4),
+    "F.local_response_norm": lambda x: F.local_response_norm(x, 5, 1e-4),
     "clamped_length": lambda x: x / x.norm(dim=-1, keepdim=True).clamp(min=1e-3),
     "squares_of_a_bounded_value": lambda x: torch.sigmoid(x) ** 2 + torch.clamp(x, -100, 100) ** 2,
     "epsilon_of_1e-3": lambda x: 1 / torch.sqrt(torch.relu(x) + 1e-3),
@@ -143,6 +143,11 @@ def test_a_warning_where_htp_is_wrong(name: str, htp: Backend) -> None:
     assert len(told) == 1 and text in told[0]["message"]
     assert coverage.complete and coverage.warnings == 1
     assert off(function, x, htp) > BOUND
+
+
+def test_local_response_norm_with_an_even_window_is_warned_of() -> None:
+    """Lrn has odd windows only, so the squares stay."""
+    assert rules(checked(lambda x: F.local_response_norm(x, 4, 1e-4), outliers())) == ["FP16.SQUARES"]
 
 
 def test_data_decide_where_bounds_do_not() -> None:

@@ -71,6 +71,7 @@ OTHERS: dict[str, Callable[[Tensor], Tensor]] = {
     "the average is read elsewhere": lambda x: (lambda a: x / a.mul(0.1).add(1.0).pow(0.75) + a)(averaged(x)),
     "another tensor is divided": lambda x: (x + 1) / averaged(x).mul(0.1).add(1.0).pow(0.75),
     "a factor for each channel": lambda x: x / averaged(x).mul(FACTORS).add(1.0).pow(0.75),
+    "a quotient of more dimensions": lambda x: x / averaged(x).unsqueeze(0).mul(0.1).add(1.0).pow(0.75),
     "no power": lambda x: x / averaged(x).mul(0.1).add(1.0),
     "pixels are averaged": lambda x: (
         x / functional.avg_pool2d(x * x, 3, stride=1, padding=1).mul(0.1).add(1.0).pow(0.75)
