@@ -30,6 +30,7 @@ def _of_op(catalog: Catalog, name: str) -> str:
 def _rules(rules: QuantRules) -> str:
     slots = [f"{name!r}: ({', '.join(map(_short, own))},)" for name, own in rules.slots.items()]
     given = [f"shared={rules.shared!r}"] if rules.shared else []
+    given += [f"stored={rules.stored!r}"] if rules.stored else []
     given += [f"slots={{{', '.join(slots)}}}"] if slots else []
     return f"QuantRules({', '.join(given)})"
 

@@ -1,6 +1,7 @@
 """What a spec says of the encodings of quantized tensors: its ``quant`` section, read and checked.
 
 share: [x, y]                        the tensors of these slots have one data type and one encoding
+stored: [x, y]                       the op reads and writes stored numbers of these slots as they are, whatever the encoding
 y: calibrate                         the range of the values that were observed
 y: {range: [0, 1]}                   these real values, whatever was observed
 y: {range: [0, 1], steps: {uq16: 65536}}   the same; in this data type the scale is 1 / 65536, as the documents want it
@@ -48,6 +49,9 @@ class QuantRules:
     """The ``quant`` section of one op."""
 
     shared: tuple[str, ...] = ()
+    stored: tuple[
+        str, ...
+    ] = ()  # of these the op knows the stored numbers alone: they mean what they say at scale 1
     slots: Mapping[str, tuple[SlotRule, ...]] = field(default_factory=dict)
 
     def rule(self, slot: str, params: Mapping[str, Any]) -> SlotRule:
@@ -70,13 +74,13 @@ def read(
     ``fault`` is called with the place (within the section) and the message of everything that is wrong.
     """
     known = (*inputs, *outputs)
-    shared: tuple[str, ...] = ()
+    listed: dict[str, tuple[str, ...]] = {}
     slots: dict[str, tuple[SlotRule, ...]] = {}
     for key, value in quant.items():
-        if key == "share":
-            shared = _shared(value, known, fault)
+        if key in ("share", "stored"):
+            listed[key] = _listed(key, value, known, fault)
         elif key not in known:
-            fault((key,), f"'{key}' is neither 'share' nor a slot; slots: {', '.join(known)}")
+            fault((key,), f"'{key}' is neither 'share' nor 'stored' nor a slot; slots: {', '.join(known)}")
         else:
             rules = value if isinstance(value, list) else [value]
             place: At = (key,)
@@ -84,14 +88,15 @@ def read(
                 _rule(r, (*place, i) if isinstance(value, list) else place, key, known, enums, fault)
                 for i, r in enumerate(rules)
             )
+    shared = listed.get("share", ())
     for slot in set(shared) & set(slots):
         fault((slot,), f"'{slot}' has a rule of its own and shares its encoding")
-    return QuantRules(shared, slots)
+    return QuantRules(shared, listed.get("stored", ()), slots)
 
 
-def _shared(value: Any, known: Sequence[str], fault: Fault) -> tuple[str, ...]:
+def _listed(key: str, value: Any, known: Sequence[str], fault: Fault) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) < 2 or not set(map(str, value)) <= set(known):
-        fault(("share",), f"expected a list of two or more slots of {', '.join(known)}; e.g. [x, y]")
+        fault((key,), f"expected a list of two or more slots of {', '.join(known)}; e.g. [x, y]")
         return ()
     return tuple(value)
 

@@ -116,6 +116,7 @@ def quantized(
     stages("calibrate")
     activations, weights = SCHEMES[how.recipe]
     observed: dict[str, Range] = {}
+    told: list[str] = []
     made = quantize(
         graph,
         _counted(samples, stages),
@@ -124,8 +125,10 @@ def quantized(
         weights=weights,
         states=states,
         observed=observed,
+        told=told,
     )
-    return made, Calibrated(how, len(samples), ranges_of(made), tuple(map(str, crowded(made, observed))))
+    warnings = map(str, crowded(made, observed))
+    return made, Calibrated(how, len(samples), ranges_of(made), tuple(warnings), tuple(told))
 
 
 def _counted(samples: Sequence[Sample], stages: Stages) -> Iterator[Sample]:
@@ -142,12 +145,14 @@ class Calibrated:
     samples: int
     ranges: Mapping[str, TensorRange]
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def origin(self) -> dict[str, object]:
         return {"recipe": self.how.recipe, "data": self.how.data, "samples": self.samples}
 
     def to_json(self) -> dict[str, object]:
         told = {"warnings": list(self.warnings)} if self.warnings else {}
+        told |= {"notes": list(self.notes)} if self.notes else {}
         return self.origin() | told | {"tensors": {name: asdict(r) for name, r in self.ranges.items()}}
 
     def save(self, model: str) -> None:
@@ -169,6 +174,8 @@ class Calibrated:
             )
         for warning in self.warnings:
             print(f"  warning: {warning}")
+        for note in self.notes:
+            print(f"  {note}")
         if self.how.data.startswith("random"):
             print("  the data were random numbers: do not deploy this file")
         if self.how.ranges is not None:

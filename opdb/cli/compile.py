@@ -184,7 +184,9 @@ def compile_model(
                 )
             graphs, errata_met = graphs_of_configs(model, target, graph, stages, json)
         else:
-            how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
+            how = Lowering(
+                graph, dtype, decompose, tuple(no_pass or ()), io_layout, how_to_quantize is not None
+            )
             program = exported(model, stages, dims, encodings, quick=not decompose)
             coverage, made = lowered_or_exit(program, model, target, how, stages, json)
             states = coverage.states
@@ -286,6 +288,7 @@ class Lowering:
     decompose: bool
     without: tuple[str, ...]
     io_layout: str
+    to_quantize: bool = False
 
 
 def exported(
@@ -321,6 +324,7 @@ def made_of(
         decompose=how.decompose,
         without=how.without,
         io_layout=how.io_layout,
+        to_quantize=how.to_quantize,
         ends=Ends(*ends(model)) if named else None,
     )
     return with_names(coverage, model) if named else coverage, graph

@@ -174,7 +174,7 @@ def cost(
     ):
         simulator.check_chip()  # before the model is loaded
         target = target_of(SIMULATING, soc, simulator.sdk, execution, errata, ignore_erratum)
-        how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout)
+        how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout, quantize is not None)
         wish = Wish(target, how, quantize, parsed(dim or ()))
         other = None if against is None else _saved(against)
         traced = bool(by not in (None, ERRATUM) or trace or html or (against and other is None))

@@ -36,11 +36,14 @@ def lowered(
     without: Collection[str] = (),
     io_layout: str = "keep",
     ends: Ends | None = None,
+    to_quantize: bool = False,
 ) -> tuple[Coverage, QnnGraph | None]:
     """The verdict on every node, and the optimized graph called ``name`` if every node is supported.
 
     ``ends``: what the model's file calls its inputs and outputs.  Buffers that the program changes are inputs and outputs of
     the graph, and ``states`` of the coverage.
+
+    ``to_quantize``: the graph, in floats, is one that opdb.quantize takes: it does not count whether the chip has floating point.
 
     ``float_dtype`` and ``decompose``: see opdb.coverage.check.check_program.  ``without``: names of passes that are left out
     (opdb.optimize).  ``io_layout``: "nhwc" for inputs and outputs of four dimensions with their channels last
@@ -52,6 +55,7 @@ def lowered(
 
     check_names(without)
     check_layout(io_layout)
+    target = replace(target, to_quantize=to_quantize)
     read, coverage = read_and_check(program, target, float_dtype, decompose)
     if not coverage.complete:
         return coverage, None

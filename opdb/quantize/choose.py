@@ -14,12 +14,12 @@ from opdb.generated import validators
 from opdb.graph import GraphOp, QnnGraph
 from opdb.op_config import OpConfig, Quant
 from opdb.quantize.encodings import Range, encoding
+from opdb.quantize.in_floats import CONVERTED, REAL, computes, holding, no_numbers, reads_numbers
 from opdb.quantize.propagate import derive
 from opdb.quantize.slots import Place, places
 from opdb.targets.target import Target
 from opdb.validate import Verdict, check
 
-REAL = ("f32", "f16")
 #: What a Convert costs, in ranks of preference: any type of a static tensor is better.
 CONVERT = 100
 
@@ -30,11 +30,16 @@ class Form:
 
     ``per_slice``: slots with a scale per slice; ``symmetric``: slots with real zero in the middle, because the
     spec says so, or because a rule of the target refuses the node without it.
+
+    ``floats``: why the node computes in floats instead, between Dequantizes and Quantizes; "" where it does not.  ``whole``: the
+    type in which it writes whole numbers at scale 1, for a node that copies stored numbers.
     """
 
     dtypes: Mapping[str, str]
     per_slice: frozenset[str] = frozenset()
     symmetric: frozenset[str] = frozenset()
+    floats: str = ""
+    whole: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,9 +66,45 @@ def known(op: GraphOp) -> Any:
 
 
 def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
+    """The form of a node in integers; in floats where it has none and the target computes it in floats.
+
+    Raises OpdbError with the nearest row, or the rule that stands in the way, where the target does neither.
+    """
+    if reads_numbers(graph, op):
+        return _of_numbers(graph, op, wishes)
+    try:
+        return _in_integers(graph, op, wishes)
+    except NoForm as refusal:
+        if not computes(graph, op, wishes.target):
+            raise
+        return Form({}, floats=refusal.reason)
+
+
+class NoForm(OpdbError):
+    """No form in integers; ``reason``: why, without the node's name."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where + reason)
+        self.reason = reason
+
+
+def _of_numbers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
+    """Of a Cast between real and whole numbers: truth values at scale 1, others by way of floats where there are any."""
+    whole = holding(graph, op, wishes.ranges, wishes.target)
+    source = graph.tensors[op.inputs[0] or ""].dtype
+    if whole and source == "bool8":
+        return Form({}, whole=whole)
+    if computes(graph, op, wishes.target):
+        return Form({}, floats=CONVERTED)
+    if whole:
+        return Form({}, whole=whole)
+    raise no_numbers(op, wishes.target)
+
+
+def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     """The first form that the validator accepts: fewest Converts, then the wanted types of static tensors.
 
-    Raises OpdbError with the nearest row, or the rule that stands in the way.
+    Raises NoForm.
     """
     module = known(op)
     of_node = places(op)
@@ -72,7 +113,7 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     table = getattr(module, f"ROWS_{wishes.target.backend}", ())
     rows = [(row.ident, row.cells) for row in table if row.holds(context)]
     if not rows:
-        raise OpdbError(f"node {op.name} ({op.op}): the specs hold no table of types for {wishes.target}")
+        raise NoForm(f"node {op.name} ({op.op}): ", f"the specs hold no table of types for {wishes.target}")
 
     def judge(form: Form) -> Verdict:
         """A warning refuses too: nobody vouches for the numbers of such a form."""
@@ -100,8 +141,8 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     where = f"node {op.name} ({op.op}) cannot be quantized for {wishes.target}: "
     if refused is not None:
         reasons = [f"{v.rule}: {v.message}" for v in refused.violations]
-        raise OpdbError(where + "; ".join(reasons))
-    raise OpdbError(f"{where}no row of its types fits; the nearest, {min(nearest)[1]}")
+        raise NoForm(where, "; ".join(reasons))
+    raise NoForm(where, f"no row of its types fits; the nearest, {min(nearest)[1]}")
 
 
 def _row(

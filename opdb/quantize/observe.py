@@ -10,6 +10,7 @@ import numpy as np
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.quantize.encodings import Range
+from opdb.quantize.masks import floor_of, softmax_axes
 
 #: Runs a graph: arrays by the name of the input -> arrays by the name of the output.
 Run = Callable[[QnnGraph, Mapping[str, Any]], Mapping[str, Any]]
@@ -27,15 +28,21 @@ class Kept(Protocol):
 
 
 def observe(
-    graph: QnnGraph, calibration: Iterable[Mapping[str, Any]], run: Run, states: Sequence[Kept] = ()
+    graph: QnnGraph,
+    calibration: Iterable[Mapping[str, Any]],
+    run: Run,
+    states: Sequence[Kept] = (),
+    floors: dict[str, float] | None = None,
 ) -> dict[str, Range]:
     """The ranges by tensor over all of ``calibration``: real arrays by the name of the input.
 
     ``states``: their inputs are in no sample, unless one is to begin anew.  ``run`` computes the float graph;
-    e.g. opdb.runtime.kernels.run_graph, or VendorWorker for QNN CPU.
+    e.g. opdb.runtime.kernels.run_graph, or VendorWorker for QNN CPU.  ``floors`` gets how low the inputs of softmaxes need to
+    reach (opdb.quantize.masks).
     Raises OpdbError where there is no calibration data, and for values that are not finite.
     """
     debug = graph.with_intermediates()
+    softmaxes = softmax_axes(graph)
     ranges: dict[str, Range] = {}
 
     def see(name: str, values: Any, what: str) -> None:
@@ -55,6 +62,8 @@ def observe(
         kept = {s.input: made[s.output] for s in states}
         for name, values in {**inputs, **made}.items():
             see(name, values, f", with calibration input {batches}")
+            if floors is not None and (floor := floor_of(softmaxes.get(name), values)) is not None:
+                floors[name] = min(floor, floors.get(name, floor))
     if not batches:
         raise OpdbError(
             f"{graph.name}: ranges come from running the graph; give at least one calibration input"

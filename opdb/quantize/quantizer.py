@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,10 @@ from opdb.dtypes import BY_SHORT, lookup
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import Quant
-from opdb.quantize.choose import REAL, Form, Wishes, choose, known
+from opdb.quantize.choose import Form, Wishes, choose, known
 from opdb.quantize.encodings import Range, encoding, of_data
+from opdb.quantize.in_floats import REAL, WHOLE
+from opdb.quantize.masks import clipped, finite
 from opdb.quantize.observe import Kept, Run, observe
 from opdb.quantize.propagate import Groups, derive, fixed_range
 from opdb.quantize.slots import Place, places
@@ -24,6 +26,8 @@ from opdb.validate import check
 
 #: (tensor, type, whether zero is in the middle): what a Convert makes, once for all that read it.
 Converted = tuple[str, str, bool]
+#: Nodes that a line names.
+SHOWN = 3
 
 
 def quantize(
@@ -38,6 +42,7 @@ def quantize(
     run: Run = run_graph,
     states: Iterable[Kept] = (),
     observed: dict[str, Range] | None = None,
+    told: list[str] | None = None,
 ) -> QnnGraph:
     """``graph`` with every real tensor quantized, as ``target`` takes it.
 
@@ -48,12 +53,14 @@ def quantize(
     target asks for another type than its neighbor has, a Convert is put between.  ``run`` computes the float
     graph, by default on the C kernels.  ``states``: what goes from each run to the next, e.g. a cache; ``calibration`` are
     then runs one after the other, and a state's input and output have one encoding.  ``observed`` gets the range that each
-    tensor was seen to have by itself (opdb.quantize.ranges.crowded).
+    tensor was seen to have by itself (opdb.quantize.ranges.crowded), ``told`` what a report has to say: nodes that stay in floats
+    and masks that are cut off.  A node without a form in integers computes in floats where the target has them.
 
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
     validator refuses in the end, for values that are not finite, and for an unknown type or tensor.
     """
     target = target.spelled()
+    graph = finite(graph)
     for dtype in (activations, weights, *(overrides or {}).values()):
         kind = lookup(dtype)
         if kind is None or kind.short != dtype or not kind.quantized or kind.numpy is None:
@@ -68,13 +75,18 @@ def quantize(
         known(op)
     if not 0 <= margin < np.inf:
         raise OpdbError(f"margin: {margin} is not a share of a range; e.g. 0.1")
-    seen = {name: r.widened(margin) for name, r in observe(graph, calibration, run, states).items()}
+    floors: dict[str, float] = {}
+    found = observe(graph, calibration, run, states, floors)
+    seen, cut_off = clipped(graph, groups, {n: r.widened(margin) for n, r in found.items()}, floors)
     if observed is not None:
         observed.update(seen)
     ranges = _shared_ranges(graph, groups, wanted, seen)
     wishes = Wishes(wanted, ranges, weights, target)
     forms = {op.name: choose(graph, op, wishes) for op in graph.ops}
     made = _Quantizer(graph, groups, wanted, forms, ranges).build()
+    if told is not None:
+        told += map(str, cut_off)
+        told += in_floats_lines(graph, forms)
     for op in made.ops:
         verdict = check(made.op_config(op), target)
         if verdict.verdict != "accept":
@@ -119,6 +131,17 @@ def _shared_ranges(
     return own | {name: shared[groups.root(name)] for name in wanted}
 
 
+def in_floats_lines(graph: QnnGraph, forms: Mapping[str, Form]) -> Iterator[str]:
+    """A line for the nodes that compute in floats for one reason."""
+    nodes: dict[tuple[str, str], list[str]] = {}
+    for op in graph.ops:
+        if forms[op.name].floats:
+            nodes.setdefault((op.op, forms[op.name].floats), []).append(op.origin or op.name)
+    for (op_name, reason), names in nodes.items():
+        some = ", ".join(dict.fromkeys(names[:SHOWN])) + (" ..." if len(names) > SHOWN else "")
+        yield f"in floats: {len(names)} {op_name} ({some}): {reason}"
+
+
 class _Quantizer:
     """Builds the quantized graph: encodings of what runs through first, then node by node."""
 
@@ -135,6 +158,7 @@ class _Quantizer:
         self.quants = self._encodings()
         self.made = QnnGraph(graph.name)
         self.converts: dict[Converted, str] = {}
+        self.floats: dict[str, str] = {}  # real tensors that exist in floats, too
 
     def _encodings(self) -> dict[str, Quant]:
         """By tensor, of everything in ``wanted``."""
@@ -164,6 +188,63 @@ class _Quantizer:
         return self.made
 
     def _node(self, op: GraphOp) -> None:
+        form = self.forms[op.name]
+        if form.floats:
+            self._in_floats(op)
+        elif form.whole:
+            self._whole(op, form.whole)
+        else:
+            self._in_integers(op)
+
+    def _in_floats(self, op: GraphOp) -> None:
+        """The node as it is in the float graph; what it reads is dequantized, and what others read of it quantized."""
+        inputs = tuple(None if name is None else self._float(name, op) for name in op.inputs)
+        outputs = []
+        for name in op.outputs:
+            tensor = self.graph.tensors[name]
+            if name in self.wanted:
+                tensor = replace(tensor, name=f"{name}_float", type="NATIVE")
+                self.floats[name] = self._add(tensor)
+                outputs.append(self.floats[name])
+            else:
+                outputs.append(name)
+        self.made.ops.append(replace(op, inputs=inputs, outputs=tuple(outputs)))
+        for name in op.outputs:
+            if name in self.wanted and self._read_in_integers(name):
+                self._op(f"{name}_quantize", "Quantize", self.floats[name], name, op)
+
+    def _float(self, name: str, op: GraphOp) -> str:
+        """The float tensor of a real one, dequantized once for all that read it."""
+        tensor = self.graph.tensors[name]
+        if tensor.dtype not in REAL:
+            return name
+        if name not in self.floats:
+            if tensor.type == "STATIC":
+                own = f"{name}_float" if name in self.wanted else name
+                self.floats[name] = self._add(replace(tensor, name=own))
+            else:
+                made = replace(tensor, name=f"{name}_float", type="NATIVE")
+                self.floats[name] = self._add(made)
+                self._op(f"{name}_dequantize", "Dequantize", name, self.floats[name], op)
+        return self.floats[name]
+
+    def _read_in_integers(self, name: str) -> bool:
+        """Whether something reads the quantized tensor: an end of the graph, or a node in integers."""
+        ends = self.graph.tensors[name].type == "APP_READ"
+        return ends or any(name in op.inputs and not self.forms[op.name].floats for op in self.graph.ops)
+
+    def _whole(self, op: GraphOp, dtype: str) -> None:
+        """The node writes whole numbers at scale 1; a Convert brings them to the encoding that its readers know."""
+        name = op.outputs[0]
+        tensor = replace(self.graph.tensors[name], name=f"{name}_whole", type="NATIVE")
+        made = self._add(replace(tensor, dtype=dtype, quant=WHOLE))
+        self.made.ops.append(replace(op, outputs=(made,)))
+        self._op(f"{name}_convert", "Convert", made, name, op)
+
+    def _op(self, name: str, op: str, source: str, result: str, of: GraphOp) -> None:
+        self.made.ops.append(GraphOp(name, op, (source,), (), (result,), origin=of.origin))
+
+    def _in_integers(self, op: GraphOp) -> None:
         inputs = list(op.inputs)
         of_node = places(op)
         # in the order of what depends on what: activations, weights, then derived encodings
@@ -181,15 +262,29 @@ class _Quantizer:
                 quants.pop(place.tensor, None)
                 derive(of_node, quants)
             else:
-                quants[place.tensor] = self._fitted(op, place, dtype)
+                quants[place.tensor] = self._zeros(place, dtype, of_node) or self._fitted(op, place, dtype)
             inputs[place.index] = self._add(
                 self._typed(self.graph.tensors[place.tensor], dtype, quants[place.tensor])
             )
         self.made.ops.append(replace(op, inputs=tuple(inputs)))
 
+    def _zeros(self, place: Place, dtype: str, of_node: Iterable[Place]) -> Quant | None:
+        """Of a constant that is zero everywhere the encoding of what it is computed with.
+
+        Any would hold it, but HTP compares x with a zero of scale 1 in steps that are coarser than those of x.
+        """
+        if np.any(self.graph.tensors[place.tensor].data):
+            return None
+        for other in of_node:
+            if other.tensor in self.wanted and not other.output and self.wanted[other.tensor] == dtype:
+                return self.quants[other.tensor]
+        return None
+
     def _fitted(self, op: GraphOp, place: Place, dtype: str) -> Quant:
         axis = place.rule.axis if place.slot in self.forms[op.name].per_slice else None
         data = np.asarray(self.graph.tensors[place.tensor].data, np.float64)
+        seen = self.ranges[place.tensor]  # without what is cut off of masks
+        data = np.clip(data, seen.low, seen.high)
         return of_data(data, dtype, place.slot in self.forms[op.name].symmetric, axis)
 
     def _convert(self, op: GraphOp, place: Place) -> str:
@@ -201,12 +296,7 @@ class _Quantizer:
             source = self.graph.tensors[place.tensor]
             made = GraphTensor(f"{source.name}_{dtype}", dtype, source.shape, "NATIVE", None, quant)
             self.converts[key] = self._add(made)
-            self.made.ops.append(
-                GraphOp(
-                    f"{self.converts[key]}_convert", "Convert", (source.name,), (), (self.converts[key],),
-                    origin=op.origin,
-                )
-            )  # fmt: skip
+            self._op(f"{self.converts[key]}_convert", "Convert", source.name, self.converts[key], op)
         return self.converts[key]
 
     def _add(self, tensor: GraphTensor) -> str:

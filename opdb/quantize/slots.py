@@ -23,6 +23,7 @@ class Place:
     index: int
     rule: SlotRule
     shared: bool
+    stored: bool = False
 
 
 def rules_of(op: GraphOp) -> QuantRules:
@@ -45,7 +46,8 @@ def places(op: GraphOp) -> tuple[Place, ...]:
         for i, (name, slot) in enumerate(zip(names, _spread(slots, len(names)), strict=False)):
             if name is not None:
                 shared = slot in rules.shared
-                found.append(Place(slot, name, output, i, rules.rule(slot, params), shared))
+                rule = rules.rule(slot, params)
+                found.append(Place(slot, name, output, i, rule, shared, slot in rules.stored))
     return tuple(found)
 
 

@@ -18,6 +18,8 @@ from opdb.targets.sdks import known_sdk
 
 EXECUTIONS = ("device", "emulator")
 POLICIES = ("avoid", "warn", "ignore")
+#: Up to this architecture HTP has no floats to speak of; a graph of floats that is to be quantized is judged as on the other.
+NO_FLOATS, FLOATS = 68, 75
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Target:
     ``soc`` is required by backends whose rules depend on the Hexagon version (HTP); the library's default is never used.
     ``execution`` is "device" or "emulator", the library's emulation on this machine; by it the policy on faults of the
     library is chosen (opdb.errata.policy).  ``errata`` sets one policy for all faults: "avoid", "warn", or "ignore".
-    ``ignored``: ids of errata to ignore, e.g. HTP-0395.
+    ``ignored``: ids of errata to ignore, e.g. HTP-0395.  ``to_quantize``: judges graphs in floats that will be quantized, so that it
+    does not count whether the chip has floating point.
     """
 
     backend: str | None = None  # e.g. HTP
@@ -36,6 +39,7 @@ class Target:
     execution: str = "device"  # one of EXECUTIONS
     errata: str | None = None  # one of POLICIES for all errata; None: the default of the execution
     ignored: frozenset[str] = frozenset()  # ids of errata that are ignored
+    to_quantize: bool = False
 
     def __post_init__(self) -> None:
         if self.execution not in EXECUTIONS:
@@ -60,6 +64,8 @@ class Target:
             raise OpdbError(f"{backend} runs on {', '.join(record.chips)}, not on {soc}")
         chip = None if soc is None else SOCS[soc]
         read: dict[str, Any] = {name: getattr(chip, of) or 0 for name, of in fields.items()}
+        if self.to_quantize and "has_fp16" in read and not (read["has_fp16"] and read["arch"] > NO_FLOATS):
+            read |= {"has_fp16": True, "arch": max(read["arch"], FLOATS)}
         return Context(backend, known_sdk(self.sdk or DEFAULT_SDK), **read)
 
     def spelled(self) -> Target:

@@ -141,16 +141,15 @@ def test_a_second_factor_of_16_bits_is_symmetric_or_converted() -> None:
 
 def with_op(op: str) -> QnnGraph:
     graph = perceptron()
-    graph.ops[1] = GraphOp("relu", op, ("h",), (ParamConfig("operation", "u32", 1),), ("r",))
+    graph.ops[1] = GraphOp("relu", op, ("h",), (), ("r",))
     return graph
 
 
 @pytest.mark.parametrize(
     ("graph", "options", "message"),
     [
-        (perceptron(), {"target": CPU, "activations": "uq16"},
-         r"node up \(FullyConnected\) cannot be quantized for CPU: no row of its types fits; the nearest, CPU.int8.1 "
-         r"has [xy]: uq8, not uq16"),
+        (with_op("ElementWiseSin"), {"target": Target("HTP", "QCM6490")},
+         r"node relu \(ElementWiseSin\) cannot be quantized for HTP QCM6490: "),
         (perceptron(), {"target": HTP, "activations": "f16"}, "'f16' is not a type to quantize to; e.g."),
         (perceptron(), {"target": HTP, "weights": "sq4"}, "'sq4' is not a type to quantize to; e.g."),
         (perceptron(), {"target": HTP, "overrides": {"q": "uq16"}}, "overrides names 'q', which is not a floating-point tensor"),
@@ -159,8 +158,6 @@ def with_op(op: str) -> QnnGraph:
         (perceptron(), {"target": HTP, "calibration": []}, "give at least one calibration input"),
         (perceptron(), {"target": HTP, "calibration": [{"x": np.full((8, 4), np.nan, np.float32)}]},
          r"the tensor x has a value that is not finite, with calibration input 1"),
-        (with_op("ElementWiseNeuron"), {"target": CPU},
-         r"node relu \(ElementWiseNeuron\) cannot be quantized for CPU: CPU-0021: ElementWiseNeuron returns x unchanged for ELU and GELU"),
         (with_op("Frobnicate"), {"target": HTP}, "node relu: the specs do not hold the op Frobnicate"),
     ],
 )  # fmt: skip

@@ -48,7 +48,7 @@ def test_every_form() -> None:
 @pytest.mark.parametrize(
     ("quant", "message"),
     [
-        ({"z": "calibrate"}, "z: 'z' is neither 'share' nor a slot; slots: x, w, b, y"),
+        ({"z": "calibrate"}, "z: 'z' is neither 'share' nor 'stored' nor a slot; slots: x, w, b, y"),
         ({"share": ["x"]}, "share: expected a list of two or more slots"),
         ({"share": ["x", "z"]}, "share: expected a list of two or more slots of x, w, b, y"),
         ({"share": ["x", "y"], "y": "calibrate"}, "y: 'y' has a rule of its own and shares its encoding"),
@@ -85,4 +85,5 @@ def test_every_op_has_rules_and_the_engine_knows_none_by_name() -> None:
     folder = Path(opdb.quantize.__file__).parent
     texts = {p.name: p.read_text() for p in folder.glob("*.py")}
     named = {op for op in RULES for text in texts.values() if f'"{op}"' in text}
-    assert named == {"Convert"}  # what is put between two types
+    between = {"Convert", "Quantize", "Dequantize"}  # what is put between two types
+    assert named == between | {"Softmax", "ElementWiseAdd"}  # masks of attention

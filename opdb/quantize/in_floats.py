@@ -1,0 +1,67 @@
+"""Nodes that no row of quantized types fits: in floats where the chip has them, or as the whole numbers that they store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from opdb.errata.policy import refuses
+from opdb.errors import OpdbError
+from opdb.graph import GraphOp, QnnGraph
+from opdb.op_config import OpConfig, Quant
+from opdb.quantize.encodings import Range
+from opdb.quantize.slots import places
+from opdb.runtime.qnn.ends import limits
+from opdb.targets.target import Target
+from opdb.validate import check
+
+REAL = ("f32", "f16")
+#: The encoding in which a stored number is the value.
+WHOLE = Quant("SCALE_OFFSET", (1.0,), (0,))
+#: Types that hold whole numbers, the fewest bits first.
+HOLDING = ("uq8", "sq8", "uq16", "sq16")
+CONVERTED = "the op copies stored numbers, so they are converted in floats"
+
+
+def computes(graph: QnnGraph, op: GraphOp, target: Target) -> bool:
+    """Whether ``target`` takes the node of a float graph as it is; a chip without floating point takes none."""
+    return _accepted(graph.op_config(op), target)
+
+
+def reads_numbers(graph: QnnGraph, op: GraphOp) -> bool:
+    """Whether the node copies stored numbers between real tensors and whole numbers or truth values, e.g. a Cast."""
+    real = {graph.tensors[p.tensor].dtype in REAL for p in places(op) if p.stored}
+    return len(real) == 2
+
+
+def holding(graph: QnnGraph, op: GraphOp, ranges: Mapping[str, Range], target: Target) -> str:
+    """The type in which the node, which ``reads_numbers``, may write its whole numbers at scale 1; "" for none."""
+    values = ranges.get(op.outputs[0], Range())
+    config = graph.op_config(op)
+    if graph.tensors[op.outputs[0]].dtype not in REAL:
+        return ""
+    for dtype in HOLDING:
+        low, high = limits(dtype)
+        written = replace(config.outputs[0], dtype=dtype, quant=WHOLE)
+        if (
+            low <= values.low
+            and values.high <= high
+            and _accepted(replace(config, outputs=(written,)), target)
+        ):
+            return dtype
+    return ""
+
+
+def no_numbers(op: GraphOp, target: Target) -> OpdbError:
+    """The refusal of a node that ``reads_numbers`` and has neither way."""
+    return OpdbError(
+        f"node {op.name} ({op.op}) cannot be quantized for {target}: it copies stored numbers, which are not the values at "
+        "any scale but 1, and the chip has no floating point to convert them in"
+    )
+
+
+def _accepted(config: OpConfig, target: Target) -> bool:
+    verdict = check(config, target)
+    return verdict.verdict == "accept" and not any(
+        v.erratum and refuses(v.erratum, target) for v in verdict.violations
+    )

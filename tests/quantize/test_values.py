@@ -1,0 +1,143 @@
+"""What --quantize makes of a program, run by the vendor's emulation, against PyTorch in floats: values, not kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from opdb.compile.model import lowered
+from opdb.graph import QnnGraph
+from opdb.probe.client import VendorWorker
+from opdb.quantize import SCHEMES, quantize
+from opdb.runtime.qnn.ends import to_real, to_stored
+from opdb.targets.target import Target
+
+pytestmark = pytest.mark.vendor
+WITH_FLOATS, WITHOUT = "SM8650", "QCM6490"
+#: No two of a row are equal, and none is closer than 0.05 to zero.
+ROWS = np.random.default_rng(0).permuted(np.tile(np.arange(-60, 60), (16, 1)), axis=1)[:, :16]
+X = torch.tensor(ROWS.reshape(2, 8, 16) / 10 + 0.05, dtype=torch.float32)
+N = torch.arange(16, dtype=torch.int32).reshape(1, 1, 16)
+
+
+class Module(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def signal_to_noise(
+    function: Callable[..., Any], inputs: tuple[Any, ...], soc: str, scheme: str, told: list[str]
+) -> list[float]:
+    """In dB, of each result, with the inputs as calibration data."""
+    target = Target("HTP", soc, execution="emulator")
+    program = torch.export.export(Module(function), inputs)
+    coverage, graph = lowered(program, target, "g", to_quantize=True)
+    assert graph is not None, [r for r in coverage.rows if r.verdict != "supported"]
+    given = {t.name: x.numpy() for t, x in zip(graph.inputs, inputs, strict=True)}
+    activations, weights = SCHEMES[scheme]
+    made = quantize(graph, [given], target=target, activations=activations, weights=weights, told=told)
+    stored = {t.name: to_stored(t, given[t.name]) for t in made.inputs}
+    with VendorWorker("HTP", soc) as worker:
+        result = worker.run(made, stored)
+    assert result.stage == "done", (result.node, result.log)
+    want = function(*inputs)
+    return list(compared(made, result.outputs, want if isinstance(want, tuple) else (want,)))
+
+
+def compared(made: QnnGraph, outputs: Any, want: tuple[torch.Tensor, ...]) -> Any:
+    for tensor, expected in zip(made.outputs, want, strict=True):
+        reference = expected.numpy().astype(np.float64)
+        found = to_real(tensor, outputs[tensor.name]).reshape(reference.shape)
+        noise = max(float(((found - reference) ** 2).sum()), 1e-12 * reference.size)
+        yield 10 * np.log10((reference**2).sum() / noise)
+
+
+NUMBERS: dict[str, Callable[..., Any]] = {
+    "argmax": lambda x, n: (x.argmax(-1).float(), x + n.float()),
+    "truths": lambda x, n: ((x > 0).float(), x + n.float()),
+    "truths of a product": lambda x, n: ((x > 0).float() * x, x + n.float()),
+    "integers of a product": lambda x, n: n.float() * x,
+    "equal integers": lambda x, n: ((x.argmax(-1, keepdim=True) == n).float(), x + n.float()),
+    "indices of topk": lambda x, n: (x.topk(3)[1].float(), x + n.float()),
+    "argmax divided": lambda x, n: (x.argmax(-1).float() / 15, x + n.float()),
+    "a mask of truths": lambda x, n: x * (n > 3).float(),
+}
+
+
+@pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_whole_numbers_and_truths_keep_their_values(name: str, scheme: str) -> None:
+    bound = 33.0 if scheme == "8a8w" else 60.0
+    found = signal_to_noise(NUMBERS[name], (X, N), WITH_FLOATS, scheme, [])
+    assert min(found) > bound, found
+
+
+@pytest.mark.parametrize(
+    "name", ["truths", "truths of a product", "integers of a product", "a mask of truths"]
+)
+def test_whole_numbers_keep_their_values_on_a_chip_without_floats(name: str) -> None:
+    found = signal_to_noise(NUMBERS[name], (X, N), WITHOUT, "8a8w", [])
+    assert min(found) > 33, found
+
+
+QKV = tuple(torch.randn(2, 2, 16, 32, generator=torch.Generator().manual_seed(0)) for _ in range(3))
+SEEN = torch.ones(16, 16, dtype=torch.bool).tril()
+MASKS: dict[str, Callable[..., Any]] = {
+    "causal": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+    "truths": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, attn_mask=SEEN),
+    "the least float": lambda q, k, v: functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=torch.full((16, 16), torch.finfo(torch.float32).min).triu(1)
+    ),
+    "-10000": lambda q, k, v: (
+        functional.softmax(q @ k.transpose(2, 3) / 6 + torch.full((16, 16), -1e4).triu(1), -1) @ v
+    ),
+    "masked_fill": lambda q, k, v: (
+        functional.softmax((q @ k.transpose(2, 3)).masked_fill(~SEEN, -3e4), -1) @ v
+    ),
+    "-20": lambda q, k, v: (
+        functional.softmax(q @ k.transpose(2, 3) / 6 + torch.full((16, 16), -20.0).triu(1), -1) @ v
+    ),
+}
+
+
+@pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
+@pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_leave_scores_their_steps(name: str, scheme: str, soc: str) -> None:
+    told: list[str] = []
+    (found,) = signal_to_noise(MASKS[name], QKV, soc, scheme, told)
+    assert found > (29 if scheme == "8a8w" else 40), (
+        found
+    )  # v68 multiplies 16 bits by 8 only: 41.8 dB, with floats 75
+    cut_off = [line for line in told if "the softmax behind it makes them 0" in line]
+    assert bool(cut_off) == (name != "-20")
+
+
+WITHOUT_INTEGERS: dict[str, Callable[..., Any]] = {
+    "softplus": functional.softplus,
+    "mish": functional.mish,
+    "log": lambda x: torch.log(x.abs() + 1),
+    "logsigmoid": functional.logsigmoid,
+    "log_softmax": lambda x: functional.log_softmax(x, -1),
+    "rsqrt": lambda x: torch.rsqrt(x.abs() + 0.5),
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "sort": lambda x: x.sort(-1)[0],
+    "cumsum": lambda x: x.cumsum(1),
+}
+
+
+@pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
+@pytest.mark.parametrize("name", WITHOUT_INTEGERS)
+def test_what_has_no_form_in_integers_is_computed_in_floats(name: str, scheme: str) -> None:
+    (found,) = signal_to_noise(WITHOUT_INTEGERS[name], (X,), WITH_FLOATS, scheme, [])
+    assert found > (28 if scheme == "8a8w" else 50), found
