@@ -26,7 +26,7 @@ from scipy import stats
 from opdb.compile.model import lowered
 from opdb.cost import Estimate, Simulator
 from opdb.cost.errata import prices
-from opdb.cost.made_up import quantized
+from opdb.quantize.assumed import quantized
 from opdb.coverage.check import Coverage
 from opdb.coverage.load import export
 from opdb.errors import OpdbError

@@ -20,7 +20,7 @@ from typing import TypeVar
 from torch.export import ExportedProgram
 
 from opdb.cost import Estimate, NotEstimated, Simulator
-from opdb.cost.made_up import quantized
+from opdb.quantize.assumed import quantized
 from opdb.coverage.check import check_nodes, read_program
 from opdb.coverage.graph import build_graph
 from opdb.coverage.load import export

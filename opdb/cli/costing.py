@@ -80,7 +80,7 @@ def load(model: str, wish: Wish, stages: Stages, json: bool) -> Loaded:
 def _quantized(graph: QnnGraph, wish: Wish, stages: Stages) -> QnnGraph:
     if wish.quantize is None:
         return graph
-    from opdb.cost.made_up import quantized
+    from opdb.quantize.assumed import quantized
 
     stages("quantize")
     return quantized(graph, wish.quantize, wish.target)

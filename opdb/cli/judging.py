@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from opdb.coverage.check import Coverage
     from opdb.coverage.gates import Gate
     from opdb.nearest import Variant
+    from opdb.targets.target import Target
     from opdb.validate import Verdict
 
 
@@ -218,6 +219,15 @@ def check(
             help="Exit 1 only under this condition, e.g. 'cpu>0', 'cpu-flops>5%', 'graphs>1'; repeatable.",
         ),
     ] = None,
+    quantize: Annotated[
+        str | None,
+        typer.Option(
+            "--quantize",
+            metavar="WORD",
+            help="Judge the model as `opdb compile --quantize` makes it: 8a8w or 16a8w; ranges are assumed. [8a8w for a float model "
+            "on a chip without floating point]",
+        ),
+    ] = None,
     verbose: Verbose = False,
     strict: Strict = False,
     lenient: Lenient = False,
@@ -238,6 +248,7 @@ def check(
     target = target_of(backend, soc, sdk, execution, errata, ignore_erratum)
     target.context()  # an unknown backend or SoC is said before the model is loaded
     sys.path.insert(0, "")
+    scheme = None
     with Stages(quiet=True) as stages:
         if executorch:
             _no_other(
@@ -246,6 +257,7 @@ def check(
                 save_node=save_node is not None,
                 data=data is not None,
                 encodings=encodings is not None,
+                quantize=quantize is not None,
             )
             from opdb.executorch.tools.check import check_model
 
@@ -260,19 +272,25 @@ def check(
                 return
             samples = _samples(data, program, model)
             stages("check")
-            coverage = check_program(
-                program,
-                target,
-                float_dtype=dtype,
-                decompose=decompose,
-                progress=stages.count,
-                samples=samples,
-            )
+            scheme = _scheme(quantize, program, target, data, encodings)
+            if scheme is not None:
+                from opdb.compile.quantized_coverage import quantized_coverage
+
+                coverage = quantized_coverage(program, target, scheme, dtype, decompose)
+            else:
+                coverage = check_program(
+                    program,
+                    target,
+                    float_dtype=dtype,
+                    decompose=decompose,
+                    progress=stages.count,
+                    samples=samples,
+                )
     if has_names(model):
         from opdb.coverage.onnx import with_names
 
-        coverage = with_names(coverage, model)
-    _report(coverage, form, model, output, verbose)
+        coverage = with_names(coverage, model, encodings)
+    _report(coverage, form, model, output, verbose, few=scheme is not None and quantize is None)
     if gates:
         hits = [why for g in gates if (why := g.hit(coverage))]
         for why in hits:
@@ -281,6 +299,24 @@ def check(
     left = not coverage.complete and not (lenient and coverage.refused_by_errata)
     if left or (strict and coverage.warnings):
         raise typer.Exit(1)
+
+
+def _scheme(
+    quantize: str | None, program: Any, target: Target, data: str | None, encodings: str | None
+) -> str | None:
+    """How the model is to be quantized before it is judged; None for as it is."""
+    from opdb.coverage.quantized import is_dequantize, is_quantize
+
+    already = any(is_quantize(n) or is_dequantize(n) for n in program.graph.nodes)
+    if quantize is None:
+        return "8a8w" if target.integers_only and not already and encodings is None else None
+    if already or encodings is not None:
+        raise OpdbError(f"--quantize {quantize}: the model is quantized already; leave --quantize out")
+    if data is not None:
+        raise OpdbError(
+            f"--data {data}: `check --quantize` assumes ranges; `opdb compile --quantize` measures them on data"
+        )
+    return quantize
 
 
 def _one_of(strict: bool, lenient: bool) -> None:
@@ -355,13 +391,20 @@ def _format(name: str) -> str:
     return name
 
 
-def _report(coverage: Coverage, format_: str, title: str, output: Path | None, verbose: bool) -> None:
-    """To standard output, or to a file as a whole; then the summary goes to standard error."""
+def _report(
+    coverage: Coverage, format_: str, title: str, output: Path | None, verbose: bool, few: bool = False
+) -> None:
+    """To standard output, or to a file as a whole; then the summary goes to standard error.
+
+    ``few``: a table of reasons instead of nodes.
+    """
     from opdb.coverage.report import lines
-    from opdb.coverage.report.plain import summary
+    from opdb.coverage.report.plain import left, summary
     from opdb.files import write_atomically
 
-    text = "".join(f"{line}\n" for line in lines(coverage, format_, title, verbose))
+    short = few and format_ == "table" and not verbose
+    shown = left(coverage) if short else lines(coverage, format_, title, verbose)
+    text = "".join(f"{line}\n" for line in shown)
     if output is None:
         print(text, end="")
         return

@@ -44,7 +44,8 @@ def states_of(program: Program, part: Part) -> tuple[State, ...]:
     held = {**program.exported.constants, **program.exported.state_dict}
     for buffer, (before, after) in program.states.items():
         ref = program.ref(before)
-        initial = held[buffer].detach().cpu().numpy().astype(BY_SHORT[ref.dtype].numpy).reshape(ref.shape)
+        value = held[buffer].detach().cpu().numpy().reshape(ref.shape)
+        initial = np.array(value, BY_SHORT[ref.dtype].numpy)  # a copy: runs write into it
         found.append(State(buffer, part.inputs[before], part.outputs[after], initial, part.graph.name))
     return tuple(found)
 

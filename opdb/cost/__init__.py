@@ -4,7 +4,7 @@ found = estimate(graph, "SA8255", trace=True)     # 2.51 of the library; found.u
 compare(estimate(before, "SA8255"), estimate(after, "SA8255")).ratio
 
 ``simulator`` asks the library, ``figures`` holds what it says, ``trace`` and ``groups`` read its trace, ``compared`` sets two
-estimates side by side, ``made_up`` quantizes with ranges that nobody measured, ``report`` is text, tables and a picture.
+estimates side by side, ``report`` is text, tables and a picture.
 docs/guides/cost.md says what an estimate is worth.
 """
 

@@ -84,6 +84,8 @@ class Coverage:
     partitions: int  # connected groups of supported nodes that one graph each can hold
     lowered: Mapping[str, Lowered | Rejected] = field(default_factory=dict, compare=False, repr=False)
     states: tuple[Any, ...] = field(default=(), compare=False, repr=False)  # see opdb.compile.states
+    quantize: str | None = None  # the scheme, e.g. 8a8w, in which a float program was judged
+    about: str = ""  # a sentence that a report begins with
 
     @property
     def complete(self) -> bool:
@@ -129,6 +131,7 @@ class Coverage:
             "backend": self.backend,
             "soc": self.soc,
             "sdk": self.sdk,
+            "quantize": self.quantize,
             "nodes": len(self.rows),
             **{v: self.count(v) for v in VERDICTS},
             "partitions": self.partitions,

@@ -195,9 +195,14 @@ def quantize(
         constant_fold(exported)
         if recipe.endswith("_block"):
             quantizer.set_block_size_map(blocks.sizes(exported))
+        begun = {name: buffer.clone() for name, buffer in exported.named_buffers()}
         prepared = prepare_pt2e(exported, quantizer)
         for sample in samples or (inputs,):
             prepared(*sample)
+        # What calibration left in buffers, which are those of the user's module, is no state to begin with.
+        for name, buffer in prepared.named_buffers():
+            if name in begun:
+                buffer.copy_(begun[name])
         quantized = convert_pt2e(prepared)
         blocks.round_scales(quantized)
         return quantized

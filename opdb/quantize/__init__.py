@@ -6,11 +6,8 @@ quantized = quantize(graph, calibration, activations="uq8", target=Target("HTP",
 from opdb.quantize.encodings import Range
 from opdb.quantize.observe import observe
 from opdb.quantize.propagate import propagate
-from opdb.quantize.quantizer import quantize
+from opdb.quantize.quantizer import SCHEMES, quantize
 from opdb.quantize.ranges import Crowded, TensorRange, crowded, ranges_of
-
-#: The word for a quantization -> types of activations and of weights.
-SCHEMES = {"8a8w": ("uq8", "sq8"), "16a8w": ("uq16", "sq8")}
 
 __all__ = [
     "SCHEMES",

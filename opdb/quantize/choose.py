@@ -14,7 +14,7 @@ from opdb.generated import validators
 from opdb.graph import GraphOp, QnnGraph
 from opdb.op_config import OpConfig, Quant
 from opdb.quantize.encodings import Range, encoding
-from opdb.quantize.in_floats import CONVERTED, REAL, computes, holding, no_numbers, reads_numbers
+from opdb.quantize.in_floats import CONVERTED, NO_NUMBERS, REAL, computes, holding, reads_numbers
 from opdb.quantize.propagate import derive
 from opdb.quantize.slots import Place, places
 from opdb.targets.target import Target
@@ -83,8 +83,8 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
 class NoForm(OpdbError):
     """No form in integers; ``reason``: why, without the node's name."""
 
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(where + reason)
+    def __init__(self, where: str, reason: str, message: str = "") -> None:
+        super().__init__(where + (message or reason))
         self.reason = reason
 
 
@@ -98,7 +98,7 @@ def _of_numbers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
         return Form({}, floats=CONVERTED)
     if whole:
         return Form({}, whole=whole)
-    raise no_numbers(op, wishes.target)
+    raise NoForm(f"node {op.name} ({op.op}) cannot be quantized for {wishes.target}: ", NO_NUMBERS)
 
 
 def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
@@ -140,8 +140,8 @@ def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
                 return _least_symmetric(form, judge)
     where = f"node {op.name} ({op.op}) cannot be quantized for {wishes.target}: "
     if refused is not None:
-        reasons = [f"{v.rule}: {v.message}" for v in refused.violations]
-        raise NoForm(where, "; ".join(reasons))
+        messages = "; ".join(f"{v.rule}: {v.message}" for v in refused.violations)
+        raise NoForm(where, "; ".join(f"{v.brief} ({v.rule})" for v in refused.violations), messages)
     raise NoForm(where, f"no row of its types fits; the nearest, {min(nearest)[1]}")
 
 

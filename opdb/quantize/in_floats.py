@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from opdb.errata.policy import refuses
-from opdb.errors import OpdbError
 from opdb.graph import GraphOp, QnnGraph
 from opdb.op_config import OpConfig, Quant
 from opdb.quantize.encodings import Range
@@ -20,6 +19,7 @@ REAL = ("f32", "f16")
 WHOLE = Quant("SCALE_OFFSET", (1.0,), (0,))
 #: Types that hold whole numbers, the fewest bits first.
 HOLDING = ("uq8", "sq8", "uq16", "sq16")
+NO_NUMBERS = "it copies stored numbers, which are the values at scale 1 only, and the chip has no floating point to convert them in"
 CONVERTED = "the op copies stored numbers, so they are converted in floats"
 
 
@@ -50,14 +50,6 @@ def holding(graph: QnnGraph, op: GraphOp, ranges: Mapping[str, Range], target: T
         ):
             return dtype
     return ""
-
-
-def no_numbers(op: GraphOp, target: Target) -> OpdbError:
-    """The refusal of a node that ``reads_numbers`` and has neither way."""
-    return OpdbError(
-        f"node {op.name} ({op.op}) cannot be quantized for {target}: it copies stored numbers, which are not the values at "
-        "any scale but 1, and the chip has no floating point to convert them in"
-    )
 
 
 def _accepted(config: OpConfig, target: Target) -> bool:

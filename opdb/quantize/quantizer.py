@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from opdb.dtypes import BY_SHORT, lookup
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import Quant
-from opdb.quantize.choose import Form, Wishes, choose, known
+from opdb.quantize.choose import Form, NoForm, Wishes, choose, known
 from opdb.quantize.encodings import Range, encoding, of_data
 from opdb.quantize.in_floats import REAL, WHOLE
-from opdb.quantize.masks import clipped, finite
+from opdb.quantize.masks import Clipped, clipped, finite
 from opdb.quantize.observe import Kept, Run, observe
 from opdb.quantize.propagate import Groups, derive, fixed_range
 from opdb.quantize.slots import Place, places
@@ -26,8 +26,12 @@ from opdb.validate import check
 
 #: (tensor, type, whether zero is in the middle): what a Convert makes, once for all that read it.
 Converted = tuple[str, str, bool]
+#: The word for a quantization -> types of activations and of weights.
+SCHEMES = {"8a8w": ("uq8", "sq8"), "16a8w": ("uq16", "sq8")}
 #: Nodes that a line names.
 SHOWN = 3
+#: Refused nodes that an error names.
+MOST = 8
 
 
 def quantize(
@@ -59,18 +63,78 @@ def quantize(
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
     validator refuses in the end, for values that are not finite, and for an unknown type or tensor.
     """
+    plan = _planned(
+        graph, calibration, target, activations, weights, overrides or {}, margin, run, tuple(states)
+    )
+    if observed is not None:
+        observed.update(plan.seen)
+    if plan.refused:
+        raise together(list(plan.refused.values()))
+    graph, target = plan.graph, plan.target
+    made = _Quantizer(graph, plan.groups, plan.wanted, plan.forms, plan.ranges).build()
+    if told is not None:
+        told += map(str, plan.cut_off)
+        told += in_floats_lines(graph, plan.forms)
+    for op in made.ops:
+        verdict = check(made.op_config(op), target)
+        if verdict.verdict != "accept":
+            reasons = "; ".join(f"{v.rule}: {v.message}" for v in verdict.violations if not v.warning)
+            raise OpdbError(f"node {op.name} ({op.op}) cannot be quantized for {target}: {reasons}")
+    return made
+
+
+def forms_of(
+    graph: QnnGraph,
+    calibration: Iterable[Mapping[str, Any]],
+    *,
+    target: Target,
+    activations: str,
+    weights: str,
+    run: Run = run_graph,
+) -> tuple[dict[str, Form], dict[str, NoForm]]:
+    """What ``quantize`` makes of each op, by its name, and why those that have no form have none."""
+    plan = _planned(graph, calibration, target, activations, weights, {}, 0.0, run, ())
+    return plan.forms, plan.refused
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is known of a graph before it is written: see ``quantize``."""
+
+    graph: QnnGraph
+    target: Target
+    groups: Groups
+    wanted: Mapping[str, str]
+    seen: Mapping[str, Range]
+    ranges: Mapping[str, Range]
+    cut_off: list[Clipped]
+    forms: dict[str, Form]
+    refused: dict[str, NoForm]
+
+
+def _planned(
+    graph: QnnGraph,
+    calibration: Iterable[Mapping[str, Any]],
+    target: Target,
+    activations: str,
+    weights: str,
+    overrides: Mapping[str, str],
+    margin: float,
+    run: Run,
+    states: Sequence[Kept],
+) -> _Plan:
+    """The ranges of the tensors and the form of each op."""
     target = target.spelled()
     graph = finite(graph)
-    for dtype in (activations, weights, *(overrides or {}).values()):
+    for dtype in (activations, weights, *overrides.values()):
         kind = lookup(dtype)
         if kind is None or kind.short != dtype or not kind.quantized or kind.numpy is None:
             raise OpdbError(f"'{dtype}' is not a type to quantize to; e.g. uq8, uq16, sq8")
-    states = tuple(states)
     groups = Groups(graph, lambda t: t.dtype in REAL)
     for kept in states:
         if graph.tensors[kept.input].dtype in REAL:
             groups.join(kept.input, kept.output)
-    wanted = _wanted(graph, groups, activations, overrides or {})
+    wanted = _wanted(graph, groups, activations, overrides)
     for op in graph.ops:
         known(op)
     if not 0 <= margin < np.inf:
@@ -78,21 +142,16 @@ def quantize(
     floors: dict[str, float] = {}
     found = observe(graph, calibration, run, states, floors)
     seen, cut_off = clipped(graph, groups, {n: r.widened(margin) for n, r in found.items()}, floors)
-    if observed is not None:
-        observed.update(seen)
     ranges = _shared_ranges(graph, groups, wanted, seen)
     wishes = Wishes(wanted, ranges, weights, target)
-    forms = {op.name: choose(graph, op, wishes) for op in graph.ops}
-    made = _Quantizer(graph, groups, wanted, forms, ranges).build()
-    if told is not None:
-        told += map(str, cut_off)
-        told += in_floats_lines(graph, forms)
-    for op in made.ops:
-        verdict = check(made.op_config(op), target)
-        if verdict.verdict != "accept":
-            reasons = "; ".join(f"{v.rule}: {v.message}" for v in verdict.violations if not v.warning)
-            raise OpdbError(f"node {op.name} ({op.op}) cannot be quantized for {target}: {reasons}")
-    return made
+    forms: dict[str, Form] = {}
+    refused: dict[str, NoForm] = {}
+    for op in graph.ops:
+        try:
+            forms[op.name] = choose(graph, op, wishes)
+        except NoForm as refusal:
+            refused[op.name] = refusal
+    return _Plan(graph, target, groups, wanted, seen, ranges, cut_off, forms, refused)
 
 
 def _wanted(
@@ -129,6 +188,15 @@ def _shared_ranges(
         root = groups.root(name)
         shared[root] = shared.get(root, Range()) | own.get(name, Range())
     return own | {name: shared[groups.root(name)] for name in wanted}
+
+
+def together(refused: Sequence[NoForm]) -> OpdbError:
+    """One error for all nodes without a form."""
+    if len(refused) == 1:
+        return refused[0]
+    lines = "".join(f"\n  {refusal}" for refusal in refused[:MOST])
+    more = f"\n  and {len(refused) - MOST} more" if len(refused) > MOST else ""
+    return OpdbError(f"{len(refused)} nodes have no form in these types:{lines}{more}")
 
 
 def in_floats_lines(graph: QnnGraph, forms: Mapping[str, Form]) -> Iterator[str]:

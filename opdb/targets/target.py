@@ -73,6 +73,11 @@ class Target:
         backend = None if self.backend is None else backend_name(self.backend)
         return replace(self, backend=backend, soc=None if self.soc is None else soc_name(self.soc))
 
+    @property
+    def integers_only(self) -> bool:
+        """Whether the chip has no floating point on this backend."""
+        return half(self.backend) and not self.context().has_fp16
+
     def __str__(self) -> str:
         return " ".join(
             p for p in (self.backend or "any backend", self.soc, self.sdk and f"SDK {self.sdk}") if p

@@ -13,7 +13,7 @@ import pytest
 from opdb.cost import Estimate, NotEstimated, Simulator, compare, estimate
 from opdb.cost.chips import simulated
 from opdb.cost.groups import IDLE, REST
-from opdb.cost.made_up import quantized
+from opdb.quantize.assumed import quantized
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.runtime.qnn.graph import GraphOptions

@@ -362,6 +362,26 @@ def calls_of_a_cache(soc: str, recipe: str) -> list[float]:
         opdb.executorch.unregister()
 
 
+def buffers_after_calibration() -> tuple[list[float], list[float]]:
+    """A buffer that each call adds 1 to, after a calibration of five calls: the module's and the quantized program's."""
+
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.register_buffer("calls", torch.full((1, 4), 7.0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls.add_(x)
+            result: torch.Tensor = self.linear(self.calls)
+            return result
+
+    module, x = Counts().eval(), torch.ones(1, 4)
+    made = flow.quantize(module, (x,), SOC, "8a8w", [(x,)] * 5)
+    own, held = module.get_buffer("calls"), dict(made.named_buffers())["calls"]
+    return own.flatten().tolist(), held.flatten().tolist()
+
+
 def on_v68() -> dict[str, Any]:
     """Nodes that v68 computes in floats between conversions, though it finalizes few such chains."""
     torch.manual_seed(6)

@@ -45,6 +45,14 @@ def test_a_buffer_starts_with_its_values_and_keeps_what_is_written(
     assert max(errors) < 2 / 255 if recipe == "8a8w" else max(errors) < 6 / 65535
 
 
+def test_calibration_leaves_buffers_as_they_were(environment: env.Environment) -> None:
+    folder = [Path(__file__).parent]
+    own, held = process.call(
+        "quantized_cases:buffers_after_calibration", environment=environment, path=folder
+    )
+    assert own == held == [7.0] * 4
+
+
 @pytest.mark.parametrize(
     ("soc", "recipe", "steps"),
     [

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from opdb.cost.made_up import quantized
 from opdb.cost.prices.pairs import Pair, less, work_lowered, work_of_graph
 from opdb.cost.simulator import Simulator
 from opdb.coverage.check import Coverage, check_nodes, read_program
@@ -19,6 +18,7 @@ from opdb.lowering.cost import MODELLED
 from opdb.lowering.errata import obeyed_in_program
 from opdb.lowering.select import fitting
 from opdb.optimize import channels_last, optimize
+from opdb.quantize.assumed import quantized
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.targets.target import Target
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from opdb.coverage.check import VERDICTS, Coverage, Row
 from opdb.errata.report import amount
 
+#: Nodes that a line of ``left`` names.
+MANY = 5
 #: In words of one report: why these FLOPs.
 COUNTED = (
     "FLOPs: PyTorch's formulas for products (matrix products, convolutions, attention); for other operators 1 for each "
@@ -20,6 +22,8 @@ def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
 
     ``verbose``: each broken rule in full.
     """
+    if coverage.about:
+        yield coverage.about
     width = max((len(r.node) for r in coverage.rows), default=4)
     for r in coverage.rows:
         taken = f"{r.form}: {' -> '.join(r.ops)}" if len(r.ops) > 1 else ", ".join(r.ops)
@@ -36,6 +40,20 @@ def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
             yield f"{'':10}   nearest accepted {near['op']}: {near['text']}"
         if r.module or r.line:
             yield f"{'':10}   at {' '.join(p for p in (r.module, r.line) if p)}"
+    yield from summary(coverage)
+
+
+def left(coverage: Coverage) -> Iterator[str]:
+    """A line for each reason why nodes have no form, or stay in floats, and the summary; nodes that are supported as they are have none."""
+    yield coverage.about
+    nodes: dict[tuple[str, str], list[str]] = {}
+    for r in coverage.rows:
+        reasons = ["; ".join(_reason(q) for q in r.reasons)] if r.verdict != "supported" else r.said
+        for reason in reasons:
+            nodes.setdefault((r.verdict, reason), []).append(r.node)
+    for (verdict, reason), names in nodes.items():
+        some = ", ".join(names[:MANY]) + (f" and {len(names) - MANY} more" if len(names) > MANY else "")
+        yield f"{verdict:10} {some}: {reason}"
     yield from summary(coverage)
 
 
@@ -78,6 +96,8 @@ def markdown(coverage: Coverage, title: str) -> Iterator[str]:
     """Summary, what has no mapping or is refused by target, and all nodes."""
     place = " ".join(p for p in (coverage.backend, coverage.soc, coverage.sdk and f"SDK {coverage.sdk}") if p)
     yield from (f"# {_md(title)} on {place}", "")
+    if coverage.about:
+        yield f"- {_md(coverage.about)}"
     for line in summary(coverage):
         yield f"- {_md(line)}"
     yield from ("", COUNTED, "")

@@ -12,7 +12,8 @@ import numpy as np
 
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
-from opdb.quantize import SCHEMES, quantize
+from opdb.quantize.choose import Form, NoForm
+from opdb.quantize.quantizer import SCHEMES, forms_of, quantize
 from opdb.targets.target import Target
 
 LARGEST = 4.0
@@ -23,13 +24,34 @@ _POSITIVE = ("Relu", "Relu1", "Relu6", "ReluMinMax", "ElementWiseNeuron", "Sigmo
 def quantized(graph: QnnGraph, scheme: str, target: Target) -> QnnGraph:
     """``graph`` by opdb.quantize, with activations from -4, or 0, to 4.
 
-    Raises OpdbError for an unknown scheme and for a node that has no quantized form on ``target``.
+    Raises OpdbError for an unknown scheme and for a node that has no form on ``target``.
     """
+    activations, weights = named(scheme)
+    return quantize(
+        graph, [_inputs(graph)], target=target, activations=activations, weights=weights, run=_ranges
+    )
+
+
+def forms(graph: QnnGraph, scheme: str, target: Target) -> tuple[dict[str, Form], dict[str, NoForm]]:
+    """What each op of ``graph`` becomes with such ranges, by its name, and why those without a form have none.
+
+    Raises OpdbError for an unknown scheme.
+    """
+    activations, weights = named(scheme)
+    return forms_of(
+        graph, [_inputs(graph)], target=target, activations=activations, weights=weights, run=_ranges
+    )
+
+
+def named(scheme: str) -> tuple[str, str]:
+    """The types of activations and weights.  Raises OpdbError for an unknown scheme."""
     if scheme not in SCHEMES:
         raise OpdbError(f"--quantize {scheme}: one of {', '.join(SCHEMES)}")
-    activations, weights = SCHEMES[scheme]
-    inputs = {t.name: _ends(t.dtype) for t in graph.inputs}
-    return quantize(graph, [inputs], target=target, activations=activations, weights=weights, run=_ranges)
+    return SCHEMES[scheme]
+
+
+def _inputs(graph: QnnGraph) -> dict[str, np.ndarray[Any, Any]]:
+    return {t.name: _ends(t.dtype) for t in graph.inputs}
 
 
 def _ends(dtype: str) -> np.ndarray[Any, Any]:

@@ -1,0 +1,102 @@
+"""`opdb check` of models that are to be quantized, as a process: what it says is what `opdb compile` does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.vendor
+MODELS = """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c = nn.Conv2d(3, 16, 3, stride=2, padding=1)
+        self.b = nn.BatchNorm2d(16)
+        self.d = nn.Conv2d(16, 16, 3, groups=16, padding=1)
+        self.l = nn.Linear(16, 10)
+        self.n = nn.LayerNorm(10)
+    def forward(self, x):
+        x = nn.functional.silu(self.b(self.c(x)))
+        x = nn.functional.gelu(self.d(x))
+        return nn.functional.softmax(self.n(self.l(x.mean((2, 3)))), -1)
+def net():
+    torch.manual_seed(0)
+    return Net().eval(), (torch.randn(2, 3, 32, 32),)
+class Odd(nn.Module):
+    def forward(self, x):
+        return torch.log(x.abs() + 1) + torch.sin(x) * 2
+def odd():
+    return Odd().eval(), (torch.linspace(-3, 3, 64).reshape(2, 32),)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "models.py").write_text(MODELS)
+    return tmp_path
+
+
+def opdb(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "opdb", *args], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+
+
+def compiled(folder: Path, model: str, soc: str, scheme: str) -> subprocess.CompletedProcess[str]:
+    options = ("--soc", soc, "--quantize", scheme, "--data", "example", "--execution", "emulator")
+    return opdb(folder, "compile", model, *options, "-o", "out.bin", "--json")
+
+
+@pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
+@pytest.mark.parametrize("soc", ["QCM6490", "SM8350", "SM8635", "SM8650"])
+@pytest.mark.parametrize("model", ["net", "odd"])
+def test_check_says_what_compile_does(folder: Path, model: str, soc: str, scheme: str) -> None:
+    options = ("--soc", soc, "--quantize", scheme, "--execution", "emulator", "--json")
+    checked = opdb(folder, "check", f"models.py:{model}", *options)
+    made = compiled(folder, f"models.py:{model}", soc, scheme)
+    document = json.loads(checked.stdout)
+    assert document["quantize"] == scheme
+    assert (checked.returncode == 0) == (made.returncode == 0), (checked.stdout, made.stderr)
+    if model == "net":
+        assert made.returncode == 0 and document["supported"] == document["nodes"]
+
+
+def test_a_float_model_on_a_chip_of_integers_gets_a_sentence(folder: Path) -> None:
+    checked = opdb(folder, "check", "models.py:net", "--soc", "QCM6490")
+    first, *others = checked.stdout.splitlines()
+    assert first.startswith("QCM6490 computes integers alone: 9 of 9 nodes have a form in 8a8w")
+    assert checked.returncode == 0 and len(others) < 5
+    refused = opdb(folder, "check", "models.py:odd", "--soc", "QCM6490")
+    assert refused.returncode == 1 and len(refused.stdout.splitlines()) <= 25
+    assert [line for line in refused.stdout.splitlines() if line.startswith("rejected   log: ")]
+    assert [line for line in refused.stdout.splitlines() if line.startswith("rejected   sin: ")]
+    ended = opdb(
+        folder,
+        "compile",
+        "models.py:odd",
+        "--soc",
+        "QCM6490",
+        "--quantize",
+        "8a8w",
+        "--data",
+        "example",
+        "-o",
+        "x.bin",
+    )
+    assert ended.returncode == 2 and "(ElementWiseLog)" in ended.stderr and "(ElementWiseSin)" in ended.stderr
+    assert not (folder / "x.bin").exists()
+
+
+def test_a_scheme_and_data_are_said(folder: Path) -> None:
+    for options, message in (
+        (("--quantize", "4a4w"), "--quantize 4a4w: one of 8a8w, 16a8w"),
+        (("--quantize", "8a8w", "--data", "example"), "measures them on data"),
+    ):
+        ended = opdb(folder, "check", "models.py:net", "--soc", "SM8650", *options)
+        assert ended.returncode == 2 and message in ended.stderr
