@@ -26,11 +26,11 @@ from scipy import stats
 from opdb.compile.model import lowered
 from opdb.cost import Estimate, Simulator
 from opdb.cost.errata import prices
-from opdb.quantize.assumed import quantized
 from opdb.coverage.check import Coverage
 from opdb.coverage.load import export
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
+from opdb.quantize.assumed import quantized
 from opdb.runtime.qnn import SIMULATING
 from opdb.targets.target import Target
 

@@ -20,12 +20,12 @@ from typing import TypeVar
 from torch.export import ExportedProgram
 
 from opdb.cost import Estimate, NotEstimated, Simulator
-from opdb.quantize.assumed import quantized
 from opdb.coverage.check import check_nodes, read_program
 from opdb.coverage.graph import build_graph
 from opdb.coverage.load import export
 from opdb.graph import QnnGraph
 from opdb.optimize import channels_last, optimize
+from opdb.quantize.assumed import quantized
 from opdb.runtime.qnn import SIMULATING
 from opdb.targets.target import Target
 

@@ -185,7 +185,13 @@ def compile_model(
             graphs, errata_met = graphs_of_configs(model, target, graph, stages, json)
         else:
             how = Lowering(
-                graph, dtype, decompose, tuple(no_pass or ()), io_layout, how_to_quantize is not None
+                graph,
+                dtype,
+                decompose,
+                tuple(no_pass or ()),
+                io_layout,
+                how_to_quantize is not None,
+                encodings,
             )
             program = exported(model, stages, dims, encodings, quick=not decompose)
             coverage, made = lowered_or_exit(program, model, target, how, stages, json)
@@ -199,7 +205,9 @@ def compile_model(
             graphs = [made]
             for other in others or ():
                 program = exported(other, stages, dims, quick=not decompose)
-                coverage, made = lowered_or_exit(program, other, target, how, stages, json)
+                coverage, made = lowered_or_exit(
+                    program, other, target, replace(how, encodings=None), stages, json
+                )
                 if any(g.name == made.name for g in graphs):
                     raise OpdbError(
                         f"--with {other}: the context has a graph {made.name} already; rename the callable or file"
@@ -289,6 +297,7 @@ class Lowering:
     without: tuple[str, ...]
     io_layout: str
     to_quantize: bool = False
+    encodings: str | None = None
 
 
 def exported(
@@ -327,7 +336,7 @@ def made_of(
         to_quantize=how.to_quantize,
         ends=Ends(*ends(model)) if named else None,
     )
-    return with_names(coverage, model) if named else coverage, graph
+    return with_names(coverage, model, how.encodings) if named else coverage, graph
 
 
 def lowered_or_exit(

@@ -43,9 +43,11 @@ def read_onnx(
     from opdb.onnx_modules.unread import Unread
 
     if encodings is not None:
-        from opdb.onnx_modules.encodings import read_encodings, with_encodings
+        from opdb.onnx_modules.encodings import read_encodings, warn_of_unknown, with_encodings
 
-        model = with_encodings(model, read_encodings(encodings), encodings)
+        found = read_encodings(encodings)
+        warn_of_unknown(model, found, encodings)
+        model = with_encodings(model, found, encodings)
     inputs = inputs_of(path, _free_inputs(model), dims or {})
     try:
         module = to_module(model, inputs, Unread(model, dims or {}))
@@ -107,12 +109,19 @@ def unread(path: str, program: Any) -> str | None:
     return None
 
 
-def with_names(coverage: Coverage, path: str) -> Coverage:
+def with_names(coverage: Coverage, path: str, encodings: str | None = None) -> Coverage:
     """Rows with the node's name as the module; the line is the file, the node's number from 1 and its operator.
 
     The name of a TensorFlow Lite operator is that of its first result.  The target of a node that is no PyTorch is its operator.
+    ``encodings``: those that the model was read with; the nodes that they add have their file as the line, without a number.
     """
-    nodes = list(_load(path, weights=False).graph.node)
+    model = _load(path, weights=False)
+    own = len(model.graph.node)
+    if encodings is not None:
+        from opdb.onnx_modules.encodings import read_encodings, with_encodings
+
+        model = with_encodings(model, read_encodings(encodings), encodings, stored=False)
+    nodes = list(model.graph.node)
     told: set[int] = set()
 
     def named(row: Row) -> Row:
@@ -121,6 +130,9 @@ def with_names(coverage: Coverage, path: str) -> Coverage:
             return row
         place = int(found[1])
         node = nodes[place]
+        if encodings is not None and place >= own:
+            line, file = f"{Path(encodings).name}: {node.op_type}", str(Path(encodings).absolute())
+            return replace(row, module=node.name, line=line, file=file)
         if node.op_type in DYNAMIC and place not in told:
             told.add(place)
             why = f"{node.op_type} in floats: its scale is computed when the model runs, and QNN's are constants"

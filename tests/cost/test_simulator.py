@@ -13,9 +13,9 @@ import pytest
 from opdb.cost import Estimate, NotEstimated, Simulator, compare, estimate
 from opdb.cost.chips import simulated
 from opdb.cost.groups import IDLE, REST
-from opdb.quantize.assumed import quantized
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.quantize.assumed import quantized
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.targets.target import Target
 
