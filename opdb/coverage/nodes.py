@@ -23,7 +23,7 @@ from opdb.coverage import operands
 from opdb.coverage.composites import plain
 from opdb.coverage.moves import between_views, read_in_ranks
 from opdb.coverage.moves_of_encodings import along_moves, moved
-from opdb.coverage.quantized import Encodings, is_dequantize, is_quantize
+from opdb.coverage.quantized import Encodings, is_dequantize, is_quantize, real
 from opdb.errors import OpdbError
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
@@ -353,7 +353,7 @@ class Program:
         if needed is None:
             if not self._fold(node):
                 self.nodes.append(TorchNode(self, node))
-        elif not needed:
+        elif not needed and (op == "Dequantize" or node in self.encodings.operands):
             if op == "Quantize":
                 self._origin[node] = self.encodings.operands[node]
             self.skipped[node.name] = "it says the encoding of a tensor"
@@ -411,7 +411,11 @@ class Program:
         if key not in self.values and is_dequantize(node) and self._known(node):
             args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._value)
             return cast(torch.Tensor, node.target(*args, **kwargs))
-        return self.values[key] if key in self.values else torch.zeros(fake.shape, dtype=fake.dtype)
+        if key not in self.values:
+            return torch.zeros(fake.shape, dtype=fake.dtype)
+        value = self.values[key]
+        stored = key in self.encodings.of and not value.is_floating_point() and not value.is_meta
+        return real(value, self.encodings.of[key][1]) if stored and fake.is_floating_point() else value
 
     def origin(self, node: torch.fx.Node) -> Key:
         """The tensor that a node's result is in PyTorch."""

@@ -113,6 +113,18 @@ def encoding(node: Node, numbers: Callable[[Any], tuple[float, ...]]) -> Encoded
     return dtype, Quant(f"{prefix}AXIS_SCALE_OFFSET", scales, offsets, axis, bits)
 
 
+def real(stored: torch.Tensor, quant: Quant) -> torch.Tensor:
+    """The float32 numbers that stored integers stand for; those of blocks as they are stored."""
+    if quant.blocks is not None:
+        return stored
+    scale, offset = (torch.tensor(v, dtype=torch.float64) for v in (quant.scale, quant.offset))
+    if quant.axis is not None:
+        along = [1] * stored.dim()
+        along[quant.axis] = -1
+        scale, offset = scale.reshape(along), offset.reshape(along)
+    return ((stored.double() + offset) * scale).float().reshape(stored.shape)
+
+
 def in_blocks(scales: Sequence[float], shape: Sequence[int], axis: int) -> Quant:
     """The encoding of scales [..., blocks, ...], the blocks along ``axis``, channels along the other of the first two dimensions.
 
