@@ -34,7 +34,11 @@ def random(*shape: int, scale: float = 1.0) -> Any:
 
 # O1: floats on a chip without them.
 
-NO_FP16 = {"exit": 1, "said": "FP16", "results": False}
+NO_FP16: Any = {
+    "said": "computes integers alone",
+    "compile_options": ("--quantize", "8a8w", "--data", "random:1"),
+    "results": False,
+}
 
 
 @case("O1", options=("--soc", "SM8635"), **NO_FP16)
