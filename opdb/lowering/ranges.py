@@ -5,10 +5,12 @@ from __future__ import annotations
 from opdb.dtypes import BY_SHORT
 from opdb.generated.constants.quant import RULES
 from opdb.runtime.lowering import Lowered, LoweredOp
-from opdb.runtime.tensors import TensorRef, widened
+from opdb.runtime.tensors import TensorRef, stored_range, widened
 
 #: Ops that choose: each value of the result is one of the first input's, or lies between some; its encoding holds it too.
 CHOOSING = ("ReduceMax", "ReduceMin", "PoolMax2d", "PoolMax3d", "PoolAvg2d")
+#: Ops of which a value is not finer than those of the first input: its step is enough for what a Convert makes of it.
+INTERPOLATING = ("Resize",)
 
 
 def unranged(lowered: Lowered) -> str:
@@ -16,6 +18,7 @@ def unranged(lowered: Lowered) -> str:
 
     What lies between the ops is never observed.  Where it is only moved or chosen, before or after, it has the
     encoding of what it was or becomes; anything else would saturate, so a quantized node must not become these ops.
+    A workaround may choose an encoding that holds all that the op can make, or all that a Convert makes of it.
     """
     between = [t for op in lowered.ops for t in op.outputs if t.local and BY_SHORT[t.dtype].quantized]
     if not between:
@@ -23,6 +26,8 @@ def unranged(lowered: Lowered) -> str:
     known = {
         _key(t) for op in lowered.ops for t in (*op.inputs, *op.outputs) if t is not None and t.local is None
     }
+    known |= {_key(t) for op in lowered.ops for t in _bounded(op)}
+    interpolated = {_key(t) for op in lowered.ops if op.op in INTERPOLATING for t in op.outputs}
     moved = True
     while moved:
         moved = False
@@ -30,6 +35,10 @@ def unranged(lowered: Lowered) -> str:
             tensors = {_key(t) for t in (_shared(op) or _chosen(op) or _grown(op) or _widened(op))}
             if tensors & known and not tensors <= known:
                 known |= tensors
+                moved = True
+            source = _cut(op)
+            if source in interpolated - known and _key(op.outputs[0]) in known:
+                known.add(source)
                 moved = True
     return next((t.local or "" for t in between if _key(t) not in known), "")
 
@@ -69,6 +78,31 @@ def _widened(op: LoweredOp) -> list[TensorRef]:
     if narrow.dtype != "uq8" or narrow.encoding != "SCALE_OFFSET" or widened(narrow).quant != wide.quant:
         return []
     return [source, result]
+
+
+def _cut(op: LoweredOp) -> object:
+    """The key of what a Convert reads, if its range includes that of the result, but for half a step; else None."""
+    if op.op != "Convert" or (source := op.inputs[0]) is None:
+        return None
+    result = op.outputs[0]
+    if {source.encoding, result.encoding} != {"SCALE_OFFSET"}:
+        return None
+    (low, high), (least, most) = stored_range(source), stored_range(result)
+    return _key(source) if low <= least + source.scale / 2 and high >= most - source.scale / 2 else None
+
+
+def _bounded(op: LoweredOp) -> list[TensorRef]:
+    """The results of which the spec knows the range, where their encodings are made for it: the ends differ by a step at most."""
+    params = {p.name: p.value for p in op.params}
+    slots = op.slots[len(op.inputs) :]
+    found = []
+    for slot, t in zip(slots, op.outputs, strict=False):
+        limits = RULES[op.op].rule(slot, params).range
+        if limits is None or t.encoding != "SCALE_OFFSET":
+            continue
+        if all(abs(a - b) <= t.scale for a, b in zip(stored_range(t), limits, strict=True)):
+            found.append(t)
+    return found
 
 
 def _key(t: TensorRef) -> object:

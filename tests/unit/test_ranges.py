@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opdb.lowering.ranges import unranged
 from opdb.op_config import Quant
-from opdb.runtime.lowering import Lowered, lowered_op
+from opdb.runtime.lowering import Lowered, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, intermediate, widened
 
 X = TensorRef((2,), "uq8", key=("x", 0), quant=Quant("SCALE_OFFSET", (0.5,), (-3,)), base_shape=(2,))
@@ -35,3 +35,33 @@ def test_what_is_converted_to_more_bits_has_the_same_range() -> None:
     )
     back = lowered_op("Convert", inputs={"x": wide}, outputs={"y": intermediate("same", [2], wide)})
     assert unranged(Lowered("made", (back,))) == "same"
+
+
+def sixteen(name: str, scale: float, offset: int) -> TensorRef:
+    quant = Quant("SCALE_OFFSET", (scale,), (offset,))
+    return TensorRef((1, 4, 4, 3), "uq16", key=(name, 0), quant=quant, base_shape=(1, 4, 4, 3))
+
+
+def converted(op: str, scale: float, offset: int, operation: int | None = None) -> Lowered:
+    """``op`` of x with a result of this encoding, converted to one from 0 to 0.655."""
+    between = intermediate("between", (1, 4, 4, 3), sixteen("", scale, offset))
+    params = [] if operation is None else [scalar("operation", "u32", operation)]
+    x, y = sixteen("x", 2e-5, 0), sixteen("y", 1e-5, 0)
+    ops = (
+        lowered_op(op, inputs={"x": x}, params=params, outputs={"y": between}),
+        lowered_op("Convert", inputs={"x": between}, outputs={"y": y}),
+    )
+    return Lowered("made", ops)
+
+
+def test_what_is_interpolated_may_have_a_range_that_includes_that_of_the_result() -> None:
+    assert unranged(converted("Resize", 2e-5, 0)) == ""
+    assert unranged(converted("Resize", 2e-5, -30000)) == ""
+    assert unranged(converted("Resize", 0.9e-5, 0)) == "between"
+    assert unranged(converted("ElementWiseNeuron", 2e-5, 0, operation=4)) == "between"
+
+
+def test_a_result_may_have_the_range_that_the_spec_says() -> None:
+    assert unranged(converted("ElementWiseNeuron", 2**-16, 0, operation=2)) == ""
+    assert unranged(converted("ElementWiseNeuron", 2**-12, 0, operation=2)) == "between"
+    assert unranged(converted("ElementWiseNeuron", 2**-17, 0, operation=2)) == "between"

@@ -16,6 +16,7 @@ from opdb.errata.workarounds.htp import (
     pools,
     precision,
     products,
+    steps,
     sums,
 )
 from opdb.runtime.lowering import LoweredOp
@@ -33,6 +34,8 @@ OF_OPS: Mapping[str, Workaround] = {
     "gather-from-joined-dimensions": gathers.from_joined_dimensions,
     "clamp-by-limits": clamps.by_limits,
     "bounded-exponent": exponents.bounded,
+    "result-in-65536ths": steps.in_65536ths,
+    "resize-in-steps-of-x": steps.of_x,
 }
 #: Those that keep away the values that show the erratum; the config of the op still has it.
 OF_VALUES = frozenset({"bounded-exponent"})

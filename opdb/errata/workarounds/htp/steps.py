@@ -1,0 +1,33 @@
+"""Ops of 16 bits that HTP computes correctly for some encodings of the result alone: a Convert makes the one that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from opdb.errata.workarounds.facts import Facts
+from opdb.op_config import Quant
+from opdb.runtime.lowering import LoweredOp, lowered_op
+from opdb.runtime.tensors import intermediate
+
+
+def in_65536ths(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
+    """A function of values from 0 to 1, with a result that has the scale 1 / 65536."""
+    return _converted(op, 1 / 65536, 0, f"share_{facts.number}")
+
+
+def of_x(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
+    """An op whose result has the scale of x, the larger one: its range includes that of y."""
+    x, y = op.inputs[0], op.outputs[0]
+    assert x is not None
+    return _converted(op, x.scale, round(y.offset * y.scale / x.scale), f"in_steps_of_x_{facts.number}")
+
+
+def _converted(op: LoweredOp, scale: float, offset: int, name: str) -> Sequence[LoweredOp]:
+    y = op.outputs[0]
+    quant = Quant("SCALE_OFFSET", (scale,), (offset,))
+    inner = replace(intermediate(name, y.shape, y), quant=quant)
+    return [
+        replace(op, outputs=(inner,)),
+        lowered_op("Convert", inputs={"x": inner}, params=[], outputs={"y": y}),
+    ]
