@@ -160,7 +160,7 @@ def qnn(methods: Mapping[str, Any]) -> Any:
     from executorch.backends.qualcomm.utils import utils
 
     from opdb.executorch.edge import compiler_specs, exporting
-    from opdb.executorch.flow import chipset
+    from opdb.executorch.env import chipset
 
     modules = {name: copy.deepcopy(m) for name, (m, _) in methods.items()}
     inputs = {name: given for name, (_, given) in methods.items()}

@@ -114,14 +114,14 @@ def compiled(name: str, recipe: str, builders: str, soc: str) -> list[str]:
     import torch
 
     import opdb.executorch
-    from opdb.executorch import flow
+    from opdb.executorch import flow, quantizing
 
     torch.manual_seed(0)
     module, inputs = networks()[name]()
     if builders == "opdb":
         opdb.executorch.register()
     quantized = recipe != "fp16"
-    ready = flow.quantize(module, inputs, soc, recipe) if quantized else module
+    ready = quantizing.quantize(module, inputs, soc, recipe) if quantized else module
     made = flow.compile_module(ready, inputs, soc, "quantized" if quantized else "fp16")
     return list(made.not_delegated)
 

@@ -74,7 +74,7 @@ def measure(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
     from torch.utils._pytree import tree_leaves
 
     import opdb.executorch
-    from opdb.executorch import flow
+    from opdb.executorch import flow, quantizing
 
     module, inputs = NETWORKS[name]()
     with torch.no_grad():
@@ -82,7 +82,7 @@ def measure(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
     quantized = recipe != "fp16"
     if builders == "opdb":
         opdb.executorch.register(execution="emulator")
-    ready = flow.quantize(module, inputs, soc, recipe) if quantized else module
+    ready = quantizing.quantize(module, inputs, soc, recipe) if quantized else module
     simulated = [o.detach().numpy() for o in tree_leaves(ready(*inputs))] if quantized else None
     began = time.perf_counter()
     compiled = flow.compile_module(ready, inputs, soc, "quantized" if quantized else "fp16")

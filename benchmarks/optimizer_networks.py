@@ -102,7 +102,7 @@ def one(program: Any, inputs: tuple[Any, ...], name: str, place: str) -> dict[st
     graph = build_graph(read, coverage.lowered, name)
     given = {t.name: i.numpy() for t, i in zip(graph.inputs, inputs, strict=True)}
     if place == "8 bits":
-        graph = quantize(graph, [given], target=target, activations="uq8", weights="sq8")
+        graph = quantize(graph, [given], target=target)
     if place == "CPU":
         with Backend.open("CPU") as backend:
             return compared(graph, given, target, on_library(backend))

@@ -86,10 +86,10 @@ def outcomes(
 
 def _outcome(module: Any, inputs: tuple[Any, ...], soc: str, recipe: str) -> str:
     """ "right", "left" to the CPU with reasons, "wrong" by how many steps, or the "error" that ended the export."""
-    from opdb.executorch import flow
+    from opdb.executorch import flow, quantizing
 
     try:
-        quantized = flow.quantize(module, inputs, soc, recipe)
+        quantized = quantizing.quantize(module, inputs, soc, recipe)
         compiled = flow.compile_module(quantized, inputs, soc, "quantized")
         (got,) = flow.run_pte(compiled.pte, inputs)
     except Exception as error:

@@ -18,7 +18,7 @@ import torch
 from executorch_differences.cases import Case, Plain, cases
 
 import opdb.executorch
-from opdb.executorch import flow
+from opdb.executorch import env, flow, quantizing
 from opdb.executorch.builder import builder_differences as compared
 from opdb.executorch.builder.view import FxNodeView
 from opdb.executorch.edge import edge_program
@@ -81,7 +81,7 @@ def _recorded(case: Case, precision: str) -> dict[str, Any]:
     try:
         module, inputs = _module(case, precision)
         with _beside_stock(TARGET, noted), torch.no_grad():
-            program = edge_program(module, inputs, flow.chipset(SOC)).whole
+            program = edge_program(module, inputs, env.chipset(SOC)).whole
             noted.clear()  # of operators that are asked about while they are whole
             found = of_program(program)
         with _beside_stock(DEVICE, {}):
@@ -137,7 +137,7 @@ def _module(case: Case, precision: str) -> tuple[torch.nn.Module, tuple[torch.Te
         return module, inputs
     if not any(t.is_floating_point() for t in inputs):
         raise Left("no input of floats")
-    quantized = flow.quantize(module, inputs, SOC, RECIPE)
+    quantized = quantizing.quantize(module, inputs, SOC, RECIPE)
     if not any("quantize" in str(n.target) for n in quantized.graph.nodes):
         raise Left("the quantizer leaves it as it is")
     return quantized, inputs

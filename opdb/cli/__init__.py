@@ -56,6 +56,7 @@ _COMMANDS = {
     "errata": ("errata",),
     "libraries": ("libraries",),
     "compile": ("compile",),
+    "recipes": ("recipe",),
     "cost": ("cost",),
     "build": ("build",),
     "run": ("run",),

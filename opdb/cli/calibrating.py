@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from opdb.compile.calibration import Sample
     from opdb.compile.states import State
     from opdb.graph import GraphTensor, QnnGraph
+    from opdb.quantize import Recipe, Source
     from opdb.quantize.ranges import TensorRange
     from opdb.targets.target import Target
 
@@ -28,8 +29,8 @@ Quantize = Annotated[
     str | None,
     typer.Option(
         "--quantize",
-        metavar="WORD",
-        help="8a8w or 16a8w; for a .pte also 16a4w, 16a4w_block and 16a16w.",
+        metavar="RECIPE",
+        help="8a8w, 16a8w, 16a4w, 16a4w-block, 8a4w, fp16 or a .yaml file; see opdb recipe show.",
     ),
 ]
 Data = Annotated[
@@ -58,14 +59,21 @@ SHOWN = 5
 class Calibration:
     """What the command line says: how to quantize, on what, and where to write the ranges."""
 
-    recipe: str
+    recipe: Recipe
     data: str
     ranges: Path | None
 
 
-def calibration(quantize: str | None, data: str | None, ranges: Path | None) -> Calibration | None:
-    """None without --quantize; exits 1 for --quantize without --data.  Raises OpdbError for --data or --ranges alone."""
-    if quantize is None:
+def calibration(
+    quantize: str | None, recipe: Recipe | None, data: str | None, ranges: Path | None
+) -> Calibration | None:
+    """None where nothing is quantized; exits 1 for --quantize without --data.
+
+    ``recipe``: that of --quantize ``quantize``.  Raises OpdbError for --data or --ranges that nothing uses.
+    """
+    if recipe is None and quantize is not None and (data or ranges):
+        raise OpdbError(f"--quantize {quantize} quantizes nothing; leave --data and --ranges out")
+    if recipe is None:
         for option, given in (("--data", data), ("--ranges", ranges)):
             if given is not None:
                 raise OpdbError(f"{option} {given}: for --quantize; give --quantize 8a8w, too")
@@ -73,7 +81,7 @@ def calibration(quantize: str | None, data: str | None, ranges: Path | None) -> 
     if data is None:
         print(NO_DATA.format(recipe=quantize), file=sys.stderr)
         raise typer.Exit(1)
-    return Calibration(quantize, data, ranges)
+    return Calibration(recipe, data, ranges)
 
 
 def samples_of(how: Calibration, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
@@ -97,32 +105,28 @@ def quantized(
     target: Target,
     stages: Stages,
     states: Sequence[State] = (),
+    sources: Mapping[str, Source] | None = None,
 ) -> tuple[QnnGraph, Calibrated]:
     """``graph`` by opdb.quantize; samples of a graph with states are steps one after the other.
 
-    Raises OpdbError for a recipe without types of its own and for a graph that is quantized already.
+    ``sources``: what its nodes come from, for the rules of the recipe.  Raises OpdbError for a graph that is quantized already.
     """
     from opdb.dtypes import BY_SHORT
-    from opdb.quantize import SCHEMES, Range, crowded, quantize, ranges_of
+    from opdb.quantize import Range, crowded, quantize, ranges_of
 
-    if how.recipe not in SCHEMES:
-        raise OpdbError(
-            f"--quantize {how.recipe}: one of {', '.join(SCHEMES)} for a context; others are for a .pte"
-        )
     if already := [t.name for t in graph.tensors.values() if BY_SHORT[t.dtype].quantized]:
         raise OpdbError(
-            f"--quantize {how.recipe}: the model is quantized already (e.g. the tensor {already[0]}); leave --quantize out"
+            f"--quantize {how.recipe.name}: the model is quantized already (e.g. the tensor {already[0]}); leave --quantize out"
         )
     stages("calibrate")
-    activations, weights = SCHEMES[how.recipe]
     observed: dict[str, Range] = {}
     told: list[str] = []
     made = quantize(
         graph,
         _counted(samples, stages),
         target=target,
-        activations=activations,
-        weights=weights,
+        recipe=how.recipe,
+        sources=sources,
         states=states,
         observed=observed,
         told=told,
@@ -148,7 +152,7 @@ class Calibrated:
     notes: tuple[str, ...] = ()
 
     def origin(self) -> dict[str, object]:
-        return {"recipe": self.how.recipe, "data": self.how.data, "samples": self.samples}
+        return {"recipe": self.how.recipe.spelled(), "data": self.how.data, "samples": self.samples}
 
     def to_json(self) -> dict[str, object]:
         told = {"warnings": list(self.warnings)} if self.warnings else {}

@@ -40,6 +40,7 @@ from opdb.cli.options import (
 )
 from opdb.cli.output import print_json
 from opdb.cli.pte import compile_to_pte, is_pte
+from opdb.cli.recipes import asked_recipe
 from opdb.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS, DEFAULT
 
@@ -135,6 +136,7 @@ def compile_model(
     QNN does not take as well; it is written, with exit 1, where nodes fall back to the CPU.
     """
     from opdb.cli.progress import Stages
+    from opdb.compile.sources import sources_of
     from opdb.compile.states import states_json, stored_states
     from opdb.coverage.onnx_ends import parsed
     from opdb.optimize import check_layout, check_names
@@ -157,7 +159,9 @@ def compile_model(
     check_layout(io_layout)
     if timeout <= 0:
         raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
-    how_to_quantize = calibration(quantize, data, ranges)
+    floats = dtype
+    recipe, dtype = asked_recipe(quantize, dtype)
+    how_to_quantize = calibration(quantize, recipe, data, ranges)
     _alone(others or [], model, output, graph, quantize)
     if encodings is not None and quantize is not None:
         raise OpdbError(
@@ -165,7 +169,7 @@ def compile_model(
         )
     if output is not None and is_pte(output):
         given = (saver, graph, optimization, no_pass, encodings)
-        if any(g is not None for g in given) or dtype != "f32" or decompose or io_layout != "keep":
+        if any(g is not None for g in given) or floats != "f32" or decompose or io_layout != "keep":
             raise OpdbError(
                 f"{output}: --saver, --graph, --optimization, --dtype, --decompose, --no-pass, --encodings and --io-layout "
                 "are not for a .pte"
@@ -200,7 +204,8 @@ def compile_model(
             if how_to_quantize is not None:
                 kept = {s.input for s in states}
                 samples = samples_of(how_to_quantize, [t for t in made.inputs if t.name not in kept], program)
-                made, calibrated = quantized(made, how_to_quantize, samples, target, stages, states)
+                sources = sources_of(rows)
+                made, calibrated = quantized(made, how_to_quantize, samples, target, stages, states, sources)
                 states = stored_states(states, made)
             graphs = [made]
             for other in others or ():

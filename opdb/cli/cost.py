@@ -27,6 +27,7 @@ from opdb.cli.options import (
     target_of,
 )
 from opdb.cli.output import print_json
+from opdb.cli.recipes import asked_recipe
 from opdb.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -83,7 +84,11 @@ def cost(
     ] = None,
     quantize: Annotated[
         str | None,
-        typer.Option("--quantize", metavar="WORD", help="8a8w or 16a8w, with made-up ranges."),
+        typer.Option(
+            "--quantize",
+            metavar="RECIPE",
+            help="8a8w, 16a8w, another recipe or a .yaml file, with made-up ranges.",
+        ),
     ] = None,
     by: Annotated[
         str | None,
@@ -167,6 +172,7 @@ def cost(
     check_names(no_pass or ())
     check_layout(io_layout)
     _check(by, (*BY, ERRATUM), dtype, timeout, optimization, top)
+    recipe, dtype = asked_recipe(quantize, dtype)
     simulated = _ranking(soc, fail_over) if rank_only else soc
     with (
         Stages(quiet=True) as stages,
@@ -174,8 +180,8 @@ def cost(
     ):
         simulator.check_chip()  # before the model is loaded
         target = target_of(SIMULATING, soc, simulator.sdk, execution, errata, ignore_erratum)
-        how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout, quantize is not None)
-        wish = Wish(target, how, quantize, parsed(dim or ()))
+        how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout, recipe is not None)
+        wish = Wish(target, how, recipe, parsed(dim or ()))
         other = None if against is None else _saved(against)
         traced = bool(by not in (None, ERRATUM) or trace or html or (against and other is None))
         run = Run(simulator, precision, optimization, traced, stages, json)
@@ -189,7 +195,7 @@ def cost(
             loaded,
             tuple(estimates),
             by,
-            quantize,
+            None if recipe is None else recipe.name,
             str(target.soc) if rank_only else None,
             None if against is None else _against(against, other, wish, run, estimates),
             _errata_prices(loaded, target, run, estimates[0]) if by == ERRATUM else (),
@@ -255,7 +261,10 @@ def _against(
     same = {
         "chip": (before.soc, after.soc),
         "QNN version": (before.build_id, after.build_id),
-        "precision": (wish.quantize or before.precision, saved.get("quantize") or after.precision),
+        "precision": (
+            wish.recipe.name if wish.recipe else before.precision,
+            saved.get("quantize") or after.precision,
+        ),
     }
     for what, (here, there) in same.items():
         if here != there:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from opdb.cli.compile import Lowering
     from opdb.cli.progress import Stages
     from opdb.cost import Estimate, Simulator
+    from opdb.coverage.check import Coverage
     from opdb.errata.report import ErratumCount
     from opdb.graph import QnnGraph
+    from opdb.quantize import Recipe
     from opdb.targets.target import Target
 
 
@@ -46,7 +48,7 @@ class Wish:
 
     target: Target
     how: Lowering
-    quantize: str | None
+    recipe: Recipe | None
     dims: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -55,8 +57,8 @@ def load(model: str, wish: Wish, stages: Stages, json: bool) -> Loaded:
     from opdb.cli.compile import exported, graphs_of_configs, lowered_or_exit, made_of
 
     if model == "-" or model.endswith((".json", ".jsonl")):
-        if wish.quantize is not None:
-            raise OpdbError(f"--quantize {wish.quantize}: op configs say themselves what is quantized")
+        if wish.recipe is not None:
+            raise OpdbError(f"--quantize {wish.recipe.name}: op configs say themselves what is quantized")
         if wish.how.without or wish.how.io_layout != "keep" or wish.dims:
             raise OpdbError(
                 f"{model}: --no-pass, --io-layout and --dim are for models; op configs stay as they are"
@@ -71,19 +73,20 @@ def load(model: str, wish: Wish, stages: Stages, json: bool) -> Loaded:
         if graph is None:
             row = next(r for r in coverage.rows if r.verdict != "supported")
             raise OpdbError(f"{row.node} ({row.target}) cannot be a QNN op then")
-        return _quantized(graph, replace(wish, target=target), stages)
+        return _quantized(graph, replace(wish, target=target), coverage, stages)
 
     modules = {row.node: row.module for row in coverage.rows}
-    return Loaded(model, (_quantized(made, wish, stages),), modules, coverage.errata(), on)
+    return Loaded(model, (_quantized(made, wish, coverage, stages),), modules, coverage.errata(), on)
 
 
-def _quantized(graph: QnnGraph, wish: Wish, stages: Stages) -> QnnGraph:
-    if wish.quantize is None:
+def _quantized(graph: QnnGraph, wish: Wish, coverage: Coverage, stages: Stages) -> QnnGraph:
+    if wish.recipe is None:
         return graph
+    from opdb.compile.sources import sources_of
     from opdb.quantize.assumed import quantized
 
     stages("quantize")
-    return quantized(graph, wish.quantize, wish.target)
+    return quantized(graph, wish.recipe, wish.target, sources_of(coverage.rows))
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from opdb.cli.options import (
     target_of,
 )
 from opdb.cli.output import print_json_line
+from opdb.cli.recipes import asked_recipe
 from opdb.errors import OpdbError
 from opdb.generated.constants.backends import ASKED, DEFAULT
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from opdb.coverage.check import Coverage
     from opdb.coverage.gates import Gate
     from opdb.nearest import Variant
+    from opdb.quantize import Recipe
     from opdb.targets.target import Target
     from opdb.validate import Verdict
 
@@ -223,9 +225,9 @@ def check(
         str | None,
         typer.Option(
             "--quantize",
-            metavar="WORD",
-            help="Judge the model as `opdb compile --quantize` makes it: 8a8w or 16a8w; ranges are assumed. [8a8w for a float model "
-            "on a chip without floating point]",
+            metavar="RECIPE",
+            help="Judge the model as `opdb compile --quantize` makes it: 8a8w, 16a8w, another recipe or a .yaml file; ranges are "
+            "assumed. [8a8w for a float model on a chip without floating point]",
         ),
     ] = None,
     verbose: Verbose = False,
@@ -245,10 +247,19 @@ def check(
     form = _format("json" if json else format_)
     if dtype not in ("f32", "f16"):
         raise OpdbError(f"--dtype {dtype}: one of f32, f16")
+    recipe, floats = asked_recipe(quantize, dtype)
     target = target_of(backend, soc, sdk, execution, errata, ignore_erratum)
     target.context()  # an unknown backend or SoC is said before the model is loaded
     sys.path.insert(0, "")
-    scheme = None
+
+    def named(coverage: Coverage) -> Coverage:
+        """With the names of the model's file."""
+        if not has_names(model):
+            return coverage
+        from opdb.coverage.onnx import with_names
+
+        return with_names(coverage, model, encodings)
+
     with Stages(quiet=True) as stages:
         if executorch:
             _no_other(
@@ -272,25 +283,24 @@ def check(
                 return
             samples = _samples(data, program, model)
             stages("check")
-            scheme = _scheme(quantize, program, target, data, encodings)
-            if scheme is not None:
+            if quantize is None or recipe is not None:
+                recipe = _recipe(recipe, program, target, data, encodings)
+            if recipe is not None:
                 from opdb.compile.quantized_coverage import quantized_coverage
 
-                coverage = quantized_coverage(program, target, scheme, dtype, decompose)
+                coverage = quantized_coverage(program, target, recipe, dtype, decompose, named)
             else:
                 coverage = check_program(
                     program,
                     target,
-                    float_dtype=dtype,
+                    float_dtype=floats,
                     decompose=decompose,
                     progress=stages.count,
                     samples=samples,
                 )
-    if has_names(model):
-        from opdb.coverage.onnx import with_names
-
-        coverage = with_names(coverage, model, encodings)
-    _report(coverage, form, model, output, verbose, few=scheme is not None and quantize is None)
+    if recipe is None:
+        coverage = named(coverage)
+    _report(coverage, form, model, output, verbose, few=recipe is not None and quantize is None)
     if gates:
         hits = [why for g in gates if (why := g.hit(coverage))]
         for why in hits:
@@ -301,22 +311,23 @@ def check(
         raise typer.Exit(1)
 
 
-def _scheme(
-    quantize: str | None, program: Any, target: Target, data: str | None, encodings: str | None
-) -> str | None:
+def _recipe(
+    recipe: Recipe | None, program: Any, target: Target, data: str | None, encodings: str | None
+) -> Recipe | None:
     """How the model is to be quantized before it is judged; None for as it is."""
     from opdb.coverage.quantized import is_dequantize, is_quantize
+    from opdb.quantize.recipe import named
 
     already = any(is_quantize(n) or is_dequantize(n) for n in program.graph.nodes)
-    if quantize is None:
-        return "8a8w" if target.integers_only and not already and encodings is None else None
+    if recipe is None:
+        return named("8a8w") if target.integers_only and not already and encodings is None else None
     if already or encodings is not None:
-        raise OpdbError(f"--quantize {quantize}: the model is quantized already; leave --quantize out")
+        raise OpdbError(f"--quantize {recipe.name}: the model is quantized already; leave --quantize out")
     if data is not None:
         raise OpdbError(
             f"--data {data}: `check --quantize` assumes ranges; `opdb compile --quantize` measures them on data"
         )
-    return quantize
+    return recipe
 
 
 def _one_of(strict: bool, lenient: bool) -> None:

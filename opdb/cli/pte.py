@@ -45,15 +45,17 @@ def compile_to_pte(
     from opdb.coverage.load import export, has_names, load_model
     from opdb.coverage.onnx import unread
     from opdb.executorch import env
-    from opdb.executorch.flow import RECIPES, Plugin, compile_program
+    from opdb.executorch.flow import Plugin, compile_program
+    from opdb.executorch.quantizing import check
 
     if target.backend not in PTE:
         raise OpdbError(
             f"{output}: an ExecuTorch program is compiled for {' and '.join(PTE)}, not {target.backend}"
         )
-    recipe = how and how.recipe
-    if recipe is not None and recipe not in RECIPES:
-        raise OpdbError(f"--quantize {recipe}: one of {', '.join(RECIPES)}")
+    recipe = None if how is None else how.recipe
+    name = None if recipe is None else recipe.name
+    if recipe is not None:
+        check(recipe)
     with Stages(quiet=json) as stages:
         stages("prepare")
         environment = env.prepare()
@@ -85,9 +87,9 @@ def compile_to_pte(
     if calibrated is not None:
         calibrated.save(model)
     if json:
-        print_json(_compiled_json(output, target, compiled, recipe, calibrated))
+        print_json(_compiled_json(output, target, compiled, name, calibrated))
     else:
-        _print_compiled(output, target, compiled, recipe)
+        _print_compiled(output, target, compiled, name)
         if calibrated is not None:
             calibrated.print()
     if compiled.not_delegated:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opdb.compile.model import lowered
+from opdb.compile.sources import sources_of
 from opdb.coverage.check import Coverage, Row
 from opdb.coverage.partition import groups
 from opdb.quantize import assumed
-from opdb.quantize.choose import Form, NoForm
+from opdb.quantize.plan import Plan
+from opdb.quantize.recipe import Recipe
 from opdb.targets.target import Target
 
 if TYPE_CHECKING:
@@ -18,47 +20,52 @@ if TYPE_CHECKING:
 
 
 def quantized_coverage(
-    program: ExportedProgram, target: Target, scheme: str, float_dtype: str = "f32", decompose: bool = False
+    program: ExportedProgram,
+    target: Target,
+    recipe: Recipe,
+    float_dtype: str = "f32",
+    decompose: bool = False,
+    named: Callable[[Coverage], Coverage] = lambda coverage: coverage,
 ) -> Coverage:
-    """What `opdb compile --quantize` with ``scheme`` (8a8w, 16a8w) makes of each node.
+    """What `opdb compile --quantize` with ``recipe`` makes of each node.  ``named`` gives the rows the names of the model's file.
 
     A node is rejected if one of its ops has neither a form in integers nor, on a chip with floating point, one in floats;
     ``Row.said`` has the reason of those in floats.  Ranges are assumed, e.g. from -4 to 4: a rule that reads a scale may decide
-    differently on calibrated ones.  Raises OpdbError for an unknown scheme.
+    differently on calibrated ones.
     """
-    assumed.named(scheme)
     coverage, graph = lowered(
         program, target, "graph", float_dtype=float_dtype, decompose=decompose, to_quantize=True
     )
+    coverage = named(coverage)
     if graph is None:
-        return _about(coverage, scheme, target)
-    forms, refused = assumed.forms(graph, scheme, target)
+        return _about(coverage, recipe, target)
+    plan = assumed.forms(graph, recipe, target, sources_of(coverage.rows))
     of_node: dict[str, list[str]] = {}
     for op in graph.ops:
         of_node.setdefault(op.origin, []).append(op.name)
-    rows = [_judged(row, of_node.get(row.node, []), forms, refused) for row in coverage.rows]
+    rows = [_judged(row, of_node.get(row.node, []), plan) for row in coverage.rows]
     numbered = tuple(_numbered(rows))
     partitions = max((r.graph or 0 for r in numbered), default=0)
-    return _about(replace(coverage, rows=numbered, partitions=partitions), scheme, target)
+    return _about(replace(coverage, rows=numbered, partitions=partitions), recipe, target)
 
 
-def _about(coverage: Coverage, scheme: str, target: Target) -> Coverage:
+def _about(coverage: Coverage, recipe: Recipe, target: Target) -> Coverage:
     chip = f"{target.soc} computes integers alone: " if target.integers_only else ""
     about = (
-        f"{chip}{coverage.count('supported')} of {len(coverage.rows)} nodes have a form in {scheme} (ranges are assumed; "
-        f"`opdb compile --quantize {scheme} --data ...` measures them)"
+        f"{chip}{coverage.count('supported')} of {len(coverage.rows)} nodes have a form in {recipe.name} (ranges are assumed; "
+        f"`opdb compile --quantize {recipe.name} --data ...` measures them)"
     )
-    return replace(coverage, quantize=scheme, about=about)
+    return replace(coverage, quantize=recipe.name, about=about)
 
 
-def _judged(row: Row, ops: list[str], forms: Mapping[str, Form], refused: Mapping[str, NoForm]) -> Row:
+def _judged(row: Row, ops: list[str], plan: Plan) -> Row:
     """``row`` of a node whose ops are these."""
-    if none := [refused[op] for op in ops if op in refused]:
+    if none := [plan.refused[op] for op in ops if op in plan.refused]:
         reasons = tuple(
             {"form": row.form, "rule": "", "message": str(why), "brief": why.reason} for why in none
         )
         return replace(row, verdict="rejected", reasons=reasons, form="", ops=())
-    floats = [forms[op].floats for op in ops if forms[op].floats]
+    floats = [plan.forms[op].floats for op in ops if plan.forms[op].floats]
     return replace(row, said=tuple(f"in floats: {why}" for why in dict.fromkeys(floats)))
 
 

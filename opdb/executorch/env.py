@@ -9,6 +9,7 @@ folder: links into the installed onnxruntime-qnn, and opdb's forwarding library 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import fcntl
 import hashlib
 import json
@@ -301,3 +302,15 @@ def _write(path: Path, data: bytes) -> None:
         f.write(data)
         f.flush()
         os.fsync(f.fileno())
+
+
+def chipset(soc: str) -> Any:
+    """ExecuTorch's member for a chip.  Raises OpdbError for a name that it does not know."""
+    from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
+
+    names = [c.name for c in QcomChipset if c.value]  # 0 is "unknown"
+    if soc not in names:
+        close = difflib.get_close_matches(soc.upper(), names, 1)
+        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
+        raise OpdbError(f"SoC {soc!r} is not known to ExecuTorch; {hint}")
+    return QcomChipset[soc]

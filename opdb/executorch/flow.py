@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import json
 import operator
@@ -21,8 +20,10 @@ import numpy as np
 
 from opdb.errors import MissingExtra, OpdbError
 from opdb.executorch import env, process
+from opdb.executorch.env import chipset
+from opdb.executorch.quantizing import quantize
 from opdb.executorch.ranges import ranges_of
-from opdb.quantize.ranges import TensorRange
+from opdb.quantize import Recipe, TensorRange
 from opdb.runtime.lowering import Reason
 
 #: The method of a program that says what its model's file calls the inputs and outputs.
@@ -32,8 +33,6 @@ Names = tuple[list[str], list[str]]
 #: PyTorch's calls of graphs that depend on data.
 BRANCHES = {"cond", "while_loop", "map_impl", "scan"}
 PRECISIONS = ("fp16", "quantized")
-#: How ExecuTorch's quantizer is asked: bits of activations, of weights; in blocks of weights.
-RECIPES = ("8a8w", "16a8w", "16a4w", "16a4w_block", "16a16w")
 
 
 @dataclass(frozen=True)
@@ -158,63 +157,13 @@ def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:
     return outputs
 
 
-def quantize(
-    module: Any,
-    example_inputs: Sequence[Any],
-    soc: str,
-    recipe: str,
-    samples: Sequence[Sequence[Any]] | None = None,
-) -> Any:
-    """``module`` with the quantize and dequantize nodes of ExecuTorch's quantizer.
-
-    ``samples``: the inputs (tensors) that it is calibrated on; None for ``example_inputs`` alone.
-    ``recipe``: one of ``RECIPES``.  Convolutions and linear layers get a scale per channel of their weights; in
-    16a4w_block a scale per block of input channels, where ``opdb.executorch.builder.blocks`` has a size for them.
-    """
-    if recipe not in RECIPES:
-        raise OpdbError(f"--quantize {recipe}: one of {', '.join(RECIPES)}")
-    env.require_active()
-    import torch
-    from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
-    from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
-    from torchao.quantization.pt2e.constant_fold import constant_fold
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-
-    from opdb.executorch.builder import blocks
-    from opdb.executorch.edge import exporting
-
-    quantizer = QnnQuantizer(backend=QnnExecuTorchBackendType.kHtpBackend, soc_model=chipset(soc))
-    quantizer.set_default_quant_config(
-        getattr(QuantDtype, f"use_{recipe}"), is_conv_per_channel=True, is_linear_per_channel=True
-    )
-    inputs = tuple(example_inputs)
-    with exporting():
-        exported = torch.export.export(module, inputs, strict=True).module()
-        # A part of a parameter (of attention's joined weights) is a parameter: ExecuTorch's passes end at one that
-        # is computed and then quantized by channel.
-        constant_fold(exported)
-        if recipe.endswith("_block"):
-            quantizer.set_block_size_map(blocks.sizes(exported))
-        begun = {name: buffer.clone() for name, buffer in exported.named_buffers()}
-        prepared = prepare_pt2e(exported, quantizer)
-        for sample in samples or (inputs,):
-            prepared(*sample)
-        # What calibration left in buffers, which are those of the user's module, is no state to begin with.
-        for name, buffer in prepared.named_buffers():
-            if name in begun:
-                buffer.copy_(begun[name])
-        quantized = convert_pt2e(prepared)
-        blocks.round_scales(quantized)
-        return quantized
-
-
 def compile_program(
     program: Any,
     soc: str,
     *,
     environment: env.Environment,
     precision: str = "fp16",
-    recipe: str | None = None,
+    recipe: Recipe | str | None = None,
     samples: Sequence[Sequence[np.ndarray[Any, Any]]] | None = None,
     plugin: Plugin | None = None,
     timeout: float = 600.0,
@@ -294,7 +243,7 @@ def _compile_saved(
     saved: bytes,
     soc: str,
     precision: str,
-    recipe: str | None,
+    recipe: Recipe | str | None,
     samples: Sequence[Sequence[np.ndarray[Any, Any]]] | None,
     plugin: Plugin | None,
     names: Names | None,
@@ -350,18 +299,6 @@ def _run_arrays(pte: bytes, arrays: Sequence[Any], repeat: int) -> ProgramRun:
 def _check_precision(precision: str) -> None:
     if precision not in PRECISIONS:
         raise OpdbError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
-
-
-def chipset(soc: str) -> Any:
-    """ExecuTorch's member for a chip.  Raises OpdbError for a name that it does not know."""
-    from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
-
-    names = [c.name for c in QcomChipset if c.value]  # 0 is "unknown"
-    if soc not in names:
-        close = difflib.get_close_matches(soc.upper(), names, 1)
-        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
-        raise OpdbError(f"SoC {soc!r} is not known to ExecuTorch; {hint}")
-    return QcomChipset[soc]
 
 
 def _split(graph_module: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
-from opdb.quantize.choose import Form, NoForm
-from opdb.quantize.quantizer import SCHEMES, forms_of, quantize
+from opdb.quantize.asked import Source
+from opdb.quantize.plan import Plan, forms_of
+from opdb.quantize.quantizer import quantize
+from opdb.quantize.recipe import Recipe
 from opdb.targets.target import Target
 
 LARGEST = 4.0
@@ -21,33 +22,39 @@ LARGEST = 4.0
 _POSITIVE = ("Relu", "Relu1", "Relu6", "ReluMinMax", "ElementWiseNeuron", "Sigmoid", "Softmax")
 
 
-def quantized(graph: QnnGraph, scheme: str, target: Target) -> QnnGraph:
+def quantized(
+    graph: QnnGraph, recipe: Recipe, target: Target, sources: Mapping[str, Source] | None = None
+) -> QnnGraph:
     """``graph`` by opdb.quantize, with activations from -4, or 0, to 4.
 
-    Raises OpdbError for an unknown scheme and for a node that has no form on ``target``.
+    Raises OpdbError for a node that has no form on ``target``.
     """
-    activations, weights = named(scheme)
     return quantize(
-        graph, [_inputs(graph)], target=target, activations=activations, weights=weights, run=_ranges
+        graph, [_inputs(graph)], target=target, recipe=_unobserved(recipe), sources=sources, run=_ranges
     )
 
 
-def forms(graph: QnnGraph, scheme: str, target: Target) -> tuple[dict[str, Form], dict[str, NoForm]]:
-    """What each op of ``graph`` becomes with such ranges, by its name, and why those without a form have none.
-
-    Raises OpdbError for an unknown scheme.
-    """
-    activations, weights = named(scheme)
+def forms(
+    graph: QnnGraph, recipe: Recipe, target: Target, sources: Mapping[str, Source] | None = None
+) -> Plan:
+    """What each op of ``graph`` becomes with such ranges, and why those without a form have none."""
     return forms_of(
-        graph, [_inputs(graph)], target=target, activations=activations, weights=weights, run=_ranges
+        graph, [_inputs(graph)], target=target, recipe=_unobserved(recipe), sources=sources, run=_ranges
     )
 
 
-def named(scheme: str) -> tuple[str, str]:
-    """The types of activations and weights.  Raises OpdbError for an unknown scheme."""
-    if scheme not in SCHEMES:
-        raise OpdbError(f"--quantize {scheme}: one of {', '.join(SCHEMES)}")
-    return SCHEMES[scheme]
+def _unobserved(recipe: Recipe) -> Recipe:
+    """``recipe`` with the ends of made-up ranges as they are: two values have no distribution."""
+    if recipe.activations is None:
+        return recipe
+    rules = [
+        r.model_copy(update={"activations": r.activations.model_copy(update={"observer": "min-max"})})
+        if r.activations is not None
+        else r
+        for r in recipe.rules
+    ]
+    activations = recipe.activations.model_copy(update={"observer": "min-max"})
+    return recipe.model_copy(update={"activations": activations, "rules": rules})
 
 
 def _inputs(graph: QnnGraph) -> dict[str, np.ndarray[Any, Any]]:

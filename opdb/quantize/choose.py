@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -17,6 +17,7 @@ from opdb.quantize.encodings import Range, encoding
 from opdb.quantize.in_floats import CONVERTED, NO_NUMBERS, REAL, computes, holding, reads_numbers
 from opdb.quantize.propagate import derive
 from opdb.quantize.slots import Place, places
+from opdb.quantize.weights import IN_8_BITS, WeightType, narrowed
 from opdb.targets.target import Target
 from opdb.validate import Verdict, check
 
@@ -32,7 +33,8 @@ class Form:
     spec says so, or because a rule of the target refuses the node without it.
 
     ``floats``: why the node computes in floats instead, between Dequantizes and Quantizes; "" where it does not.  ``whole``: the
-    type in which it writes whole numbers at scale 1, for a node that copies stored numbers.
+    type in which it writes whole numbers at scale 1, for a node that copies stored numbers.  ``weight``: what its slots with
+    channels have.
     """
 
     dtypes: Mapping[str, str]
@@ -40,19 +42,27 @@ class Form:
     symmetric: frozenset[str] = frozenset()
     floats: str = ""
     whole: str = ""
+    weight: WeightType = IN_8_BITS
 
 
 @dataclass(frozen=True)
 class Wishes:
     """``activations``: the wanted type by tensor (real tensors that are not static, or share an encoding).
 
-    ``ranges``: what each real tensor holds, together with those that share its encoding.
+    ``ranges``: what each real tensor holds, together with those that share its encoding.  ``floats``: by node, why it is to
+    compute in floats.
     """
 
     activations: Mapping[str, str]
     ranges: Mapping[str, Range]
-    weights: str
+    weights: WeightType
     target: Target
+    weights_of: Mapping[str, WeightType] = field(default_factory=dict)
+    floats: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, op: GraphOp) -> WeightType:
+        """What the constants with channels of a node are to have."""
+        return self.weights_of.get(op.name, self.weights)
 
 
 def known(op: GraphOp) -> Any:
@@ -70,6 +80,8 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
 
     Raises OpdbError with the nearest row, or the rule that stands in the way, where the target does neither.
     """
+    if op.name in wishes.floats:
+        return _as_asked(graph, op, wishes)
     if reads_numbers(graph, op):
         return _of_numbers(graph, op, wishes)
     try:
@@ -86,6 +98,15 @@ class NoForm(OpdbError):
     def __init__(self, where: str, reason: str, message: str = "") -> None:
         super().__init__(where + (message or reason))
         self.reason = reason
+
+
+def _as_asked(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
+    if computes(graph, op, wishes.target):
+        return Form({}, floats=wishes.floats[op.name])
+    where = f"node {op.name} ({op.op}) cannot be quantized for {wishes.target}: "
+    raise NoForm(
+        where, f"it is to compute in floats ({wishes.floats[op.name]}), which the target does not do"
+    )
 
 
 def _of_numbers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
@@ -125,13 +146,14 @@ def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     nearest: list[tuple[int, str]] = []
     candidates: list[tuple[int, dict[str, str]]] = []
     for ident, cells in rows:
-        found, faults = _row(graph, of_node, dict(zip(slots, cells, strict=True)), wishes)
+        of_slots = dict(zip(slots, cells, strict=True))
+        found, faults = _row(graph, of_node, of_slots, replace(wishes, weights=wishes.of(op)))
         candidates += found
         nearest += [(len(faults), f"{ident} has " + ", ".join(faults))] if faults else []
     for _, dtypes in sorted(candidates, key=lambda c: c[0]):
-        for per_slice in _per_slice(of_node, dtypes):
-            ruled = frozenset(p.slot for p in of_node if p.slot in dtypes and p.rule.symmetric)
-            form = Form(dtypes, per_slice, ruled)
+        ruled = frozenset(p.slot for p in of_node if p.slot in dtypes and p.rule.symmetric)
+        for weight, per_slice in _weights(graph, of_node, dtypes, wishes.of(op)):
+            form = Form(dtypes, per_slice, ruled, weight=weight)
             verdict = judge(form)
             if not verdict.violations:
                 return form
@@ -179,7 +201,7 @@ def _options(
     if wanted:
         usable.sort(key=lambda d: (-BY_SHORT[d].bits, not BY_SHORT[d].qnn.startswith("U")))
         return [(sum(CONVERT + i for w in wanted if w != d), d) for i, d in enumerate(usable)]
-    order = _preferences(mine[0], wishes.weights, activation)
+    order = _preferences(mine[0], wishes.weights.dtype, activation)
     return [(order.index(d) if d in order else len(order), d) for d in sorted(usable)]
 
 
@@ -197,12 +219,27 @@ def _activation(of_node: Sequence[Place], wishes: Wishes) -> str:
     return found[0] if found else ""
 
 
-def _per_slice(of_node: Sequence[Place], dtypes: Mapping[str, str]) -> Iterator[frozenset[str]]:
-    """With a scale for each slice where the spec names an axis, then with one for all."""
-    slots = frozenset(p.slot for p in of_node if p.rule.axis is not None and p.slot in dtypes)
-    if slots:
-        yield slots
-    yield frozenset()
+def _weights(
+    graph: QnnGraph, of_node: Sequence[Place], dtypes: Mapping[str, str], wanted: WeightType
+) -> Iterator[tuple[WeightType, frozenset[str]]]:
+    """What the constants with channels may have, best first, and the slots with a scale for each slice.
+
+    In the wanted bits, then in all of the type's; where the spec names an axis, with a scale for each slice, then with one for all.
+    """
+    with_axis = [p for p in of_node if p.rule.axis is not None and p.slot in dtypes]
+    slots = frozenset(p.slot for p in with_axis)
+    narrow = wanted.bits is not None and any(dtypes[s] == "sq8" for s in slots)
+    for weight in dict.fromkeys((wanted, replace(wanted, block=0))) if narrow else ():
+        if not weight.block or all(
+            weight.divides(graph.tensors[p.tensor].shape, p.rule.axis) for p in with_axis
+        ):
+            if slots and wanted.per_channel:
+                yield weight, slots
+            if not weight.block:
+                yield weight, frozenset()
+    if slots and wanted.per_channel:
+        yield wanted.wider, slots
+    yield wanted.wider, frozenset()
 
 
 def _least_symmetric(form: Form, judge: Callable[[Form], Verdict]) -> Form:
@@ -242,4 +279,7 @@ def _drawn(graph: QnnGraph, place: Place, form: Form, ranges: Mapping[str, Range
     axis = place.rule.axis if place.slot in form.per_slice and static else None
     values = ranges.get(place.tensor, Range())
     found = encoding(values, form.dtypes[place.slot], place.slot in form.symmetric)
-    return found if axis is None else replace(found, encoding="AXIS_SCALE_OFFSET", axis=axis)
+    found = found if axis is None else replace(found, encoding="AXIS_SCALE_OFFSET", axis=axis)
+    if place.rule.axis is None or not static or form.dtypes[place.slot] != "sq8":
+        return found
+    return narrowed(found, form.weight)

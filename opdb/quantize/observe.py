@@ -11,6 +11,7 @@ from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.quantize.encodings import Range
 from opdb.quantize.masks import floor_of, softmax_axes
+from opdb.quantize.observers import BY_ENDS, Observation, Observer
 
 #: Runs a graph: arrays by the name of the input -> arrays by the name of the output.
 Run = Callable[[QnnGraph, Mapping[str, Any]], Mapping[str, Any]]
@@ -33,23 +34,26 @@ def observe(
     run: Run,
     states: Sequence[Kept] = (),
     floors: dict[str, float] | None = None,
+    watched: Callable[[str], tuple[Observation, str]] = lambda tensor: (BY_ENDS, ""),
 ) -> dict[str, Range]:
     """The ranges by tensor over all of ``calibration``: real arrays by the name of the input.
 
     ``states``: their inputs are in no sample, unless one is to begin anew.  ``run`` computes the float graph;
     e.g. opdb.runtime.kernels.run_graph, or VendorWorker for QNN CPU.  ``floors`` gets how low the inputs of softmaxes need to
-    reach (opdb.quantize.masks).
+    reach (opdb.quantize.masks).  ``watched``: how the range of a tensor follows from its values, and its wanted type.
     Raises OpdbError where there is no calibration data, and for values that are not finite.
     """
     debug = graph.with_intermediates()
     softmaxes = softmax_axes(graph)
-    ranges: dict[str, Range] = {}
+    observers: dict[str, Observer] = {}
 
     def see(name: str, values: Any, what: str) -> None:
         array = np.asarray(values)
         if not np.isfinite(array).all():
             raise OpdbError(f"{graph.name}: the tensor {name} has a value that is not finite{what}")
-        ranges[name] = ranges.get(name, Range()) | Range.of(array)
+        if name not in observers:
+            observers[name] = Observer(*watched(name))
+        observers[name].see(array)
 
     real = [t.name for t in graph.tensors.values() if t.dtype in ("f32", "f16") and t.type == "STATIC"]
     for name in real:
@@ -68,4 +72,4 @@ def observe(
         raise OpdbError(
             f"{graph.name}: ranges come from running the graph; give at least one calibration input"
         )
-    return ranges
+    return {name: observer.range() for name, observer in observers.items()}

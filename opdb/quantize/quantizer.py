@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from opdb.dtypes import BY_SHORT, lookup
+from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import Quant
-from opdb.quantize.choose import Form, NoForm, Wishes, choose, known
-from opdb.quantize.encodings import Range, encoding, of_data
+from opdb.quantize.asked import Asked, Source
+from opdb.quantize.encodings import Range, encoding
 from opdb.quantize.in_floats import REAL, WHOLE
-from opdb.quantize.masks import Clipped, clipped, finite
-from opdb.quantize.observe import Kept, Run, observe
-from opdb.quantize.propagate import Groups, derive, fixed_range
+from opdb.quantize.observe import Kept, Run
+from opdb.quantize.plan import Plan, planned, together
+from opdb.quantize.plan import told as lines
+from opdb.quantize.propagate import derive
+from opdb.quantize.recipe import Recipe
 from opdb.quantize.slots import Place, places
+from opdb.quantize.weights import WeightType, of_weight
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.ends import quantized
 from opdb.targets.target import Target
@@ -26,12 +29,6 @@ from opdb.validate import check
 
 #: (tensor, type, whether zero is in the middle): what a Convert makes, once for all that read it.
 Converted = tuple[str, str, bool]
-#: The word for a quantization -> types of activations and of weights.
-SCHEMES = {"8a8w": ("uq8", "sq8"), "16a8w": ("uq16", "sq8")}
-#: Nodes that a line names.
-SHOWN = 3
-#: Refused nodes that an error names.
-MOST = 8
 
 
 def quantize(
@@ -39,8 +36,8 @@ def quantize(
     calibration: Iterable[Mapping[str, Any]],
     *,
     target: Target,
-    activations: str = "uq8",
-    weights: str = "sq8",
+    recipe: Recipe | Asked | str = "8a8w",
+    sources: Mapping[str, Source] | None = None,
     overrides: Mapping[str, str] | None = None,
     margin: float = 0.0,
     run: Run = run_graph,
@@ -51,8 +48,9 @@ def quantize(
     """``graph`` with every real tensor quantized, as ``target`` takes it.
 
     ``calibration``: real arrays by the name of the input, of the kind that the graph will see; ranges are the
-    least and the largest values seen.  ``activations`` and ``weights`` are short names (uq8, uq16; sq8, uq8, ...);
-    ``overrides`` gives single tensors, and those that share their encoding, another type.  ``margin`` is the share
+    least and the largest values seen, or what the observer of the recipe makes of them.  ``recipe``: its name, a Recipe whose rules
+    tell nodes by their ``sources`` (by GraphOp.origin), or types by name (opdb.quantize.Asked).
+    ``overrides`` gives single tensors, and those that share their encoding, another type (short name).  ``margin`` is the share
     by which observed ranges are widened for values that calibration did not show.  Where a row of the
     target asks for another type than its neighbor has, a Convert is put between.  ``run`` computes the float
     graph, by default on the C kernels.  ``states``: what goes from each run to the next, e.g. a cache; ``calibration`` are
@@ -63,18 +61,17 @@ def quantize(
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
     validator refuses in the end, for values that are not finite, and for an unknown type or tensor.
     """
-    plan = _planned(
-        graph, calibration, target, activations, weights, overrides or {}, margin, run, tuple(states)
+    plan = planned(
+        graph, calibration, target, recipe, sources or {}, overrides or {}, margin, run, tuple(states)
     )
     if observed is not None:
         observed.update(plan.seen)
     if plan.refused:
         raise together(list(plan.refused.values()))
     graph, target = plan.graph, plan.target
-    made = _Quantizer(graph, plan.groups, plan.wanted, plan.forms, plan.ranges).build()
+    made = _Quantizer(plan).build()
     if told is not None:
-        told += map(str, plan.cut_off)
-        told += in_floats_lines(graph, plan.forms)
+        told += lines(plan)
     for op in made.ops:
         verdict = check(made.op_config(op), target)
         if verdict.verdict != "accept":
@@ -83,154 +80,23 @@ def quantize(
     return made
 
 
-def forms_of(
-    graph: QnnGraph,
-    calibration: Iterable[Mapping[str, Any]],
-    *,
-    target: Target,
-    activations: str,
-    weights: str,
-    run: Run = run_graph,
-) -> tuple[dict[str, Form], dict[str, NoForm]]:
-    """What ``quantize`` makes of each op, by its name, and why those that have no form have none."""
-    plan = _planned(graph, calibration, target, activations, weights, {}, 0.0, run, ())
-    return plan.forms, plan.refused
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What is known of a graph before it is written: see ``quantize``."""
-
-    graph: QnnGraph
-    target: Target
-    groups: Groups
-    wanted: Mapping[str, str]
-    seen: Mapping[str, Range]
-    ranges: Mapping[str, Range]
-    cut_off: list[Clipped]
-    forms: dict[str, Form]
-    refused: dict[str, NoForm]
-
-
-def _planned(
-    graph: QnnGraph,
-    calibration: Iterable[Mapping[str, Any]],
-    target: Target,
-    activations: str,
-    weights: str,
-    overrides: Mapping[str, str],
-    margin: float,
-    run: Run,
-    states: Sequence[Kept],
-) -> _Plan:
-    """The ranges of the tensors and the form of each op."""
-    target = target.spelled()
-    graph = finite(graph)
-    for dtype in (activations, weights, *overrides.values()):
-        kind = lookup(dtype)
-        if kind is None or kind.short != dtype or not kind.quantized or kind.numpy is None:
-            raise OpdbError(f"'{dtype}' is not a type to quantize to; e.g. uq8, uq16, sq8")
-    groups = Groups(graph, lambda t: t.dtype in REAL)
-    for kept in states:
-        if graph.tensors[kept.input].dtype in REAL:
-            groups.join(kept.input, kept.output)
-    wanted = _wanted(graph, groups, activations, overrides)
-    for op in graph.ops:
-        known(op)
-    if not 0 <= margin < np.inf:
-        raise OpdbError(f"margin: {margin} is not a share of a range; e.g. 0.1")
-    floors: dict[str, float] = {}
-    found = observe(graph, calibration, run, states, floors)
-    seen, cut_off = clipped(graph, groups, {n: r.widened(margin) for n, r in found.items()}, floors)
-    ranges = _shared_ranges(graph, groups, wanted, seen)
-    wishes = Wishes(wanted, ranges, weights, target)
-    forms: dict[str, Form] = {}
-    refused: dict[str, NoForm] = {}
-    for op in graph.ops:
-        try:
-            forms[op.name] = choose(graph, op, wishes)
-        except NoForm as refusal:
-            refused[op.name] = refusal
-    return _Plan(graph, target, groups, wanted, seen, ranges, cut_off, forms, refused)
-
-
-def _wanted(
-    graph: QnnGraph, groups: Groups, activations: str, overrides: Mapping[str, str]
-) -> dict[str, str]:
-    """The type of every real tensor that is not a weight: those that run through, and those that share with them."""
-    chosen: dict[str, tuple[str, str]] = {}
-    for name, dtype in overrides.items():
-        if name not in graph.tensors or graph.tensors[name].dtype not in REAL:
-            raise OpdbError(
-                f"{graph.name}: overrides names '{name}', which is not a floating-point tensor of the graph"
-            )
-        other, given = chosen.setdefault(groups.root(name), (name, dtype))
-        if given != dtype:
-            raise OpdbError(f"overrides: {other} is {given} and {name} {dtype}, but they share one encoding")
-    return {
-        name: chosen.get(groups.root(name), ("", activations))[1]
-        for name, t in graph.tensors.items()
-        if t.dtype in REAL and (t.type != "STATIC" or len(groups.members[groups.root(name)]) > 1)
-    }
-
-
-def _shared_ranges(
-    graph: QnnGraph, groups: Groups, wanted: Mapping[str, str], seen: Mapping[str, Range]
-) -> dict[str, Range]:
-    """By real tensor: what it, and those that share its encoding, were seen to hold, or what the spec of their op says."""
-    own = dict(seen)
-    for op in graph.ops:
-        for place in places(op):
-            if place.output and place.rule.range and place.tensor in wanted:
-                own[place.tensor] = fixed_range(place.rule)
-    shared: dict[str, Range] = {}
-    for name in wanted:
-        root = groups.root(name)
-        shared[root] = shared.get(root, Range()) | own.get(name, Range())
-    return own | {name: shared[groups.root(name)] for name in wanted}
-
-
-def together(refused: Sequence[NoForm]) -> OpdbError:
-    """One error for all nodes without a form."""
-    if len(refused) == 1:
-        return refused[0]
-    lines = "".join(f"\n  {refusal}" for refusal in refused[:MOST])
-    more = f"\n  and {len(refused) - MOST} more" if len(refused) > MOST else ""
-    return OpdbError(f"{len(refused)} nodes have no form in these types:{lines}{more}")
-
-
-def in_floats_lines(graph: QnnGraph, forms: Mapping[str, Form]) -> Iterator[str]:
-    """A line for the nodes that compute in floats for one reason."""
-    nodes: dict[tuple[str, str], list[str]] = {}
-    for op in graph.ops:
-        if forms[op.name].floats:
-            nodes.setdefault((op.op, forms[op.name].floats), []).append(op.origin or op.name)
-    for (op_name, reason), names in nodes.items():
-        some = ", ".join(dict.fromkeys(names[:SHOWN])) + (" ..." if len(names) > SHOWN else "")
-        yield f"in floats: {len(names)} {op_name} ({some}): {reason}"
-
-
 class _Quantizer:
     """Builds the quantized graph: encodings of what runs through first, then node by node."""
 
-    def __init__(
-        self,
-        graph: QnnGraph,
-        groups: Groups,
-        wanted: Mapping[str, str],
-        forms: Mapping[str, Form],
-        ranges: Mapping[str, Range],
-    ) -> None:
-        self.graph, self.groups, self.wanted, self.forms = graph, groups, wanted, forms
-        self.ranges = ranges
+    def __init__(self, plan: Plan) -> None:
+        self.graph, self.groups, self.wanted, self.forms = plan.graph, plan.groups, plan.wanted, plan.forms
+        self.ranges, self.asked = plan.ranges, plan.asked
         self.quants = self._encodings()
-        self.made = QnnGraph(graph.name)
+        self.made = QnnGraph(plan.graph.name)
         self.converts: dict[Converted, str] = {}
         self.floats: dict[str, str] = {}  # real tensors that exist in floats, too
 
     def _encodings(self) -> dict[str, Quant]:
         """By tensor, of everything in ``wanted``."""
-        centred = {
+        centered = {self.groups.root(t) for t in self.asked.centered if t in self.wanted}
+        if self.asked.symmetric:
+            centered |= {self.groups.root(t) for t in self.wanted}
+        centered |= {
             self.groups.root(place.tensor)
             for op in self.graph.ops
             for place in places(op)
@@ -238,7 +104,7 @@ class _Quantizer:
             if place.slot in self.forms[op.name].symmetric
         }
         return {
-            name: encoding(self.ranges[name], dtype, self.groups.root(name) in centred)
+            name: encoding(self.ranges[name], dtype, self.groups.root(name) in centered)
             for name, dtype in self.wanted.items()
         }
 
@@ -353,7 +219,10 @@ class _Quantizer:
         data = np.asarray(self.graph.tensors[place.tensor].data, np.float64)
         seen = self.ranges[place.tensor]  # without what is cut off of masks
         data = np.clip(data, seen.low, seen.high)
-        return of_data(data, dtype, place.slot in self.forms[op.name].symmetric, axis)
+        form = self.forms[op.name]
+        with_channels = place.rule.axis is not None and dtype == "sq8"
+        weight = form.weight if with_channels else WeightType()
+        return of_weight(data, dtype, place.slot in form.symmetric, axis, weight)
 
     def _convert(self, op: GraphOp, place: Place) -> str:
         """The tensor in the type that the node asks for, from a Convert."""

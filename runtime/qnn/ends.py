@@ -11,10 +11,14 @@ import numpy as np
 
 from opdb.dtypes import BY_SHORT
 from opdb.graph import GraphTensor
-from opdb.op_config import ConfigError, Quant
+from opdb.op_config import Blocks, ConfigError, Quant
 
 Array = np.ndarray[Any, Any]
-ENCODINGS = ("SCALE_OFFSET", "AXIS_SCALE_OFFSET")
+ENCODINGS = (
+    "SCALE_OFFSET", "AXIS_SCALE_OFFSET", "BW_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET", "BLOCKWISE_EXPANSION",
+)  # fmt: skip
+#: The bits of an integer in blocks; QNN stores it in 8.
+BLOCK_BITS = 4
 
 
 def to_stored(tensor: GraphTensor, values: Any, where: str = "") -> Any:
@@ -56,7 +60,8 @@ def to_real(tensor: GraphTensor, stored: Array, where: str = "") -> Array:
 def quantized(real: Array, dtype: str, quant: Quant, where: str) -> Array:
     """Real values as stored values of a quantized type (short name); no NaN among them."""
     scale, offset = _affine(quant, real.shape, where)
-    low, high = limits(dtype)
+    bits = BLOCK_BITS if quant.blocks is not None else quant.bits
+    low, high = limits(dtype) if bits is None else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     whole = np.rint(real.astype(np.float64) / scale) - offset
     return np.asarray(np.clip(whole, low, high).astype(BY_SHORT[dtype].numpy))
 
@@ -86,7 +91,7 @@ def _affine(quant: Quant, shape: tuple[int, ...], where: str) -> tuple[Array, Ar
     offset = np.asarray(quant.offset or (0,) * len(quant.scale), np.float64)
     if scale.shape != offset.shape or not scale.size or not (np.isfinite(scale) & (scale > 0)).all():
         raise ConfigError(f"{where}: an encoding has positive scales and an offset for each, got {quant}")
-    if quant.encoding == "SCALE_OFFSET":
+    if quant.encoding in ("SCALE_OFFSET", "BW_SCALE_OFFSET"):
         return scale[:1].reshape(()), offset[:1].reshape(())
     axis = quant.axis or 0
     if axis >= len(shape) or shape[axis] != scale.size:
@@ -95,4 +100,16 @@ def _affine(quant: Quant, shape: tuple[int, ...], where: str) -> tuple[Array, Ar
         )
     along = [1] * len(shape)
     along[axis] = -1
+    if quant.blocks is not None:
+        return _in_blocks(scale, quant.blocks, axis, shape), np.zeros(())
     return scale.reshape(along), offset.reshape(along)
+
+
+def _in_blocks(scale: Array, blocks: Blocks, axis: int, shape: tuple[int, ...]) -> Array:
+    """The scale of each element: blocks run along the dimension beside ``axis``, behind it where ``axis`` is the first."""
+    beside = axis - 1 if axis else 1
+    steps = scale[:, None] * np.asarray(blocks.scales, np.float64).reshape(scale.size, blocks.per_axis)
+    spread = np.repeat(steps, shape[beside] // blocks.per_axis, 1)  # [slices, elements along beside]
+    along = [1] * len(shape)
+    along[axis], along[beside] = spread.shape
+    return (spread if axis < beside else spread.T).reshape(along)

@@ -15,7 +15,7 @@ from .conftest import ROOT, Run
 
 COMMANDS = (
     "init", "sync", "lint", "add-op", "generate", "query", "diff", "show", "explain", "doctor", "validate", "check",
-    "compile", "build", "run", "debug",
+    "compile", "build", "recipe show", "run", "debug",
     "conformance run", "conformance torch", "conformance report", "cost build-table", "cost estimate", "probe",
     "errata probe", "errata page",
     "evidence build", "evidence check", "evidence export", "evidence merge", "evidence show",

@@ -90,7 +90,7 @@ def test_without_data_nothing_is_written(here: Here, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--data", "random"), "--data random: for --quantize"),
-        (("--quantize", "16a4w", "--data", "random"), "one of 8a8w, 16a8w for a context"),
+        (("--quantize", "16a5w", "--data", "random"), "--quantize 16a5w: no such recipe; give one of 8a8w, "),
         (("--quantize", "8a8w", "--data", "none.npz"), "none.npz: cannot read"),
         (
             ("--quantize", "8a8w", "--data", "calibrated_net.py:other"),

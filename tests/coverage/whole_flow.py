@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import opdb.executorch
-from opdb.executorch import flow
+from opdb.executorch import flow, quantizing
 
 STEPS, PART, FLOATS = 3.01, 5e-3, 1e-2
 
@@ -51,7 +51,7 @@ def _measured(name: str, recipe: str, soc: str) -> dict[str, Any]:
         inputs = [i.contiguous() for i in case.inputs()]  # as ExecuTorch's runtime wants them
         module, precision, scales = case.build(), "fp16", None
         if recipe != "fp16":
-            module, precision = flow.quantize(module, inputs, soc, recipe), "quantized"
+            module, precision = quantizing.quantize(module, inputs, soc, recipe), "quantized"
             scales = _scales(module)
             if not any(scales):
                 return line | {"outcome": "floats"}

@@ -14,7 +14,7 @@ from torch import nn
 
 import opdb.executorch
 import opdb.lowering.select
-from opdb.executorch import flow
+from opdb.executorch import env
 from opdb.executorch.edge import edge_program
 from opdb.executorch.tools.differences import of_program
 from opdb.op_config import ParamConfig
@@ -86,7 +86,7 @@ def _found(change: Callable[[LoweredOp], LoweredOp | None]) -> dict[str, list[st
 
     opdb.executorch.register(keep_stock=True, lower=lower, target=TARGET)
     try:
-        differences = of_program(edge_program(nn.Module.eval(Module()), (X, Y), flow.chipset(SOC)).whole)
+        differences = of_program(edge_program(nn.Module.eval(Module()), (X, Y), env.chipset(SOC)).whole)
     finally:
         opdb.executorch.unregister()
     return {d.edge: [str(line) for line in d.lines] for d in differences}

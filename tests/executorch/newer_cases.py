@@ -10,7 +10,7 @@ from plugged_cases import Calls
 from torch import nn
 
 import opdb.executorch
-from opdb.executorch import flow
+from opdb.executorch import env, flow, quantizing
 
 SOC = "SM8650"
 X = torch.linspace(-3, 3, 2 * 3 * 4).reshape(2, 3, 4)
@@ -56,7 +56,9 @@ def everything() -> dict[str, Any]:
     for name, (module, inputs, recipe) in CASES.items():
         opdb.executorch.register(execution="emulator")
         try:
-            module = module.eval() if recipe is None else flow.quantize(module.eval(), inputs, SOC, recipe)
+            module = (
+                module.eval() if recipe is None else quantizing.quantize(module.eval(), inputs, SOC, recipe)
+            )
             found[name] = outcome(module, inputs)
         except Exception as error:
             found[name] = f"{type(error).__name__}: {error}"
@@ -98,7 +100,7 @@ def trained() -> Any:
     layer = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
     opdb.executorch.register(execution="emulator")
     try:
-        quantizer = QnnQuantizer(backend=QnnExecuTorchBackendType.kHtpBackend, soc_model=flow.chipset(SOC))
+        quantizer = QnnQuantizer(backend=QnnExecuTorchBackendType.kHtpBackend, soc_model=env.chipset(SOC))
         quantizer.set_default_quant_config(QuantDtype.use_8a8w, is_qat=True, is_conv_per_channel=True)
         prepared = prepare_qat_pt2e(torch.export.export(layer, inputs, strict=True).module(), quantizer)
         allow_exported_model_train_eval(prepared)

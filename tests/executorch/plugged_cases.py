@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import opdb.executorch
-from opdb.executorch import flow
+from opdb.executorch import flow, quantizing
 
 SOC = "SM8650"
 
@@ -110,7 +110,7 @@ def run(module: nn.Module, inputs: tuple[torch.Tensor, ...], recipe: str | None 
     torch.manual_seed(0)
     opdb.executorch.register(execution="emulator")
     try:
-        module = module.eval() if recipe is None else flow.quantize(module.eval(), inputs, SOC, recipe)
+        module = module.eval() if recipe is None else quantizing.quantize(module.eval(), inputs, SOC, recipe)
         compiled = flow.compile_module(module, inputs, SOC)
         got = flow.run_pte(compiled.pte, inputs)
     finally:

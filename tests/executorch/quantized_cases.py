@@ -12,7 +12,7 @@ from torch.nn import functional as f
 
 import opdb.executorch
 from opdb.errors import OpdbError
-from opdb.executorch import flow
+from opdb.executorch import flow, quantizing
 from opdb.executorch.builder import blocks
 
 SOC, PRECISION = "SM8650", "quantized"
@@ -297,7 +297,7 @@ def several_results() -> Any:
     module = Calls(lambda x: tuple(torch.topk(x, 3)))
     opdb.executorch.register(execution="emulator")
     try:
-        quantized = flow.quantize(module.eval(), (x,), SOC, "8a8w")
+        quantized = quantizing.quantize(module.eval(), (x,), SOC, "8a8w")
         compiled = flow.compile_module(quantized, (x,), SOC, PRECISION)
         return SimpleNamespace(
             left=compiled.not_delegated,
@@ -315,7 +315,7 @@ def steps_of_unlike_channels(soc: str, recipe: str) -> float:
     module = nn.Sequential(nn.ReLU(), unlike_channels(nn.BatchNorm2d(4))).eval()
     opdb.executorch.register(execution="emulator")
     try:
-        quantized = flow.quantize(module, given, soc, recipe)
+        quantized = quantizing.quantize(module, given, soc, recipe)
         compiled = flow.compile_module(quantized, given, soc, PRECISION)
         assert not compiled.not_delegated
         (got,) = flow.run_pte(compiled.pte, given)
@@ -334,7 +334,7 @@ def mask_of_infinities() -> str:
     opdb.executorch.register(execution="emulator")
     try:
         flow.compile_module(
-            flow.quantize(module.eval(), (rows, mask), SOC, "8a8w"), (rows, mask), SOC, PRECISION
+            quantizing.quantize(module.eval(), (rows, mask), SOC, "8a8w"), (rows, mask), SOC, PRECISION
         )
     except OpdbError as e:
         return str(e)
@@ -349,7 +349,7 @@ def calls_of_a_cache(soc: str, recipe: str) -> list[float]:
     inputs = (torch.tensor([2]), torch.randn(1, 1, 12, 64).clamp(-1, 1))
     opdb.executorch.register(execution="emulator")
     try:
-        module = flow.quantize(Cache().eval(), inputs, soc, recipe)
+        module = quantizing.quantize(Cache().eval(), inputs, soc, recipe)
         pte = flow.compile_module(module, inputs, soc, PRECISION).pte
         program = flow.load(pte)
         cache, errors = Cache(), []
@@ -377,7 +377,7 @@ def buffers_after_calibration() -> tuple[list[float], list[float]]:
             return result
 
     module, x = Counts().eval(), torch.ones(1, 4)
-    made = flow.quantize(module, (x,), SOC, "8a8w", [(x,)] * 5)
+    made = quantizing.quantize(module, (x,), SOC, "8a8w", [(x,)] * 5)
     own, held = module.get_buffer("calls"), dict(made.named_buffers())["calls"]
     return own.flatten().tolist(), held.flatten().tolist()
 
@@ -454,7 +454,7 @@ def outcomes() -> dict[str, Any]:
 
 def _outcome(module: Any, inputs: tuple[torch.Tensor, ...], recipe: str, soc: str = SOC) -> Any:
     """``steps``: the largest error in steps of the output's scale; ``left``: nodes on the CPU, with reasons."""
-    quantized = flow.quantize(module, inputs, soc, recipe)
+    quantized = quantizing.quantize(module, inputs, soc, recipe)
     compiled = flow.compile_module(quantized, inputs, soc, PRECISION)
     left = {n: "; ".join(r.message for r in compiled.reasons.get(n, ())) for n in compiled.not_delegated}
     last = next(n for n in quantized.graph.nodes if n.op == "output").args[0]

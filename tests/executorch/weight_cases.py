@@ -12,7 +12,7 @@ from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import opdb.executorch
-from opdb.executorch import flow
+from opdb.executorch import env, flow
 
 SOC = "SM8650"
 ODD = torch.tensor([1.1, float("inf"), -float("inf"), 0.0, float("nan"), 0.6])
@@ -37,7 +37,7 @@ CASES: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], QuantDtype]] = {
 
 
 def quantized(module: nn.Module, inputs: tuple[torch.Tensor, ...], recipe: QuantDtype) -> Any:
-    quantizer = QnnQuantizer(soc_model=flow.chipset(SOC))
+    quantizer = QnnQuantizer(soc_model=env.chipset(SOC))
     quantizer.set_default_quant_config(recipe, is_conv_per_channel=True, is_linear_per_channel=True)
     prepared = prepare_pt2e(torch.export.export(module, inputs, strict=True).module(), quantizer)
     prepared(*inputs)

@@ -11,7 +11,7 @@ from opdb.errors import MissingExtra, OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ParamConfig
 from opdb.probe.client import VendorWorker
-from opdb.quantize import quantize
+from opdb.quantize import Asked, WeightType, quantize
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.ends import to_real, to_stored
 from opdb.runtime.qnn.libraries import installed
@@ -80,7 +80,7 @@ def test_types_and_encodings_on_htp() -> None:
 def test_types_and_encodings_on_cpu() -> None:
     """One scale for all of a weight: of scales along an axis this library takes the first."""
     for wanted, offset in (("sq8", 0), ("uq8", -128)):
-        made = quantize(perceptron(), CALIBRATION, target=CPU, weights=wanted)
+        made = quantize(perceptron(), CALIBRATION, target=CPU, recipe=Asked(weights=WeightType(wanted)))
         assert types(made) == dict.fromkeys("xhrzsy", "uq8") | {"w": wanted, "v": wanted, "b": "sq32"}
         quant = made.tensors["w"].quant
         assert quant is not None and quant.encoding == "SCALE_OFFSET" and quant.offset == (offset,)
@@ -95,10 +95,10 @@ def test_types_and_encodings_on_cpu() -> None:
     ("target", "options", "bound"),
     [
         (CPU, {}, 0.03),
-        (CPU, {"weights": "uq8"}, 0.03),
+        (CPU, {"recipe": Asked(weights=WeightType("uq8"))}, 0.03),
         (HTP, {}, 0.03),
-        (HTP, {"activations": "uq16"}, 0.01),
-        (HTP, {"activations": "uq16", "weights": "sq16"}, 0.005),
+        (HTP, {"recipe": "16a8w"}, 0.01),
+        (HTP, {"recipe": "16a16w"}, 0.005),
         (OLD, {"overrides": {"x": "uq16", "h": "uq16"}}, 0.03),
         (HTP, {"overrides": {"r": "uq16", "z": "uq16"}}, 0.03),
     ],
@@ -132,10 +132,10 @@ def test_a_second_factor_of_16_bits_is_symmetric_or_converted() -> None:
     params = tuple(ParamConfig(f"transpose_in{i}", "bool8", False) for i in range(2))
     graph = QnnGraph("g", {t.name: t for t in tensors}, [GraphOp("m", "MatMul", ("a", "b"), params, ("y",))])
     data = [{"a": np.ones((2, 3), np.float32), "b": np.ones((3, 2), np.float32)}]
-    new = quantize(graph, data, target=HTP, activations="uq16").tensors
+    new = quantize(graph, data, target=HTP, recipe="16a8w").tensors
     assert new["a"].quant is not None and new["a"].quant.offset == (0,)
     assert new["b"].quant is not None and new["b"].quant.offset == (-(2**15),)
-    old = quantize(graph, data, target=OLD, activations="uq16")
+    old = quantize(graph, data, target=OLD, recipe="16a8w")
     assert [op.op for op in old.ops] == ["Convert", "MatMul"] and old.tensors["b_uq8"].dtype == "uq8"
 
 
@@ -150,8 +150,8 @@ def with_op(op: str) -> QnnGraph:
     [
         (with_op("ElementWiseSin"), {"target": Target("HTP", "QCM6490")},
          r"node relu \(ElementWiseSin\) cannot be quantized for HTP QCM6490: "),
-        (perceptron(), {"target": HTP, "activations": "f16"}, "'f16' is not a type to quantize to; e.g."),
-        (perceptron(), {"target": HTP, "weights": "sq4"}, "'sq4' is not a type to quantize to; e.g."),
+        (perceptron(), {"target": HTP, "recipe": Asked("f16")}, "'f16' is not a type to quantize to; e.g."),
+        (perceptron(), {"target": HTP, "recipe": Asked(weights=WeightType("sq4"))}, "'sq4' is not a type to quantize to; e.g."),
         (perceptron(), {"target": HTP, "overrides": {"q": "uq16"}}, "overrides names 'q', which is not a floating-point tensor"),
         (perceptron(), {"target": HTP, "overrides": {"s": "uq16", "y": "uq8"}}, "s is uq16 and y uq8, but they share"),
         (perceptron(), {"target": HTP, "margin": -1}, "margin: -1 is not a share of a range"),

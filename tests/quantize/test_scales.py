@@ -11,7 +11,7 @@ from opdb.errors import MissingExtra
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ParamConfig
 from opdb.probe.client import VendorWorker
-from opdb.quantize import Range, quantize
+from opdb.quantize import Asked, Range, quantize
 from opdb.quantize.encodings import encoding
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.ends import to_real, to_stored
@@ -80,7 +80,7 @@ STACKS = {
 @pytest.mark.parametrize("name", list(STACKS))
 def test_16_bits_are_right_on_htp(name: str) -> None:
     graph = stack(*STACKS[name])
-    made = quantize(graph, CALIBRATION, target=HTP, activations="uq16")
+    made = quantize(graph, CALIBRATION, target=HTP, recipe="16a8w")
     assert {t.dtype for t in made.tensors.values() if t.type != "STATIC"} == {"uq16"}
     for op in made.ops:
         verdict = check(made.op_config(op), HTP)
@@ -104,7 +104,7 @@ def test_16_bits_are_right_on_htp(name: str) -> None:
     ],
 )
 def test_what_the_documents_fix(ops: Any, dtype: str, scale: float, offset: int) -> None:
-    made = quantize(stack(*ops), CALIBRATION, target=HTP, activations=dtype)
+    made = quantize(stack(*ops), CALIBRATION, target=HTP, recipe=Asked(dtype))
     quant = made.tensors["y"].quant
     assert (
         quant is not None and quant.scale == pytest.approx((scale,), rel=1e-7) and quant.offset == (offset,)
@@ -122,6 +122,6 @@ def test_a_range_keeps_its_steps_where_it_holds_all() -> None:
 def test_an_erratum_that_reads_the_scale_still_refuses() -> None:
     """With a margin the clamp's upper limit lies inside the range of its result, where HTP ignores it: it is computed in floats."""
     told: list[str] = []
-    made = quantize(stack(RELU6), CALIBRATION, target=HTP, activations="uq16", margin=0.5, told=told)
+    made = quantize(stack(RELU6), CALIBRATION, target=HTP, recipe="16a8w", margin=0.5, told=told)
     assert "HTP-0025" in " ".join(told)
     assert any(op.op == "Quantize" for op in made.ops)

@@ -13,7 +13,7 @@ from torch.nn import functional
 from opdb.compile.model import lowered
 from opdb.graph import QnnGraph
 from opdb.probe.client import VendorWorker
-from opdb.quantize import SCHEMES, quantize
+from opdb.quantize import quantize
 from opdb.runtime.qnn.ends import to_real, to_stored
 from opdb.targets.target import Target
 
@@ -43,8 +43,7 @@ def signal_to_noise(
     coverage, graph = lowered(program, target, "g", to_quantize=True)
     assert graph is not None, [r for r in coverage.rows if r.verdict != "supported"]
     given = {t.name: x.numpy() for t, x in zip(graph.inputs, inputs, strict=True)}
-    activations, weights = SCHEMES[scheme]
-    made = quantize(graph, [given], target=target, activations=activations, weights=weights, told=told)
+    made = quantize(graph, [given], target=target, recipe=scheme, told=told)
     stored = {t.name: to_stored(t, given[t.name]) for t in made.inputs}
     with VendorWorker("HTP", soc) as worker:
         result = worker.run(made, stored)

@@ -20,7 +20,7 @@ from opdb.generated.constants.socs import SOCS  # noqa: E402
 from opdb.graph import GraphOp, GraphTensor, QnnGraph  # noqa: E402
 from opdb.op_config import ParamConfig, Quant  # noqa: E402
 from opdb.probe.client import VendorWorker  # noqa: E402
-from opdb.quantize import quantize  # noqa: E402
+from opdb.quantize import Asked, WeightType, quantize  # noqa: E402
 from opdb.runtime.qnn.ends import to_real, to_stored  # noqa: E402
 from opdb.targets.target import Target  # noqa: E402
 
@@ -62,9 +62,8 @@ def made(place: str, form: str) -> tuple[Target, QnnGraph]:
         return target, graph
     inputs = [{"x": x} for x in model.calibration]
     activations, weights = types
-    return target, quantize(
-        graph, inputs, target=target, activations=activations, weights=weights, margin=0.1
-    )
+    wish = Asked(activations, WeightType(weights))
+    return target, quantize(graph, inputs, target=target, recipe=wish, margin=0.1)
 
 
 def run(target: Target, graph: QnnGraph, form: str, x: Array) -> dict[str, Array]:

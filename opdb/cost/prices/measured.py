@@ -19,6 +19,7 @@ from opdb.lowering.errata import obeyed_in_program
 from opdb.lowering.select import fitting
 from opdb.optimize import channels_last, optimize
 from opdb.quantize.assumed import quantized
+from opdb.quantize.recipe import named
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.targets.target import Target
 
@@ -94,7 +95,7 @@ class Network:
         return optimize(channels_last(graph, target), target).graph
 
     def _finished(self, graph: QnnGraph, precision: str) -> QnnGraph:
-        return graph if precision == "fp16" else quantized(graph, precision, self.target)
+        return graph if precision == "fp16" else quantized(graph, named(precision), self.target)
 
     # -- variants
 

@@ -46,11 +46,10 @@ def _check(spec: str, target: Target, dims: Mapping[str, int] | None) -> Coverag
     env.require_active()
     import opdb.executorch
     from opdb.coverage.load import in_eval_mode, load_model, load_program
-    from opdb.executorch import flow
     from opdb.executorch.tools.predict import Predictor
 
     assert target.soc is not None
-    chipset = flow.chipset(target.soc)
+    chipset = env.chipset(target.soc)
     if spec.endswith(".pt2"):
         saved = load_program(spec)
         args, kwargs = saved.example_inputs or ((), {})

@@ -36,6 +36,7 @@ OF_OPS: Mapping[str, Workaround] = {
     "bounded-exponent": exponents.bounded,
     "result-in-65536ths": steps.in_65536ths,
     "resize-in-steps-of-x": steps.of_x,
+    "rows-first": products.rows_first,
 }
 #: Those that keep away the values that show the erratum; the config of the op still has it.
 OF_VALUES = frozenset({"bounded-exponent"})

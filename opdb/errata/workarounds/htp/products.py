@@ -45,6 +45,14 @@ def of_rows(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
     return [_product(rows, weight, bias, op.outputs[0])]
 
 
+def rows_first(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
+    """A FullyConnected of x as rows, [rows, K]."""
+    x, weight = op.inputs[0], op.inputs[1]
+    assert x is not None and weight is not None
+    columns = weight.shape[1]
+    return [replace(op, inputs=(reshape(x, [math.prod(x.shape) // columns, columns]), *op.inputs[1:]))]
+
+
 def _weight(op: LoweredOp) -> TensorRef | None:
     """The matrix [N, K] that each row is multiplied by; None for another op, or for several matrices."""
     second = op.inputs[1] if len(op.inputs) > 1 else None

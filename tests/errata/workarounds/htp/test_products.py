@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from htp_module import Htp
+from obeying import obeying
 from torch import Tensor
 from torch.nn import functional as f
+
+from opdb.op_config import Quant
+from opdb.runtime.lowering import LoweredOp, lowered_op
+from opdb.runtime.tensors import TensorRef
 
 pytestmark = pytest.mark.vendor
 WEIGHT = torch.linspace(-1, 1, 30).reshape(5, 6)
@@ -59,6 +65,11 @@ CHAINS: dict[str, tuple[Call, tuple[tuple[int, ...], ...], str]] = {
 }
 
 
+def tensor(name: str, shape: tuple[int, ...], scale: float, offset: int) -> TensorRef:
+    quant = Quant("SCALE_OFFSET", (scale,), (offset,))
+    return TensorRef(shape, "uq16", key=name, quant=quant, base_shape=shape)
+
+
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_product_between_views_is_right(name: str, htp: Htp) -> None:
     call, shapes, op = CHAINS[name]
@@ -66,3 +77,30 @@ def test_a_product_between_views_is_right(name: str, htp: Htp) -> None:
     ran = htp.run(call, tuple(torch.randn(shape) for shape in shapes))
     assert [n.op for n in ran.graph.ops if n.op in ("FullyConnected", "MatMul", "Conv2d")] == [op]
     assert ran.error <= 1e-2
+
+
+# -- HTP-0433
+
+
+def linear_and_relu(images: int, columns: int) -> list[LoweredOp]:
+    """A FullyConnected of [images, 4, columns] with a weight of 4 bits, and the Relu that shows the fault."""
+    steps = np.random.default_rng(0).integers(-7, 8, (8, columns)).astype(np.int8)
+    bits = Quant("BW_AXIS_SCALE_OFFSET", (2**-5,) * 8, (0,) * 8, 0, 4)
+    x = tensor("x", (images, 4, columns), 2**-13, -32768)
+    weight = TensorRef(
+        (8, columns), "sq8", key="w", data=steps, static=True, quant=bits, base_shape=(8, columns)
+    )
+    z = tensor("z", (4 * images, 8), 2**-11, -32768)
+    linear = lowered_op("FullyConnected", inputs={"x": x, "weight": weight}, params=[], outputs={"y": z})
+    y = tensor("y", (4 * images, 8), 2**-9, 0)
+    return [linear, lowered_op("Relu", inputs={"x": z}, params=[], outputs={"y": y})]
+
+
+@pytest.mark.parametrize(
+    ("images", "columns", "shape"), [(2, 24, (8, 24)), (1, 24, (1, 4, 24)), (2, 16, (2, 4, 16))]
+)
+def test_a_linear_layer_of_4_bits_reads_rows(images: int, columns: int, shape: tuple[int, ...]) -> None:
+    linear, _ = linear_and_relu(images, columns)
+    (made,) = obeying(linear)
+    assert made.inputs[0] is not None and made.inputs[0].shape == shape
+    assert made.inputs[1:] == linear.inputs[1:] and made.outputs == linear.outputs

@@ -1,0 +1,27 @@
+"""What the nodes of a model's graph come from, for the rules of recipes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from opdb.quantize import Source
+
+if TYPE_CHECKING:
+    from opdb.coverage.check import Row
+
+#: The line of a node of an ONNX or TensorFlow Lite file: file, number, operator.
+_IN_FILE = re.compile(r"[^:]*:\d+: (\w+)$")
+
+
+def sources_of(rows: Iterable[Row]) -> dict[str, Source]:
+    """By the name of the node; a file's operator is known by its own name, too."""
+    found = {}
+    for row in rows:
+        in_file = _IN_FILE.match(row.line)
+        named = (in_file[1],) if in_file else ()
+        short = row.target.split(".")[1:2]
+        names = (row.node, row.module) if in_file else (row.node,)
+        found[row.node] = Source(names, row.module, (row.target, *short, *named), row.form)
+    return found

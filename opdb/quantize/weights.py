@@ -1,0 +1,106 @@
+"""Weights: how many bits a recipe gives them, and the encoding that fits their numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from opdb.op_config import Blocks, Quant
+from opdb.quantize.encodings import SMALLEST, of_data
+from opdb.runtime.qnn.ends import BLOCK_BITS
+
+Array = np.ndarray[Any, Any]
+#: The largest integer that a block's scale is of the channel's (QNN: 4 bits; ExecuTorch's and AIMET's LPBQ have 1 to 16).
+LARGEST_STEP = 16
+
+
+@dataclass(frozen=True)
+class WeightType:
+    """What constants with channels have.
+
+    ``dtype``: short name of the type that stores them.  ``bits``: those that count, where they are fewer than the type's.
+    ``per_channel``: a scale for each output channel, where the target has that.  ``block``: input channels that share a scale,
+    0 for all.
+    """
+
+    dtype: str = "sq8"
+    bits: int | None = None
+    per_channel: bool = True
+    block: int = 0
+
+    def divides(self, shape: Sequence[int], axis: int | None) -> bool:
+        """Whether the channels of a weight of ``shape`` make whole blocks: HTP takes those of 1 by 1 alone (HTP-0006)."""
+        if axis is None or not self.block:
+            return False
+        beside = axis - 1 if axis else 1
+        others = math.prod(n for d, n in enumerate(shape) if d not in (axis, beside))
+        return others == 1 and shape[beside] % self.block == 0
+
+    @property
+    def wider(self) -> WeightType:
+        """The same in all bits of its type."""
+        return replace(self, bits=None, block=0)
+
+    @property
+    def text(self) -> str:
+        """e.g. 4 bits in blocks of 32."""
+        return f"{self.bits or 8} bits" + (f" in blocks of {self.block}" if self.block else "")
+
+
+IN_8_BITS = WeightType()
+
+
+def narrowed(quant: Quant, weight: WeightType) -> Quant:
+    """``quant`` as QNN writes that fewer bits count, or that blocks have scales, of which it has one; its scales stay."""
+    if weight.bits is None:
+        return quant
+    if weight.block:
+        one = (1,) * len(quant.scale)
+        return replace(quant, encoding="BLOCKWISE_EXPANSION", blocks=Blocks(1, BLOCK_BITS, one))
+    return replace(quant, encoding=f"BW_{quant.encoding}", bits=weight.bits)
+
+
+def of_weight(data: Array, dtype: str, symmetric: bool, axis: int | None, weight: WeightType) -> Quant:
+    """The encoding that fits ``data`` best, with a scale per slice along ``axis`` if that is not None."""
+    if weight.bits is None:
+        return of_data(data, dtype, symmetric, axis)
+    if weight.block and axis is not None:
+        return in_blocks(data, axis, weight.block)
+    others = tuple(d for d in range(data.ndim) if d != axis) if axis is not None else None
+    largest = np.atleast_1d(np.abs(data).max(others))
+    scales = _float32(largest / (2 ** (weight.bits - 1) - 1))
+    kind = "SCALE_OFFSET" if axis is None else "AXIS_SCALE_OFFSET"
+    return narrowed(Quant(kind, scales, (0,) * len(scales), axis), weight)
+
+
+def in_blocks(data: Array, axis: int, block: int) -> Quant:
+    """4 bits with a scale per ``block`` elements along the dimension beside ``axis``, which is an integer times that of the slice.
+
+    Of the two integers beside a block's own scale the one is taken that its elements are nearer to.
+    """
+    beside = axis - 1 if axis else 1
+    rows = np.moveaxis(data.astype(np.float64), (axis, beside), (0, 1)).reshape(data.shape[axis], -1, block)
+    wanted = np.abs(rows).max(2) / (2 ** (BLOCK_BITS - 1) - 1)
+    channel = np.array(_float32(wanted.max(1) / LARGEST_STEP))
+    steps = wanted / channel[:, None]
+    options = [np.clip(f(steps), 1, LARGEST_STEP) for f in (np.floor, np.ceil)]
+    errors = [_error(rows, (channel[:, None] * o)[:, :, None]) for o in options]
+    chosen = np.where(errors[0] < errors[1], options[0], options[1]).astype(int)
+    blocks = Blocks(rows.shape[1], BLOCK_BITS, tuple(chosen.flatten().tolist()))
+    return Quant("BLOCKWISE_EXPANSION", tuple(channel.tolist()), (0,) * len(channel), axis, blocks=blocks)
+
+
+def _error(rows: Array, scale: Array) -> Array:
+    """The sum of squared errors of each block."""
+    whole = np.clip(np.rint(rows / scale), -(2 ** (BLOCK_BITS - 1)), 2 ** (BLOCK_BITS - 1) - 1)
+    return np.asarray(((whole * scale - rows) ** 2).sum(2))
+
+
+def _float32(scales: Array) -> tuple[float, ...]:
+    """As QNN stores them; 1 for a slice that is always zero."""
+    held = np.where(scales > 0, np.maximum(scales, SMALLEST), 1.0).astype(np.float32)
+    return tuple(map(float, held))

@@ -1,0 +1,68 @@
+"""Observers against numpy: what they cut off, and what that costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opdb.quantize import Range
+from opdb.quantize.encodings import encoding
+from opdb.quantize.observers import Observation, Observer
+from opdb.runtime.qnn.ends import quantized
+
+GENERATOR = np.random.default_rng(0)
+#: Four samples of a distribution with one outlier each.
+SAMPLES = [np.append(GENERATOR.normal(size=20_000), 40.0).astype(np.float32) for _ in range(4)]
+ALL = np.concatenate(SAMPLES)
+
+
+def seen(observer: str, dtype: str = "uq8", percentile: float = 99.99) -> Range:
+    found = Observer(Observation(observer, percentile), dtype)
+    for sample in SAMPLES:
+        found.see(sample)
+    return found.range()
+
+
+def squared_error(values: Range) -> float:
+    quant = encoding(values, "uq8", False)
+    stored = quantized(ALL, "uq8", quant, "x").astype(np.float64)
+    return float((((stored + quant.offset[0]) * quant.scale[0] - ALL) ** 2).mean())
+
+
+def test_the_ends() -> None:
+    assert seen("min-max") == Range(float(ALL.min()), 40.0)
+
+
+@pytest.mark.parametrize("percentile", [99.0, 99.9])
+def test_percentiles(percentile: float) -> None:
+    values = seen("percentile", percentile=percentile)
+    cut = (100 - percentile) / 2  # on each side
+    want = np.percentile(ALL, [cut, 100 - cut])
+    assert [values.low, values.high] == pytest.approx(want, abs=3 * 45 / 2048)  # bins of a histogram
+
+
+def test_the_least_squared_error_is_not_that_of_the_ends() -> None:
+    assert squared_error(seen("mse")) <= squared_error(seen("min-max"))
+
+
+@pytest.mark.parametrize("observer", ["percentile", "mse", "entropy"])
+@pytest.mark.parametrize("dtype", ["uq8", "uq16"])
+def test_zero_is_in_it_and_nothing_that_was_not_seen(observer: str, dtype: str) -> None:
+    values = seen(observer, dtype)
+    assert ALL.min() <= values.low < 0 < values.high <= 40
+    positive = Observer(Observation(observer), dtype)
+    positive.see(np.abs(ALL) + 1)
+    assert positive.range().low == 0
+
+
+@pytest.mark.parametrize("observer", ["min-max", "percentile", "mse", "entropy"])
+def test_constants_and_nothing_at_all(observer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for value in (0.0, 3.0, -2.0):
+        found = Observer(Observation(observer), "uq8")
+        found.see(np.full(10, value, np.float32))
+        assert found.range().low == pytest.approx(min(value, 0), abs=0.01)
+        assert found.range().high == pytest.approx(max(value, 0), abs=0.01)
+    empty = Observer(Observation(observer), "uq8")
+    empty.see(np.zeros(0, np.float32))
+    assert empty.range() == Range()
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,60 @@
+"""Encodings of weights with fewer bits, against arithmetic in floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opdb.graph import GraphTensor
+from opdb.quantize.weights import WeightType, of_weight
+from opdb.runtime.qnn.ends import quantized, to_real
+
+W = np.random.default_rng(0).normal(size=(1, 1, 128, 24)).astype(np.float32)
+W[..., 5] = 0  # a channel that is always zero
+W[..., 7] *= 1000
+
+
+def back(weight: WeightType, axis: int | None, data: Any = W) -> tuple[Any, Any]:
+    """The real values that are stored, and the integers."""
+    quant = of_weight(data, "sq8", True, axis, weight)
+    stored = quantized(data, "sq8", quant, "w")
+    return to_real(GraphTensor("w", "sq8", data.shape, "STATIC", stored, quant), stored), stored
+
+
+def test_per_channel_no_value_is_farther_than_half_a_step() -> None:
+    real, stored = back(WeightType(bits=4), 3)
+    step = np.abs(W).max((0, 1, 2)) / 7
+    assert np.abs(stored).max() == 7
+    assert (np.abs(real - W) <= step / 2 * 1.00001).all()
+
+
+def test_one_scale_for_all() -> None:
+    real, _ = back(WeightType(bits=4, per_channel=False), None)
+    assert np.abs(real - W).max() <= np.abs(W).max() / 14 * 1.00001
+
+
+@pytest.mark.parametrize("block", [16, 32, 64])
+def test_blocks_are_nearer_than_channels(block: int) -> None:
+    real, stored = back(WeightType(bits=4, block=block), 3)
+    channels, _ = back(WeightType(bits=4), 3)
+    assert stored.min() >= -8 and stored.max() <= 7
+    assert ((real - W) ** 2).sum() < ((channels - W) ** 2).sum()
+
+
+def test_blocks_of_a_linear_layer_run_along_its_inputs() -> None:
+    rows = W[0, 0].T.copy()
+    (real, stored), (image, of_image) = (
+        back(WeightType(bits=4, block=32), 0, rows),
+        back(WeightType(bits=4, block=32), 3),
+    )
+    np.testing.assert_array_equal(stored, of_image[0, 0].T)
+    np.testing.assert_array_equal(real, image[0, 0].T)
+
+
+def test_which_weights_have_whole_blocks() -> None:
+    blocks = WeightType(bits=4, block=32)
+    assert blocks.divides((1, 1, 64, 8), 3) and blocks.divides((8, 64), 0)
+    assert not blocks.divides((3, 3, 64, 8), 3) and not blocks.divides((1, 1, 48, 8), 3)
+    assert not WeightType(bits=4).divides((1, 1, 64, 8), 3)
