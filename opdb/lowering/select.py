@@ -19,6 +19,7 @@ from opdb.lowering.candidates import ONNX_NODE, cheapest, forms, mapped, unmappe
 from opdb.lowering.cost import Prices
 from opdb.lowering.errata import between_conversions, obeyed
 from opdb.lowering.in_floats import FormInFloats, InFloats
+from opdb.lowering.in_steps_of_x import FormInStepsOfX, InStepsOfX
 from opdb.lowering.prices import prices_of
 from opdb.lowering.ranges import unranged
 from opdb.nearest import Variant, nearest
@@ -52,9 +53,15 @@ def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lower
         forms(view.target), lambda form: _attempt(form, view, target, surroundings), prices, doubts
     )
     if lowered is None:
+        moved = InStepsOfX(view)
+        inside = map(FormInStepsOfX, forms(view.target))
+        lowered, _ = cheapest(inside, lambda form: _attempt(form, moved, target, moved), prices, doubts)
+    if lowered is None:
         floats = InFloats(view)
-        inside = map(FormInFloats, forms(view.target))
-        lowered, found = cheapest(inside, lambda form: _attempt(form, floats, target, floats), prices, doubts)
+        computed = map(FormInFloats, forms(view.target))
+        lowered, found = cheapest(
+            computed, lambda form: _attempt(form, floats, target, floats), prices, doubts
+        )
         reasons += found if floats.changed or lowered is not None else []
     return (
         Rejected(tuple(dict.fromkeys(reasons))) if lowered is None else _with_notes(lowered, reasons, target)
@@ -90,7 +97,7 @@ def _with_notes(lowered: Lowered, reasons: list[Reason], target: Target) -> Lowe
 
 
 def _attempt(
-    form: Form | FormInFloats, view: Any, target: Target, surroundings: Surroundings
+    form: Form | FormInFloats | FormInStepsOfX, view: Any, target: Target, surroundings: Surroundings
 ) -> tuple[Lowered | None, list[Reason]]:
     guard = f"{form.name}.M_{view.target}"
     try:

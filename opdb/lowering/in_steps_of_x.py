@@ -1,0 +1,117 @@
+"""A node that moves or selects stored integers, with another encoding behind it: computed in the steps of x, and converted then.
+
+QNN's ops of that kind copy integers, so x and y have one encoding there (``share`` in the specs' ``quant`` sections).  PyTorch's
+quantized modules may give them two.  A Convert is as exact as the second quantization of PyTorch's, and needs no floating point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opdb.dtypes import BY_SHORT
+from opdb.generated.constants.quant import RULES
+from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView
+from opdb.runtime.tensors import Rejection, TensorRef
+
+PER_TENSOR = "SCALE_OFFSET"
+
+
+@dataclass(frozen=True)
+class FormInStepsOfX:
+    """A form of the ``InStepsOfX`` of a node, with the Converts behind it."""
+
+    form: Form
+
+    @property
+    def name(self) -> str:
+        return f"{self.form.name} in steps of x"
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return self.form.ops
+
+    @property
+    def avoids(self) -> tuple[str, ...]:
+        return self.form.avoids
+
+    def build(self, view: InStepsOfX) -> Lowered:
+        return view.converted(replace(self.form.build(view), form=self.name))
+
+
+class InStepsOfX:
+    """``view`` with the encoding of its first quantized operand that is no constant on its results, too."""
+
+    def __init__(self, view: NodeView) -> None:
+        self.target, self.name = view.target, view.name
+        self._view = view
+        self._x: TensorRef | None = None
+        self._written: dict[str, TensorRef] = {}
+
+    @property
+    def changed(self) -> bool:
+        """Whether a builder was given another encoding than ``view`` gives."""
+        return bool(self._written)
+
+    def arg(self, name: str) -> Any:
+        value = self._view.arg(name)
+        for t in value if isinstance(value, (list, tuple)) else (value,):
+            if self._x is None and _per_tensor(t) and not t.static:
+                self._x = t
+        return value
+
+    def result(self, index: int) -> TensorRef:
+        return self.results()[index]
+
+    def results(self) -> Sequence[TensorRef]:
+        return [self._stand_in(f"moved{i}", t) for i, t in enumerate(self._view.results())]
+
+    def result_used(self, index: int) -> bool:
+        return self._view.result_used(index)
+
+    def between_views(self) -> bool:
+        return False  # Converts lie between
+
+    def read_in_ranks(self) -> set[int]:
+        return {len(t.shape) for t in self._view.results()}
+
+    def constant_source(self, t: TensorRef) -> TensorRef | None:
+        return t if t.static else None
+
+    def converted(self, lowered: Lowered) -> Lowered:
+        """``lowered``, a form of this view, with the Converts behind it.
+
+        Raises Rejection where it changes nothing, and for ops whose results may have other values than x.
+        """
+        if not self.changed:
+            raise Rejection("its results have the encoding of x")
+        if any(t.local in self._written for op in lowered.ops for t in op.inputs if t is not None):
+            raise Rejection("an op reads a result, which has another encoding")
+        made, after = [], []
+        for op in lowered.ops:
+            outputs = []
+            for slot, t in zip(op.slots[len(op.inputs) :], op.outputs, strict=False):
+                wanted = None if t.local is None else self._written.get(t.local)
+                if wanted is not None:
+                    if slot not in RULES[op.op].shared:
+                        raise Rejection(f"{op.op} computes other values than those of x")
+                    to = replace(wanted, shape=t.shape, transforms=t.transforms)
+                    t = replace(t, base_shape=t.shape, transforms=())
+                    after.append(LoweredOp("Convert", (t,), (), (to,), ("x", "y")))
+                outputs.append(t)
+            made.append(replace(op, outputs=tuple(outputs)))
+        return replace(lowered, ops=(*made, *after))
+
+    def _stand_in(self, name: str, t: TensorRef) -> TensorRef:
+        x = self._x
+        if x is None or not _per_tensor(t) or t.dtype != x.dtype or t.quant == x.quant:
+            return t
+        if t.transforms:
+            raise Rejection("a result that is seen in another layout")
+        self._written[name] = t
+        return TensorRef(t.shape, t.dtype, local=name, quant=x.quant, base_shape=t.shape)
+
+
+def _per_tensor(t: Any) -> bool:
+    return isinstance(t, TensorRef) and BY_SHORT[t.dtype].quantized and t.encoding == PER_TENSOR

@@ -1,0 +1,75 @@
+"""Ops that move stored integers between two encodings, on HTP's library: converted behind the op, without floating point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.ao.quantization.fx._decomposed
+from torch.nn import functional
+
+from opdb.compile.model import lowered
+from opdb.probe.client import VendorWorker
+from opdb.runtime.qnn.ends import to_real, to_stored
+from opdb.targets.target import Target
+
+pytestmark = pytest.mark.vendor
+OPS = torch.ops.quantized_decomposed
+MOVES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "Pad": lambda x: functional.pad(x, (1, 1), value=0.5),
+    "Gather": lambda x: x[:, torch.tensor([2, 0])],
+    "TopK": lambda x: x.topk(2)[0],
+    "Tile": lambda x: x.repeat(2, 1, 1),
+}
+#: bits -> (scale, zero point) of x and of y.
+ENCODINGS = {8: ((0.031, 100), (0.047, 140)), 16: ((0.031 / 256, 25600), (0.047 / 256, 36000))}
+
+
+class Module(torch.nn.Module):
+    def __init__(self, move: Callable[[torch.Tensor], torch.Tensor], bits: int) -> None:
+        super().__init__()
+        self.move, self.bits = move, bits
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        of_x, of_y = ENCODINGS[self.bits]
+        return self.stored(self.move(self.stored(x, of_x)), of_y)
+
+    def stored(self, x: torch.Tensor, encoding: tuple[float, int]) -> torch.Tensor:
+        ends = (0, 2**self.bits - 1, torch.uint8 if self.bits == 8 else torch.uint16)
+        made: torch.Tensor = OPS.quantize_per_tensor(x, *encoding, *ends)
+        real: torch.Tensor = OPS.dequantize_per_tensor(made, *encoding, *ends)
+        return real
+
+
+@pytest.mark.parametrize("soc", ["QCM6490", "SM8650"])
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("op", MOVES)
+def test_a_move_into_another_encoding(op: str, bits: int, soc: str) -> None:
+    torch.manual_seed(0)
+    module, x = Module(MOVES[op], bits), torch.randn(2, 5, 6)
+    target = Target("HTP", soc, execution="emulator")
+    coverage, graph = lowered(torch.export.export(module, (x,)), target, "g")
+    assert graph is not None, [r for r in coverage.rows if r.verdict != "supported"]
+    assert [o.op for o in graph.ops if o.op not in ("Reshape", "Transpose")] == [
+        "Quantize",
+        op,
+        "Convert",
+        "Dequantize",
+    ]
+    given: dict[str, Any] = {t.name: to_stored(t, x.numpy()) for t in graph.inputs}
+    with VendorWorker("HTP", soc) as worker:
+        result = worker.run(graph, given, None if soc == "QCM6490" else "fp16")
+    assert result.stage == "done", result.log
+    (y,) = graph.outputs
+    off = np.abs(to_real(y, result.outputs[y.name]) - module(x).numpy()).max()
+    assert off <= ENCODINGS[bits][1][0] * 3  # Quantize of 16 bits reads x in half precision
+
+
+def test_what_computes_other_values_is_not_converted() -> None:
+    """A product in the steps of x would be cut off: v68 has none of two tensors of 16 bits that are not symmetric."""
+    program = torch.export.export(Module(lambda x: x @ x.transpose(1, 2), 16), (torch.randn(2, 5, 6),))
+    coverage, graph = lowered(program, Target("HTP", "QCM6490"), "g")
+    assert graph is None and [r.node for r in coverage.rows if r.verdict != "supported"] == ["matmul"]
