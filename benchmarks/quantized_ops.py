@@ -4,8 +4,8 @@
 
 For each recipe (8a8w: uq8, 16a8w: uq16) configs are drawn from the samples of all ops that have a type row of such activations; each
 quantized tensor that is no weight gets an encoding of its own, and the result one that fits the values that PyTorch computes, widened or
-narrowed by up to a third.  A config that a rule or an erratum to be avoided refuses is drawn again: where a rule wants equal encodings,
-x and y share one.  What the library computes may be as far from PyTorch as conformance allows (opdb.conformance.tolerance).
+narrowed by up to a third; tensors that the spec's ``share`` joins get one.  A config that a rule or an erratum to be avoided
+refuses is drawn again.  What the library computes may be as far from PyTorch as conformance allows (opdb.conformance.tolerance).
 Findings are printed, and written as JSON.
 """
 
@@ -30,9 +30,11 @@ from opdb.conformance.tolerance import bounds, compare
 from opdb.dtypes import BY_SHORT
 from opdb.errata.policy import refuses
 from opdb.errors import OpdbError
+from opdb.generated.constants.quant import RULES
 from opdb.op_config import OpConfig, Quant, TensorConfig, to_json
 from opdb.probe.client import VendorWorker
 from opdb.quantize.encodings import Range, encoding
+from opdb.samples import slot_of
 from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog
 from opdb.store import read_catalog
@@ -104,7 +106,7 @@ def _drawn(
 ) -> tuple[OpConfig, list[Any], list[Any]] | None:
     """The config with random encodings that nothing refuses, its data, and what PyTorch computes; None where all were refused."""
     for attempt in range(TRIES):
-        config = replace(case.config, inputs=tuple(_encoded(t, rng) for t in case.config.inputs))
+        config = _sharing(replace(case.config, inputs=tuple(_encoded(t, rng) for t in case.config.inputs)))
         arrays = data.inputs(f"{ident}/{attempt}", config)
         try:
             expected = pytorch(config, arrays)
@@ -112,15 +114,26 @@ def _drawn(
             return None
         if isinstance(expected, str):
             return None
-        for shared in (False, True):
-            outputs = [_fitted(t, e, rng) for t, e in zip(config.outputs, expected, strict=False)]
-            if shared:
-                first = next((t.quant for t in config.inputs if t.quant is not None), None)
-                outputs = [replace(t, quant=first) if t.quant is not None else t for t in outputs]
-            made = replace(config, outputs=tuple(outputs))
-            if _taken(made, target):
-                return made, arrays, expected
+        outputs = [_fitted(t, e, rng) for t, e in zip(config.outputs, expected, strict=False)]
+        made = _sharing(replace(config, outputs=tuple(outputs)))
+        if _taken(made, target):
+            return made, arrays, expected
     return None
+
+
+def _sharing(config: OpConfig) -> OpConfig:
+    """With one encoding for the slots that the spec's ``share`` joins: what opdb makes has no other there (see in_steps_of_x)."""
+    shared = RULES[config.op].shared
+    first = next((t.quant for t in config.inputs if slot_of(t) in shared and t.quant is not None), None)
+    if first is None:
+        return config
+
+    def joined(t: TensorConfig) -> TensorConfig:
+        return replace(t, quant=first) if slot_of(t) in shared and t.quant is not None else t
+
+    return replace(
+        config, inputs=tuple(map(joined, config.inputs)), outputs=tuple(map(joined, config.outputs))
+    )
 
 
 def _taken(config: OpConfig, target: Target) -> bool:
