@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from opdb.compile.model import lowered
 from opdb.compile.sources import sources_of
 from opdb.coverage.check import Coverage, Row
+from opdb.coverage.computed_in import text
 from opdb.coverage.partition import groups
 from opdb.quantize import assumed
 from opdb.quantize.plan import Plan
 from opdb.quantize.recipe import Recipe
+from opdb.quantize.slots import places
 from opdb.targets.target import Target
 
 if TYPE_CHECKING:
@@ -66,7 +68,27 @@ def _judged(row: Row, ops: list[str], plan: Plan) -> Row:
         )
         return replace(row, verdict="rejected", reasons=reasons, form="", ops=())
     floats = [plan.forms[op].floats for op in ops if plan.forms[op].floats]
-    return replace(row, said=tuple(f"in floats: {why}" for why in dict.fromkeys(floats)))
+    said = tuple(f"in floats: {why}" for why in dict.fromkeys(floats))
+    return replace(row, said=said, types=_types(ops, plan))
+
+
+def _types(ops: list[str], plan: Plan) -> str:
+    """In which types the ops of a node compute; see opdb.coverage.computed_in."""
+    results, weights = [], []
+    for op in (o for o in plan.graph.ops if o.name in ops):
+        form = plan.forms[op.name]
+        results += ["floats"] if form.floats else [_type(plan, name) for name in op.outputs]
+        narrow = f"{form.weight.bits} bits" + " in blocks" * bool(form.weight.block)
+        weights += [
+            narrow if form.weight.bits and form.dtypes[p.slot] == "sq8" else form.dtypes[p.slot]
+            for p in places(op)
+            if p.rule.axis is not None and p.slot in form.dtypes
+        ]
+    return text(results[-1:] if "floats" not in results else results, weights)
+
+
+def _type(plan: Plan, tensor: str) -> str:
+    return plan.wanted.get(tensor, plan.graph.tensors[tensor].dtype)
 
 
 def _numbered(rows: list[Row]) -> Iterator[Row]:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from opdb.coverage.computed_in import types_of
 from opdb.coverage.partition import groups
 from opdb.errata.records import RECORDS
 from opdb.errata.report import ErratumCount, Extra, Met, counted
@@ -68,6 +69,7 @@ class Row:
     )  # what avoiding each costs (opdb.errata.report.Met)
     reads: tuple[str, ...] = ()
     graph: int | None = None
+    types: str = ""  # that it computes in; e.g. uq16, weights of sq8
     said: tuple[
         str, ...
     ] = ()  # what is not computed in the types that the program says; see opdb.coverage.said
@@ -124,6 +126,11 @@ class Coverage:
             "bytes": sum(r.bytes or 0 for r in rows),
             "unknown": sum(r.bytes is None or r.flops is None for r in rows),
         }
+
+    @property
+    def any_quantized(self) -> bool:
+        """Whether some node computes in quantized types."""
+        return any("q" in r.types for r in self.rows)
 
     def to_json(self) -> dict[str, Any]:
         """What ``opdb check --json`` prints; stable keys."""
@@ -301,6 +308,7 @@ def row_of(
         flops,
         outcome.avoided if isinstance(outcome, Lowered) else (),
         outcome.warned if isinstance(outcome, Lowered) else (),
+        types=types_of(outcome.ops) if isinstance(outcome, Lowered) else "",
     )
 
 

@@ -18,6 +18,7 @@ from opdb.quantize.in_floats import CONVERTED, NO_NUMBERS, REAL, computes, holdi
 from opdb.quantize.propagate import derive
 from opdb.quantize.slots import Place, places
 from opdb.quantize.weights import IN_8_BITS, WeightType, narrowed
+from opdb.runtime.checks import Violation
 from opdb.targets.target import Target
 from opdb.validate import Verdict, check
 
@@ -163,8 +164,13 @@ def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     where = f"node {op.name} ({op.op}) cannot be quantized for {wishes.target}: "
     if refused is not None:
         messages = "; ".join(f"{v.rule}: {v.message}" for v in refused.violations)
-        raise NoForm(where, "; ".join(f"{v.brief} ({v.rule})" for v in refused.violations), messages)
+        raise NoForm(where, "; ".join(f"{_said(v)} ({v.rule})" for v in refused.violations), messages)
     raise NoForm(where, f"no row of its types fits; the nearest, {min(nearest)[1]}")
+
+
+def _said(violation: Violation) -> str:
+    """What must hold, of a rule that libraries only warn of; else the reason with the values."""
+    return violation.sentence if violation.warning and not violation.erratum else violation.brief
 
 
 def _row(

@@ -2,11 +2,13 @@
   const data = JSON.parse($("data").textContent), texts = data.texts;
   const rows = data.rows.map(values => {
     const r = Object.fromEntries(data.fields.map((f, i) => [f, values[i]]));
-    for (const f of ["module", "target", "ops", "line", "file"]) r[f] = texts[r[f]];
+    for (const f of ["module", "target", "ops", "line", "file", "types"]) r[f] = texts[r[f]];
     for (const f of ["told", "notes"]) r[f] = r[f].map(i => texts[i]);
     return { ...r, verdict: data.verdicts[r.verdict] };
   });
   const where = r => r.verdict === "supported" ? data.place + (r.graph ? ", graph " + r.graph : "") : "CPU: " + r.verdict;
+  /* The class of what a node computes in: integers of 8 or 16 bits, or floats. */
+  const bits = r => /^[us]q8/.test(r.types) ? "bits8" : /^[us]q16/.test(r.types) ? "bits16" : "floats";
   const side = r => r.verdict === "supported" ? r.graph : 0;
   const plural = (n, word) => n + " " + word + (n === 1 ? "" : "s");
   const grow = ([name, ...children]) => {
@@ -28,6 +30,7 @@
   let items = [];  /* what is in sight, in order: the element, and the nodes that it stands for */
   const node = i => {
     const r = rows[i], made = el("li", { className: "box " + r.verdict }, el("span", { className: "place", textContent: where(r) }), el("a", { href: "#node-" + r.node }, ...broken(r.node)),
+      ...(r.types ? [el("span", { className: "types " + bits(r), textContent: r.types })] : []),
       el("span", { className: "quiet" }, ...broken(r.target + (r.ops && r.verdict === "supported" ? " \u2192 " + few(r.ops.split(" ")) : ""))));
     items.push({ element: made, nodes: [i] });
     return made;
@@ -95,6 +98,7 @@
   $("cpu").hidden = !tree.left;
   $("legend").append(...[["supported", data.place + ", graph 1", "runs on the backend, in the QNN graph of that number"], ["rejected", "CPU: rejected", "every form is refused"], ["host", "CPU: host", "no spec maps the operator"]].map(
     ([kind, words, meaning]) => el("li", { className: kind }, el("span", { className: "place", textContent: words }), meaning)),
+    ...(rows.some(r => r.types) ? [["bits8", "8 bits"], ["bits16", "16 bits"], ["floats", "floats"]].map(([kind, words]) => el("li", {}, el("span", { className: "types " + kind, textContent: words }), "what it computes in")) : []),
     el("li", {}, svg("svg", { width: 34, height: 8, "aria-hidden": "true" }, svg("path", { d: "M0 4H34", stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": "5 3" })), "data moves between QNN graphs, or to or from the CPU"));
   /* Folds are opened from above as long as about so many boxes are in sight. */
   let room = 24 - tree.children.length;

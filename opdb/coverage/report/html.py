@@ -18,7 +18,7 @@ from opdb.errata.report import amount
 from opdb.pages import text
 
 #: Of a row, what the page holds, in this order; all but numbers, reads and lists by their place in ``texts``.
-FIELDS = ("node", "verdict", "graph", "module", "target", "ops", "told", "notes", "line", "file", "flops", "bytes", "reads")
+FIELDS = ("node", "verdict", "graph", "module", "target", "ops", "told", "notes", "line", "file", "flops", "bytes", "reads", "types")
 
 
 def page(coverage: Coverage, title: str) -> str:
@@ -50,6 +50,7 @@ def data(coverage: Coverage) -> dict[str, Any]:
             r.node, VERDICTS.index(r.verdict), r.graph or 0, known(r.module), known(r.target), known(" ".join(r.ops)),
             [known(t) for t in dict.fromkeys(told(r))], [known(t) for t in _notes(r)], known(r.line),
             known(Path(r.file).as_uri() if r.file else ""), r.flops, r.bytes, [places[n] for n in r.reads if n in places],
+            known(r.types if coverage.any_quantized else ""),
         ]  # fmt: skip
 
     return {

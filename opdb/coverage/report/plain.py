@@ -25,9 +25,11 @@ def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
     if coverage.about:
         yield coverage.about
     width = max((len(r.node) for r in coverage.rows), default=4)
+    quantized = coverage.any_quantized
     for r in coverage.rows:
         taken = f"{r.form}: {' -> '.join(r.ops)}" if len(r.ops) > 1 else ", ".join(r.ops)
-        yield f"{r.verdict:10} {r.node:{width}}  {r.target}{'  ' + taken if taken else ''}"
+        types = f" in {r.types}" if quantized and r.types else ""
+        yield f"{r.verdict:10} {r.node:{width}}  {r.target}{'  ' + taken + types if taken else ''}"
         for line in r.said:
             yield f"{'':10}   {line}"
         for warning in out_of_range(r):
@@ -65,11 +67,15 @@ def summary(coverage: Coverage) -> Iterator[str]:
     if not coverage.complete:
         yield f"on the CPU: {on_cpu(coverage)}"
     if told := sum(bool(r.said) for r in coverage.rows):
-        yield f"{told} node{'s' * (told != 1)} in other types than the model says; the line below each tells why"
+        yield f"{told} {_nodes(told)} not compute as {'the recipe' if coverage.quantize else 'the model'} says; the lines above tell why"
     if numbers := sum(bool(out_of_range(r)) for r in coverage.rows):
         yield f"{numbers} node{'s' * (numbers != 1)} with values that do not fit fp16 or int32; see the warning below each"
     for erratum in coverage.errata():
         yield erratum.text
+
+
+def _nodes(count: int) -> str:
+    return "node does" if count == 1 else "nodes do"
 
 
 def out_of_range(row: Row) -> list[str]:
