@@ -11,6 +11,7 @@ from opdb.coverage.check import Coverage, Row
 from opdb.coverage.partition import groups
 from opdb.quantize import assumed
 from opdb.quantize.choose import Form, NoForm
+from opdb.quantize.told import otherwise
 from opdb.targets.target import Target
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def quantized_coverage(
 ) -> Coverage:
     """What `opdb compile --quantize` with ``scheme`` (8a8w, 16a8w) makes of each node.
 
-    A node is rejected if one of its ops has neither a form in integers nor, on a chip with floating point, one in floats;
-    ``Row.said`` has the reason of those in floats.  Ranges are assumed, e.g. from -4 to 4: a rule that reads a scale may decide
+    A node is rejected if one of its ops has neither a form in integers nor another: in floats on a chip that has them, else as a table or
+    in 16 bits; ``Row.said`` has the reason of those.  Ranges are assumed, e.g. from -4 to 4: a rule that reads a scale may decide
     differently on calibrated ones.  Raises OpdbError for an unknown scheme.
     """
     assumed.named(scheme)
@@ -58,8 +59,8 @@ def _judged(row: Row, ops: list[str], forms: Mapping[str, Form], refused: Mappin
             {"form": row.form, "rule": "", "message": str(why), "brief": why.reason} for why in none
         )
         return replace(row, verdict="rejected", reasons=reasons, form="", ops=())
-    floats = [forms[op].floats for op in ops if forms[op].floats]
-    return replace(row, said=tuple(f"in floats: {why}" for why in dict.fromkeys(floats)))
+    told = [otherwise(forms[op]) for op in ops]
+    return replace(row, said=tuple(f"{how}: {why}" for how, why in dict.fromkeys(told) if how))
 
 
 def _numbered(rows: list[Row]) -> Iterator[Row]:

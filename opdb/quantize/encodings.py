@@ -67,6 +67,12 @@ def symmetric_encoding(largest: Sequence[float], dtype: str, axis: int | None) -
     return Quant(kind, scales, (-middle,) * len(scales), axis)
 
 
+def in_16_bits(quant: Quant) -> Quant:
+    """The encoding of uq16 with the ends of ``quant``, one scale of uq8: 257 steps where it has one."""
+    scale = float(np.float32(quant.scale[0] / 257))
+    return replace(quant, scale=(scale,), offset=(quant.offset[0] * 257,))
+
+
 def of_data(data: Array, dtype: str, symmetric: bool, axis: int | None) -> Quant:
     """The encoding that fits known values best; along ``axis`` it is symmetric."""
     if axis is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +12,16 @@ from opdb.dtypes import BY_SHORT, lookup
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import Quant
+from opdb.quantize import tables
 from opdb.quantize.choose import Form, NoForm, Wishes, choose, known
-from opdb.quantize.encodings import Range, encoding, of_data
+from opdb.quantize.encodings import Range, encoding, in_16_bits, of_data
 from opdb.quantize.in_floats import REAL, WHOLE
 from opdb.quantize.masks import Clipped, clipped, finite
 from opdb.quantize.observe import Kept, Run, observe
 from opdb.quantize.propagate import Groups, derive, fixed_range
 from opdb.quantize.slots import Place, places
+from opdb.quantize.told import lines, together
+from opdb.quantize.writing import add
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.ends import quantized
 from opdb.targets.target import Target
@@ -28,10 +31,6 @@ from opdb.validate import check
 Converted = tuple[str, str, bool]
 #: The word for a quantization -> types of activations and of weights.
 SCHEMES = {"8a8w": ("uq8", "sq8"), "16a8w": ("uq16", "sq8")}
-#: Nodes that a line names.
-SHOWN = 3
-#: Refused nodes that an error names.
-MOST = 8
 
 
 def quantize(
@@ -58,7 +57,8 @@ def quantize(
     graph, by default on the C kernels.  ``states``: what goes from each run to the next, e.g. a cache; ``calibration`` are
     then runs one after the other, and a state's input and output have one encoding.  ``observed`` gets the range that each
     tensor was seen to have by itself (opdb.quantize.ranges.crowded), ``told`` what a report has to say: nodes that stay in floats
-    and masks that are cut off.  A node without a form in integers computes in floats where the target has them.
+    and masks that are cut off.  A node without a form in integers computes in floats where the target has them; otherwise it is a
+    table if each element of its result depends on one element of one tensor.
 
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
     validator refuses in the end, for values that are not finite, and for an unknown type or tensor.
@@ -74,7 +74,7 @@ def quantize(
     made = _Quantizer(graph, plan.groups, plan.wanted, plan.forms, plan.ranges).build()
     if told is not None:
         told += map(str, plan.cut_off)
-        told += in_floats_lines(graph, plan.forms)
+        told += lines(graph, plan.forms)
     for op in made.ops:
         verdict = check(made.op_config(op), target)
         if verdict.verdict != "accept":
@@ -190,26 +190,6 @@ def _shared_ranges(
     return own | {name: shared[groups.root(name)] for name in wanted}
 
 
-def together(refused: Sequence[NoForm]) -> OpdbError:
-    """One error for all nodes without a form."""
-    if len(refused) == 1:
-        return refused[0]
-    lines = "".join(f"\n  {refusal}" for refusal in refused[:MOST])
-    more = f"\n  and {len(refused) - MOST} more" if len(refused) > MOST else ""
-    return OpdbError(f"{len(refused)} nodes have no form in these types:{lines}{more}")
-
-
-def in_floats_lines(graph: QnnGraph, forms: Mapping[str, Form]) -> Iterator[str]:
-    """A line for the nodes that compute in floats for one reason."""
-    nodes: dict[tuple[str, str], list[str]] = {}
-    for op in graph.ops:
-        if forms[op.name].floats:
-            nodes.setdefault((op.op, forms[op.name].floats), []).append(op.origin or op.name)
-    for (op_name, reason), names in nodes.items():
-        some = ", ".join(dict.fromkeys(names[:SHOWN])) + (" ..." if len(names) > SHOWN else "")
-        yield f"in floats: {len(names)} {op_name} ({some}): {reason}"
-
-
 class _Quantizer:
     """Builds the quantized graph: encodings of what runs through first, then node by node."""
 
@@ -227,6 +207,7 @@ class _Quantizer:
         self.made = QnnGraph(graph.name)
         self.converts: dict[Converted, str] = {}
         self.floats: dict[str, str] = {}  # real tensors that exist in floats, too
+        self.indices: dict[str, str] = {}  # by quantized tensor: the places of its numbers in a table
 
     def _encodings(self) -> dict[str, Quant]:
         """By tensor, of everything in ``wanted``."""
@@ -261,6 +242,8 @@ class _Quantizer:
             self._in_floats(op)
         elif form.whole:
             self._whole(op, form.whole)
+        elif form.table:
+            self._table(op)
         else:
             self._in_integers(op)
 
@@ -309,16 +292,28 @@ class _Quantizer:
         self.made.ops.append(replace(op, outputs=(made,)))
         self._op(f"{name}_convert", "Convert", made, name, op)
 
+    def _table(self, op: GraphOp) -> None:
+        """The node as a table of what it makes of each stored number."""
+        x, y = (self.made.tensors[n] for n in (tables.source(self.graph, op), op.outputs[0]))
+        if x.name not in self.indices:
+            self.indices[x.name] = tables.index(self.made, x, op.origin)
+        data = tables.entries(self.graph, op, x, y)
+        tables.look_up(self.made, self.indices[x.name], y, data, op.origin)
+
     def _op(self, name: str, op: str, source: str, result: str, of: GraphOp) -> None:
         self.made.ops.append(GraphOp(name, op, (source,), (), (result,), origin=of.origin))
 
     def _in_integers(self, op: GraphOp) -> None:
-        inputs = list(op.inputs)
+        inputs, outputs = list(op.inputs), list(op.outputs)
         of_node = places(op)
         # in the order of what depends on what: activations, weights, then derived encodings
         quants = {p.tensor: self.quants[p.tensor] for p in of_node if p.tensor in self.quants}
         for place in of_node:
-            if place.tensor in self.wanted and self._type(op, place) != self.wanted[place.tensor]:
+            if place.tensor not in self.wanted or self._type(op, place) == self.wanted[place.tensor]:
+                continue
+            if place.output:
+                outputs[place.index] = self._add(self._other_type(op, place))
+            else:
                 inputs[place.index] = self._convert(op, place)
                 quants[place.tensor] = (
                     self.made.tensors[inputs[place.index] or ""].quant or quants[place.tensor]
@@ -334,7 +329,10 @@ class _Quantizer:
             inputs[place.index] = self._add(
                 self._typed(self.graph.tensors[place.tensor], dtype, quants[place.tensor])
             )
-        self.made.ops.append(replace(op, inputs=tuple(inputs)))
+        self.made.ops.append(replace(op, inputs=tuple(inputs), outputs=tuple(outputs)))
+        for wrote, name in zip(outputs, op.outputs, strict=True):
+            if wrote != name:
+                self._op(f"{name}_convert", "Convert", wrote, name, op)
 
     def _zeros(self, place: Place, dtype: str, of_node: Iterable[Place]) -> Quant | None:
         """Of a constant that is zero everywhere the encoding of what it is computed with.
@@ -360,24 +358,20 @@ class _Quantizer:
         dtype = self._type(op, place)
         key = (place.tensor, dtype, place.slot in self.forms[op.name].symmetric)
         if key not in self.converts:
-            quant = encoding(self.ranges[place.tensor], dtype, key[2])
-            source = self.graph.tensors[place.tensor]
-            made = GraphTensor(f"{source.name}_{dtype}", dtype, source.shape, "NATIVE", None, quant)
-            self.converts[key] = self._add(made)
-            self._op(f"{self.converts[key]}_convert", "Convert", source.name, self.converts[key], op)
+            self.converts[key] = self._add(self._other_type(op, place))
+            self._op(f"{self.converts[key]}_convert", "Convert", place.tensor, self.converts[key], op)
         return self.converts[key]
 
+    def _other_type(self, op: GraphOp, place: Place) -> GraphTensor:
+        """The tensor of a node in the type that the node asks for."""
+        dtype, source, form = self._type(op, place), self.graph.tensors[place.tensor], self.forms[op.name]
+        quant = encoding(self.ranges[place.tensor], dtype, place.slot in form.symmetric)
+        if form.wider and place.slot not in form.symmetric:
+            quant = in_16_bits(self.quants[place.tensor])
+        return GraphTensor(f"{source.name}_{dtype}", dtype, source.shape, "NATIVE", None, quant)
+
     def _add(self, tensor: GraphTensor) -> str:
-        """Adds a tensor; the same one is added once, another of its name gets a number."""
-        name, n = tensor.name, 1
-        while name in self.made.tensors:
-            held = self.made.tensors[name]
-            if (held.dtype, held.quant, held.type) == (tensor.dtype, tensor.quant, tensor.type):
-                return name
-            n += 1
-            name = f"{tensor.name}_{n}"
-        self.made.tensors[name] = replace(tensor, name=name)
-        return name
+        return add(self.made, tensor)
 
     @staticmethod
     def _typed(tensor: GraphTensor, dtype: str, quant: Quant) -> GraphTensor:

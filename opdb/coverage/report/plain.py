@@ -65,7 +65,8 @@ def summary(coverage: Coverage) -> Iterator[str]:
     if not coverage.complete:
         yield f"on the CPU: {on_cpu(coverage)}"
     if told := sum(bool(r.said) for r in coverage.rows):
-        yield f"{told} node{'s' * (told != 1)} in other types than the model says; the line below each tells why"
+        how = f"without a form in {coverage.quantize}" if coverage.quantize else "in other types than the model says"
+        yield f"{told} node{'s' * (told != 1)} {how}; the line below each tells why"
     if numbers := sum(bool(out_of_range(r)) for r in coverage.rows):
         yield f"{numbers} node{'s' * (numbers != 1)} with values that do not fit fp16 or int32; see the warning below each"
     for erratum in coverage.errata():
