@@ -19,12 +19,18 @@ def python(catalog: Catalog) -> Iterable[Artifact]:
     rules = [
         (name, pieces.of_op("quant", name, partial(_of_op, catalog, name))) for name in sorted_ops(catalog)
     ]
-    text = render("quant.py.j2", rules=rules)
+    pointwise = [name for name in sorted_ops(catalog) if _pointwise(catalog, name)]
+    text = render("quant.py.j2", rules=rules, pointwise=pointwise)
     yield Artifact("generated/python/constants/quant.py", text, all_specs(catalog), "python")
 
 
 def _of_op(catalog: Catalog, name: str) -> str:
     return _rules(catalog.compiled(name).quant)
+
+
+def _pointwise(catalog: Catalog, name: str) -> bool:
+    kernel = catalog.compiled(name).definition.kernel
+    return kernel is not None and kernel.each is not None
 
 
 def _rules(rules: QuantRules) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from opdb.dtypes import BY_SHORT
 from opdb.op_config import Quant, TensorConfig
+from opdb.runtime import axes
 
 MAX_FILTER = 1 << 26  # values of one that gets zeros
 
@@ -137,9 +138,7 @@ def permute(t: TensorRef, perm: Sequence[int]) -> TensorRef:
     shape = tuple(t.shape[p] for p in perm)
     if list(perm) == list(range(t.rank)):
         return t
-    quant = t.quant
-    if quant is not None and quant.axis is not None:
-        quant = replace(quant, axis=list(perm).index(quant.axis))
+    quant = None if t.quant is None else axes.permuted(t.quant, perm)
     return replace(t, shape=shape, quant=quant, transforms=(*t.transforms, Transform("permute", tuple(perm))))
 
 
@@ -149,7 +148,10 @@ def reshape(t: TensorRef, shape: Sequence[int]) -> TensorRef:
         raise Rejection(f"a tensor of the shape {list(t.shape)} cannot take the shape {list(shape)}")
     if tuple(shape) == t.shape:
         return t
-    return replace(t, shape=tuple(shape), transforms=(*t.transforms, Transform("reshape", tuple(shape))))
+    step = Transform("reshape", tuple(shape))
+    found = None if t.quant is None else axes.reshaped(t.quant, t.shape, shape)
+    quant = _carried(t, found, f"cannot take the shape {list(shape)}")
+    return replace(t, shape=step.values, quant=quant, transforms=(*t.transforms, step))
 
 
 def as_image(t: TensorRef) -> TensorRef:
@@ -212,7 +214,10 @@ def tiled(t: TensorRef, shape: Sequence[int]) -> TensorRef:
     t = reshape(t, lifted)
     if all(m == 1 for m in multiples):
         return t
-    return replace(t, shape=tuple(shape), transforms=(*t.transforms, Transform("tile", multiples)))
+    found = None if t.quant is None else axes.tiled(t.quant, multiples)
+    quant = _carried(t, found, f"cannot be repeated to {list(shape)}")
+    step = Transform("tile", multiples)
+    return replace(t, shape=tuple(shape), quant=quant, transforms=(*t.transforms, step))
 
 
 def wrapped(t: TensorRef, size: int) -> TensorRef:
@@ -361,6 +366,8 @@ def _with_zeros(t: TensorRef, shape: tuple[int, ...], kind: str, values: tuple[i
     zeros = {-offset for offset in t.quant.offset} if t.quant is not None else {0}
     if len(zeros) != 1 or (t.quant is not None and t.quant.blocks is not None):
         raise Rejection("a filter in which zero is not stored as one number")
+    if t.axis >= 0 and t.quant is not None and shape[t.axis] != len(t.quant.scale):
+        raise Rejection(f"a filter that gets zeros along dimension {t.axis}, each place of which has a scale")
     if math.prod(shape) > MAX_FILTER:
         raise Rejection(f"a filter of the shape {list(shape)} has more than {MAX_FILTER} values")
     step = Transform(kind, (zeros.pop(), *values))
@@ -381,6 +388,16 @@ def intermediate(name: str, shape: Sequence[int], like: TensorRef | str) -> Tens
     """A tensor between two ops of one lowering, with the dtype and encoding of ``like``, or of this dtype."""
     quant = None if isinstance(like, str) else like.quant
     return TensorRef(tuple(shape), dtype_of(like), local=name, quant=quant, base_shape=tuple(shape))
+
+
+def _carried(t: TensorRef, found: Quant | None, fault: str) -> Quant | None:
+    """The encoding ``found`` of ``t`` after a transform.  Raises Rejection where it cannot follow."""
+    if t.quant is not None and found is None:
+        along = "" if t.quant.axis is None else f" along dimension {t.quant.axis}"
+        raise Rejection(
+            f"a tensor of the shape {list(t.shape)} with scales{along} {fault}: they would be mixed"
+        )
+    return found
 
 
 def _size(shape: Sequence[int]) -> int:

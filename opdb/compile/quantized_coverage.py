@@ -15,6 +15,7 @@ from opdb.quantize import assumed
 from opdb.quantize.plan import Plan
 from opdb.quantize.recipe import Recipe
 from opdb.quantize.slots import places
+from opdb.quantize.told import otherwise
 from opdb.targets.target import Target
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def quantized_coverage(
 ) -> Coverage:
     """What `opdb compile --quantize` with ``recipe`` makes of each node.  ``named`` gives the rows the names of the model's file.
 
-    A node is rejected if one of its ops has neither a form in integers nor, on a chip with floating point, one in floats;
-    ``Row.said`` has the reason of those in floats.  Ranges are assumed, e.g. from -4 to 4: a rule that reads a scale may decide
+    A node is rejected if one of its ops has neither a form in integers nor another: in floats on a chip that has them, else as a table or
+    in 16 bits; ``Row.said`` has the reason of those.  Ranges are assumed, e.g. from -4 to 4: a rule that reads a scale may decide
     differently on calibrated ones.
     """
     coverage, graph = lowered(
@@ -67,8 +68,8 @@ def _judged(row: Row, ops: list[str], plan: Plan) -> Row:
             {"form": row.form, "rule": "", "message": str(why), "brief": why.reason} for why in none
         )
         return replace(row, verdict="rejected", reasons=reasons, form="", ops=())
-    floats = [plan.forms[op].floats for op in ops if plan.forms[op].floats]
-    said = tuple(f"in floats: {why}" for why in dict.fromkeys(floats))
+    told = [otherwise(plan.forms[op]) for op in ops]
+    said = tuple(f"{how}: {why}" for how, why in dict.fromkeys(told) if how)
     return replace(row, said=said, types=_types(ops, plan))
 
 

@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torch.fx import Node
 
 from opdb.coverage.quantized import Encoded, Encodings, is_dequantize
+from opdb.runtime.axes import permuted, reshaped
 
 if TYPE_CHECKING:
     from opdb.coverage.nodes import Key
 
 #: Targets that order all elements of their first argument anew.
 ORDERING = frozenset({"aten.permute.default", "aten.t.default", "aten.transpose.int"})
+#: Targets that give all elements of their first argument, in their order, another shape.
+SHAPING = frozenset({
+    "aten.reshape.default", "aten.squeeze.dim", "aten.squeeze.dims", "aten.unsqueeze.default", "aten.view.default",
+})  # fmt: skip
 #: Targets that put zeros around their first argument, which every encoding has a stored value of.
 PADDING = frozenset({"aten.constant_pad_nd.default", "aten.pad.default"})
 #: Targets whose result has elements of their first argument, and no others but zeros.
-MOVING = ORDERING | PADDING | {
-    "aten.expand.default", "aten.flip.default", "aten.index_select.default", "aten.reshape.default", "aten.select.int",
-    "aten.slice.Tensor", "aten.squeeze.dim", "aten.unsqueeze.default", "aten.view.default",
+MOVING = ORDERING | SHAPING | PADDING | {
+    "aten.expand.default", "aten.flip.default", "aten.index_select.default", "aten.select.int", "aten.slice.Tensor",
 }  # fmt: skip
 
 
@@ -36,16 +39,20 @@ def moved(node: Node, found: Encoded) -> Encoded | None:
         return None
     if quant.axis is None:
         return found
+    shape = node.meta["val"].shape
+    if target in SHAPING and quant.blocks is None:
+        followed = reshaped(quant, node.args[0].meta["val"].shape, shape)
+        return None if followed is None else (dtype, followed)
     if target not in ORDERING:
         return None
-    rank = len(node.meta["val"].shape)
+    rank = len(shape)
     order = list(range(rank))
     if target == "aten.permute.default":
         order = [int(d) % rank for d in node.args[1]]
     elif rank > 1:
         a, b = (0, 1) if target == "aten.t.default" else (int(d) % rank for d in node.args[1:3])
         order[a], order[b] = order[b], order[a]
-    return dtype, replace(quant, axis=order.index(quant.axis))
+    return dtype, permuted(quant, order)
 
 
 def along_moves(encodings: Encodings, nodes: Iterable[Node], origin: Callable[[Node], Key]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from opdb.coverage.quantized import WITH_BIAS, Encoded
+from opdb.coverage.quantized import TRANSPOSED, WITH_BIAS, Encoded
 from opdb.op_config import Quant
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def read(program: Program, node: Node, reader: Node, argument: str) -> Key:
     key = program.read_by(node, reader)
     if key not in program.values:
         return key
-    if argument == "bias" and str(reader.target) in WITH_BIAS:
+    if argument == "bias" and str(reader.target) in WITH_BIAS | TRANSPOSED:
         return _bias(program, key, reader)
     wide = reader.name in program.widened or (
         str(reader.target) not in WITH_BIAS and _in_blocks(program, key)
@@ -79,27 +79,50 @@ def _spread(value: torch.Tensor, quant: Quant) -> torch.Tensor:
 
 
 def _bias(program: Program, key: Key, reader: Node) -> Key:
-    """Of a bias in floats beside quantized tensors the stored integers."""
+    """Of a bias beside quantized tensors the integers in steps of the products.
+
+    A stored bias stays as it is, but for one of a single scale beside a weight with a scale for each filter: HTP reads it as 0.
+    """
     of = program.encodings.of
     x, weight = (of.get(read(program, n, reader, "")) for n in reader.args[:2] if isinstance(n, Node))
     stored = (f"{reader.name}_bias", 0)
-    if key in of or x is None or weight is None or (reader.name, 0) not in of:
+    if x is None or weight is None or (reader.name, 0) not in of:
+        return key
+    given = of[key][1] if key in of else None
+    if given is not None and (given.encoding != "SCALE_OFFSET" or weight[1].axis is None):
         return key
     if stored not in program.values:
-        found = bias(program.values[key], x[1], weight[1])
+        value = program.values[key]
+        if given is not None and not value.is_meta:
+            value = (value.double() + given.offset[0]) * given.scale[0]
+        found = bias(value, x[1], weight[1], _filters(reader))
         if found is None:
             return key
         program.values[stored], of[stored] = found
     return stored
 
 
-def bias(value: torch.Tensor, x: Quant, weight: Quant) -> tuple[torch.Tensor, Encoded] | None:
-    """A bias in floats as stored integers in steps of the products; None where these have no single step for a channel."""
+def _filters(reader: Node) -> int:
+    """The dimension of the weight along which its filters are."""
+    joined = str(reader.target) == "aten.convolution.default" and bool(reader.args[6])
+    return int(joined or str(reader.target) in TRANSPOSED)
+
+
+def bias(value: torch.Tensor, x: Quant, weight: Quant, filters: int) -> tuple[torch.Tensor, Encoded] | None:
+    """A bias in floats as stored integers in steps of the products; None where these have no single step for a channel.
+
+    ``filters``: the dimension of the weight along which its filters are, of each group if there are several scales but fewer
+    than filters.
+    """
     if x.axis is not None or x.blocks is not None or weight.blocks is not None:
         return None
+    if weight.axis not in (None, filters) or value.numel() % len(weight.scale):
+        return None
     scales = np.array(weight.scale, np.float32) * np.float32(x.scale[0])
+    kind, axis = ("SCALE_OFFSET", None) if weight.axis is None else ("AXIS_SCALE_OFFSET", 0)
+    if axis is not None:
+        scales = np.tile(scales, value.numel() // len(scales))
     steps: tuple[float, ...] = tuple(scales.tolist())
-    kind, axis = ("SCALE_OFFSET", None) if len(steps) == 1 else ("AXIS_SCALE_OFFSET", 0)
     found = "sq32", Quant(kind, steps, (0,) * len(steps), axis)
     if value.is_meta:
         return value.to(torch.int32), found

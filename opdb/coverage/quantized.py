@@ -44,8 +44,12 @@ CUTTING = frozenset({
 })  # fmt: skip
 #: Targets whose bias is a sum of products of their first two tensors.
 WITH_BIAS = frozenset({
-    "aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default", "aten.convolution.default",
-    "aten.linear.default",
+    "aten.conv1d.default", "aten.conv1d.padding", "aten.conv2d.default", "aten.conv2d.padding", "aten.conv3d.default",
+    "aten.conv3d.padding", "aten.convolution.default", "aten.linear.default",
+})  # fmt: skip
+#: The same, with the filters along the second dimension of the weight.
+TRANSPOSED = frozenset({
+    "aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input",
 })  # fmt: skip
 
 #: What the integers of blocks reach, and how far a scale may be from a multiple of the channel's, of itself.

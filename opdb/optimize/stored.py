@@ -12,9 +12,7 @@ from opdb.graph import GraphOp, GraphTensor
 from opdb.op_config import Quant
 from opdb.optimize.edit import Edit, parameter
 from opdb.optimize.layouts import Layout, identity, stored_shape
-
-#: Encodings with one scale, and with one for each slice along an axis; others are bound to the order of the dimensions.
-OF_TENSOR, OF_AXIS = ("SCALE_OFFSET", "BW_SCALE_OFFSET"), ("AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET")
+from opdb.runtime.axes import OF_AXIS, OF_TENSOR
 
 
 def stored(t: GraphTensor, layout: Layout) -> GraphTensor | None:

@@ -13,6 +13,7 @@ from opdb.errors import OpdbError
 from opdb.generated import validators
 from opdb.graph import GraphOp, QnnGraph
 from opdb.op_config import OpConfig, Quant
+from opdb.quantize import tables
 from opdb.quantize.encodings import Range, encoding
 from opdb.quantize.in_floats import CONVERTED, NO_NUMBERS, REAL, computes, holding, reads_numbers
 from opdb.quantize.propagate import derive
@@ -33,9 +34,10 @@ class Form:
     ``per_slice``: slots with a scale per slice; ``symmetric``: slots with real zero in the middle, because the
     spec says so, or because a rule of the target refuses the node without it.
 
-    ``floats``: why the node computes in floats instead, between Dequantizes and Quantizes; "" where it does not.  ``whole``: the
-    type in which it writes whole numbers at scale 1, for a node that copies stored numbers.  ``weight``: what its slots with
-    channels have.
+    ``floats``: why the node computes in floats instead, between Dequantizes and Quantizes; "" where it does not.  ``table``: why it
+    is a table instead (opdb.quantize.tables).  ``wider``: why it computes in 16 bits between Converts.  ``whole``: the type in
+    which it writes whole numbers at scale 1, for a node that copies stored numbers.  ``weight``: what its slots
+    with channels have.
     """
 
     dtypes: Mapping[str, str]
@@ -44,6 +46,8 @@ class Form:
     floats: str = ""
     whole: str = ""
     weight: WeightType = IN_8_BITS
+    table: str = ""
+    wider: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,10 @@ def known(op: GraphOp) -> Any:
 
 
 def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
-    """The form of a node in integers; in floats where it has none and the target computes it in floats.
+    """The form of a node in integers; where it has none in floats; and on a target that does not compute it in floats as a table, or of
+    8 bits in 16.
 
-    Raises OpdbError with the nearest row, or the rule that stands in the way, where the target does neither.
+    Raises OpdbError with the nearest row, or the rule that stands in the way, where the target does nothing of it.
     """
     if op.name in wishes.floats:
         return _as_asked(graph, op, wishes)
@@ -88,9 +93,17 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     try:
         return _in_integers(graph, op, wishes)
     except NoForm as refusal:
-        if not computes(graph, op, wishes.target):
+        if computes(graph, op, wishes.target):
+            return Form({}, floats=refusal.reason)
+        no_table = _no_table(graph, op, wishes)
+        if no_table == "":
+            return Form({}, table=refusal.reason)
+        if wider := _wider(graph, op, wishes):
+            return replace(wider, wider=refusal.reason)
+        if no_table is None:
             raise
-        return Form({}, floats=refusal.reason)
+        more = f"; nor is it a table: {no_table}"
+        raise NoForm("", refusal.reason + more, str(refusal) + more) from None
 
 
 class NoForm(OpdbError):
@@ -108,6 +121,25 @@ def _as_asked(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     raise NoForm(
         where, f"it is to compute in floats ({wishes.floats[op.name]}), which the target does not do"
     )
+
+
+def _no_table(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> str | None:
+    """Why the node is no table; "" where it is one, None where it is no function of single elements."""
+    if not tables.source(graph, op):
+        return None
+    return tables.refusal(graph, op, wishes.activations, wishes.ranges, wishes.target)
+
+
+def _wider(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form | None:
+    """The form of a node of 8 bits in 16; None where it has none."""
+    mine = {p.tensor for p in places(op) if p.tensor in wishes.activations}
+    if any(wishes.activations[n] != "uq8" or graph.tensors[n].type == "STATIC" for n in mine):
+        return None
+    activations = {**wishes.activations, **dict.fromkeys(mine, "uq16")}
+    try:
+        return _in_integers(graph, op, replace(wishes, activations=activations))
+    except NoForm:
+        return None
 
 
 def _of_numbers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:

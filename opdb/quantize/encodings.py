@@ -67,6 +67,12 @@ def symmetric_encoding(largest: Sequence[float], dtype: str, axis: int | None) -
     return Quant(kind, scales, (-middle,) * len(scales), axis)
 
 
+def in_16_bits(quant: Quant) -> Quant:
+    """The encoding of uq16 with the ends of ``quant``, one scale of uq8: 257 steps where it has one."""
+    scale = float(np.float32(quant.scale[0] / 257))
+    return replace(quant, scale=(scale,), offset=(quant.offset[0] * 257,))
+
+
 def of_data(data: Array, dtype: str, symmetric: bool, axis: int | None) -> Quant:
     """The encoding that fits known values best; along ``axis`` it is symmetric."""
     if axis is None:
@@ -76,14 +82,17 @@ def of_data(data: Array, dtype: str, symmetric: bool, axis: int | None) -> Quant
 
 
 def product(quants: Sequence[Quant], axis: int | None) -> Quant:
-    """The encoding of a sum of products: the scales multiplied, offset 0; per slice where one of them is."""
+    """The encoding of a sum of products: the scales multiplied, offset 0; per slice where one of them is.
+
+    Also of a single slice: HTP reads a bias of one scale as 0 beside a weight with a scale per slice.
+    """
     size = max(len(q.scale) for q in quants)
     scales = [1.0] * size
     for q in quants:
         own = q.scale if len(q.scale) == size else q.scale * size
         scales = [s * o for s, o in zip(scales, own, strict=True)]
     rounded = tuple(_scale(s) for s in scales)
-    if size == 1:
+    if all(q.axis is None for q in quants):
         return Quant("SCALE_OFFSET", rounded, (0,))
     return Quant("AXIS_SCALE_OFFSET", rounded, (0,) * size, axis)
 

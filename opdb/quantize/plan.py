@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from opdb.dtypes import BY_SHORT, lookup
 from opdb.errors import OpdbError
-from opdb.graph import GraphOp, QnnGraph
+from opdb.graph import QnnGraph
 from opdb.quantize.asked import Asked, Source, asked
 from opdb.quantize.choose import Form, NoForm, Wishes, choose, known
 from opdb.quantize.encodings import Range
@@ -24,11 +24,6 @@ from opdb.quantize.recipe import Recipe, named
 from opdb.quantize.slots import places
 from opdb.runtime.kernels import run_graph
 from opdb.targets.target import Target
-
-#: Nodes that a line names.
-SHOWN = 3
-#: Refused nodes that an error names.
-MOST = 8
 
 
 def forms_of(
@@ -158,36 +153,3 @@ def _shared_ranges(
         root = groups.root(name)
         shared[root] = shared.get(root, Range()) | own.get(name, Range())
     return own | {name: shared[groups.root(name)] for name in wanted}
-
-
-def together(refused: Sequence[NoForm]) -> OpdbError:
-    """One error for all nodes without a form."""
-    if len(refused) == 1:
-        return refused[0]
-    lines = "".join(f"\n  {refusal}" for refusal in refused[:MOST])
-    more = f"\n  and {len(refused) - MOST} more" if len(refused) > MOST else ""
-    return OpdbError(f"{len(refused)} nodes have no form in these types:{lines}{more}")
-
-
-def told(plan: Plan) -> Iterator[str]:
-    """What a report says of the plan: rules that fit no node, masks that are cut off, and nodes that are not as the recipe has them."""
-    yield from plan.asked.unfit
-    yield from map(str, plan.cut_off)
-    nodes: dict[tuple[str, str, str], list[str]] = {}
-    for op in plan.graph.ops:
-        for where, reason in _departures(plan, op):
-            nodes.setdefault((where, op.op, reason), []).append(op.origin or op.name)
-    for (where, op_name, reason), names in nodes.items():
-        some = ", ".join(dict.fromkeys(names[:SHOWN])) + (" ..." if len(names) > SHOWN else "")
-        yield f"{where}: {len(names)} {op_name} ({some})" + (f": {reason}" if reason else "")
-
-
-def _departures(plan: Plan, op: GraphOp) -> Iterator[tuple[str, str]]:
-    """Where a node departs from what the recipe says, with the reason."""
-    form = plan.forms[op.name]
-    if form.floats:
-        yield "in floats", form.floats
-    wanted = plan.asked.weights_of.get(op.name, plan.asked.weights)
-    with_channels = any(p.rule.axis is not None and p.slot in form.dtypes for p in places(op))
-    if with_channels and wanted.bits is not None and form.weight != wanted:
-        yield f"weights of {form.weight.text} instead of {wanted.text}", ""

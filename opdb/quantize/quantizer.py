@@ -12,16 +12,18 @@ from opdb.dtypes import BY_SHORT
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import Quant
+from opdb.quantize import tables
 from opdb.quantize.asked import Asked, Source
-from opdb.quantize.encodings import Range, encoding
+from opdb.quantize.encodings import Range, encoding, in_16_bits
 from opdb.quantize.in_floats import REAL, WHOLE
 from opdb.quantize.observe import Kept, Run
-from opdb.quantize.plan import Plan, planned, together
-from opdb.quantize.plan import told as lines
+from opdb.quantize.plan import Plan, planned
 from opdb.quantize.propagate import derive
 from opdb.quantize.recipe import Recipe
 from opdb.quantize.slots import Place, places
+from opdb.quantize.told import lines, together
 from opdb.quantize.weights import WeightType, of_weight
+from opdb.quantize.writing import add
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.ends import quantized
 from opdb.targets.target import Target
@@ -56,7 +58,8 @@ def quantize(
     graph, by default on the C kernels.  ``states``: what goes from each run to the next, e.g. a cache; ``calibration`` are
     then runs one after the other, and a state's input and output have one encoding.  ``observed`` gets the range that each
     tensor was seen to have by itself (opdb.quantize.ranges.crowded), ``told`` what a report has to say: nodes that stay in floats
-    and masks that are cut off.  A node without a form in integers computes in floats where the target has them.
+    and masks that are cut off.  A node without a form in integers computes in floats where the target has them; otherwise it is a
+    table if each element of its result depends on one element of one tensor.
 
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
     validator refuses in the end, for values that are not finite, and for an unknown type or tensor.
@@ -71,7 +74,9 @@ def quantize(
     graph, target = plan.graph, plan.target
     made = _Quantizer(plan).build()
     if told is not None:
-        told += lines(plan)
+        told += plan.asked.unfit
+        told += map(str, plan.cut_off)
+        told += lines(graph, plan.forms, plan.asked)
     for op in made.ops:
         verdict = check(made.op_config(op), target)
         if verdict.verdict != "accept":
@@ -90,6 +95,7 @@ class _Quantizer:
         self.made = QnnGraph(plan.graph.name)
         self.converts: dict[Converted, str] = {}
         self.floats: dict[str, str] = {}  # real tensors that exist in floats, too
+        self.indices: dict[str, str] = {}  # by quantized tensor: the places of its numbers in a table
 
     def _encodings(self) -> dict[str, Quant]:
         """By tensor, of everything in ``wanted``."""
@@ -127,6 +133,8 @@ class _Quantizer:
             self._in_floats(op)
         elif form.whole:
             self._whole(op, form.whole)
+        elif form.table:
+            self._table(op)
         else:
             self._in_integers(op)
 
@@ -175,16 +183,28 @@ class _Quantizer:
         self.made.ops.append(replace(op, outputs=(made,)))
         self._op(f"{name}_convert", "Convert", made, name, op)
 
+    def _table(self, op: GraphOp) -> None:
+        """The node as a table of what it makes of each stored number."""
+        x, y = (self.made.tensors[n] for n in (tables.source(self.graph, op), op.outputs[0]))
+        if x.name not in self.indices:
+            self.indices[x.name] = tables.index(self.made, x, op.origin)
+        data = tables.entries(self.graph, op, x, y)
+        tables.look_up(self.made, self.indices[x.name], y, data, op.origin)
+
     def _op(self, name: str, op: str, source: str, result: str, of: GraphOp) -> None:
         self.made.ops.append(GraphOp(name, op, (source,), (), (result,), origin=of.origin))
 
     def _in_integers(self, op: GraphOp) -> None:
-        inputs = list(op.inputs)
+        inputs, outputs = list(op.inputs), list(op.outputs)
         of_node = places(op)
         # in the order of what depends on what: activations, weights, then derived encodings
         quants = {p.tensor: self.quants[p.tensor] for p in of_node if p.tensor in self.quants}
         for place in of_node:
-            if place.tensor in self.wanted and self._type(op, place) != self.wanted[place.tensor]:
+            if place.tensor not in self.wanted or self._type(op, place) == self.wanted[place.tensor]:
+                continue
+            if place.output:
+                outputs[place.index] = self._add(self._other_type(op, place))
+            else:
                 inputs[place.index] = self._convert(op, place)
                 quants[place.tensor] = (
                     self.made.tensors[inputs[place.index] or ""].quant or quants[place.tensor]
@@ -200,7 +220,10 @@ class _Quantizer:
             inputs[place.index] = self._add(
                 self._typed(self.graph.tensors[place.tensor], dtype, quants[place.tensor])
             )
-        self.made.ops.append(replace(op, inputs=tuple(inputs)))
+        self.made.ops.append(replace(op, inputs=tuple(inputs), outputs=tuple(outputs)))
+        for wrote, name in zip(outputs, op.outputs, strict=True):
+            if wrote != name:
+                self._op(f"{name}_convert", "Convert", wrote, name, op)
 
     def _zeros(self, place: Place, dtype: str, of_node: Iterable[Place]) -> Quant | None:
         """Of a constant that is zero everywhere the encoding of what it is computed with.
@@ -229,24 +252,20 @@ class _Quantizer:
         dtype = self._type(op, place)
         key = (place.tensor, dtype, place.slot in self.forms[op.name].symmetric)
         if key not in self.converts:
-            quant = encoding(self.ranges[place.tensor], dtype, key[2])
-            source = self.graph.tensors[place.tensor]
-            made = GraphTensor(f"{source.name}_{dtype}", dtype, source.shape, "NATIVE", None, quant)
-            self.converts[key] = self._add(made)
-            self._op(f"{self.converts[key]}_convert", "Convert", source.name, self.converts[key], op)
+            self.converts[key] = self._add(self._other_type(op, place))
+            self._op(f"{self.converts[key]}_convert", "Convert", place.tensor, self.converts[key], op)
         return self.converts[key]
 
+    def _other_type(self, op: GraphOp, place: Place) -> GraphTensor:
+        """The tensor of a node in the type that the node asks for."""
+        dtype, source, form = self._type(op, place), self.graph.tensors[place.tensor], self.forms[op.name]
+        quant = encoding(self.ranges[place.tensor], dtype, place.slot in form.symmetric)
+        if form.wider and place.slot not in form.symmetric:
+            quant = in_16_bits(self.quants[place.tensor])
+        return GraphTensor(f"{source.name}_{dtype}", dtype, source.shape, "NATIVE", None, quant)
+
     def _add(self, tensor: GraphTensor) -> str:
-        """Adds a tensor; the same one is added once, another of its name gets a number."""
-        name, n = tensor.name, 1
-        while name in self.made.tensors:
-            held = self.made.tensors[name]
-            if (held.dtype, held.quant, held.type) == (tensor.dtype, tensor.quant, tensor.type):
-                return name
-            n += 1
-            name = f"{tensor.name}_{n}"
-        self.made.tensors[name] = replace(tensor, name=name)
-        return name
+        return add(self.made, tensor)
 
     @staticmethod
     def _typed(tensor: GraphTensor, dtype: str, quant: Quant) -> GraphTensor:

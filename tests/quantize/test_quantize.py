@@ -148,7 +148,7 @@ def with_op(op: str) -> QnnGraph:
 @pytest.mark.parametrize(
     ("graph", "options", "message"),
     [
-        (with_op("ElementWiseSin"), {"target": Target("HTP", "QCM6490")},
+        (with_op("ElementWiseSin"), {"target": Target("HTP", "QCM6490"), "overrides": {"r": "sq8"}},
          r"node relu \(ElementWiseSin\) cannot be quantized for HTP QCM6490: "),
         (perceptron(), {"target": HTP, "recipe": Asked("f16")}, "'f16' is not a type to quantize to; e.g."),
         (perceptron(), {"target": HTP, "recipe": Asked(weights=WeightType("sq4"))}, "'sq4' is not a type to quantize to; e.g."),

@@ -90,4 +90,5 @@ def test_every_op_has_rules_and_the_engine_knows_none_by_name() -> None:
     texts = {p.name: p.read_text() for p in folder.glob("*.py") if p.name not in apart}
     named = {op for op in RULES for text in texts.values() if f'"{op}"' in text}
     between = {"Convert", "Quantize", "Dequantize"}  # what is put between two types
-    assert named == between | {"Softmax", "ElementWiseAdd"}  # masks of attention
+    table = {"Reshape", "Cast", "Gather", "ElementWiseSubtract", "ElementWiseMultiply", "ElementWiseAdd"}
+    assert named == between | table | {"Softmax", "ElementWiseAdd"}  # masks of attention

@@ -140,3 +140,11 @@ WITHOUT_INTEGERS: dict[str, Callable[..., Any]] = {
 def test_what_has_no_form_in_integers_is_computed_in_floats(name: str, scheme: str) -> None:
     (found,) = signal_to_noise(WITHOUT_INTEGERS[name], (X,), WITH_FLOATS, scheme, [])
     assert found > (28 if scheme == "8a8w" else 50), found
+
+
+@pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
+@pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
+def test_a_bias_of_one_filter_is_not_lost(scheme: str, soc: str) -> None:
+    weight, bias = torch.linspace(-0.5, 0.4, 8).reshape(1, 8, 1), torch.tensor([7.0])
+    (found,) = signal_to_noise(lambda x: functional.conv1d(x, weight, bias), (X,), soc, scheme, [])
+    assert found > (30 if scheme == "8a8w" else 55), found
