@@ -23,6 +23,7 @@ from opdb.coverage import operands
 from opdb.coverage.composites import plain
 from opdb.coverage.moves import between_views, read_in_ranks
 from opdb.coverage.moves_of_encodings import along_moves, moved
+from opdb.coverage.narrowing import keeps_numbers
 from opdb.coverage.quantized import Encodings, is_dequantize, is_quantize, real
 from opdb.errors import OpdbError
 from opdb.runtime.tensors import Rejection, TensorRef, sized
@@ -217,6 +218,19 @@ class Conversion(TorchNode):
         return [self.program.encodings.operands[self.node]]
 
 
+class Narrowing(TorchNode):
+    """A conversion to integers of fewer bits that have all its numbers: QNN's Cast, whose ``x`` is what is converted."""
+
+    def __init__(self, program: Program, node: torch.fx.Node) -> None:
+        super().__init__(program, node)
+        self.target = "qnn.Cast.default"
+
+    def arg(self, name: str) -> Any:
+        source = self.node.args[0]
+        assert isinstance(source, torch.fx.Node)
+        return self.program.operand(source, self.node, name) if name == "x" else self.result(0).dtype
+
+
 class Branches(TorchNode):
     """A call of graphs (torch.cond, torch.while_loop), which no op is."""
 
@@ -339,7 +353,8 @@ class Program:
         elif self._move(node) or self._fold(node):
             self.skipped[node.name] = "its result is known before running"
         elif isinstance(node.target, torch._ops.OpOverload):
-            self.nodes.append(TorchNode(self, node))
+            kind = Narrowing if target in CONVERSIONS and keeps_numbers(node) else TorchNode
+            self.nodes.append(kind(self, node))
         else:
             self.skipped[node.name] = "it computes a Python number"
 
