@@ -55,7 +55,12 @@ def compile_to_file(
 
     A library that refuses, crashes or hangs (for ``timeout`` seconds) is told in the result, and nothing is
     left at ``path``.  Raises OpdbError for graphs or a path that cannot be taken.
+
+    On CPU the graphs have no inputs on which no result depends: the library leaves them out of a context's record, and asks for
+    them all the same.
     """
+    if backend == "CPU":
+        graphs = [g.needed() for g in graphs]
     path = path.resolve()
     if path.is_dir():
         raise OpdbError(f"{path}: this is a folder; name a file")

@@ -7,7 +7,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from opdb.coverage.bounds import interval, operator_of
-from opdb.coverage.in_place import copy_of
+from opdb.coverage.in_place import copy_of, recompiled
 from opdb.coverage.promotions import conversion
 
 CONVERSIONS = ("_to_copy", "to", "type_as")
@@ -23,8 +23,7 @@ def through_int32(exported: ExportedProgram) -> ExportedProgram:
             with made.graph.inserting_before(node):
                 whole = conversion(made.graph, node.args[0], torch.int32, node)
             node.replace_input_with(node.args[0], whole)
-    made.graph_module.recompile()
-    return made
+    return recompiled(made)
 
 
 def _from_floats(node: Node) -> bool:

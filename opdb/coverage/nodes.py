@@ -424,6 +424,8 @@ class Program:
         """The value of a tensor; zeros where it is not known and only its shape and data type are read."""
         key, fake = self.origin(node), node.meta["val"]
         if key not in self.values and is_dequantize(node) and self._known(node):
+            if self.values[self.encodings.operands[node]].is_meta:
+                return torch.empty_like(fake, device="meta")
             args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._value)
             return cast(torch.Tensor, node.target(*args, **kwargs))
         if key not in self.values:

@@ -13,7 +13,7 @@ from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
 from opdb.coverage.bounds import operator_of
-from opdb.coverage.in_place import copy_of
+from opdb.coverage.in_place import copy_of, recompiled
 
 #: Their operands are converted to the data type that the operands have together; the result is truth values.
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -41,8 +41,7 @@ def promoted(exported: ExportedProgram) -> ExportedProgram:
         return exported
     made, _ = copy_of(exported)
     _convert(made.graph)
-    made.graph_module.recompile()
-    return made
+    return recompiled(made)
 
 
 def _convert(graph: Graph) -> None:
