@@ -59,6 +59,11 @@ SHAPE_ONLY = frozenset({
 })  # fmt: skip
 #: Targets whose elements may be anything.
 EMPTY = re.compile(r"aten\.(new_)?empty(_|\.)")
+#: Views of what is contiguous in the program; the constant before them may have other strides, since it is not copied.
+OF_ANY_STRIDES = {
+    "aten.view.default": torch.ops.aten.reshape.default, "aten.view_copy.default": torch.ops.aten.reshape.default,
+    "aten._unsafe_view.default": torch.ops.aten.reshape.default,
+}  # fmt: skip
 #: Targets that check something and compute nothing.
 NO_VALUE = frozenset({
     "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
@@ -412,7 +417,7 @@ class Program:
         else:
             args, kwargs = torch.fx.node.map_arg((args, node.kwargs), self._value)
             with torch.no_grad():
-                result = node.target(*args, **kwargs)
+                result = OF_ANY_STRIDES.get(target, node.target)(*args, **kwargs)
         for i, t in enumerate(result if isinstance(result, (list, tuple)) else [result]):
             self.values[(node.name, i)] = torch.zeros_like(t) if EMPTY.match(target) else t
         return True
