@@ -10,6 +10,7 @@ import pytest
 import torch
 from modules import Function, aten
 
+from opdb.coverage.check import check_program
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.op_config import Quant
@@ -35,6 +36,7 @@ from opdb.runtime.tensors import (
     widened,
     wrapped,
 )
+from opdb.targets.target import Target
 
 
 def values(t: TensorRef) -> np.ndarray[Any, Any]:
@@ -184,3 +186,38 @@ def test_stored_integers_are_dequantized_with_one_scale_or_one_for_each_place() 
         [0, 128],
         [510, 2],
     ]
+
+
+class Long(torch.nn.Module):
+    """Chooses by a constant of more places than a rule of 4,096 values reads."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__()
+        self.register_buffer("places", torch.arange(16).flip(0)[:, None].repeat(1, 320))
+        self.places[-1, -1] = last
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.gather(x, 0, self.places)
+
+
+def test_rules_read_long_constants() -> None:
+    x = torch.randn(16, 320)
+    target = Target("HTP", "SM8650")
+    assert check_program(export(Long(0), (x,)), target).complete
+    (row,) = check_program(export(Long(16), (x,)), target).rows
+    assert "GatherElements.H10" in {r["rule"] for r in row.reasons}
+
+
+def test_a_permuted_constant_is_viewed() -> None:
+    """The program has it contiguous; the constant keeps the strides of the permutation."""
+
+    class Positions(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            table = torch.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1).contiguous()
+            return x + table.view(4, 6)
+
+    exported = export(Positions(), (torch.zeros(4, 6),))
+    program = Program(exported)
+    (add,) = program.nodes
+    key = next(t.key for t in (add.arg("self"), add.arg("other")) if t.static)
+    np.testing.assert_array_equal(program.array(key), exported.module()(torch.zeros(4, 6)).numpy())
