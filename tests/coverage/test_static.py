@@ -14,7 +14,7 @@ from opdb.coverage.check import check_program
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.op_config import Quant
-from opdb.runtime.lowering import layout_ops, lowered_op
+from opdb.runtime.lowering import Lowered, layout_ops, lowered_op
 from opdb.runtime.static import ramp_values, transformed
 from opdb.runtime.tensors import (
     Rejection,
@@ -37,6 +37,7 @@ from opdb.runtime.tensors import (
     wrapped,
 )
 from opdb.targets.target import Target
+from opdb.validate import check
 
 
 def values(t: TensorRef) -> np.ndarray[Any, Any]:
@@ -189,23 +190,27 @@ def test_stored_integers_are_dequantized_with_one_scale_or_one_for_each_place() 
 
 
 class Long(torch.nn.Module):
-    """Chooses by a constant of more places than a rule of 4,096 values reads."""
+    """Chooses by a constant of more than 4,096 places."""
 
-    def __init__(self, last: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.register_buffer("places", torch.arange(16).flip(0)[:, None].repeat(1, 320))
-        self.places[-1, -1] = last
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.gather(x, 0, self.places)
 
 
-def test_rules_read_long_constants() -> None:
-    x = torch.randn(16, 320)
+@pytest.mark.parametrize("last", [0, 16])
+def test_rules_read_long_constants(last: int) -> None:
     target = Target("HTP", "SM8650")
-    assert check_program(export(Long(0), (x,)), target).complete
-    (row,) = check_program(export(Long(16), (x,)), target).rows
-    assert "GatherElements.H10" in {r["rule"] for r in row.reasons}
+    coverage = check_program(export(Long(), (torch.randn(16, 320),)), target)
+    (lowered,) = coverage.lowered.values()
+    assert isinstance(lowered, Lowered) and coverage.complete
+    config = lowered.ops[0].config()
+    places = np.full((16, 320), last, np.int32)
+    long = replace(config.inputs[1], data=places)
+    found = check(replace(config, inputs=(config.inputs[0], long)), target).violations
+    assert ("GatherElements.H10" in {v.rule for v in found}) == (last == 16)
 
 
 def test_a_permuted_constant_is_viewed() -> None:
