@@ -89,6 +89,16 @@ class QnnGraph:
         }
         return QnnGraph(self.name, tensors, list(self.ops))
 
+    def needed(self) -> QnnGraph:
+        """The same graph without ops and inputs on which no output depends."""
+        read = {t.name for t in self.outputs}
+        ops: list[GraphOp] = []
+        for op in reversed(self.ops):
+            if not read.isdisjoint(op.outputs):
+                read.update(n for n in (*op.inputs, *op.outputs) if n is not None)
+                ops.insert(0, op)
+        return QnnGraph(self.name, {n: t for n, t in self.tensors.items() if n in read}, ops)
+
     def op_config(self, op: GraphOp) -> OpConfig:
         """The op config of one node of this graph; slot names are empty, the order is QNN's."""
         absent = TensorConfig("", "f32", (), "NULL")

@@ -27,7 +27,7 @@ INTEGER, INT64 = re.compile("[iu](8|16|32|64)"), (-(2**63), 2**63 - 1)
 SPAN = 8.0
 
 #: The largest number of values of a STATIC tensor that rules read.
-MAX_VALUES = 4096
+MAX_VALUES = 2**18
 
 TENSOR_TYPES = ("APP_WRITE", "APP_READ", "NATIVE", "STATIC", "NULL")
 ENCODINGS = (

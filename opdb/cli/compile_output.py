@@ -41,6 +41,10 @@ def tensor_json(tensor: GraphTensor) -> dict[str, Any]:
     }
 
 
+#: An emulated chip is slow: a model that a phone runs in milliseconds may take minutes.
+HUNG = "the library gave no answer within --timeout; it hung or is slow, as emulation is: try --timeout 600"
+
+
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """How it ended, with the keys of all results."""
     return {
@@ -58,7 +62,7 @@ def print_failure(outcome: Outcome, where: str) -> None:
     """On stderr: the stage, what the library did there, and its reasons."""
     graph, node = getattr(outcome, "graph", ""), getattr(outcome, "node", "")
     place = f"{outcome.stage} {graph}".rstrip() + (f", node {node}" if node not in ("", graph) else "")
-    how = {"no": "refused", "crashed": "the library crashed", "hung": "the library hung"}[outcome.verdict]
+    how = {"no": "refused", "crashed": "the library crashed", "hung": HUNG}[outcome.verdict]
     code = f": {outcome.code} {outcome.code_name}" if outcome.code_name else ""
     print(f"opdb: {where}: {place}: {how}{code}", file=sys.stderr)
     for line in outcome.log:

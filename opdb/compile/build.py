@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opdb.errata.contexts import recordable
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.probe.client import Progress, VendorWorker
@@ -56,6 +57,7 @@ def compile_to_file(
     A library that refuses, crashes or hangs (for ``timeout`` seconds) is told in the result, and nothing is
     left at ``path``.  Raises OpdbError for graphs or a path that cannot be taken.
     """
+    graphs = recordable(graphs, backend)
     path = path.resolve()
     if path.is_dir():
         raise OpdbError(f"{path}: this is a folder; name a file")

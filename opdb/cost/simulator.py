@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from opdb.compile.model import precision_of
 from opdb.cost import groups, trace
-from opdb.cost.chips import simulated
+from opdb.cost.chips import ranks, simulated
 from opdb.cost.figures import Estimate, NotEstimated
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
@@ -123,7 +123,10 @@ class Simulator:
 
     def _refuse(self) -> NoReturn:
         chips = ", ".join(simulated(self.sdk))
-        raise OpdbError(f"{self.soc}: QNN {self.sdk} does not simulate this chip; it does simulate {chips}")
+        cure = "; --rank-only orders models for this chip by another's simulation" if ranks(self.soc) else ""
+        raise OpdbError(
+            f"{self.soc}: QNN {self.sdk} does not simulate this chip; it does simulate {chips}{cure}"
+        )
 
     def close(self) -> None:
         """Ends the child process; safe to repeat."""

@@ -15,6 +15,8 @@ from torch.export import ExportedProgram
 
 from opdb.coverage.in_place import out_of_place
 from opdb.coverage.moves import shorten
+from opdb.coverage.narrowing import through_int32
+from opdb.coverage.promotions import promoted
 from opdb.coverage.ranks import in_fewer_dimensions
 from opdb.lowering.candidates import mapped
 
@@ -30,9 +32,10 @@ UNSAFE = (
 def plain(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:
     """``exported`` without them; unchanged if it has none.  ``kept``: targets that stay without a spec.
 
-    Permutations of six and more dimensions between views become ones of fewer where that is exact.
+    Operands of several data types become ones of one.  Permutations of six and more dimensions between views become ones of fewer
+    where that is exact.
     """
-    return in_fewer_dimensions(_without_composites(exported, kept))
+    return in_fewer_dimensions(through_int32(promoted(_without_composites(exported, kept))))
 
 
 def _without_composites(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
+from opdb.lowering.candidates import ONNX_NODE
+
 aten = torch.ops.aten
 _MOVES = """
     _to_copy _to_dim_order_copy alias arange argwhere as_strided broadcast_tensors
@@ -33,6 +35,8 @@ CONVOLUTIONS = {
     aten.conv1d: False, aten.conv2d: False, aten.conv3d: False,
     aten.conv_transpose1d: True, aten.conv_transpose2d: True, aten.conv_transpose3d: True,
 }  # fmt: skip
+#: TensorFlow Lite's operators that run subgraphs; how often, the data say.
+RUNNING_GRAPHS = ("WHILE", "IF", "CALL")
 KNOWN = 10_000  # calls that are remembered: models repeat theirs
 _known: dict[Hashable, int] = {}
 #: Composites in which PyTorch's counter finds no products.  Common ones are listed because asking it imports TorchDynamo.
@@ -154,10 +158,30 @@ def node_cost(node: torch.fx.Node) -> tuple[int | None, int | None]:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         target = getattr(target, "_op", None)  # of ExecuTorch's edge operators, the ATen one
+    if str(target) == ONNX_NODE:
+        return _of_onnx_node(str(node.args[1]), makes), moved
     if moved is None or not isinstance(target, torch._ops.OpOverload):
         return None, moved
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
     return flops(target, args, kwargs, makes), moved
+
+
+def _of_onnx_node(model: str, results: Sequence[torch.Tensor]) -> int | None:
+    """FLOPs of a node of an ONNX file that is no PyTorch; ``model``: the node as a model of its own.
+
+    Of recurrent layers those of their matrix products, of nodes that run graphs None; else 1 for each element of the results.
+    """
+    from opdb.onnx_modules.host_node import alone, shapes_of
+
+    proto = alone(model)
+    if any(a.HasField("g") or a.graphs for a in proto.attribute) or proto.op_type in RUNNING_GRAPHS:
+        return None
+    if proto.op_type not in ("GRU", "LSTM", "RNN"):
+        return int(sum(prod(t.shape) for t in results))
+    sizes = shapes_of(model)
+    x, *weights = (sizes[name] for name in proto.input[:3])  # W and R
+    products: int = 2 * prod(x[:2]) * sum(map(prod, weights))
+    return products
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -29,8 +29,7 @@ def out_of_place(exported: ExportedProgram) -> ExportedProgram | None:
         changed.args[0].replace_all_uses_with(
             changed, lambda reader, call=changed: reader is not call and call < reader
         )
-    made.graph_module.recompile()
-    return made
+    return recompiled(made)
 
 
 def copy_of(exported: ExportedProgram) -> tuple[ExportedProgram, dict[Node, Node]]:
@@ -43,6 +42,8 @@ def copy_of(exported: ExportedProgram) -> tuple[ExportedProgram, dict[Node, Node
         copy.name = node.name  # the signature has it; a copy of ``input`` is called otherwise
     end = next(iter(reversed(graph.nodes)))
     end.meta = dict(next(iter(reversed(exported.graph.nodes))).meta)
+    if not isinstance(exported, ExportedProgram):  # what opdb.executorch.delegate.aten reads of one
+        return exported.with_graph(graph), copies
     program = type(exported)(
         root=GraphModule(exported.graph_module, graph),
         graph=graph,
@@ -55,6 +56,13 @@ def copy_of(exported: ExportedProgram) -> tuple[ExportedProgram, dict[Node, Node
         verifiers=exported.verifiers,
     )
     return program, copies
+
+
+def recompiled(program: ExportedProgram) -> ExportedProgram:
+    """``program`` after its graph was changed."""
+    if isinstance(program, ExportedProgram):
+        program.graph_module.recompile()
+    return program
 
 
 def _changes(node: Node) -> bool:

@@ -23,6 +23,7 @@ from opdb.coverage import operands
 from opdb.coverage.composites import plain
 from opdb.coverage.moves import between_views, read_in_ranks
 from opdb.coverage.moves_of_encodings import along_moves, moved
+from opdb.coverage.narrowing import keeps_numbers
 from opdb.coverage.quantized import Encodings, is_dequantize, is_quantize, real
 from opdb.errors import OpdbError
 from opdb.runtime.tensors import Rejection, TensorRef, sized
@@ -58,6 +59,11 @@ SHAPE_ONLY = frozenset({
 })  # fmt: skip
 #: Targets whose elements may be anything.
 EMPTY = re.compile(r"aten\.(new_)?empty(_|\.)")
+#: Views of what is contiguous in the program; the constant before them may have other strides, since it is not copied.
+OF_ANY_STRIDES = {
+    "aten.view.default": torch.ops.aten.reshape.default, "aten.view_copy.default": torch.ops.aten.reshape.default,
+    "aten._unsafe_view.default": torch.ops.aten.reshape.default,
+}  # fmt: skip
 #: Targets that check something and compute nothing.
 NO_VALUE = frozenset({
     "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
@@ -217,6 +223,19 @@ class Conversion(TorchNode):
         return [self.program.encodings.operands[self.node]]
 
 
+class Narrowing(TorchNode):
+    """A conversion to integers of fewer bits that have all its numbers: QNN's Cast, whose ``x`` is what is converted."""
+
+    def __init__(self, program: Program, node: torch.fx.Node) -> None:
+        super().__init__(program, node)
+        self.target = "qnn.Cast.default"
+
+    def arg(self, name: str) -> Any:
+        source = self.node.args[0]
+        assert isinstance(source, torch.fx.Node)
+        return self.program.operand(source, self.node, name) if name == "x" else self.result(0).dtype
+
+
 class Branches(TorchNode):
     """A call of graphs (torch.cond, torch.while_loop), which no op is."""
 
@@ -339,7 +358,8 @@ class Program:
         elif self._move(node) or self._fold(node):
             self.skipped[node.name] = "its result is known before running"
         elif isinstance(node.target, torch._ops.OpOverload):
-            self.nodes.append(TorchNode(self, node))
+            kind = Narrowing if target in CONVERSIONS and keeps_numbers(node) else TorchNode
+            self.nodes.append(kind(self, node))
         else:
             self.skipped[node.name] = "it computes a Python number"
 
@@ -397,7 +417,7 @@ class Program:
         else:
             args, kwargs = torch.fx.node.map_arg((args, node.kwargs), self._value)
             with torch.no_grad():
-                result = node.target(*args, **kwargs)
+                result = OF_ANY_STRIDES.get(target, node.target)(*args, **kwargs)
         for i, t in enumerate(result if isinstance(result, (list, tuple)) else [result]):
             self.values[(node.name, i)] = torch.zeros_like(t) if EMPTY.match(target) else t
         return True
@@ -409,6 +429,8 @@ class Program:
         """The value of a tensor; zeros where it is not known and only its shape and data type are read."""
         key, fake = self.origin(node), node.meta["val"]
         if key not in self.values and is_dequantize(node) and self._known(node):
+            if self.values[self.encodings.operands[node]].is_meta:
+                return torch.empty_like(fake, device="meta")
             args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._value)
             return cast(torch.Tensor, node.target(*args, **kwargs))
         if key not in self.values:

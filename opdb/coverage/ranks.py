@@ -15,12 +15,14 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
-from opdb.coverage.in_place import copy_of
+from opdb.coverage.in_place import copy_of, recompiled
 from opdb.coverage.moves import keeps_order, seen
 
 MOST = 5  # dimensions
 aten = torch.ops.aten
-PERMUTATIONS = {aten.permute.default, aten.transpose.int}
+#: The edge dialect has copying forms.
+EXCHANGES = {aten.transpose.int, aten.transpose_copy.int}
+PERMUTATIONS = {aten.permute.default, aten.permute_copy.default, *EXCHANGES}
 #: Of any shape: each number by itself.
 BY_ELEMENT = {
     "quantized_decomposed.quantize_per_tensor.default", "quantized_decomposed.dequantize_per_tensor.default",
@@ -34,8 +36,7 @@ def in_fewer_dimensions(exported: ExportedProgram) -> ExportedProgram:
         return exported
     made, _ = copy_of(exported)
     lower_ranks(made.graph)
-    made.graph_module.recompile()
-    return made
+    return recompiled(made)
 
 
 def lower_ranks(graph: Graph) -> bool:
@@ -99,7 +100,7 @@ def _by_element(node: Node) -> bool:
 
 def _order(node: Node) -> tuple[int, ...]:
     rank = len(_shape(node))
-    if node.target is aten.transpose.int:
+    if node.target in EXCHANGES:
         order = list(range(rank))
         a, b = (d % rank for d in node.args[1:])
         order[a], order[b] = order[b], order[a]

@@ -16,6 +16,7 @@ from opdb.errata.policy import IGNORE, WARN, active, excludes, policy, warning
 from opdb.errata.records import RECORDS
 from opdb.errata.workarounds import OF_VALUES, Nowhere, Surroundings
 from opdb.lowering.candidates import ONNX_NODE, cheapest, forms, mapped, unmapped_reason
+from opdb.lowering.conversions import into_fewer_bits
 from opdb.lowering.cost import Prices
 from opdb.lowering.errata import between_conversions, obeyed
 from opdb.lowering.in_floats import FormInFloats, InFloats
@@ -45,6 +46,8 @@ def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lower
     if not mapped(view.target):
         unread = view.target == ONNX_NODE
         return Rejected((Reason("", "", view.arg("reason")) if unread else unmapped_reason(view.target),))
+    if (narrower := into_fewer_bits(view)) is not None:
+        return Rejected((narrower,))
     prices = prices or prices_of(view.target, target)
     surroundings = _surroundings(view)
 

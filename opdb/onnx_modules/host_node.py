@@ -42,6 +42,13 @@ def alone(model: str) -> NodeProto:
     return _read(model).graph.node[0]
 
 
+def shapes_of(model: str) -> dict[str, tuple[int, ...]]:
+    """The shapes of what the node of a call reads, by name; those that its argument ``model`` says."""
+    graph = _read(model).graph
+    given = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in graph.input}
+    return given | {t.name: tuple(t.dims) for t in graph.initializer}
+
+
 def _read(model: str) -> ModelProto:
     import onnx
 

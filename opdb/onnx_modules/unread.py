@@ -136,7 +136,8 @@ class Unread:
             d.dim_value if d.HasField("dim_value") else self.sizes.get(d.dim_param)
             for d in kind.tensor_type.shape.dim
         ]
-        return None if None in dims else tuple(d for d in dims if d is not None)
+        known = tuple(d for d in dims if d is not None and d >= 0)
+        return known if len(known) == len(dims) else None
 
 
 def _small(value: Any) -> bool:

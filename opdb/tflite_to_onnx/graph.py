@@ -73,7 +73,8 @@ class Call:
         return self.subgraph.tensors[self.operator.outputs[i]]
 
     def shape(self, i: int) -> tuple[int, ...]:
-        return self.tensor(i).shape
+        """Raises Unreadable where a dimension is open in the file."""
+        return _fixed(self.tensor(i), 0)
 
     def known(self, i: int, what: str) -> Array:
         """The value of an input that the file has to say.  Raises Unreadable where it is computed."""
@@ -219,11 +220,14 @@ class Call:
         return self.graph.constant(f"{np.dtype(kind).name}/{value!r}", np.asarray(value, kind))
 
     def reshaped(self, name: str, shape: Sequence[int]) -> str:
+        """Raises Unreadable where the file leaves more dimensions open than one, which follows from the others."""
+        if sum(n < 0 for n in shape) > 1:
+            _fixed(self.result(), 1)
         return self.node("Reshape", name, self.ints(shape))
 
     def image(self, i: int) -> str:
         """An image operand as ONNX keeps images, [N, C, ...]."""
-        return self.turned(self.floats(i), TO_ONNX[len(self.shape(i))])
+        return self.turned(self.floats(i), TO_ONNX[len(self.tensor(i).shape)])
 
     def turned(self, name: str, axes: Sequence[int]) -> str:
         return self.node("Transpose", name, perm=list(axes))
@@ -270,6 +274,15 @@ class Call:
             last.output[0] = result
         else:
             self._write("Identity", [name], [result], "", {})
+
+
+def _fixed(tensor: Tensor, open_: int) -> tuple[int, ...]:
+    """The shape of a tensor, with at most ``open_`` dimensions of -1.  Raises Unreadable."""
+    if sum(n < 0 for n in tensor.shape) > open_:
+        raise Unreadable(
+            f"the file leaves the shape {list(tensor.shape)} of {tensor.name} open; convert the model with fixed shapes"
+        )
+    return tensor.shape
 
 
 def _as_unsigned(tensor: Tensor) -> bool:

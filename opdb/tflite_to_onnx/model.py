@@ -55,7 +55,8 @@ def _value(tensor: Tensor) -> onnx.ValueInfoProto:
             f"{tensor.name} is a tensor of {tensor.type_name}, and QNN has tensors of numbers only"
         )
     to = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.kind))
-    return helper.make_tensor_value_info(tensor.name, to, list(tensor.shape))
+    shape = [n if n >= 0 else f"{tensor.name}:{axis}" for axis, n in enumerate(tensor.shape)]  # -1: open
+    return helper.make_tensor_value_info(tensor.name, to, shape)
 
 
 def _write(
@@ -71,6 +72,8 @@ def _write(
         if tensor.data is not None:
             graph.constant(names[place], tensor.data)
     for place, operator in enumerate(here.operators, 1):
+        if not operator.outputs:  # it changes a variable, and what reads that is no ONNX
+            continue
         text = number or f"{place}: {operator.name}"
         call = Call(graph, here, operator, names, text)
         before, real = len(graph.nodes), dict(graph.real)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opdb.cli.compile_output import HUNG
 from opdb.errors import MissingExtra
 from opdb.optimize import NAMES
 from opdb.runtime.qnn import context_file
@@ -188,7 +189,7 @@ def test_the_child_is_killed_or_stopped(number: int, tmp_path: Path) -> None:
         child = child_of(process)
         os.kill(child, number)
         _, err = process.communicate(timeout=300)
-    how = "the library crashed: 9 SIGKILL" if number == signal.SIGKILL else "the library hung"
+    how = "the library crashed: 9 SIGKILL" if number == signal.SIGKILL else HUNG
     assert process.returncode == 1
     assert err.splitlines()[0].startswith("opdb: HTP SM8650: ")
     assert err.splitlines()[0].endswith(how)

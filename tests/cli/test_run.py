@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from opdb import demo
+from opdb.cli.compile_output import HUNG
 from opdb.cli.run import figures, write
 from opdb.errors import MissingExtra
 from opdb.runtime.qnn.libraries import installed
@@ -178,7 +179,7 @@ def test_a_run_that_takes_too_long(here: Here, ops: Path, tmp_path: Path) -> Non
     args = ("--graph", "add", "--inputs", "random:0", "--outputs", tmp_path / "out.npz")
     done = here("run", ops, *args, "--repeat", "1000000000", "--timeout", "1")
     assert (done.code, done.out) == (1, "")
-    assert done.err == f"opdb: {ops} on CPU: execute: the library hung\n"
+    assert done.err == f"opdb: {ops} on CPU: execute: {HUNG}\n"
     assert os.listdir(tmp_path) == []
 
 

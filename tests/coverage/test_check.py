@@ -130,12 +130,6 @@ REJECTED = {
         "ElementWiseMaximum.TYPES_CPU",
         "got a = f64",
     ),
-    "ints_divided": (
-        torch.div,
-        (torch.tensor([3]), torch.tensor([2])),
-        "ElementWiseBinary.M_aten.div.Tensor",
-        "divided into numbers of floating point",
-    ),
     "double": (torch.relu, (r(3).double(),), "Relu.TYPES_CPU", "got x = f64, y = f64"),
     "complex": (
         lambda x, y: torch.add(x, y),

@@ -21,6 +21,7 @@ from opdb.coverage.check import VERDICTS, Coverage, check_program
 from opdb.coverage.load import export
 from opdb.coverage.report import lines
 from opdb.coverage.report.folds import MOST, Fold, folded
+from opdb.coverage.report.plain import table
 from opdb.errors import OpdbError
 from opdb.targets.target import Target
 
@@ -204,3 +205,17 @@ def test_the_pages_filters(coverage: Coverage) -> None:
         return
     done = subprocess.run([node, "-"], input=program, text=True, capture_output=True, check=True)
     assert json.loads(done.stdout) == [3, 2, 2, 2, 3, 1]
+
+
+def test_each_warning_that_strict_counts_is_in_the_table() -> None:
+    """Cast.H1 only warns: HTP finalizes some Casts of five dimensions."""
+
+    class Truths(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x > 0).float()
+
+    coverage = check_program(export(Truths(), (torch.randn(2, 2, 2, 2, 2),)), Target("HTP", "SM8650"))
+    told = [line.strip() for line in table(coverage) if "warning" in line]
+    assert any(line.startswith("warning: Cast.H1: ") for line in told)
+    assert told[-1].startswith(f"{coverage.warnings} nodes that a rule warns of")
+    assert sum(line.startswith("warning: ") for line in told) >= coverage.warnings

@@ -10,10 +10,11 @@ import pytest
 import torch
 from modules import Function, aten
 
+from opdb.coverage.check import check_program
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
 from opdb.op_config import Quant
-from opdb.runtime.lowering import layout_ops, lowered_op
+from opdb.runtime.lowering import Lowered, layout_ops, lowered_op
 from opdb.runtime.static import ramp_values, transformed
 from opdb.runtime.tensors import (
     Rejection,
@@ -35,6 +36,8 @@ from opdb.runtime.tensors import (
     widened,
     wrapped,
 )
+from opdb.targets.target import Target
+from opdb.validate import check
 
 
 def values(t: TensorRef) -> np.ndarray[Any, Any]:
@@ -184,3 +187,42 @@ def test_stored_integers_are_dequantized_with_one_scale_or_one_for_each_place() 
         [0, 128],
         [510, 2],
     ]
+
+
+class Long(torch.nn.Module):
+    """Chooses by a constant of more than 4,096 places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("places", torch.arange(16).flip(0)[:, None].repeat(1, 320))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.gather(x, 0, self.places)
+
+
+@pytest.mark.parametrize("last", [0, 16])
+def test_rules_read_long_constants(last: int) -> None:
+    target = Target("HTP", "SM8650")
+    coverage = check_program(export(Long(), (torch.randn(16, 320),)), target)
+    (lowered,) = coverage.lowered.values()
+    assert isinstance(lowered, Lowered) and coverage.complete
+    config = lowered.ops[0].config()
+    places = np.full((16, 320), last, np.int32)
+    long = replace(config.inputs[1], data=places)
+    found = check(replace(config, inputs=(config.inputs[0], long)), target).violations
+    assert ("GatherElements.H10" in {v.rule for v in found}) == (last == 16)
+
+
+def test_a_permuted_constant_is_viewed() -> None:
+    """The program has it contiguous; the constant keeps the strides of the permutation."""
+
+    class Positions(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            table = torch.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1).contiguous()
+            return x + table.view(4, 6)
+
+    exported = export(Positions(), (torch.zeros(4, 6),))
+    program = Program(exported)
+    (add,) = program.nodes
+    key = next(t.key for t in (add.arg("self"), add.arg("other")) if t.static)
+    np.testing.assert_array_equal(program.array(key), exported.module()(torch.zeros(4, 6)).numpy())

@@ -78,6 +78,21 @@ def trailing() -> nn.Module:
     return norm
 
 
+class Table(nn.Module):
+    """A table of positions that is resized when the program runs, as Depth Anything does: constants alone make it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(1, 4, 4, 8))
+        self.conv = nn.Conv2d(3, 8, 4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x).flatten(2).transpose(1, 2)
+        factor = ((y.shape[1] / 3 + 0.1) / 4, 3.1 / 4)
+        table = nn.functional.interpolate(self.table.permute(0, 3, 1, 2), scale_factor=factor, mode="bicubic")
+        return y + table.permute(0, 2, 3, 1).reshape(1, -1, 8)
+
+
 IMAGE, BLOCK = (1, 3, 10, 12), (2, 4, 8, 6)
 CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
     "demo": (demo, [(200, 768)]),
@@ -115,6 +130,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
     "truth": (lambda: Call(lambda x: torch.where(x.to(torch.bool), x + 1, x)), [(3, 4)]),
     "integers": (lambda: Call(lambda x: (x * 5).to(torch.int32) * 3), [(3, 4)]),
     "matmul_in_region": (Multiply, [(2, 6, 6)]),
+    "resized_table": (Table, [(1, 3, 8, 12)]),
     "second_result": (SecondResult, [(4, 6)]),
 }
 

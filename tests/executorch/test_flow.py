@@ -42,6 +42,7 @@ PLUGGED = [
     "truth",
     "integers",
     "matmul_in_region",
+    "resized_table",
 ]
 QUANTIZED = ["demo", "conv_relu", "layer_norm_without_weights", "matmul_in_region"]
 

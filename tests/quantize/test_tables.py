@@ -17,7 +17,7 @@ from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import ParamConfig, Quant
 from opdb.probe.client import VendorWorker
-from opdb.quantize import quantize
+from opdb.quantize import named, quantize
 from opdb.quantize.tables import entries, source
 from opdb.runtime.qnn.ends import to_real, to_stored
 from opdb.targets.target import Target
@@ -187,7 +187,7 @@ def test_which_nodes_are_tables() -> None:
 def test_check_says_that_a_node_is_a_table() -> None:
     x = values(2, 8, 16)
     program = torch.export.export(Module(functional.softplus), (x,))
-    coverage = quantized_coverage(program, Target("HTP", WITHOUT, execution="emulator"), "8a8w")
+    coverage = quantized_coverage(program, Target("HTP", WITHOUT, execution="emulator"), named("8a8w"))
     (row,) = coverage.rows
     assert row.verdict == "supported"
     assert [said.partition(":")[0] for said in row.said] == ["as a table"]

@@ -287,9 +287,9 @@ def test_values_of_static_tensors(data: Any, verdict: str) -> None:
     assert [v.got for v in native.validate(config, context)] == [
         v.got for v in check(config, Target("CPU")).violations
     ]
-    many = TensorConfig("", "i32", (5000,), "STATIC")
+    many = TensorConfig("", "i32", (2**18 + 1,), "STATIC")
     large = OpConfig(
-        "BatchPermutation", (replace(x, shape=(5000, 8)), many), (), (replace(x, shape=(5000, 8)),)
+        "BatchPermutation", (replace(x, shape=(2**18 + 1, 8)), many), (), (replace(x, shape=(2**18 + 1, 8)),)
     )
     assert check(large, Target("CPU")).verdict == "unknown"
 

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from opdb.coverage.check import VERDICTS, Coverage, Row
+from opdb.errata.records import RECORDS
 from opdb.errata.report import amount
 
 #: Nodes that a line of ``left`` names.
 MANY = 5
+#: Rules of values that fit no type (opdb.coverage.halves).
+RANGES = ("FP16.", "INT32.")
 #: In words of one report: why these FLOPs.
 COUNTED = (
     "FLOPs: PyTorch's formulas for products (matrix products, convolutions, attention); for other operators 1 for each "
@@ -32,7 +35,7 @@ def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
         yield f"{r.verdict:10} {r.node:{width}}  {r.target}{'  ' + taken + types if taken else ''}"
         for line in r.said:
             yield f"{'':10}   {line}"
-        for warning in out_of_range(r):
+        for warning in warned(r):
             yield f"{'':10}   warning: {warning}"
         if r.verdict == "supported":
             continue
@@ -51,7 +54,7 @@ def left(coverage: Coverage) -> Iterator[str]:
     nodes: dict[tuple[str, str], list[str]] = {}
     for r in coverage.rows:
         reasons = ["; ".join(_reason(q) for q in r.reasons)] if r.verdict != "supported" else r.said
-        for reason in reasons:
+        for reason in (*reasons, *(f"warning: {w}" for w in warned(r))):
             nodes.setdefault((r.verdict, reason), []).append(r.node)
     for (verdict, reason), names in nodes.items():
         some = ", ".join(names[:MANY]) + (f" and {len(names) - MANY} more" if len(names) > MANY else "")
@@ -70,6 +73,8 @@ def summary(coverage: Coverage) -> Iterator[str]:
         yield f"{told} {_nodes(told)} not compute as {'the recipe' if coverage.quantize else 'the model'} says; the lines above tell why"
     if numbers := sum(bool(out_of_range(r)) for r in coverage.rows):
         yield f"{numbers} node{'s' * (numbers != 1)} with values that do not fit fp16 or int32; see the warning below each"
+    if rules := sum(bool(_of_rules(r)) for r in coverage.rows):
+        yield f"{rules} node{'s' * (rules != 1)} that a rule warns of; see the warning below each"
     for erratum in coverage.errata():
         yield erratum.text
 
@@ -78,9 +83,21 @@ def _nodes(count: int) -> str:
     return "node does" if count == 1 else "nodes do"
 
 
+def warned(row: Row) -> list[str]:
+    """Its warnings, each of which `--strict` counts; those of errata are in the summary."""
+    return [*out_of_range(row), *_of_rules(row)]
+
+
+def _of_rules(row: Row) -> list[str]:
+    if row.verdict != "supported":
+        return []
+    told = [w for w in row.warnings if not w["rule"].startswith(RANGES) and w["rule"] not in RECORDS]
+    return list(dict.fromkeys(map(_reason, told)))
+
+
 def out_of_range(row: Row) -> list[str]:
     """Its warnings of values that do not fit fp16 or int32 (opdb.coverage.halves)."""
-    return [w["message"] for w in row.warnings if w["rule"].startswith(("FP16.", "INT32."))]
+    return [w["message"] for w in row.warnings if w["rule"].startswith(RANGES)]
 
 
 def on_cpu(coverage: Coverage) -> str:
@@ -125,7 +142,7 @@ def markdown(coverage: Coverage, title: str) -> Iterator[str]:
 def told(row: Row) -> list[str]:
     """The ops of a supported node, else its reasons and what would be accepted."""
     if row.verdict == "supported":
-        return [" -> ".join(row.ops), *row.said, *out_of_range(row)]
+        return [" -> ".join(row.ops), *row.said, *warned(row)]
     return [_reason(q) for q in row.reasons] + [f"nearest accepted {n['op']}: {n['text']}" for n in row.nearest]
 
 

@@ -219,8 +219,9 @@ class Sink:
 
     def output(self, ref: TensorRef) -> tuple[Any, TensorRef | None]:
         """The wrapper that an op writes, and ``ref`` if ops must follow to store it as the result."""
-        if ref.local is not None and not ref.transforms:
-            return self._intermediate(ref, ref.local, ref.shape), None
+        if ref.local is not None:
+            name = f"{ref.local}_raw" if ref.transforms else ref.local
+            return self._intermediate(ref, name, ref.shape), ref if ref.transforms else None
         if ref.static or ref.key is None:
             raise Rejection("an output that is neither a result nor an intermediate")
         if self._from_stored(ref).transforms or self._widens(ref):
@@ -251,8 +252,12 @@ class Sink:
             return self.visitor.define_tensor(node, node, tensor, NATIVE, self.wrappers, wrapper_idx=index)
 
     def _store(self, wrapper: Any, ref: TensorRef) -> None:
-        """Ops from what an op wrote to the result as it is stored."""
+        """Ops from what an op wrote to the result as it is stored, or to the intermediate in its own shape."""
         steps = layout_ops(self._from_stored(ref), inverse=True)
+        if ref.local is not None:
+            wrapper = self._transformed(wrapper, ref, steps[:-1])
+            self._step(steps[-1], wrapper, self._intermediate(ref, ref.local, ref.base_shape))
+            return
         if self._widens(ref):
             self.castable(self.view.values()[self.view.index(ref)])
             wrapper = self._transformed(wrapper, ref, steps)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
@@ -47,6 +47,10 @@ class Aten:
     graph_signature: Signature
     state_dict: Mapping[str, torch.Tensor]
     constants: Mapping[str, Any]
+
+    def with_graph(self, graph: Graph) -> Aten:
+        """The same program with a copy of its graph."""
+        return replace(self, graph=graph)
 
 
 def target_of(node: Node) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import final
@@ -19,7 +19,7 @@ from opdb.errors import OpdbError
 from opdb.executorch.delegate import graph_form
 from opdb.executorch.delegate.blob import ALIGN
 from opdb.executorch.delegate.lower import lower
-from opdb.executorch.delegate.module import ContextFile, Module
+from opdb.executorch.delegate.module import Arg, ContextFile, Module
 from opdb.executorch.delegate.specs import Options, options_of
 from opdb.probe.results import CompileResult
 from opdb.runtime.qnn import context_file
@@ -109,7 +109,16 @@ def _context(modules: Sequence[Module], options: Options, *, beside: bool) -> li
     context = ContextFile(content, len(content) - len(file.payload), key)
     ends = {name: (*graph.inputs, *graph.outputs) for name, graph in header.graphs.items()}
     ids = {name: {t.config.name: t.id for t in tensors} for name, tensors in ends.items()}
-    return [replace(m, identity=identity, context=context, ids=ids[m.graph.name]) for m in modules]
+    return [
+        replace(m, args=_held(m, ids), identity=identity, context=context, ids=ids[m.graph.name])
+        for m in modules
+    ]
+
+
+def _held(module: Module, ids: Mapping[str, Mapping[str, int]]) -> tuple[Arg, ...]:
+    """The ends of ``execute``; an input that the context left out is none of the graph's."""
+    known = ids[module.graph.name]
+    return tuple(a if a.tensor in known else replace(a, tensor=None) for a in module.args)
 
 
 def _done(result: CompileResult, modules: Sequence[Module], options: Options) -> None:

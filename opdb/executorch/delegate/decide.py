@@ -54,7 +54,8 @@ class Judge:
         self.options, self._kernels, self._scales = options, Kernels(), scales
 
     def ask(self, edge: ExportedProgram, inside: Collection[str]) -> Judged:
-        return self.of(aten.read(edge, inside, values=False, scales=self._scales))
+        judged = self.of(aten.read(edge, inside, values=False, scales=self._scales))
+        return replace(judged, refused=_of_edge(judged, inside))
 
     def of(self, program: Program) -> Judged:
         program, coverage = settled(program, lambda p: check_nodes(p, self.options.target), self._refused)
@@ -76,6 +77,20 @@ class Judge:
         if self.options.backend != KERNELS:
             return None
         return self._kernels.missing(op.config() for op in lowered.ops)
+
+
+def _of_edge(judged: Judged, inside: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """What is refused; of a node that opdb put before others, these."""
+    own = aten.nodes(judged.program)
+    found: dict[str, tuple[str, ...]] = {}
+    for name, why in judged.refused.items():
+        readers = [own[name]]
+        for node in readers:
+            if node.name in inside:
+                found.setdefault(node.name, why)
+            else:
+                readers += [u for u in node.users if u not in readers and u.op == "call_function"]
+    return found
 
 
 class Decider:
