@@ -58,8 +58,9 @@ def _judged(row: Row, ops: list[str], forms: Mapping[str, Form], refused: Mappin
             {"form": row.form, "rule": "", "message": str(why), "brief": why.reason} for why in none
         )
         return replace(row, verdict="rejected", reasons=reasons, form="", ops=())
-    floats = [forms[op].floats for op in ops if forms[op].floats]
-    return replace(row, said=tuple(f"in floats: {why}" for why in dict.fromkeys(floats)))
+    said = [f"in floats: {forms[op].floats}" for op in ops if forms[op].floats]
+    said += [f"doubtful: {forms[op].doubt}" for op in ops if forms[op].doubt]
+    return replace(row, said=tuple(dict.fromkeys(said)))
 
 
 def _numbered(rows: list[Row]) -> Iterator[Row]:

@@ -99,7 +99,7 @@ def bias(value: torch.Tensor, x: Quant, weight: Quant) -> tuple[torch.Tensor, En
         return None
     scales = np.array(weight.scale, np.float32) * np.float32(x.scale[0])
     steps: tuple[float, ...] = tuple(scales.tolist())
-    kind, axis = ("SCALE_OFFSET", None) if len(steps) == 1 else ("AXIS_SCALE_OFFSET", 0)
+    kind, axis = ("SCALE_OFFSET", None) if weight.axis is None else ("AXIS_SCALE_OFFSET", 0)
     found = "sq32", Quant(kind, steps, (0,) * len(steps), axis)
     if value.is_meta:
         return value.to(torch.int32), found

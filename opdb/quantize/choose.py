@@ -8,13 +8,12 @@ from itertools import product
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
-from opdb.errata.policy import refuses
 from opdb.errors import OpdbError
 from opdb.generated import validators
 from opdb.graph import GraphOp, QnnGraph
 from opdb.op_config import OpConfig, Quant
 from opdb.quantize.encodings import Range, encoding
-from opdb.quantize.in_floats import CONVERTED, NO_NUMBERS, REAL, computes, holding, reads_numbers
+from opdb.quantize.in_floats import CONVERTED, NO_NUMBERS, REAL, avoided, computes, converts, holding, reads_numbers
 from opdb.quantize.propagate import derive
 from opdb.quantize.slots import Place, places
 from opdb.targets.target import Target
@@ -32,7 +31,8 @@ class Form:
     spec says so, or because a rule of the target refuses the node without it.
 
     ``floats``: why the node computes in floats instead, between Dequantizes and Quantizes; "" where it does not.  ``whole``: the
-    type in which it writes whole numbers at scale 1, for a node that copies stored numbers.
+    type in which it writes whole numbers at scale 1, for a node that copies stored numbers.  ``doubt``: the fault of the library
+    that the form has, where the target has no form without one.
     """
 
     dtypes: Mapping[str, str]
@@ -40,6 +40,7 @@ class Form:
     symmetric: frozenset[str] = frozenset()
     floats: str = ""
     whole: str = ""
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,13 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     if reads_numbers(graph, op):
         return _of_numbers(graph, op, wishes)
     try:
-        return _in_integers(graph, op, wishes)
+        return _in_integers(graph, op, wishes, faultless=True)
+    except NoForm as refusal:
+        if computes(graph, op, wishes.target, faultless=True):
+            return Form({}, floats=refusal.reason)
+        doubt = refusal.reason
+    try:
+        return replace(_in_integers(graph, op, wishes), doubt=doubt)
     except NoForm as refusal:
         if not computes(graph, op, wishes.target):
             raise
@@ -101,10 +108,10 @@ def _of_numbers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     raise NoForm(f"node {op.name} ({op.op}) cannot be quantized for {wishes.target}: ", NO_NUMBERS)
 
 
-def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
+def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes, faultless: bool = False) -> Form:
     """The first form that the validator accepts: fewest Converts, then the wanted types of static tensors.
 
-    Raises NoForm.
+    ``faultless``: without a fault for which other forms are only preferred.  Raises NoForm.
     """
     module = known(op)
     of_node = places(op)
@@ -118,7 +125,9 @@ def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     def judge(form: Form) -> Verdict:
         """A warning refuses too: nobody vouches for the numbers of such a form."""
         verdict = check(_sketch(graph, op, of_node, form, wishes.ranges), wishes.target)
-        kept = tuple(v for v in verdict.violations if not v.erratum or refuses(v.erratum, wishes.target))
+        kept = tuple(
+            v for v in verdict.violations if not v.erratum or avoided(v.erratum, wishes.target, faultless)
+        )
         return replace(verdict, violations=kept)
 
     refused: Verdict | None = None
@@ -178,7 +187,11 @@ def _options(
         return [(0, d) for d in usable if set(wanted) == {d}]
     if wanted:
         usable.sort(key=lambda d: (-BY_SHORT[d].bits, not BY_SHORT[d].qnn.startswith("U")))
-        return [(sum(CONVERT + i for w in wanted if w != d), d) for i, d in enumerate(usable)]
+        return [
+            (sum(CONVERT + i for w in wanted if w != d), d)
+            for i, d in enumerate(usable)
+            if all(w == d or converts(w, d, wishes.target) for w in wanted)
+        ]
     order = _preferences(mine[0], wishes.weights, activation)
     return [(order.index(d) if d in order else len(order), d) for d in sorted(usable)]
 

@@ -76,14 +76,17 @@ def of_data(data: Array, dtype: str, symmetric: bool, axis: int | None) -> Quant
 
 
 def product(quants: Sequence[Quant], axis: int | None) -> Quant:
-    """The encoding of a sum of products: the scales multiplied, offset 0; per slice where one of them is."""
+    """The encoding of a sum of products: the scales multiplied, offset 0; per slice where one of them is.
+
+    One slice too has an axis: HTP drops a bias with one scale beside weights with a scale per slice (HTP-0442 to HTP-0445).
+    """
     size = max(len(q.scale) for q in quants)
     scales = [1.0] * size
     for q in quants:
         own = q.scale if len(q.scale) == size else q.scale * size
         scales = [s * o for s, o in zip(scales, own, strict=True)]
     rounded = tuple(_scale(s) for s in scales)
-    if size == 1:
+    if all(q.axis is None for q in quants):
         return Quant("SCALE_OFFSET", rounded, (0,))
     return Quant("AXIS_SCALE_OFFSET", rounded, (0,) * size, axis)
 

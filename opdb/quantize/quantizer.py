@@ -16,6 +16,7 @@ from opdb.quantize.choose import Form, NoForm, Wishes, choose, known
 from opdb.quantize.encodings import Range, encoding, of_data
 from opdb.quantize.in_floats import REAL, WHOLE
 from opdb.quantize.masks import Clipped, clipped, finite
+from opdb.quantize.neighbors import among_neighbors
 from opdb.quantize.observe import Kept, Run, observe
 from opdb.quantize.propagate import Groups, derive, fixed_range
 from opdb.quantize.slots import Place, places
@@ -72,9 +73,11 @@ def quantize(
         raise together(list(plan.refused.values()))
     graph, target = plan.graph, plan.target
     made = _Quantizer(graph, plan.groups, plan.wanted, plan.forms, plan.ranges).build()
+    made = among_neighbors(made, target)
     if told is not None:
         told += map(str, plan.cut_off)
         told += in_floats_lines(graph, plan.forms)
+        told += doubt_lines(graph, plan.forms)
     for op in made.ops:
         verdict = check(made.op_config(op), target)
         if verdict.verdict != "accept":
@@ -208,6 +211,13 @@ def in_floats_lines(graph: QnnGraph, forms: Mapping[str, Form]) -> Iterator[str]
     for (op_name, reason), names in nodes.items():
         some = ", ".join(dict.fromkeys(names[:SHOWN])) + (" ..." if len(names) > SHOWN else "")
         yield f"in floats: {len(names)} {op_name} ({some}): {reason}"
+
+
+def doubt_lines(graph: QnnGraph, forms: Mapping[str, Form]) -> Iterator[str]:
+    """A line for each node whose form has a fault of the library that nothing avoids."""
+    for op in graph.ops:
+        if forms[op.name].doubt:
+            yield f"doubtful: {op.origin or op.name} ({op.op}): {forms[op.name].doubt}"
 
 
 class _Quantizer:

@@ -36,6 +36,8 @@ OF_OPS: Mapping[str, Workaround] = {
     "bounded-exponent": exponents.bounded,
     "result-in-65536ths": steps.in_65536ths,
     "resize-in-steps-of-x": steps.of_x,
+    "scatter-in-steps-of-y": steps.of_y,
+    "bias-along-axis": convolutions.bias_along_axis,
 }
 #: Those that keep away the values that show the erratum; the config of the op still has it.
 OF_VALUES = frozenset({"bounded-exponent"})

@@ -13,6 +13,7 @@ from typing import Any
 
 from opdb.errata.workarounds.facts import Facts
 from opdb.errata.workarounds.htp.products import FLOATS
+from opdb.op_config import Quant
 from opdb.runtime.lowering import LoweredOp, tensor_param
 from opdb.runtime.tensors import TensorRef, lengthened, permute, reshape
 
@@ -78,6 +79,14 @@ def _with_taps_of_zero(op: LoweredOp, height: int, width: int) -> Sequence[Lower
     pads = [*others, [top, bottom + height * down], [left, right + width * along]]
     more = [0] * (weight.rank - 4) + [height, width, 0, 0]
     return [_convolution(op, x, lengthened(weight, more), op.outputs[0], {"pad_amount": pads})]
+
+
+def bias_along_axis(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """To one channel, with the one scale of the bias along axis 0."""
+    x, weight, bias = op.inputs[:3]
+    assert bias is not None and bias.quant is not None
+    along = Quant("AXIS_SCALE_OFFSET", bias.quant.scale, bias.quant.offset or (0,), 0)
+    return [replace(op, inputs=(x, weight, replace(bias, quant=along), *op.inputs[3:]))]
 
 
 def _params(op: LoweredOp) -> dict[str, Any]:
