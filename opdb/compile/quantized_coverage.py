@@ -32,7 +32,7 @@ def quantized_coverage(
     )
     if graph is None:
         return _about(coverage, scheme, target)
-    forms, refused = assumed.forms(graph, scheme, target)
+    graph, forms, refused = assumed.forms(graph, scheme, target)
     of_node: dict[str, list[str]] = {}
     for op in graph.ops:
         of_node.setdefault(op.origin, []).append(op.name)

@@ -38,8 +38,12 @@ def quantized(graph: QnnGraph, scheme: str, target: Target) -> QnnGraph:
     )
 
 
-def forms(graph: QnnGraph, scheme: str, target: Target) -> tuple[dict[str, Form], dict[str, NoForm]]:
-    """What each op of ``graph`` becomes with such ranges, by its name, and why those without a form have none.
+def forms(
+    graph: QnnGraph, scheme: str, target: Target
+) -> tuple[QnnGraph, dict[str, Form], dict[str, NoForm]]:
+    """What each op becomes with such ranges, by its name, and why those without a form have none.
+
+    The graph has the ops of ``graph``, some of them in another form.
 
     Raises OpdbError for an unknown scheme.
     """

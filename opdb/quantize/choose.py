@@ -13,7 +13,16 @@ from opdb.generated import validators
 from opdb.graph import GraphOp, QnnGraph
 from opdb.op_config import OpConfig, Quant
 from opdb.quantize.encodings import Range, encoding
-from opdb.quantize.in_floats import CONVERTED, NO_NUMBERS, REAL, avoided, computes, converts, holding, reads_numbers
+from opdb.quantize.in_floats import (
+    CONVERTED,
+    NO_NUMBERS,
+    REAL,
+    avoided,
+    computes,
+    converts,
+    holding,
+    reads_numbers,
+)
 from opdb.quantize.propagate import derive
 from opdb.quantize.slots import Place, places
 from opdb.targets.target import Target
@@ -85,6 +94,15 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
         if not computes(graph, op, wishes.target):
             raise
         return Form({}, floats=refusal.reason)
+
+
+def fits(graph: QnnGraph, wishes: Wishes, op: GraphOp) -> bool:
+    """Whether a node has a form in integers without a fault of the library."""
+    try:
+        _in_integers(graph, op, wishes, faultless=True)
+    except NoForm:
+        return False
+    return True
 
 
 class NoForm(OpdbError):

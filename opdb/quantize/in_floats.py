@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from opdb.errata.policy import active, refuses
 from opdb.errata.records import RECORDS
+from opdb.errata.workarounds.htp.conversions import WRONG_ON_V68
 from opdb.graph import GraphOp, QnnGraph
 from opdb.op_config import OpConfig, Quant, TensorConfig
 from opdb.quantize.encodings import Range
@@ -30,13 +31,18 @@ def computes(graph: QnnGraph, op: GraphOp, target: Target, faultless: bool = Fal
 
     ``faultless``: see ``avoided``.
     """
+    if op.op in WRONG_ON_V68 and active("HTP-0450", target):
+        return False
     return _accepted(graph.op_config(op), target, faultless)
 
 
 @lru_cache(256)
 def converts(source: str, result: str, target: Target) -> bool:
     """Whether ``target`` has a Convert between two quantized types."""
-    x, y = (TensorConfig("", t, (1, 8), "NATIVE", quant=Quant("SCALE_OFFSET", (0.5,), (0,))) for t in (source, result))
+    x, y = (
+        TensorConfig("", t, (1, 8), "NATIVE", quant=Quant("SCALE_OFFSET", (0.5,), (0,)))
+        for t in (source, result)
+    )
     return _accepted(OpConfig("Convert", inputs=(x,), outputs=(y,)), target)
 
 

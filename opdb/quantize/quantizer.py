@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from opdb.dtypes import BY_SHORT, lookup
 from opdb.errors import OpdbError
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.op_config import Quant
-from opdb.quantize.choose import Form, NoForm, Wishes, choose, known
+from opdb.quantize.choose import Form, NoForm, Wishes, choose, fits, known
+from opdb.quantize.clamps import by_limits
 from opdb.quantize.encodings import Range, encoding, of_data
 from opdb.quantize.in_floats import REAL, WHOLE
 from opdb.quantize.masks import Clipped, clipped, finite
@@ -94,10 +96,10 @@ def forms_of(
     activations: str,
     weights: str,
     run: Run = run_graph,
-) -> tuple[dict[str, Form], dict[str, NoForm]]:
-    """What ``quantize`` makes of each op, by its name, and why those that have no form have none."""
+) -> tuple[QnnGraph, dict[str, Form], dict[str, NoForm]]:
+    """What ``quantize`` makes of each op of the returned graph, by its name, and why those that have no form have none."""
     plan = _planned(graph, calibration, target, activations, weights, {}, 0.0, run, ())
-    return plan.forms, plan.refused
+    return plan.graph, plan.forms, plan.refused
 
 
 @dataclass(frozen=True)
@@ -133,10 +135,7 @@ def _planned(
         kind = lookup(dtype)
         if kind is None or kind.short != dtype or not kind.quantized or kind.numpy is None:
             raise OpdbError(f"'{dtype}' is not a type to quantize to; e.g. uq8, uq16, sq8")
-    groups = Groups(graph, lambda t: t.dtype in REAL)
-    for kept in states:
-        if graph.tensors[kept.input].dtype in REAL:
-            groups.join(kept.input, kept.output)
+    groups = _grouped(graph, states)
     wanted = _wanted(graph, groups, activations, overrides)
     for op in graph.ops:
         known(op)
@@ -147,6 +146,12 @@ def _planned(
     seen, cut_off = clipped(graph, groups, {n: r.widened(margin) for n, r in found.items()}, floors)
     ranges = _shared_ranges(graph, groups, wanted, seen)
     wishes = Wishes(wanted, ranges, weights, target)
+    whole, seen = by_limits(graph, seen, target, partial(fits, graph, wishes))
+    if len(whole.tensors) > len(graph.tensors):
+        graph, groups = whole, _grouped(whole, states)
+        wanted = _wanted(graph, groups, activations, overrides)
+        ranges = _shared_ranges(graph, groups, wanted, seen)
+        wishes = Wishes(wanted, ranges, weights, target)
     forms: dict[str, Form] = {}
     refused: dict[str, NoForm] = {}
     for op in graph.ops:
@@ -155,6 +160,15 @@ def _planned(
         except NoForm as refusal:
             refused[op.name] = refusal
     return _Plan(graph, target, groups, wanted, seen, ranges, cut_off, forms, refused)
+
+
+def _grouped(graph: QnnGraph, states: Sequence[Kept]) -> Groups:
+    """The real tensors that share an encoding."""
+    groups = Groups(graph, lambda t: t.dtype in REAL)
+    for kept in states:
+        if graph.tensors[kept.input].dtype in REAL:
+            groups.join(kept.input, kept.output)
+    return groups
 
 
 def _wanted(

@@ -52,5 +52,6 @@ OF_PATTERNS: Mapping[str, Workaround] = {
 BETWEEN_CONVERSIONS: Mapping[str, Callable[[Sequence[LoweredOp]], bool]] = {
     "HTP-0396": conversions.pads,
     "HTP-0397": conversions.more_than_one,
+    "HTP-0450": conversions.wrong_behind_dequantize,
 }
 OF_PROGRAMS: Mapping[str, InProgram] = {"in-half-precision": precision.in_half_precision}
