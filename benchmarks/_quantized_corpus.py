@@ -75,7 +75,17 @@ def corpus(random: int = 1000) -> Mapping[str, Any]:
     from every_module import CASES as LISTED
 
     made: dict[str, Any] = {c.id: lambda c=c: (c.build(), c.inputs()) for c in LISTED}
-    return made | {f"random {n}": lambda n=n: _random(n) for n in range(random)}
+    made |= {f"random {n}": lambda n=n: _random(n) for n in range(random)}
+    return made | {f"chain {n}": lambda n=n: _chain(n) for n in range(random)}
+
+
+def _chain(number: int) -> tuple[Any, tuple[Any, ...]]:
+    import torch
+    from float_chains import chosen
+
+    chain = chosen(SEED, number)
+    torch.manual_seed(number)
+    return chain.eval(), tuple(torch.randn(shape) for shape in chain.shapes)
 
 
 def _random(number: int) -> tuple[Any, tuple[Any, ...]]:

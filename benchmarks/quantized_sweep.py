@@ -1,6 +1,7 @@
 """Every module of the corpus, quantized for chips with and without floats: does check say what compile does, are values right?
 
-The corpus: the modules of tests/coverage/every_module.py and the random modules of htp_modules.py --between.  For each chip and
+The corpus: the modules of tests/coverage/every_module.py, the random modules of htp_modules.py --between, and the chains of
+float_chains.py.  For each chip and
 scheme the verdict of ``opdb check --quantize`` stands beside the outcome of ``opdb compile --quantize --data example`` (with the
 library's finalization), and the context is run on the emulation.  Results that are as near to PyTorch's floats as BOUND of
 _quantized_case.py says are right; others are "coarse" if the same graph, computed in floats with every tensor rounded to its
@@ -40,7 +41,7 @@ def main() -> int:
     parser.add_argument("--scheme", action="append", choices=SCHEMES)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--each", type=int, default=1)
-    parser.add_argument("--random", type=int, default=100, help="how many random modules")
+    parser.add_argument("--random", type=int, default=100, help="how many random modules, and as many chains")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--page", action="store_true")

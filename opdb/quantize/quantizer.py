@@ -22,6 +22,7 @@ from opdb.quantize.neighbors import among_neighbors
 from opdb.quantize.observe import Kept, Run, observe
 from opdb.quantize.propagate import Groups, derive, fixed_range
 from opdb.quantize.slots import Place, places
+from opdb.quantize.taps import with_zeros
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.ends import quantized
 from opdb.targets.target import Target
@@ -147,6 +148,7 @@ def _planned(
     ranges = _shared_ranges(graph, groups, wanted, seen)
     wishes = Wishes(wanted, ranges, weights, target)
     whole, seen = by_limits(graph, seen, target, partial(fits, graph, wishes))
+    whole, seen = with_zeros(whole, seen, target, partial(fits, graph, wishes))
     if len(whole.tensors) > len(graph.tensors):
         graph, groups = whole, _grouped(whole, states)
         wanted = _wanted(graph, groups, activations, overrides)

@@ -27,6 +27,7 @@ OF_OPS: Mapping[str, Workaround] = {
     "pad-with-least-number": pools.with_least_number,
     "pool-every-second-column": pools.every_second_column,
     "zero-column-behind-filter": convolutions.zero_column_behind,
+    "zero-taps-behind-filter": convolutions.zero_taps_behind,
     "zero-tap-across-filter": convolutions.zero_tap_across,
     "filter-as-long-as-padding": convolutions.filter_as_long_as_padding,
     "pad-by-concat": pads.by_concat,

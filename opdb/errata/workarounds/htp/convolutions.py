@@ -23,6 +23,19 @@ def zero_column_behind(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | Non
     return _with_taps_of_zero(op, 0, 1)
 
 
+def zero_taps_behind(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """With a column of zeros behind the filter; by steps of 2 with zeros that make it square, and 3 by 3 at least."""
+    return _with_taps_of_zero(op, *taps_behind(_taps(op), _params(op)["stride"]))
+
+
+def taps_behind(taps: tuple[int, int], stride: Sequence[int]) -> tuple[int, int]:
+    """How many rows and columns of zeros ``zero_taps_behind`` adds."""
+    if list(stride) != [2, 2]:
+        return 0, 1
+    size = max(3, *taps)
+    return size - taps[0], size - taps[1]
+
+
 def zero_tap_across(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
     """A filter one wide or one high, with a second column or row of zeros."""
     return _with_taps_of_zero(op, *((0, 1) if _taps(op)[1] == 1 else (1, 0)))
