@@ -96,3 +96,18 @@ def _random(number: int) -> tuple[Any, tuple[Any, ...]]:
     made = between(module).eval()
     torch.manual_seed(number)
     return made, inputs_of(module) or tuple(torch.zeros(s) for s in module.shapes)
+
+
+def kinds() -> Mapping[str, str]:
+    """What the random modules and chains consist of, by their names."""
+    corpus()
+    import float_chains
+    from _random_modules import KINDS, chosen
+
+    made = {}
+    for number in range(1000):
+        kind, _, choices = chosen(SEED, number, list(KINDS))
+        words = [getattr(c, "__name__", str(c)) for c in choices]
+        made[f"random {number}"] = f"{kind} {' '.join(words)}"
+        made[f"chain {number}"] = ", ".join(float_chains.chosen(SEED, number).names)
+    return made

@@ -25,7 +25,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from _quantized_corpus import Job, Work, corpus
+from _quantized_corpus import Job, Work, corpus, kinds
+from _quantized_page import ORDERLY, outcome, page
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -45,10 +46,11 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--date", default="", help="of the measurement, for --page")
     asked = parser.parse_args()
     results = asked.folder / "results.jsonl"
     if asked.page:
-        PAGE.write_text("\n".join(page(list(read(results).values()))) + "\n")
+        PAGE.write_text("\n".join(page(list(read(results).values()), kinds(), asked.date)) + "\n")
         return 0
     asked.folder.mkdir(parents=True, exist_ok=True)
     known = read(results)
@@ -100,27 +102,6 @@ def _measured(jobs: Iterable[Job], processes: int, results: Path) -> list[dict[s
             file.flush()
             found += answer
     return found
-
-
-LEFT = ("no program", "not finite")
-#: Outcomes that need no line.
-ORDERLY = ("right", "coarse", "both refuse", *LEFT)
-
-
-def outcome(row: Mapping[str, Any]) -> str:
-    """A word for a row."""
-    check, compiled, values = row["check"], row["compile"], row["values"]
-    if check in LEFT:
-        return str(check)
-    if compiled == "no":
-        return "both refuse" if check == "no" else "only check accepts"
-    if compiled == "traceback":
-        return "traceback"
-    if compiled != "yes":
-        return "not finalized"
-    if check != "yes":
-        return "only check refuses"
-    return str(values) if values in ("right", "coarse", "wrong") else "not run"
 
 
 def line(row: Mapping[str, Any]) -> str:

@@ -219,3 +219,29 @@ def test_a_depthwise_convolution_is_not_put_into_floats_on_v68() -> None:
     target = Target("HTP", "SM8350", execution="emulator")
     program = torch.export.export(Module(UNFINISHED["steps of 2 by 3"][0]), (IMAGE,))
     assert not quantized_coverage(program, target, "8a8w").complete
+
+
+#: Depthwise filters that are wrong, or not finalized, as they are: (taps, steps, channels).
+FEW_TAPS = {
+    "one tap": ((1, 1), 1, 8),
+    "one tap of three channels by steps of 2": ((1, 1), 2, 3),
+    "a row of taps by steps of 2": ((1, 3), 2, 8),
+    "two by two taps by steps of 2": ((2, 2), 2, 8),
+    "three by five taps by steps of 2": ((3, 5), 2, 8),
+}
+
+
+@pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", FEW_TAPS)
+def test_depthwise_filters_of_few_taps(name: str, scheme: str, soc: str) -> None:
+    taps, steps, channels = FEW_TAPS[name]
+    told: list[str] = []
+    weight, bias = weights(channels, 1, *taps), weights(channels) * 5 + 1
+    x = IMAGE[:, :channels].abs()
+
+    def depthwise(x: torch.Tensor, w: torch.Tensor = weight, b: torch.Tensor = bias) -> torch.Tensor:
+        return functional.conv2d(x, w, b, steps, groups=channels)
+
+    (found,) = signal_to_noise(lambda x: depthwise(x), (x,), soc, scheme, told)
+    assert found > 33 and not told, (found, told)
