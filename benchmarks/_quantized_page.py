@@ -29,7 +29,7 @@ REASONS = (
         r"log.*ceil|matmul.*floor|matmul.*ceil|conv.*ceil|conv.*floor",
         "Ceil or Floor of values one step off a whole number",
     ),
-    (r"rsqrt|div", "a divisor near 0, of which 8 bits have few steps"),
+    (r"rsqrt|div input", "a divisor near 0, where few steps are left"),
     (
         r"matmul|dot|fold|linear|convolution_line|attention",
         "v68 multiplies 16 bits by 8: the second factor gets a Convert to 8 bits",
@@ -100,7 +100,7 @@ def _listed(rows: Sequence[Row], kinds: Mapping[str, str], coarse: bool) -> Iter
     if not rows:
         yield "None."
         return
-    yield "| module | scheme | chips | dB | rounded, dB |" + (" |" if coarse else " outcome | reason |")
+    yield "| module | scheme | chips | dB | rounded, dB |" + ("" if coarse else " outcome | reason |")
     yield "|---|---|---|---|---|" + ("" if coarse else "---|---|")
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for r in rows:

@@ -356,22 +356,26 @@ class _Quantizer:
                 quants.pop(place.tensor, None)
                 derive(of_node, quants)
             else:
-                quants[place.tensor] = self._zeros(place, dtype, of_node) or self._fitted(op, place, dtype)
+                other = self._of_other(op, place, dtype, of_node)
+                quants[place.tensor] = other or self._fitted(op, place, dtype)
             inputs[place.index] = self._add(
                 self._typed(self.graph.tensors[place.tensor], dtype, quants[place.tensor])
             )
         self.made.ops.append(replace(op, inputs=tuple(inputs)))
 
-    def _zeros(self, place: Place, dtype: str, of_node: Iterable[Place]) -> Quant | None:
-        """Of a constant that is zero everywhere the encoding of what it is computed with.
+    def _of_other(self, op: GraphOp, place: Place, dtype: str, of_node: Iterable[Place]) -> Quant | None:
+        """Of a constant that is zero everywhere, or compared, the encoding of what it is computed with.
 
-        Any would hold it, but HTP compares x with a zero of scale 1 in steps that are coarser than those of x.
+        Any would hold zeros, but HTP compares x with a zero of scale 1 in steps that are coarser than those of x.  A number in
+        the encoding of x is equal to the elements of x that have its value; in another it lies beside them.
         """
-        if np.any(self.graph.tensors[place.tensor].data):
-            return None
+        data = np.asarray(self.graph.tensors[place.tensor].data)
+        compared = all(self.graph.tensors[name].dtype == "bool8" for name in op.outputs)
         for other in of_node:
             if other.tensor in self.wanted and not other.output and self.wanted[other.tensor] == dtype:
-                return self.quants[other.tensor]
+                held = self.ranges[other.tensor]
+                inside = data.size and held.low <= data.min() and data.max() <= held.high
+                return self.quants[other.tensor] if not np.any(data) or (compared and inside) else None
         return None
 
     def _fitted(self, op: GraphOp, place: Place, dtype: str) -> Quant:

@@ -245,3 +245,18 @@ def test_depthwise_filters_of_few_taps(name: str, scheme: str, soc: str) -> None
 
     (found,) = signal_to_noise(lambda x: depthwise(x), (x,), soc, scheme, told)
     assert found > 33 and not told, (found, told)
+
+
+COMPARED: dict[str, Call] = {
+    "equal": lambda x: x == 0.35,
+    "greater": lambda x: x > -2.05,
+    "less or equal": lambda x: x <= 1.95,
+    "beyond the range": lambda x: x < 100.0,
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", COMPARED)
+def test_numbers_that_are_compared_have_the_steps_of_the_tensor(name: str, scheme: str) -> None:
+    (found,) = signal_to_noise(COMPARED[name], (X,), WITHOUT, scheme, [])
+    assert found > 90, found  # every truth value is right
