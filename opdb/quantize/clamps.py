@@ -19,11 +19,15 @@ CLAMP = 5
 
 
 def by_limits(
-    graph: QnnGraph, seen: Mapping[str, Range], target: Target, fits: Callable[[GraphOp], bool]
+    graph: QnnGraph,
+    seen: Mapping[str, Range],
+    ranges: Mapping[str, Range],
+    target: Target,
+    fits: Callable[[GraphOp], bool],
 ) -> tuple[QnnGraph, dict[str, Range]]:
     """``graph`` without the clamps that do not ``fit`` in integers, and ``seen`` with the ranges of what is new.
 
-    A limit that calibration did not show to be reached is left out: the encoding of the result ends before it.
+    A limit that nothing reaches and that lies outside the result's encoding (``ranges``, with what shares it) is left out.
     """
     found = dict(seen)
     if not any(active(fault, target) for fault in FAULTS):
@@ -34,7 +38,7 @@ def by_limits(
         if limits is None or fits(op):
             made.ops.append(op)
         else:
-            made.ops += _minimum_and_maximum(made, op, limits, found)
+            made.ops += _minimum_and_maximum(made, op, limits, found, ranges)
     return made, found
 
 
@@ -49,13 +53,18 @@ def limits_of(op: GraphOp) -> tuple[float, float] | None:
 
 
 def _minimum_and_maximum(
-    graph: QnnGraph, op: GraphOp, limits: tuple[float, float], seen: dict[str, Range]
+    graph: QnnGraph,
+    op: GraphOp,
+    limits: tuple[float, float],
+    seen: dict[str, Range],
+    ranges: Mapping[str, Range],
 ) -> list[GraphOp]:
     x, y = graph.tensors[op.inputs[0] or ""], graph.tensors[op.outputs[0]]
     values = seen.get(x.name, Range())
     low, high = limits
-    steps = [("ElementWiseMinimum", high)] if values.high > high else []
-    if values.low < low or not steps:
+    held = ranges.get(y.name, Range())
+    steps = [("ElementWiseMinimum", high)] if max(values.high, held.high) > high else []
+    if min(values.low, held.low) < low or not steps:
         steps.append(("ElementWiseMaximum", low))
     ops, read = [], x.name
     for i, (kind, limit) in enumerate(steps):

@@ -147,7 +147,7 @@ def _planned(
     seen, cut_off = clipped(graph, groups, {n: r.widened(margin) for n, r in found.items()}, floors)
     ranges = _shared_ranges(graph, groups, wanted, seen)
     wishes = Wishes(wanted, ranges, weights, target)
-    whole, seen = by_limits(graph, seen, target, partial(fits, graph, wishes))
+    whole, seen = by_limits(graph, seen, ranges, target, partial(fits, graph, wishes))
     whole, seen = with_zeros(whole, seen, target, partial(fits, graph, wishes))
     if len(whole.tensors) > len(graph.tensors):
         graph, groups = whole, _grouped(whole, states)
