@@ -117,6 +117,8 @@ def _split(where: str, values: Sample, inputs: Sequence[GraphTensor]) -> list[Sa
     stacked: set[int | None] = set()
     for tensor in inputs:
         value = values[tensor.name]
+        if value.shape == () and tensor.shape == (1,):  # QNN has no tensor without dimensions
+            value = values[tensor.name] = value.reshape(1)
         if value.shape == tensor.shape:
             stacked.add(None)
         elif value.shape[1:] == tensor.shape:

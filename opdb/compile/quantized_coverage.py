@@ -43,6 +43,7 @@ def quantized_coverage(
     if graph is None:
         return _about(coverage, recipe, target)
     plan = assumed.forms(graph, recipe, target, sources_of(coverage.rows))
+    graph = plan.graph
     of_node: dict[str, list[str]] = {}
     for op in graph.ops:
         of_node.setdefault(op.origin, []).append(op.name)

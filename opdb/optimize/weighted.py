@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from opdb.errata.policy import active
 from opdb.graph import GraphOp, GraphTensor
 from opdb.optimize.arithmetic import FLOATS, Array, rounded, static
 from opdb.optimize.edit import Edit, parameter
@@ -88,6 +89,8 @@ class Weighted:
         x, name = self.op.inputs[0], self.op.inputs[1]
         if not np.isfinite(filter).all():
             return None
+        if bias is not None and self.bias is None and self.op.op == "MatMul" and _loses_bias(edit):
+            return None
         inputs, tensors = [x, name], []
         if filter is not self.filter:
             tensors.append(static(edit, f"{name}_scaled", filter, self.dtype))
@@ -99,6 +102,11 @@ class Weighted:
             tensors.append(static(edit, f"{self.op.name}_bias", made, self.dtype))
             inputs.append(tensors[-1].name)
         return Changed(replace(self.op, inputs=tuple(inputs)), tuple(tensors))
+
+
+def _loses_bias(edit: Edit) -> bool:
+    """Whether the graph will be quantized for a library that adds no quantized bias to a MatMul."""
+    return edit.target.to_quantize and active("HTP-0224", edit.target)
 
 
 @dataclass(frozen=True)

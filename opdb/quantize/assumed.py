@@ -6,18 +6,24 @@ Ranges change nothing in the estimate: MobileNetV2 took the same cycles with mad
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
 
-from opdb.graph import QnnGraph
+from opdb.graph import GraphOp, QnnGraph
 from opdb.quantize.asked import Source
+from opdb.quantize.encodings import Range
 from opdb.quantize.plan import Plan, forms_of
+from opdb.quantize.propagate import fixed_range
 from opdb.quantize.quantizer import quantize
 from opdb.quantize.recipe import Recipe
+from opdb.quantize.slots import places
 from opdb.targets.target import Target
 
 LARGEST = 4.0
+WIDEST, POSITIVE = Range(-LARGEST, LARGEST), Range(0.0, LARGEST)
 #: Ops whose results are never negative.
 _POSITIVE = ("Relu", "Relu1", "Relu6", "ReluMinMax", "ElementWiseNeuron", "Sigmoid", "Softmax")
 
@@ -25,7 +31,7 @@ _POSITIVE = ("Relu", "Relu1", "Relu6", "ReluMinMax", "ElementWiseNeuron", "Sigmo
 def quantized(
     graph: QnnGraph, recipe: Recipe, target: Target, sources: Mapping[str, Source] | None = None
 ) -> QnnGraph:
-    """``graph`` by opdb.quantize, with activations from -4, or 0, to 4.
+    """``graph`` by opdb.quantize, with inputs and activations from -4, or 0, to 4.
 
     Raises OpdbError for a node that has no form on ``target``.
     """
@@ -37,7 +43,10 @@ def quantized(
 def forms(
     graph: QnnGraph, recipe: Recipe, target: Target, sources: Mapping[str, Source] | None = None
 ) -> Plan:
-    """What each op of ``graph`` becomes with such ranges, and why those without a form have none."""
+    """What each op of ``graph`` becomes with such ranges, and why those without a form have none.
+
+    The plan's graph has the ops of ``graph``, some of them in another form.
+    """
     return forms_of(
         graph, [_inputs(graph)], target=target, recipe=_unobserved(recipe), sources=sources, run=_ranges
     )
@@ -62,13 +71,41 @@ def _inputs(graph: QnnGraph) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _ends(dtype: str) -> np.ndarray[Any, Any]:
-    return np.array([0.0, 1.0], np.float32) if dtype in ("f32", "f16") else np.zeros(1, np.int32)
+    ends = np.array([-LARGEST, LARGEST], np.float32)
+    return ends if dtype in ("f32", "f16") else np.zeros(1, np.int32)
+
+
+def _limits(op: GraphOp) -> Range | None:
+    """What a clamp leaves of the assumed range; None of another op."""
+    given = {p.name: float(p.value) for p in op.params if p.name in ("min_value", "max_value")}
+    if not given:
+        return None
+    low, high = given.get("min_value", -LARGEST), given.get("max_value", LARGEST)
+    return Range(min(max(-LARGEST, low), 0.0), max(min(LARGEST, high), 0.0))
 
 
 def _ranges(graph: QnnGraph, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """In the place of a run: the least and the largest value of every result."""
-    made_by = {t: op.op for op in graph.ops for t in op.outputs}
+    """In the place of a run: the least and the largest value of every result.
+
+    Of what is moved alone it is that of what is read, e.g. of a Softmax between Transposes.
+    """
+    found: dict[str, Range] = {}
+    for op in graph.ops:
+        of_node = places(op)
+        moved = [found.get(p.tensor, WIDEST) for p in of_node if p.shared and not p.output]
+        for place in of_node:
+            if not place.output:
+                continue
+            if place.rule.range:
+                found[place.tensor] = fixed_range(place.rule)
+            elif limits := _limits(op):
+                found[place.tensor] = limits
+            elif place.shared and moved:
+                found[place.tensor] = reduce(or_, moved)
+            else:
+                found[place.tensor] = POSITIVE if op.op in _POSITIVE else WIDEST
     return {
-        t.name: np.array([0.0 if made_by[t.name] in _POSITIVE else -LARGEST, LARGEST], np.float32)
+        t.name: np.array([found[t.name].low, found[t.name].high], np.float32)
         for t in graph.outputs
+        if t.name in found
     }

@@ -8,14 +8,22 @@ from itertools import product
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
-from opdb.errata.policy import refuses
 from opdb.errors import OpdbError
 from opdb.generated import validators
 from opdb.graph import GraphOp, QnnGraph
 from opdb.op_config import OpConfig, Quant
 from opdb.quantize import tables
 from opdb.quantize.encodings import Range, encoding
-from opdb.quantize.in_floats import CONVERTED, NO_NUMBERS, REAL, computes, holding, reads_numbers
+from opdb.quantize.in_floats import (
+    CONVERTED,
+    NO_NUMBERS,
+    REAL,
+    avoided,
+    computes,
+    converts,
+    holding,
+    reads_numbers,
+)
 from opdb.quantize.propagate import derive
 from opdb.quantize.slots import Place, places
 from opdb.quantize.weights import IN_8_BITS, WeightType, narrowed
@@ -37,7 +45,8 @@ class Form:
     ``floats``: why the node computes in floats instead, between Dequantizes and Quantizes; "" where it does not.  ``table``: why it
     is a table instead (opdb.quantize.tables).  ``wider``: why it computes in 16 bits between Converts.  ``whole``: the type in
     which it writes whole numbers at scale 1, for a node that copies stored numbers.  ``weight``: what its slots
-    with channels have.
+    with channels have.  ``doubt``: the fault of the library that the form has, where the
+    target has no form without one.
     """
 
     dtypes: Mapping[str, str]
@@ -48,6 +57,7 @@ class Form:
     weight: WeightType = IN_8_BITS
     table: str = ""
     wider: str = ""
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,19 +101,34 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     if reads_numbers(graph, op):
         return _of_numbers(graph, op, wishes)
     try:
-        return _in_integers(graph, op, wishes)
+        return _in_integers(graph, op, wishes, faultless=True)
+    except NoForm as refusal:
+        why = refusal.reason
+    if computes(graph, op, wishes.target, faultless=True):
+        return Form({}, floats=why)
+    no_table = _no_table(graph, op, wishes)
+    if no_table == "":
+        return Form({}, table=why)
+    if wider := _wider(graph, op, wishes):
+        return replace(wider, wider=why)
+    try:
+        return replace(_in_integers(graph, op, wishes), doubt=why)
     except NoForm as refusal:
         if computes(graph, op, wishes.target):
             return Form({}, floats=refusal.reason)
-        no_table = _no_table(graph, op, wishes)
-        if no_table == "":
-            return Form({}, table=refusal.reason)
-        if wider := _wider(graph, op, wishes):
-            return replace(wider, wider=refusal.reason)
         if no_table is None:
             raise
         more = f"; nor is it a table: {no_table}"
         raise NoForm("", refusal.reason + more, str(refusal) + more) from None
+
+
+def fits(graph: QnnGraph, wishes: Wishes, op: GraphOp) -> bool:
+    """Whether a node has a form in integers without a fault of the library."""
+    try:
+        _in_integers(graph, op, wishes, faultless=True)
+    except NoForm:
+        return False
+    return True
 
 
 class NoForm(OpdbError):
@@ -137,7 +162,7 @@ def _wider(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form | None:
         return None
     activations = {**wishes.activations, **dict.fromkeys(mine, "uq16")}
     try:
-        return _in_integers(graph, op, replace(wishes, activations=activations))
+        return _in_integers(graph, op, replace(wishes, activations=activations), faultless=True)
     except NoForm:
         return None
 
@@ -155,10 +180,10 @@ def _of_numbers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     raise NoForm(f"node {op.name} ({op.op}) cannot be quantized for {wishes.target}: ", NO_NUMBERS)
 
 
-def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
+def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes, faultless: bool = False) -> Form:
     """The first form that the validator accepts: fewest Converts, then the wanted types of static tensors.
 
-    Raises NoForm.
+    ``faultless``: without a fault for which other forms are only preferred.  Raises NoForm.
     """
     module = known(op)
     of_node = places(op)
@@ -172,7 +197,9 @@ def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
     def judge(form: Form) -> Verdict:
         """A warning refuses too: nobody vouches for the numbers of such a form."""
         verdict = check(_sketch(graph, op, of_node, form, wishes.ranges), wishes.target)
-        kept = tuple(v for v in verdict.violations if not v.erratum or refuses(v.erratum, wishes.target))
+        kept = tuple(
+            v for v in verdict.violations if not v.erratum or avoided(v.erratum, wishes.target, faultless)
+        )
         return replace(verdict, violations=kept)
 
     refused: Verdict | None = None
@@ -238,7 +265,11 @@ def _options(
         return [(0, d) for d in usable if set(wanted) == {d}]
     if wanted:
         usable.sort(key=lambda d: (-BY_SHORT[d].bits, not BY_SHORT[d].qnn.startswith("U")))
-        return [(sum(CONVERT + i for w in wanted if w != d), d) for i, d in enumerate(usable)]
+        return [
+            (sum(CONVERT + i for w in wanted if w != d), d)
+            for i, d in enumerate(usable)
+            if all(w == d or converts(w, d, wishes.target) for w in wanted)
+        ]
     order = _preferences(mine[0], wishes.weights.dtype, activation)
     return [(order.index(d) if d in order else len(order), d) for d in sorted(usable)]
 

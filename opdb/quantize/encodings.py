@@ -84,7 +84,7 @@ def of_data(data: Array, dtype: str, symmetric: bool, axis: int | None) -> Quant
 def product(quants: Sequence[Quant], axis: int | None) -> Quant:
     """The encoding of a sum of products: the scales multiplied, offset 0; per slice where one of them is.
 
-    Also of a single slice: HTP reads a bias of one scale as 0 beside a weight with a scale per slice.
+    One slice too has an axis: HTP drops a bias with one scale beside weights with a scale per slice (HTP-0442 to HTP-0445).
     """
     size = max(len(q.scale) for q in quants)
     scales = [1.0] * size

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
-from opdb.errata.policy import refuses
+from opdb.errata.policy import active, refuses
+from opdb.errata.records import RECORDS
+from opdb.errata.workarounds.htp.conversions import WRONG_ON_V68
 from opdb.graph import GraphOp, QnnGraph
-from opdb.op_config import OpConfig, Quant
+from opdb.op_config import OpConfig, Quant, TensorConfig
 from opdb.quantize.encodings import Range
 from opdb.quantize.slots import places
 from opdb.runtime.qnn.ends import limits
@@ -19,13 +22,37 @@ REAL = ("f32", "f16")
 WHOLE = Quant("SCALE_OFFSET", (1.0,), (0,))
 #: Types that hold whole numbers, the fewest bits first.
 HOLDING = ("uq8", "sq8", "uq16", "sq16")
+#: Faults of values that calibration did not show: sums beyond the range of the result, a divisor of 0.
+UNSEEN = ("HTP-0202", "HTP-0325", "HTP-0326")
 NO_NUMBERS = "it copies stored numbers, which are the values at scale 1 only, and the chip has no floating point to convert them in"
 CONVERTED = "the op copies stored numbers, so they are converted in floats"
 
 
-def computes(graph: QnnGraph, op: GraphOp, target: Target) -> bool:
-    """Whether ``target`` takes the node of a float graph as it is; a chip without floating point takes none."""
-    return _accepted(graph.op_config(op), target)
+def computes(graph: QnnGraph, op: GraphOp, target: Target, faultless: bool = False) -> bool:
+    """Whether ``target`` takes the node of a float graph as it is; a chip without floating point takes none.
+
+    ``faultless``: see ``avoided``.
+    """
+    if op.op in WRONG_ON_V68 and active("HTP-0450", target):
+        return False
+    return _accepted(graph.op_config(op), target, faultless)
+
+
+@lru_cache(256)
+def converts(source: str, result: str, target: Target) -> bool:
+    """Whether ``target`` has a Convert between two quantized types."""
+    x, y = (
+        TensorConfig("", t, (1, 8), "NATIVE", quant=Quant("SCALE_OFFSET", (0.5,), (0,)))
+        for t in (source, result)
+    )
+    return _accepted(OpConfig("Convert", inputs=(x,), outputs=(y,)), target)
+
+
+def avoided(erratum: str, target: Target, faultless: bool = False) -> bool:
+    """Whether a form with the erratum is not used; ``faultless``: not even where other forms are only preferred."""
+    if faultless and RECORDS[erratum].effect == "wrong-result" and erratum not in UNSEEN:
+        return active(erratum, target)
+    return refuses(erratum, target)
 
 
 def reads_numbers(graph: QnnGraph, op: GraphOp) -> bool:
@@ -52,8 +79,8 @@ def holding(graph: QnnGraph, op: GraphOp, ranges: Mapping[str, Range], target: T
     return ""
 
 
-def _accepted(config: OpConfig, target: Target) -> bool:
+def _accepted(config: OpConfig, target: Target, faultless: bool = False) -> bool:
     verdict = check(config, target)
     return verdict.verdict == "accept" and not any(
-        v.erratum and refuses(v.erratum, target) for v in verdict.violations
+        v.erratum and avoided(v.erratum, target, faultless) for v in verdict.violations
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from opdb.dtypes import BY_SHORT, lookup
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.quantize.asked import Asked, Source, asked
-from opdb.quantize.choose import Form, NoForm, Wishes, choose, known
+from opdb.quantize.choose import Form, NoForm, Wishes, choose, fits, known
+from opdb.quantize.clamps import by_limits
 from opdb.quantize.encodings import Range
 from opdb.quantize.in_floats import REAL
 from opdb.quantize.linears import for_narrow_weights
@@ -22,6 +24,7 @@ from opdb.quantize.observers import BY_ENDS, Observation
 from opdb.quantize.propagate import Groups, fixed_range
 from opdb.quantize.recipe import Recipe, named
 from opdb.quantize.slots import places
+from opdb.quantize.taps import with_zeros
 from opdb.runtime.kernels import run_graph
 from opdb.targets.target import Target
 
@@ -75,10 +78,7 @@ def planned(
         kind = lookup(dtype)
         if kind is None or kind.short != dtype or not kind.quantized or kind.numpy is None:
             raise OpdbError(f"'{dtype}' is not a type to quantize to; e.g. uq8, uq16, sq8")
-    groups = Groups(graph, lambda t: t.dtype in REAL)
-    for kept in states:
-        if graph.tensors[kept.input].dtype in REAL:
-            groups.join(kept.input, kept.output)
+    groups = _grouped(graph, states)
     wanted = _wanted(graph, groups, wish, overrides)
     for op in graph.ops:
         known(op)
@@ -94,6 +94,13 @@ def planned(
     seen, cut_off = clipped(graph, groups, {n: r.widened(margin) for n, r in found.items()}, floors)
     ranges = _shared_ranges(graph, groups, wanted, seen)
     wishes = Wishes(wanted, ranges, wish.weights, target, wish.weights_of, wish.floats)
+    whole, seen = by_limits(graph, seen, ranges, target, partial(fits, graph, wishes))
+    whole, seen = with_zeros(whole, seen, target, partial(fits, graph, wishes))
+    if len(whole.tensors) > len(graph.tensors):
+        graph, groups = whole, _grouped(whole, states)
+        wanted = _wanted(graph, groups, wish, overrides)
+        ranges = _shared_ranges(graph, groups, wanted, seen)
+        wishes = replace(wishes, activations=wanted, ranges=ranges)
     forms: dict[str, Form] = {}
     refused: dict[str, NoForm] = {}
     for op in graph.ops:
@@ -102,6 +109,15 @@ def planned(
         except NoForm as refusal:
             refused[op.name] = refusal
     return Plan(graph, target, wish, groups, wanted, seen, ranges, cut_off, forms, refused)
+
+
+def _grouped(graph: QnnGraph, states: Sequence[Kept]) -> Groups:
+    """The real tensors that share an encoding."""
+    groups = Groups(graph, lambda t: t.dtype in REAL)
+    for kept in states:
+        if graph.tensors[kept.input].dtype in REAL:
+            groups.join(kept.input, kept.output)
+    return groups
 
 
 def _asked(recipe: Recipe | str, graph: QnnGraph, sources: Mapping[str, Source]) -> Asked:

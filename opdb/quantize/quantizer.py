@@ -16,6 +16,7 @@ from opdb.quantize import tables
 from opdb.quantize.asked import Asked, Source
 from opdb.quantize.encodings import Range, encoding, in_16_bits
 from opdb.quantize.in_floats import REAL, WHOLE
+from opdb.quantize.neighbors import among_neighbors
 from opdb.quantize.observe import Kept, Run
 from opdb.quantize.plan import Plan, planned
 from opdb.quantize.propagate import derive
@@ -73,6 +74,7 @@ def quantize(
         raise together(list(plan.refused.values()))
     graph, target = plan.graph, plan.target
     made = _Quantizer(plan).build()
+    made = among_neighbors(made, target)
     if told is not None:
         told += plan.asked.unfit
         told += map(str, plan.cut_off)
@@ -216,7 +218,8 @@ class _Quantizer:
                 quants.pop(place.tensor, None)
                 derive(of_node, quants)
             else:
-                quants[place.tensor] = self._zeros(place, dtype, of_node) or self._fitted(op, place, dtype)
+                other = self._of_other(op, place, dtype, of_node)
+                quants[place.tensor] = other or self._fitted(op, place, dtype)
             inputs[place.index] = self._add(
                 self._typed(self.graph.tensors[place.tensor], dtype, quants[place.tensor])
             )
@@ -225,16 +228,19 @@ class _Quantizer:
             if wrote != name:
                 self._op(f"{name}_convert", "Convert", wrote, name, op)
 
-    def _zeros(self, place: Place, dtype: str, of_node: Iterable[Place]) -> Quant | None:
-        """Of a constant that is zero everywhere the encoding of what it is computed with.
+    def _of_other(self, op: GraphOp, place: Place, dtype: str, of_node: Iterable[Place]) -> Quant | None:
+        """Of a constant that is zero everywhere, or compared, the encoding of what it is computed with.
 
-        Any would hold it, but HTP compares x with a zero of scale 1 in steps that are coarser than those of x.
+        Any would hold zeros, but HTP compares x with a zero of scale 1 in steps that are coarser than those of x.  A number in
+        the encoding of x is equal to the elements of x that have its value; in another it lies beside them.
         """
-        if np.any(self.graph.tensors[place.tensor].data):
-            return None
+        data = np.asarray(self.graph.tensors[place.tensor].data)
+        compared = all(self.graph.tensors[name].dtype == "bool8" for name in op.outputs)
         for other in of_node:
             if other.tensor in self.wanted and not other.output and self.wanted[other.tensor] == dtype:
-                return self.quants[other.tensor]
+                held = self.ranges[other.tensor]
+                inside = data.size and held.low <= data.min() and data.max() <= held.high
+                return self.quants[other.tensor] if not np.any(data) or (compared and inside) else None
         return None
 
     def _fitted(self, op: GraphOp, place: Place, dtype: str) -> Quant:

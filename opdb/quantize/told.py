@@ -26,12 +26,14 @@ def together(refused: Sequence[NoForm]) -> OpdbError:
 
 
 def otherwise(form: Form) -> tuple[str, str]:
-    """How a node without a row of integers is computed, and why; ("", "") for one that has a row."""
+    """How a node without a faultless row of integers is computed, and why; ("", "") for one that has such a row."""
     if form.floats:
         return "in floats", form.floats
     if form.table:
         return "as a table", form.table
-    return ("in 16 bits", form.wider) if form.wider else ("", "")
+    if form.wider:
+        return "in 16 bits", form.wider
+    return ("doubtful", form.doubt) if form.doubt else ("", "")
 
 
 def lines(graph: QnnGraph, forms: Mapping[str, Form], wish: Asked) -> Iterator[str]:

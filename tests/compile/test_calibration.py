@@ -110,3 +110,9 @@ def test_inputs_of_a_program() -> None:
     program = torch.export.export(Net(), (torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64)))
     assert program_inputs(program) == [X, IDS]
     assert [t.name for t in program_inputs(program, ["a", "b"])] == ["a", "b"]
+
+
+def test_one_number_is_a_sample_of_an_input_without_dimensions() -> None:
+    one = GraphTensor("one", "f32", (1,), "APP_WRITE")
+    (sample,) = read_samples("example", [X, one], example=[values(2, 3), np.array(0.5, np.float32)])
+    assert sample["one"].shape == (1,) and sample["one"][0] == 0.5

@@ -54,9 +54,10 @@ class Weight(nn.Module):
 class Conv(nn.Module):
     """A convolution whose bias stays in floats, and a ReLU that shares its encoding."""
 
-    def __init__(self, kind: tuple[int, int, Any] = U8, zero: int = 120) -> None:
+    def __init__(self, kind: tuple[int, int, Any] = U8, zero: int = 120, channels: int = 4) -> None:
         super().__init__()
-        self.weight, self.bias = Weight(4, 3, 3, 3), nn.Parameter(torch.linspace(-0.2, 0.2, 4))
+        self.weight = Weight(channels, 3, 3, 3)
+        self.bias = nn.Parameter(torch.linspace(0.2, -0.2, channels))
         self.kind, self.zero = kind, zero
 
     def forward(self, x: Tensor) -> Tensor:
@@ -103,6 +104,7 @@ class Integers(nn.Module):
 
 CASES: dict[str, tuple[nn.Module, Tensor, float]] = {
     "conv, uint8": (Conv(), IMAGE, 0.012),
+    "conv to one channel": (Conv(channels=1), IMAGE, 0.012),
     "conv, int8": (Conv(S8, -8), IMAGE, 0.012),
     "linear, uint16": (Linear(), ROWS, 6e-5),
     "linear of a moved weight": (Linear(moved=True), ROWS, 1e-3),  # in halves: MatMul takes one scale

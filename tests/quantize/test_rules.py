@@ -85,8 +85,8 @@ def test_every_op_has_rules_and_the_engine_knows_none_by_name() -> None:
     folder = Path(opdb.quantize.__file__).parent
     apart = {
         "assumed.py",  # ops that are never negative
-        "linears.py",  # what blocks are computed right in
-    }
+        "clamps.py", "linears.py", "neighbors.py", "taps.py",  # with faults that errata record
+    }  # fmt: skip
     texts = {p.name: p.read_text() for p in folder.glob("*.py") if p.name not in apart}
     named = {op for op in RULES for text in texts.values() if f'"{op}"' in text}
     between = {"Convert", "Quantize", "Dequantize"}  # what is put between two types

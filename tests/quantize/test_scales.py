@@ -119,9 +119,12 @@ def test_a_range_keeps_its_steps_where_it_holds_all() -> None:
     assert encoding(fixed, "uq8", False).scale == encoding(Range(0.0, 1.0), "uq8", False).scale
 
 
-def test_an_erratum_that_reads_the_scale_still_refuses() -> None:
-    """With a margin the clamp's upper limit lies inside the range of its result, where HTP ignores it: it is computed in floats."""
+def test_a_clamp_whose_limit_lies_inside_its_encoding_is_a_minimum() -> None:
+    """With a margin the upper limit lies inside the range of the result, where HTP ignores it (HTP-0025)."""
     told: list[str] = []
     made = quantize(stack(RELU6), CALIBRATION, target=HTP, recipe="16a8w", margin=0.5, told=told)
-    assert "HTP-0025" in " ".join(told)
-    assert any(op.op == "Quantize" for op in made.ops)
+    assert not told and not any(op.op == "Quantize" for op in made.ops)
+    limits = {op.op: made.tensors[op.inputs[1] or ""] for op in made.ops if op.op == "ElementWiseMinimum"}
+    assert to_real(
+        limits["ElementWiseMinimum"], np.asarray(limits["ElementWiseMinimum"].data)
+    ) == pytest.approx(6.0)

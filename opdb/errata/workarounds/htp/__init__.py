@@ -27,6 +27,7 @@ OF_OPS: Mapping[str, Workaround] = {
     "pad-with-least-number": pools.with_least_number,
     "pool-every-second-column": pools.every_second_column,
     "zero-column-behind-filter": convolutions.zero_column_behind,
+    "zero-taps-behind-filter": convolutions.zero_taps_behind,
     "zero-tap-across-filter": convolutions.zero_tap_across,
     "filter-as-long-as-padding": convolutions.filter_as_long_as_padding,
     "pad-by-concat": pads.by_concat,
@@ -37,6 +38,8 @@ OF_OPS: Mapping[str, Workaround] = {
     "result-in-65536ths": steps.in_65536ths,
     "resize-in-steps-of-x": steps.of_x,
     "rows-first": products.rows_first,
+    "scatter-in-steps-of-y": steps.of_y,
+    "bias-along-axis": convolutions.bias_along_axis,
 }
 #: Those that keep away the values that show the erratum; the config of the op still has it.
 OF_VALUES = frozenset({"bounded-exponent"})
@@ -51,5 +54,6 @@ OF_PATTERNS: Mapping[str, Workaround] = {
 BETWEEN_CONVERSIONS: Mapping[str, Callable[[Sequence[LoweredOp]], bool]] = {
     "HTP-0396": conversions.pads,
     "HTP-0397": conversions.more_than_one,
+    "HTP-0450": conversions.wrong_behind_dequantize,
 }
 OF_PROGRAMS: Mapping[str, InProgram] = {"in-half-precision": precision.in_half_precision}

@@ -22,6 +22,10 @@ ALONE_ON_V68 = frozenset({
 })  # fmt: skip
 
 
+#: Ops of which HTP computes wrong numbers for v68 directly behind a Dequantize.
+WRONG_ON_V68 = frozenset({"DepthWiseConv2d", "PoolMax2d", "TransposeConv2d"})
+
+
 def pads(ops: Sequence[LoweredOp]) -> bool:
     """Whether it pads but apart from that only moves values: HTP fills in the smallest number behind a dimension."""
     kinds = {op.op for op in ops} - set(CONVERSIONS)
@@ -35,3 +39,8 @@ def more_than_one(ops: Sequence[LoweredOp]) -> bool:
     # HTP joins a Quantize with such a Reshape behind it
     joined = any((len(t.shape) == 5) != (len(t.base_shape) == 5) for t in stored)
     return len(inside) != 1 or inside[0] not in ALONE_ON_V68 or joined
+
+
+def wrong_behind_dequantize(ops: Sequence[LoweredOp]) -> bool:
+    """Whether it has one of ``WRONG_ON_V68``."""
+    return any(op.op in WRONG_ON_V68 for op in ops)

@@ -13,6 +13,7 @@ from typing import Any
 
 from opdb.errata.workarounds.facts import Facts
 from opdb.errata.workarounds.htp.products import FLOATS
+from opdb.op_config import Quant
 from opdb.runtime.lowering import LoweredOp, tensor_param
 from opdb.runtime.tensors import TensorRef, lengthened, permute, reshape
 
@@ -20,6 +21,19 @@ from opdb.runtime.tensors import TensorRef, lengthened, permute, reshape
 def zero_column_behind(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
     """With a column of zeros behind the filter."""
     return _with_taps_of_zero(op, 0, 1)
+
+
+def zero_taps_behind(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """With a column of zeros behind the filter; by steps of 2 with zeros that make it square, and 3 by 3 at least."""
+    return _with_taps_of_zero(op, *taps_behind(_taps(op), _params(op)["stride"]))
+
+
+def taps_behind(taps: tuple[int, int], stride: Sequence[int]) -> tuple[int, int]:
+    """How many rows and columns of zeros ``zero_taps_behind`` adds."""
+    if list(stride) != [2, 2]:
+        return 0, 1
+    size = max(3, *taps)
+    return size - taps[0], size - taps[1]
 
 
 def zero_tap_across(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
@@ -78,6 +92,14 @@ def _with_taps_of_zero(op: LoweredOp, height: int, width: int) -> Sequence[Lower
     pads = [*others, [top, bottom + height * down], [left, right + width * along]]
     more = [0] * (weight.rank - 4) + [height, width, 0, 0]
     return [_convolution(op, x, lengthened(weight, more), op.outputs[0], {"pad_amount": pads})]
+
+
+def bias_along_axis(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """To one channel, with the one scale of the bias along axis 0."""
+    x, weight, bias = op.inputs[:3]
+    assert bias is not None and bias.quant is not None
+    along = Quant("AXIS_SCALE_OFFSET", bias.quant.scale, bias.quant.offset or (0,), 0)
+    return [replace(op, inputs=(x, weight, replace(bias, quant=along), *op.inputs[3:]))]
 
 
 def _params(op: LoweredOp) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Ops of 16 bits that HTP computes correctly for some encodings of the result alone: a Convert makes the one that is asked for."""
+"""Ops that HTP computes correctly for some encodings alone: Converts make these, or what is asked for of them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,18 @@ def of_x(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
     x, y = op.inputs[0], op.outputs[0]
     assert x is not None
     return _converted(op, x.scale, round(y.offset * y.scale / x.scale), f"in_steps_of_x_{facts.number}")
+
+
+def of_y(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
+    """A ScatterElements or ScatterNd whose x and updates have the encoding of the result."""
+    y, made, read = op.outputs[0], [], list(op.inputs)
+    for i, t in enumerate(op.inputs):
+        if t is None or t.quant is None or t.quant == y.quant:
+            continue
+        held = replace(intermediate(f"in_steps_of_y_{facts.number}_{i}", t.shape, t), quant=y.quant)
+        made.append(lowered_op("Convert", inputs={"x": t}, params=[], outputs={"y": held}))
+        read[i] = held
+    return [*made, replace(op, inputs=tuple(read))]
 
 
 def _converted(op: LoweredOp, scale: float, offset: int, name: str) -> Sequence[LoweredOp]:

@@ -7,12 +7,16 @@ from collections.abc import Callable
 import pytest
 import torch
 from htp_module import HTP, Call, Htp
+from obeying import avoided, obeying
 from torch import Tensor
 from torch.nn import functional as f
 
 from opdb.coverage.check import check_nodes
 from opdb.coverage.load import export
 from opdb.coverage.nodes import Program
+from opdb.op_config import Quant
+from opdb.runtime.lowering import LoweredOp, lowered_op, tensor_param
+from opdb.runtime.tensors import TensorRef
 from opdb.targets.target import Target
 
 pytestmark = pytest.mark.vendor
@@ -127,3 +131,33 @@ def test_a_filter_that_is_an_input_is_refused_with_the_rule() -> None:
     (row,) = (r for r in check_nodes(program, HTP).rows if r.verdict == "rejected")
     assert "HTP-0007" in {r["rule"] for r in row.reasons}
     assert check_nodes(program, Target("HTP", "SM8350", execution="emulator")).complete
+
+
+def test_the_bias_of_one_channel_has_its_scale_along_an_axis() -> None:
+    """HTP-0442: HTP drops it otherwise; the numbers are in tests/coverage/test_quantized.py."""
+
+    def given(channels: int, along: bool) -> LoweredOp:
+        of_weights = Quant("AXIS_SCALE_OFFSET", (0.002,) * channels, (0,) * channels, 3)
+        of_bias = Quant("AXIS_SCALE_OFFSET", (0.0001,) * channels, (0,) * channels, 0)
+        one = Quant("SCALE_OFFSET", (0.0001,), (0,))
+
+        def held(name: str, shape: tuple[int, ...], dtype: str, quant: Quant) -> TensorRef:
+            static = name in ("w", "b")
+            return TensorRef(shape, dtype, static=static, key=name, quant=quant, base_shape=shape)
+
+        plain = Quant("SCALE_OFFSET", (0.05,), (-128,))
+        inputs = {
+            "x": held("x", (1, 4, 4, 8), "uq8", plain),
+            "filter": held("w", (1, 1, 8, channels), "sq8", of_weights),
+            "bias": held("b", (channels,), "sq32", of_bias if along else one),
+        }
+        params = [tensor_param("stride", "u32", [1, 1]), tensor_param("pad_amount", "u32", [[0, 0], [0, 0]])]
+        y = held("y", (1, 4, 4, channels), "uq8", plain)
+        return lowered_op("Conv2d", inputs=inputs, params=params, outputs={"y": y})
+
+    assert avoided(given(1, along=False)) == {"HTP-0442"}
+    (made,) = obeying(given(1, along=False))
+    assert made.inputs[2] is not None and made.inputs[2].quant == Quant(
+        "AXIS_SCALE_OFFSET", (0.0001,), (0,), 0
+    )
+    assert not avoided(made) | avoided(given(1, along=True)) | avoided(given(4, along=False))

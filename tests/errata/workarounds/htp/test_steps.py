@@ -238,3 +238,52 @@ def test_a_join_of_16_bits_and_of_8_cuts_off_the_8(htp: Any) -> None:
     assert np.array_equal(wrong, np.concatenate([wide, np.minimum(2 * narrow.astype(np.uint16), 255)]))
     right = run(htp, [other], {"a": narrow, "b": wide})
     assert np.array_equal(right, np.concatenate([narrow, wide // 2]))
+
+
+# -- HTP-0440 and HTP-0441
+
+
+def scatter(op: str, updates: tuple[float, int], y: tuple[float, int] = (0.05, -128)) -> LoweredOp:
+    rows = (3, 4) if op == "ScatterElements" else (3, 1)
+    i = TensorRef(rows, "i32", key="i", base_shape=rows)
+    tensors = {
+        "x": tensor("x", (5, 4), 0.05, -128, "uq8"),
+        "indices": i,
+        "updates": tensor("u", (3, 4), *updates, "uq8"),
+    }
+    params = [scalar("reduction", "u32", 0)] + [scalar("axis", "u32", 0)] * (op == "ScatterElements")
+    return lowered_op(op, inputs=tensors, params=params, outputs={"y": tensor("y", (5, 4), *y, "uq8")})
+
+
+@pytest.mark.parametrize(("op", "erratum"), [("ScatterElements", "HTP-0440"), ("ScatterNd", "HTP-0441")])
+def test_what_is_scattered_gets_the_encoding_of_the_result(op: str, erratum: str) -> None:
+    given = scatter(op, (0.025, -100))
+    assert avoided(given) == {erratum}
+    convert, made = obeying(given)
+    assert (convert.op, made.op) == ("Convert", op) and not avoided(made)
+    assert made.inputs[2] is not None and made.inputs[2].quant == given.outputs[0].quant
+    assert len(obeying(scatter(op, (0.05, -128), (0.06, -128)))) == 3  # x, too
+    same = scatter(op, (0.05, -128))
+    assert obeying(same) == (same,)
+
+
+@pytest.mark.vendor
+@pytest.mark.parametrize("op", ["ScatterElements", "ScatterNd"])
+@pytest.mark.parametrize("updates", [(0.1, -128), (0.05, -108)])
+def test_scattered_values_are_those_of_updates(op: str, updates: tuple[float, int], htp: Any) -> None:
+    given = scatter(op, updates)
+    rng = np.random.default_rng(0)
+    x, u = (rng.integers(0, 256, shape).astype(np.uint8) for shape in ((5, 4), (3, 4)))
+    rows = np.array([[0, 1, 2, 3], [1, 2, 3, 0], [4, 0, 0, 1]], np.int32)
+    rows = rows if op == "ScatterElements" else np.array([[0], [3], [4]], np.int32)
+    wanted, values = real(x, given.inputs[0]), real(u, given.inputs[2])  # type: ignore[arg-type]
+    for place in np.ndindex(3, 4):
+        row = int(rows[place] if op == "ScatterElements" else rows[place[0], 0])
+        wanted[row, place[1]] = values[place]
+    y = given.outputs[0]
+
+    def most(ops: Sequence[LoweredOp]) -> float:
+        found = real(run(htp, ops, {"x": x, "i": rows, "u": u}), y)
+        return float(np.abs(found - wanted.clip(*stored_range(y))).max() / y.scale)
+
+    assert most([given]) >= 20 and most(obeying(given)) <= 1
