@@ -189,10 +189,20 @@ def test_check_assumes_ranges_that_leave_what_compile_takes(name: str, scheme: s
     assert found > (35 if scheme == "8a8w" else 55), found
 
 
-def test_what_nothing_avoids_is_told() -> None:
+def test_a_quotient_that_is_wrong_in_integers_is_a_table() -> None:
+    """HTP-0446, on a chip without floating point; by a number it is a function of x alone."""
     told: list[str] = []
     x = torch.tensor([[7.0, -7.0, 5.5, -5.5]])
-    signal_to_noise(lambda x: torch.div(x, 2.0, rounding_mode="floor"), (x,), WITHOUT, "8a8w", told)
+    (found,) = signal_to_noise(
+        lambda x: torch.div(x, 2.0, rounding_mode="floor"), (x,), WITHOUT, "8a8w", told
+    )
+    assert found > 40 and any(line.startswith("as a table: ") and "HTP-0446" in line for line in told), told
+
+
+def test_what_nothing_avoids_is_told() -> None:
+    told: list[str] = []
+    x, y = torch.tensor([[7.0, -7.0, 5.5, -5.5]]), torch.tensor([[2.0, 3.0, 2.5, 1.0]])
+    signal_to_noise(lambda x, y: torch.div(x, y, rounding_mode="floor"), (x, y), WITHOUT, "8a8w", told)
     assert any(line.startswith("doubtful: ") and "HTP-0446" in line for line in told), told
 
 
