@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opdb.op_config import Blocks, Quant
-from opdb.quantize.encodings import SMALLEST, of_data
+from opdb.quantize.encodings import OF_ZEROS, SMALLEST, of_data
 from opdb.runtime.qnn.ends import BLOCK_BITS
 
 Array = np.ndarray[Any, Any]
@@ -101,6 +101,6 @@ def _error(rows: Array, scale: Array) -> Array:
 
 
 def _float32(scales: Array) -> tuple[float, ...]:
-    """As QNN stores them; 1 for a slice that is always zero."""
-    held = np.where(scales > 0, np.maximum(scales, SMALLEST), 1.0).astype(np.float32)
+    """As QNN stores them."""
+    held = np.where(scales > 0, np.maximum(scales, SMALLEST), OF_ZEROS).astype(np.float32)
     return tuple(map(float, held))
