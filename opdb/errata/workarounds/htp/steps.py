@@ -1,14 +1,17 @@
-"""Ops of 16 bits that HTP computes correctly for some encodings of the result alone: a Convert makes the one that is asked for."""
+"""Ops that HTP computes correctly for some encodings alone: Converts make the ones that are asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from opdb.errata.workarounds.facts import Facts
+from opdb.generated.constants.quant import RULES
 from opdb.op_config import Quant
 from opdb.runtime.lowering import LoweredOp, lowered_op
-from opdb.runtime.tensors import intermediate
+from opdb.runtime.tensors import TensorRef, intermediate
 
 
 def in_65536ths(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
@@ -21,6 +24,39 @@ def of_x(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
     x, y = op.inputs[0], op.outputs[0]
     assert x is not None
     return _converted(op, x.scale, round(y.offset * y.scale / x.scale), f"in_steps_of_x_{facts.number}")
+
+
+def in_encoding_of_x(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
+    """An op that copies stored numbers of x and of what its spec lets share the encoding with it (``share``)."""
+    x, y = op.inputs[0], op.outputs[0]
+    assert x is not None and x.quant is not None
+    shared = RULES[op.op].shared
+    made: list[LoweredOp] = []
+    inputs: list[TensorRef | None] = [x]
+    for slot, t in zip(op.slots[1:], op.inputs[1:], strict=False):
+        if t is not None and slot in shared and t.quant != x.quant:
+            like_x = replace(intermediate(f"{slot}_as_x_{facts.number}", t.shape, t), quant=x.quant)
+            made.append(lowered_op("Convert", inputs={"x": t}, params=[], outputs={"y": like_x}))
+            t = like_x
+        inputs.append(t)
+    op = replace(op, inputs=tuple(inputs))
+    if y.quant == x.quant:
+        return [*made, op]
+    return [*made, *_converted(op, x.scale, x.offset, f"as_x_{facts.number}")]
+
+
+def with_zero_in_the_middle(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
+    """A product whose second factor, of uint8, has zero in the middle of its range: in steps of up to twice the size."""
+    a, b = op.inputs[:2]
+    assert a is not None and b is not None
+    scale = float(np.float32(b.scale * max(-b.offset / 128, (255 + b.offset) / 127)))
+    middle = replace(
+        intermediate(f"symmetric_{facts.number}", b.shape, b), quant=Quant("SCALE_OFFSET", (scale,), (-128,))
+    )
+    return [
+        lowered_op("Convert", inputs={"x": b}, params=[], outputs={"y": middle}),
+        replace(op, inputs=(a, middle, *op.inputs[2:])),
+    ]
 
 
 def _converted(op: LoweredOp, scale: float, offset: int, name: str) -> Sequence[LoweredOp]:
