@@ -37,7 +37,6 @@ OF_OPS: Mapping[str, Workaround] = {
     "result-in-65536ths": steps.in_65536ths,
     "resize-in-steps-of-x": steps.of_x,
     "in-encoding-of-x": steps.in_encoding_of_x,
-    "second-factor-symmetric": steps.with_zero_in_the_middle,
     "rows-first": products.rows_first,
 }
 #: Those that keep away the values that show the erratum; the config of the op still has it.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from opdb.errata.workarounds.facts import Facts
 from opdb.generated.constants.quant import RULES
 from opdb.op_config import Quant
@@ -43,20 +41,6 @@ def in_encoding_of_x(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
     if y.quant == x.quant:
         return [*made, op]
     return [*made, *_converted(op, x.scale, x.offset, f"as_x_{facts.number}")]
-
-
-def with_zero_in_the_middle(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
-    """A product whose second factor, of uint8, has zero in the middle of its range: in steps of up to twice the size."""
-    a, b = op.inputs[:2]
-    assert a is not None and b is not None
-    scale = float(np.float32(b.scale * max(-b.offset / 128, (255 + b.offset) / 127)))
-    middle = replace(
-        intermediate(f"symmetric_{facts.number}", b.shape, b), quant=Quant("SCALE_OFFSET", (scale,), (-128,))
-    )
-    return [
-        lowered_op("Convert", inputs={"x": b}, params=[], outputs={"y": middle}),
-        replace(op, inputs=(a, middle, *op.inputs[2:])),
-    ]
 
 
 def _converted(op: LoweredOp, scale: float, offset: int, name: str) -> Sequence[LoweredOp]:
