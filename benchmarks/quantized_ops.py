@@ -4,10 +4,11 @@
 
 For each recipe (8a8w: uq8, 16a8w: uq16) configs are drawn from the samples of all of QNN's ops that have a type row of such activations;
 each quantized tensor that is no weight gets an encoding of its own, and the result one that fits the values that PyTorch computes, widened
-or narrowed by up to a third.  Tensors that the spec's ``share`` joins get one, and those whose stored numbers the op reads as they are
-(``stored``) scale 1.  A config that a rule or an erratum to be avoided refuses is drawn again.  What the library computes may be as far
-from PyTorch as conformance allows (opdb.conformance.tolerance), or EIGHT steps of 8 bits; of 16 bits two steps and SIXTEEN of the widest
-range of the op's tensors.  The operands of comparisons have one encoding: numbers less than a step apart may be taken for equal.
+or narrowed by up to a third, or the one that the spec fixes.  Tensors that the spec's ``share`` joins get one, and those whose stored
+numbers the op reads as they are (``stored``) scale 1.  A config that a rule or an erratum to be avoided refuses is drawn again.  What the
+library computes may be as far from PyTorch as conformance allows (opdb.conformance.tolerance), or EIGHT steps of 8 bits; of 16 bits two
+steps and SIXTEEN of the widest range of the op's tensors.  The operands of comparisons have one encoding: numbers less than a step apart
+may be taken for equal.
 
 Findings are printed, and written as JSON.  One whose config has an erratum that is avoided only where another form is left is *known*;
 all others are *new*.
@@ -130,7 +131,7 @@ def _drawn(case: Case, rng: np.random.Generator, target: Target, ident: str) -> 
         expected = _expected(config, arrays)
         if expected is None:
             return None
-        outputs = [_fitted(t, e, rng) for t, e in zip(config.outputs, expected, strict=False)]
+        outputs = [_fitted(config, t, e, rng) for t, e in zip(config.outputs, expected, strict=False)]
         made = _sharing(replace(config, outputs=tuple(outputs)))
         if _taken(made, target):
             of_made = _expected(
@@ -199,8 +200,11 @@ def _encoded(t: TensorConfig, rng: np.random.Generator) -> TensorConfig:
     )
 
 
-def _fitted(t: TensorConfig, values: Any, rng: np.random.Generator) -> TensorConfig:
-    """The encoding of what PyTorch computes, up to a third wider or narrower."""
+def _fitted(config: OpConfig, t: TensorConfig, values: Any, rng: np.random.Generator) -> TensorConfig:
+    """The encoding of what PyTorch computes, up to a third wider or narrower; the one that the spec's ``range`` fixes."""
+    rule = RULES[config.op].rule(slot_of(t), {p.name: p.value for p in config.params})
+    if rule.range is not None and _random(t):
+        return replace(t, quant=encoding(Range(*rule.range, rule.steps), t.dtype, rule.symmetric))
     finite = np.asarray(values, np.float64)
     finite = finite[np.isfinite(finite)]
     if not _random(t) or not finite.size or not np.ptp(finite):
