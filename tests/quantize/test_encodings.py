@@ -40,7 +40,7 @@ def test_scales_are_float32_as_qnn_stores_them() -> None:
 
 
 def test_a_scale_for_each_slice() -> None:
-    data = np.array([[2**-16, -2.0, 0.5], [0.0, 0.0, 0.0], [-100.0, 4.0, 1.0]])
+    data = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 0.0], [-100.0, 4.0, 1.0]])
     quant = of_data(data, "sq8", True, 0)
     assert (quant.encoding, quant.axis, quant.offset) == ("AXIS_SCALE_OFFSET", 0, (0, 0, 0))
     assert quant.scale == tuple(float(np.float32(v)) for v in (2 / 127, 2**-16, 100 / 127))

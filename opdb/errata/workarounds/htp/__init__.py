@@ -37,6 +37,7 @@ OF_OPS: Mapping[str, Workaround] = {
     "bounded-exponent": exponents.bounded,
     "result-in-65536ths": steps.in_65536ths,
     "resize-in-steps-of-x": steps.of_x,
+    "in-encoding-of-x": steps.in_encoding_of_x,
     "rows-first": products.rows_first,
     "scatter-in-steps-of-y": steps.of_y,
     "bias-along-axis": convolutions.bias_along_axis,

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from opdb.errata.workarounds.facts import Facts
+from opdb.generated.constants.quant import RULES
 from opdb.op_config import Quant
 from opdb.runtime.lowering import LoweredOp, lowered_op
-from opdb.runtime.tensors import intermediate
+from opdb.runtime.tensors import TensorRef, intermediate
 
 
 def in_65536ths(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
@@ -33,6 +34,25 @@ def of_y(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
         made.append(lowered_op("Convert", inputs={"x": t}, params=[], outputs={"y": held}))
         read[i] = held
     return [*made, replace(op, inputs=tuple(read))]
+
+
+def in_encoding_of_x(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
+    """An op that copies stored numbers of x and of what its spec lets share the encoding with it (``share``)."""
+    x, y = op.inputs[0], op.outputs[0]
+    assert x is not None and x.quant is not None
+    shared = RULES[op.op].shared
+    made: list[LoweredOp] = []
+    inputs: list[TensorRef | None] = [x]
+    for slot, t in zip(op.slots[1:], op.inputs[1:], strict=False):
+        if t is not None and slot in shared and t.quant != x.quant:
+            like_x = replace(intermediate(f"{slot}_as_x_{facts.number}", t.shape, t), quant=x.quant)
+            made.append(lowered_op("Convert", inputs={"x": t}, params=[], outputs={"y": like_x}))
+            t = like_x
+        inputs.append(t)
+    op = replace(op, inputs=tuple(inputs))
+    if y.quant == x.quant:
+        return [*made, op]
+    return [*made, *_converted(op, x.scale, x.offset, f"as_x_{facts.number}")]
 
 
 def _converted(op: LoweredOp, scale: float, offset: int, name: str) -> Sequence[LoweredOp]:

@@ -5,7 +5,7 @@ The numbers are those of HTP's library, with what avoids the errata and without.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 from obeying import EMULATOR, avoided, obeying
+from ops_on_htp import off, real, run, tensor
 
 from opdb.errata.policy import AVOID, policy
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.lowering.ranges import unranged
 from opdb.op_config import Quant
 from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar
@@ -23,11 +23,6 @@ from opdb.runtime.tensors import TensorRef, stored_range
 from opdb.targets.target import Target
 
 HALF, DOUBLE = (1, 5, 6, 3), (1, 10, 12, 3)
-
-
-def tensor(name: str, shape: tuple[int, ...], scale: float, offset: int, dtype: str = "uq16") -> TensorRef:
-    quant = Quant("SCALE_OFFSET", (scale,), (offset,))
-    return TensorRef(shape, dtype, key=name, quant=quant, base_shape=shape)
 
 
 def hard_sigmoid(
@@ -48,35 +43,6 @@ def resize(
     params = [scalar("transformation_mode", "u32", 0), scalar("interpolation_mode", "u32", 2)]
     x, y = tensor("x", sizes[0], x_scale, -32768), tensor("y", sizes[1], y_scale, y_offset)
     return lowered_op("Resize", inputs={"x": x}, params=params, outputs={"y": y})
-
-
-def run(htp: Any, ops: Sequence[LoweredOp], given: Mapping[str, Any]) -> Any:
-    """What HTP stores of the result of ``ops``, of tensors that no transform changes."""
-    graph = QnnGraph("steps")
-
-    def name(t: TensorRef | None) -> str:
-        assert t is not None and not t.transforms
-        made = str(t.local or t.key)
-        kind = "NATIVE" if t.local else "APP_READ" if made == "y" else "APP_WRITE"
-        graph.tensors.setdefault(made, GraphTensor(made, t.dtype, t.shape, kind, None, t.quant))
-        return made
-
-    for number, op in enumerate(ops):
-        ins, outs = (tuple(map(name, ts)) for ts in (op.inputs, op.outputs))
-        graph.ops.append(GraphOp(f"op{number}", op.op, ins, op.params, outs))
-    answer = htp.worker.run(graph, given)
-    assert answer.verdict == "yes", answer.log
-    return answer.outputs["y"]
-
-
-def real(stored: Any, t: TensorRef) -> Any:
-    return (stored.astype(np.float64) + t.offset) * t.scale
-
-
-def off(htp: Any, ops: Sequence[LoweredOp], wanted: Any, given: Any) -> float:
-    """The largest error in steps of the result, of what its encoding can store."""
-    y = ops[-1].outputs[0]
-    return float(np.abs(real(run(htp, ops, {"x": given}), y) - wanted.clip(*stored_range(y))).max() / y.scale)
 
 
 # -- HTP-0214

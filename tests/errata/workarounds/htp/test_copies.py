@@ -1,0 +1,103 @@
+"""Ops that copy stored numbers between unlike encodings: Converts before and behind them.
+
+The numbers are those of HTP's library, with what avoids the errata and without; PyTorch says what they should be.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from obeying import avoided, obeying
+from ops_on_htp import real, run, tensor
+
+from opdb.runtime.lowering import LoweredOp, lowered_op, scalar, tensor_param
+
+X = (1 / 32, -128)
+
+
+def nearest(scale: float, offset: int) -> LoweredOp:
+    x, y = tensor("x", (1, 3, 4, 2), *X, "uq8"), tensor("y", (1, 6, 8, 2), scale, offset, "uq8")
+    return lowered_op("ResizeNearestNeighbor", inputs={"x": x}, params=[], outputs={"y": y})
+
+
+def largest(scale: float, offset: int, shape: tuple[int, ...] = (3, 1)) -> LoweredOp:
+    x, y = tensor("x", shape, *X, "uq8"), tensor("y", shape[:1], scale, offset, "uq8")
+    return lowered_op(
+        "ReduceMax", inputs={"x": x}, params=[tensor_param("axes", "u32", [1])], outputs={"y": y}
+    )
+
+
+def scattered(updates: tuple[float, int], y: tuple[float, int]) -> LoweredOp:
+    ins = {
+        "x": tensor("x", (5, 3), *X, "uq8"),
+        "indices": tensor("indices", (2, 3), 1.0, 0, "i32"),
+        "updates": tensor("updates", (2, 3), *updates, "uq8"),
+    }
+    outs = {"y": tensor("y", (5, 3), *y, "uq8")}
+    return lowered_op("ScatterElements", inputs=ins, params=[scalar("axis", "u32", 0)], outputs=outs)
+
+
+@pytest.mark.parametrize(
+    ("given", "erratum"),
+    [
+        (nearest(0.02, -100), "HTP-0460"),
+        (nearest(1 / 32, -127), "HTP-0460"),
+        (largest(0.02, -100), "HTP-0462"),
+    ],
+)
+def test_what_copies_stored_numbers_writes_them_in_the_encoding_of_x(given: LoweredOp, erratum: str) -> None:
+    assert avoided(given) == {erratum}
+    first, second = obeying(given)
+    x = given.inputs[0]
+    assert x is not None and (first.op, second.op) == (given.op, "Convert")
+    assert first.outputs[0].quant == x.quant and second.outputs == given.outputs
+    assert not avoided(first) | avoided(second)
+
+
+@pytest.mark.parametrize("given", [nearest(*X), largest(*X), largest(0.02, -100, (3, 4)), scattered(X, X)])
+def test_what_has_one_encoding_or_computes_stays(given: LoweredOp) -> None:
+    assert obeying(given) == (given,) and not avoided(given)
+
+
+def test_updates_of_another_encoding_are_converted_first() -> None:
+    convert, scatter, behind = obeying(scattered((0.02, -100), (0.02, -128)))
+    assert (convert.op, scatter.op, behind.op) == ("Convert", "ScatterElements", "Convert")
+    assert convert.inputs[0] is not None and convert.inputs[0].key == "updates"
+    assert scatter.inputs[2] == convert.outputs[0] and scatter.inputs[2].quant == scatter.outputs[0].quant
+
+
+@pytest.mark.vendor
+@pytest.mark.parametrize(("given", "wrong"), [(nearest(0.02, -100), 60), (largest(0.02, -100), 45)])
+def test_htp_copies_no_stored_numbers_then(given: LoweredOp, wrong: int, htp: Any) -> None:
+    x, y = given.inputs[0], given.outputs[0]
+    assert x is not None
+    stored = np.random.default_rng(0).integers(40, 200, x.shape).astype(np.uint8)
+    values = torch.from_numpy(real(stored, x))
+    if given.op == "ReduceMax":
+        wanted = values.amax(1).numpy()
+    else:
+        wanted = torch.nn.functional.interpolate(values.permute(0, 3, 1, 2), scale_factor=2).permute(
+            0, 2, 3, 1
+        )
+    wanted = np.asarray(wanted).clip(-100 * 0.02, 155 * 0.02)
+    assert np.abs(real(run(htp, [given], {"x": stored}), y) - wanted).max() / y.scale >= wrong
+    assert np.abs(real(run(htp, obeying(given), {"x": stored}), y) - wanted).max() / y.scale <= 1
+
+
+@pytest.mark.vendor
+def test_htp_scatters_values_then(htp: Any) -> None:
+    given = scattered((0.02, -100), (0.02, -128))
+    rng = np.random.default_rng(1)
+    arrays = {n: rng.integers(40, 200, s).astype(np.uint8) for n, s in (("x", (5, 3)), ("updates", (2, 3)))}
+    arrays["indices"] = np.array([[0, 1, 2], [3, 4, 0]], np.int32)
+    x, updates = (real(arrays[n], t) for n, t in zip(("x", "updates"), given.inputs[::2], strict=True))
+    wanted = torch.from_numpy(x).scatter(
+        0, torch.from_numpy(arrays["indices"]).long(), torch.from_numpy(updates)
+    )
+    clipped = wanted.numpy().clip(-128 * 0.02, 127 * 0.02)
+    y = given.outputs[0]
+    assert np.abs(real(run(htp, [given], arrays), y) - clipped).max() / y.scale >= 20
+    assert np.abs(real(run(htp, obeying(given), arrays), y) - clipped).max() / y.scale <= 2
