@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from opdb.dtypes import BY_SHORT
 from opdb.errata.workarounds.facts import Facts
 from opdb.generated.constants.quant import RULES
 from opdb.op_config import Quant
@@ -28,7 +29,7 @@ def of_y(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
     """A ScatterElements or ScatterNd whose x and updates have the encoding of the result."""
     y, made, read = op.outputs[0], [], list(op.inputs)
     for i, t in enumerate(op.inputs):
-        if t is None or t.quant is None or t.quant == y.quant:
+        if t is None or not BY_SHORT[t.dtype].quantized or t.quant == y.quant:
             continue
         held = replace(intermediate(f"in_steps_of_y_{facts.number}_{i}", t.shape, t), quant=y.quant)
         made.append(lowered_op("Convert", inputs={"x": t}, params=[], outputs={"y": held}))
