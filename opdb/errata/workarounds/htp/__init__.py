@@ -30,6 +30,7 @@ OF_OPS: Mapping[str, Workaround] = {
     "zero-taps-behind-filter": convolutions.zero_taps_behind,
     "zero-tap-across-filter": convolutions.zero_tap_across,
     "filter-as-long-as-padding": convolutions.filter_as_long_as_padding,
+    "depth-in-one-step": convolutions.in_one_step,
     "pad-by-concat": pads.by_concat,
     "gather-from-one-matrix": gathers.from_one_matrix,
     "gather-from-joined-dimensions": gathers.from_joined_dimensions,

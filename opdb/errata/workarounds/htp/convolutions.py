@@ -14,8 +14,8 @@ from typing import Any
 from opdb.errata.workarounds.facts import Facts
 from opdb.errata.workarounds.htp.products import FLOATS
 from opdb.op_config import Quant
-from opdb.runtime.lowering import LoweredOp, tensor_param
-from opdb.runtime.tensors import TensorRef, lengthened, permute, reshape
+from opdb.runtime.lowering import LoweredOp, lowered_op, tensor_param
+from opdb.runtime.tensors import TensorRef, intermediate, lengthened, permute, reshape
 
 
 def zero_column_behind(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
@@ -52,6 +52,28 @@ def column_as_row(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
     """A Conv2d of floats to one channel of an image one wide, as one of an image one high."""
     floats = not {t.dtype for t in op.inputs[:2] if t is not None} - FLOATS
     return [_as_row(op)] if op.op == "Conv2d" and floats and _is_column(op) else None
+
+
+def in_one_step(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """A Conv3d whose result is one deep, of the part of x that the filter sees, by a step of 1."""
+    x, weight = op.inputs[0], op.inputs[1]
+    assert x is not None and weight is not None
+    given = _params(op)
+    span = (weight.shape[0] - 1) * given.get("dilation", [1])[0] + 1
+    front = given["pad_amount"][0][0]
+    seen = min(x.shape[1], span - front)
+    if seen < 1:
+        return None
+    pads = [[front, span - front - seen], *given["pad_amount"][1:]]
+    made: list[LoweredOp] = []
+    if seen < x.shape[1]:
+        shape = [x.shape[0], seen, *x.shape[2:]]
+        ranges = tensor_param("ranges", "i32", [[0, n, 1] for n in shape])
+        part = intermediate(f"seen_{facts.number}", shape, x)
+        made.append(lowered_op("StridedSlice", inputs={"x": x}, params=[ranges], outputs={"y": part}))
+        x = part
+    steps = {"stride": [1, *given["stride"][1:]], "pad_amount": pads}
+    return [*made, _convolution(op, x, weight, op.outputs[0], steps)]
 
 
 def _taps(op: LoweredOp) -> tuple[int, int]:
