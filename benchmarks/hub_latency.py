@@ -31,6 +31,7 @@ from opdb.coverage.load import export
 from opdb.errors import OpdbError
 from opdb.graph import QnnGraph
 from opdb.quantize.assumed import quantized
+from opdb.quantize.recipe import named
 from opdb.runtime.qnn import SIMULATING
 from opdb.targets.target import Target
 
@@ -130,7 +131,7 @@ class Network:
 
     def _graph(self, target: Target, without: tuple[str, ...]) -> QnnGraph:
         graph = self._lowered(target, without)[1]
-        return graph if self.precision == "fp16" else quantized(graph, self.precision, target)
+        return graph if self.precision == "fp16" else quantized(graph, named(self.precision), target)
 
 
 def figures(found: Estimate, lowering: float) -> Row:

@@ -26,6 +26,7 @@ from opdb.coverage.load import export
 from opdb.graph import QnnGraph
 from opdb.optimize import channels_last, optimize
 from opdb.quantize.assumed import quantized
+from opdb.quantize.recipe import named
 from opdb.runtime.qnn import SIMULATING
 from opdb.targets.target import Target
 
@@ -61,7 +62,7 @@ def row(simulator: Simulator, name: str, scheme: str | None) -> str:
         graph = channels_last(graph, target)
     passes, made = typical(lambda: optimize(graph, target).graph)
     if scheme:
-        graph, made = (quantized(g, scheme, target) for g in (graph, made))
+        graph, made = (quantized(g, named(scheme), target) for g in (graph, made))
     after = simulator.estimate(made)
     try:
         before: Estimate | None = simulator.estimate(graph)

@@ -30,7 +30,7 @@ LEAST = {"8a8w": 25.0, "16a8w": 40.0}
 SAMPLES = 16
 NETWORKS = (
     "timm.mobilenetv2_050", "timm.mobilenetv3_small_050", "timm.efficientnet_b0", "timm.resnet18", "timm.regnetx_002",
-    "timm.ghostnet_050", "timm.repvgg_a0", "timm.densenet121", "timm.convnext_atto", "timm.mobilevit_xxs",
+    "timm.ghostnet_050", "transformers.vit", "timm.densenet121", "timm.convnext_atto", "timm.mobilevit_xxs",
     "timm.edgenext_xx_small", "timm.poolformer_s12", "timm.mixer_s32_224", "timm.vit_tiny_patch16_224",
     "timm.swin_tiny_patch4_window7_224", "transformers.bert", "transformers.distilbert", "transformers.gpt2",
     "transformers.llama", "transformers.whisper_encoder",

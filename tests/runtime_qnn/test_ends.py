@@ -108,9 +108,9 @@ def test_zero_is_zero() -> None:
             "3 scales along axis 0 do not fit",
         ),
         (
-            Quant("BW_SCALE_OFFSET", (0.5,), (0,), bits=4),
+            Quant("BLOCK", (0.5,), (0,), block_size=(1,)),
             np.zeros(2),
-            "not BW_SCALE_OFFSET; pass stored values",
+            "not BLOCK; pass stored values",
         ),
     ],
 )
