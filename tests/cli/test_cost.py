@@ -159,7 +159,7 @@ def test_another_version(here: Here, models: str) -> None:
             "--optimization 1: the library's estimates are meaningless at this level; use 2 or 3",
         ),
         ((*ON, "--by", "line"), "--by line: one of node, module, op"),
-        ((*ON, "--quantize", "4a4w"), "--quantize 4a4w: one of 8a8w, 16a8w"),
+        ((*ON, "--quantize", "4a4w"), "--quantize 4a4w: no such recipe; give one of 8a8w, 16a8w"),
         ((*ON, "--qnn", "1.2"), "no QNN libraries of version 1.2 are here"),
         ((*ON, "--dtype", "f64"), "--dtype f64: one of f32, f16"),
         ((*ON, "--timeout", "0"), "--timeout 0: give a time above 0 seconds"),
