@@ -135,7 +135,8 @@ def _obey(quantizer: Any, recipe: Recipe, exported: Any) -> None:
         if rule is not None and rule.float:
             floats.add(node.name)
         elif weights.block and node.name in every_size:
-            sizes[node.name] = every_size[node.name]
+            first, largest, *rest = every_size[node.name]
+            sizes[node.name] = (first, min(largest, weights.block), *rest)  # both are powers of 2
     for rule in rules:
         if not rule.float:
             configs.append((partial(_fits, rule), ModuleQConfig(**_config(*recipe.of(rule)))))

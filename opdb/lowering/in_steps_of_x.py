@@ -13,9 +13,11 @@ from typing import Any
 from opdb.dtypes import BY_SHORT
 from opdb.generated.constants.quant import RULES
 from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView
-from opdb.runtime.tensors import Rejection, TensorRef
+from opdb.runtime.tensors import Rejection, TensorRef, stored_range
 
 PER_TENSOR = "SCALE_OFFSET"
+#: PyTorch's name of a number that an operator writes.
+FILL = "value"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class InStepsOfX:
         self.target, self.name = view.target, view.name
         self._view = view
         self._x: TensorRef | None = None
+        self._fill: float | None = None  # what is written between the elements of x, e.g. around them by Pad
         self._written: dict[str, TensorRef] = {}
 
     @property
@@ -56,6 +59,8 @@ class InStepsOfX:
 
     def arg(self, name: str) -> Any:
         value = self._view.arg(name)
+        if name == FILL and isinstance(value, (int, float)):
+            self._fill = float(value)
         for t in value if isinstance(value, (list, tuple)) else (value,):
             if self._x is None and _per_tensor(t) and not t.static:
                 self._x = t
@@ -86,6 +91,10 @@ class InStepsOfX:
         """
         if not self.changed:
             raise Rejection("its results have the encoding of x")
+        if self._fill is not None and self._x is not None:
+            low, high = stored_range(self._x)
+            if not low <= self._fill <= high:
+                raise Rejection(f"{self._fill:g} lies beyond the range of x, {low:g} to {high:g}")
         if any(t.local in self._written for op in lowered.ops for t in op.inputs if t is not None):
             raise Rejection("an op reads a result, which has another encoding")
         made, after = [], []

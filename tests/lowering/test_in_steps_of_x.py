@@ -73,3 +73,12 @@ def test_what_computes_other_values_is_not_converted() -> None:
     program = torch.export.export(Module(lambda x: x @ x.transpose(1, 2), 16), (torch.randn(2, 5, 6),))
     coverage, graph = lowered(program, Target("HTP", "QCM6490"), "g")
     assert graph is None and [r.node for r in coverage.rows if r.verdict != "supported"] == ["matmul"]
+
+
+def test_a_pad_beyond_the_range_of_x_is_not_cut_off() -> None:
+    module, x = Module(lambda x: functional.pad(x, (1, 1), value=5.5), 8), torch.randn(2, 5, 6)
+    program = torch.export.export(module, (x,))
+    coverage, graph = lowered(program, Target("HTP", "QCM6490"), "g")
+    assert graph is None and [r.node for r in coverage.rows if r.verdict != "supported"] == ["pad"]
+    _, graph = lowered(program, Target("HTP", "SM8650", execution="emulator"), "g")
+    assert graph is not None and "Convert" not in {op.op for op in graph.ops}
