@@ -31,8 +31,8 @@ SAMPLES = 16
 NETWORKS = (
     "timm.mobilenetv2_050", "timm.mobilenetv3_small_050", "timm.efficientnet_b0", "timm.resnet18", "timm.regnetx_002",
     "timm.ghostnet_050", "transformers.vit", "timm.densenet121", "timm.convnext_atto", "timm.mobilevit_xxs",
-    "timm.edgenext_xx_small", "timm.poolformer_s12", "timm.mixer_s32_224", "timm.vit_tiny_patch16_224",
-    "timm.swin_tiny_patch4_window7_224", "transformers.bert", "transformers.distilbert", "transformers.gpt2",
+    "timm.edgenext_xx_small", "timm.poolformer_s12", "timm.vit_tiny_patch16_224",
+    "timm.swin_tiny_patch4_window7_224", "transformers.bert", "transformers.clip_vision", "transformers.distilbert", "transformers.gpt2",
     "transformers.llama", "transformers.whisper_encoder",
 )  # fmt: skip
 

@@ -23,6 +23,7 @@ from opdb.quantize.observe import Kept, Run, observe
 from opdb.quantize.observers import BY_ENDS, Observation
 from opdb.quantize.propagate import Groups, fixed_range
 from opdb.quantize.recipe import Recipe, named
+from opdb.quantize.repeats import of_fewer_dimensions
 from opdb.quantize.slots import places
 from opdb.quantize.taps import with_zeros
 from opdb.runtime.kernels import run_graph
@@ -71,7 +72,7 @@ def planned(
 ) -> Plan:
     """The ranges of the tensors and the form of each op; see ``opdb.quantize.quantize``."""
     target = target.spelled()
-    graph = finite(graph)
+    graph = of_fewer_dimensions(finite(graph))
     wish = recipe if isinstance(recipe, Asked) else _asked(recipe, graph, sources)
     graph = for_narrow_weights(graph, wish)
     for dtype in (wish.activations, wish.weights.dtype, *overrides.values()):

@@ -102,3 +102,15 @@ def test_a_bias_of_one_filter_is_not_lost(scheme: str, soc: str) -> None:
     weight, bias = torch.linspace(-0.5, 0.4, 8).reshape(1, 8, 1), torch.tensor([7.0])
     (found,) = signal_to_noise(lambda x: functional.conv1d(x, weight, bias), (X,), soc, scheme, [])
     assert found > (30 if scheme == "8a8w" else 55), found
+
+
+@pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
+@pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
+def test_heads_that_queries_share_are_repeated_in_five_dimensions(scheme: str, soc: str) -> None:
+    """A Tile of five dimensions has no integers on HTP: those that stay are joined."""
+    told: list[str] = []
+    keys = X.reshape(1, 2, 8, 16)
+    (found,) = signal_to_noise(
+        lambda x: x[:, :, None].expand(1, 2, 3, 8, 16).reshape(1, 6, 8, 16) * 2, (keys,), soc, scheme, told
+    )
+    assert found > (38 if scheme == "8a8w" else 80) and not told, (found, told)
