@@ -233,7 +233,7 @@ def _one(made: QnnGraph, op: GraphOp, real: Mapping[str, Array]) -> Mapping[str,
 
 
 def _reasons(coverage: Coverage) -> str:
-    """Of the first refused node."""
+    """Returns the reason of the first refused node."""
     for row in coverage.rows:
         if row.verdict != "supported":
             said = "; ".join(str(r.get("brief") or r["message"]) for r in row.reasons)

@@ -70,7 +70,7 @@ class Server:
 
 @cache
 def corpus(random: int = 1000) -> Mapping[str, Any]:
-    """What makes the module and its inputs, by the name of the module."""
+    """Maps each module's name to the function that makes it and its inputs."""
     sys.path[:0] = [str(p) for p in (HERE, CASES) if str(p) not in sys.path]
     from every_module import CASES as LISTED
 
@@ -99,7 +99,7 @@ def _random(number: int) -> tuple[Any, tuple[Any, ...]]:
 
 
 def kinds() -> Mapping[str, str]:
-    """What the random modules and chains consist of, by their names."""
+    """Maps the name of each random module and chain to its parts."""
     corpus()
     import float_chains
     from _random_modules import KINDS, chosen

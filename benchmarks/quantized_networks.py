@@ -100,7 +100,7 @@ def network(name: str) -> tuple[Any, list[tuple[Any, ...]], list[Any]]:
 
 
 def samples(inputs: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Of the kind of ``inputs``: numbers as they are distributed, token ids in their range."""
+    """Draws samples like ``inputs``: normally distributed numbers, and token ids in their range."""
     import torch
 
     torch.manual_seed(1)
@@ -130,7 +130,7 @@ def _settle(module: Any, inputs: Sequence[Any]) -> None:
 
 
 def _of_pt2e(name: str, recipe: str) -> dict[str, Any]:
-    """What PyTorch's quantized module computes, and its distance from floats."""
+    """Returns the results of PyTorch's quantized module and their signal to noise against floats."""
     from opdb.errors import OpdbError
     from opdb.executorch import env, process
 

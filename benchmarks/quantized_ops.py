@@ -222,7 +222,7 @@ def _fitted(config: OpConfig, t: TensorConfig, values: Any, rng: np.random.Gener
 
 
 def _computed(catalog: Catalog, worker: VendorWorker, drawn: Drawn) -> str:
-    """What is wrong with the library's answer; "" for nothing."""
+    """Says what is wrong with the library's result; returns "" if it is right."""
     config = drawn.config
     held = [
         replace(t, data=a) if t.type == "STATIC" and a is not None else t

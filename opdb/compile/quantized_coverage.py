@@ -30,7 +30,7 @@ def quantized_coverage(
     decompose: bool = False,
     named: Callable[[Coverage], Coverage] = lambda coverage: coverage,
 ) -> Coverage:
-    """What `opdb compile --quantize` with ``recipe`` makes of each node.  ``named`` gives the rows the names of the model's file.
+    """Predicts what `opdb compile --quantize` makes of each node.  ``named`` gives the rows the names of the model's file.
 
     A node is rejected if one of its ops has neither a form in integers nor another: in floats on a chip that has them, else as a table or
     in 16 bits; ``Row.said`` has the reason of those.  Ranges are assumed, e.g. from -4 to 4: a rule that reads a scale may decide

@@ -1,4 +1,4 @@
-"""What the nodes of a model's graph come from, for the rules of recipes."""
+"""Traces the nodes of a graph back to the model, for the rules of recipes."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def interval(node: Any, known: dict[Node, Interval] | None = None) -> Interval:
 
 
 def _of_type(found: Interval, dtype: torch.dtype) -> Interval:
-    """What is left of an interval in a data type: integers that pass its ends may come out as any."""
+    """Limits an interval to a data type; if it passes an end of the type, any value of the type may come out."""
     if dtype == torch.bool:
         return 0.0, 1.0
     if dtype.is_floating_point or dtype.is_complex:
@@ -179,7 +179,7 @@ def _common_bits(node: Node, given: list[Interval]) -> Interval:
 
 
 def _count(node: Node, given: list[Interval]) -> Interval:
-    """Of a sum."""
+    """Returns the interval of a sum."""
     read, made = node.args[0].meta["val"].numel(), node.meta["val"].numel()
     if not isinstance(read, int) or not isinstance(made, int) or not made:
         return ALL

@@ -129,7 +129,7 @@ class Coverage:
 
     @property
     def any_quantized(self) -> bool:
-        """Whether some node computes in quantized types."""
+        """True if some node computes in quantized types."""
         return any("q" in r.types for r in self.rows)
 
     def to_json(self) -> dict[str, Any]:

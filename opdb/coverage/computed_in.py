@@ -1,4 +1,4 @@
-"""In which types a node computes, in a few words: e.g. "uq16, weights of sq8"."""
+"""Names the types that a node computes in, e.g. "uq16, weights of sq8"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONVERSIONS = frozenset({"Convert", "Quantize", "Dequantize"})
 
 
 def types_of(ops: Iterable[LoweredOp]) -> str:
-    """Of a node that becomes ``ops``: the type of its results, and that of its quantized weights; "" for no op."""
+    """Names the type of the results of ``ops`` and that of their quantized weights; "" for no op."""
     made = [op for op in ops if op.op not in CONVERSIONS] or list(ops)
     if not made:
         return ""
@@ -34,7 +34,7 @@ def text(results: Iterable[str], weights: Iterable[str]) -> str:
 
 
 def weight_text(dtype: str, quant: Quant | None) -> str:
-    """Of a weight: its type, or the bits that count."""
+    """Names a weight's type, or its bits if they are fewer than the type's."""
     if quant is not None and quant.blocks is not None:
         return BLOCKS
     return NARROW.format(quant.bits) if quant is not None and quant.bits else dtype

@@ -11,6 +11,7 @@ from torch.fx import Node
 from opdb.coverage import operands
 from opdb.coverage.quantized import arguments, is_dequantize, is_quantize
 from opdb.dtypes import BY_SHORT
+from opdb.lowering.in_floats import IN_FLOATS
 from opdb.runtime.lowering import Lowered, LoweredOp
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ TYPES = {
 }  # fmt: skip
 #: Those that QNN has no encoding of.
 OF_NONE = {TYPES[-120, 120], TYPES[-2, 1], TYPES[-3, 3]}
-#: What a form in floats is called (opdb.lowering.in_floats).
-IN_FLOATS = " in floats"
 FLOATS = {"f16", "f32", "bf16"}
 #: Targets that read their second argument for its shape alone.
 FOR_SHAPE = {"aten.expand_as.default"}

@@ -1,4 +1,4 @@
-"""Why a conversion to integers of fewer bits is no op."""
+"""Explains why a conversion to integers of fewer bits is not supported."""
 
 from __future__ import annotations
 

@@ -6,47 +6,25 @@ That is what PyTorch's quantized module computes.  It is the last resort: a form
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
+from opdb.lowering.wrapped import PER_TENSOR, WrappedView
 from opdb.runtime.channels import floats
-from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView
+from opdb.runtime.lowering import Lowered, LoweredOp, NodeView
 from opdb.runtime.tensors import Rejection, TensorRef
 
 DTYPE = "f32"
-#: Encodings of one scale for all of a tensor, which Dequantize and Quantize take.
-PER_TENSOR = "SCALE_OFFSET"
+#: The name of such a form, behind that of the form in floats itself.
+IN_FLOATS = "in floats"
 
 
-@dataclass(frozen=True)
-class FormInFloats:
-    """A form of the ``InFloats`` of a node, with the ops around it."""
-
-    form: Form
-
-    @property
-    def name(self) -> str:
-        return f"{self.form.name} in floats"
-
-    @property
-    def ops(self) -> tuple[str, ...]:
-        return self.form.ops
-
-    @property
-    def avoids(self) -> tuple[str, ...]:
-        return self.form.avoids
-
-    def build(self, view: InFloats) -> Lowered:
-        return view.between_conversions(replace(self.form.build(view), form=self.name))
-
-
-class InFloats:
+class InFloats(WrappedView):
     """``view`` as builders of floating point see it."""
 
     def __init__(self, view: NodeView) -> None:
-        self.target, self.name = view.target, view.name
-        self._view = view
+        super().__init__(view)
         self._read: dict[str, TensorRef] = {}
         self._written: dict[str, TensorRef] = {}
         self.changed = False  # whether a builder was given something else than ``view`` gives
@@ -57,27 +35,12 @@ class InFloats:
             return [self._operand(v) for v in value]
         return self._operand(value)
 
-    def result(self, index: int) -> TensorRef:
-        return self.results()[index]
-
     def results(self) -> Sequence[TensorRef]:
         return [
             self._stand_in(f"float_result{i}", t, self._written) for i, t in enumerate(self._view.results())
         ]
 
-    def result_used(self, index: int) -> bool:
-        return self._view.result_used(index)
-
-    def between_views(self) -> bool:
-        return False  # conversions lie between
-
-    def read_in_ranks(self) -> set[int]:
-        return {len(t.shape) for t in self._view.results()}
-
-    def constant_source(self, t: TensorRef) -> TensorRef | None:
-        return t if t.static else None
-
-    def between_conversions(self, lowered: Lowered) -> Lowered:
+    def around(self, lowered: Lowered) -> Lowered:
         """``lowered``, a form of this view, with the ops before and after it.  Raises Rejection where it has none."""
         if not self.changed:
             raise Rejection("no tensor of the node is quantized")

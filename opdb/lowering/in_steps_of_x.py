@@ -7,47 +7,26 @@ quantized modules may give them two.  A Convert is as exact as the second quanti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from opdb.dtypes import BY_SHORT
 from opdb.generated.constants.quant import RULES
-from opdb.runtime.lowering import Form, Lowered, LoweredOp, NodeView
+from opdb.lowering.wrapped import PER_TENSOR, WrappedView
+from opdb.runtime.lowering import Lowered, LoweredOp, NodeView
 from opdb.runtime.tensors import Rejection, TensorRef, stored_range
 
-PER_TENSOR = "SCALE_OFFSET"
+#: The name of such a form, behind that of the form itself.
+IN_STEPS_OF_X = "in steps of x"
 #: PyTorch's name of a number that an operator writes.
 FILL = "value"
 
 
-@dataclass(frozen=True)
-class FormInStepsOfX:
-    """A form of the ``InStepsOfX`` of a node, with the Converts behind it."""
-
-    form: Form
-
-    @property
-    def name(self) -> str:
-        return f"{self.form.name} in steps of x"
-
-    @property
-    def ops(self) -> tuple[str, ...]:
-        return self.form.ops
-
-    @property
-    def avoids(self) -> tuple[str, ...]:
-        return self.form.avoids
-
-    def build(self, view: InStepsOfX) -> Lowered:
-        return view.converted(replace(self.form.build(view), form=self.name))
-
-
-class InStepsOfX:
+class InStepsOfX(WrappedView):
     """``view`` with the encoding of its first quantized operand that is no constant on its results, too."""
 
     def __init__(self, view: NodeView) -> None:
-        self.target, self.name = view.target, view.name
-        self._view = view
+        super().__init__(view)
         self._x: TensorRef | None = None
         self._fill: float | None = None  # what is written between the elements of x, e.g. around them by Pad
         self._written: dict[str, TensorRef] = {}
@@ -66,28 +45,13 @@ class InStepsOfX:
                 self._x = t
         return value
 
-    def result(self, index: int) -> TensorRef:
-        return self.results()[index]
-
     def results(self) -> Sequence[TensorRef]:
         return [self._stand_in(f"moved{i}", t) for i, t in enumerate(self._view.results())]
 
-    def result_used(self, index: int) -> bool:
-        return self._view.result_used(index)
-
-    def between_views(self) -> bool:
-        return False  # Converts lie between
-
-    def read_in_ranks(self) -> set[int]:
-        return {len(t.shape) for t in self._view.results()}
-
-    def constant_source(self, t: TensorRef) -> TensorRef | None:
-        return t if t.static else None
-
-    def converted(self, lowered: Lowered) -> Lowered:
+    def around(self, lowered: Lowered) -> Lowered:
         """``lowered``, a form of this view, with the Converts behind it.
 
-        Raises Rejection where it changes nothing, and for ops whose results may have other values than x.
+        Raises Rejection if nothing changes, or if results may have values that are not in x.
         """
         if not self.changed:
             raise Rejection("its results have the encoding of x")
@@ -104,7 +68,7 @@ class InStepsOfX:
                 wanted = None if t.local is None else self._written.get(t.local)
                 if wanted is not None:
                     if slot not in RULES[op.op].shared:
-                        raise Rejection(f"{op.op} computes other values than those of x")
+                        raise Rejection(f"{op.op} computes values that are not in x")
                     to = replace(wanted, shape=t.shape, transforms=t.transforms)
                     t = replace(t, base_shape=t.shape, transforms=())
                     after.append(LoweredOp("Convert", (t,), (), (to,), ("x", "y")))

@@ -19,10 +19,11 @@ from opdb.lowering.candidates import ONNX_NODE, cheapest, forms, mapped, unmappe
 from opdb.lowering.conversions import into_fewer_bits
 from opdb.lowering.cost import Prices
 from opdb.lowering.errata import between_conversions, obeyed
-from opdb.lowering.in_floats import FormInFloats, InFloats
-from opdb.lowering.in_steps_of_x import FormInStepsOfX, InStepsOfX
+from opdb.lowering.in_floats import IN_FLOATS, InFloats
+from opdb.lowering.in_steps_of_x import IN_STEPS_OF_X, InStepsOfX
 from opdb.lowering.prices import prices_of
 from opdb.lowering.ranges import unranged
+from opdb.lowering.wrapped import WrappedForm
 from opdb.nearest import Variant, nearest
 from opdb.op_config import OpConfig
 from opdb.runtime.checks import Undecidable, Violation
@@ -57,11 +58,11 @@ def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lower
     )
     if lowered is None:
         moved = InStepsOfX(view)
-        inside = map(FormInStepsOfX, forms(view.target))
+        inside = [WrappedForm(form, IN_STEPS_OF_X) for form in forms(view.target)]
         lowered, _ = cheapest(inside, lambda form: _attempt(form, moved, target, moved), prices, doubts)
     if lowered is None:
         floats = InFloats(view)
-        computed = map(FormInFloats, forms(view.target))
+        computed = [WrappedForm(form, IN_FLOATS) for form in forms(view.target)]
         lowered, found = cheapest(
             computed, lambda form: _attempt(form, floats, target, floats), prices, doubts
         )
@@ -100,7 +101,7 @@ def _with_notes(lowered: Lowered, reasons: list[Reason], target: Target) -> Lowe
 
 
 def _attempt(
-    form: Form | FormInFloats | FormInStepsOfX, view: Any, target: Target, surroundings: Surroundings
+    form: Form | WrappedForm, view: Any, target: Target, surroundings: Surroundings
 ) -> tuple[Lowered | None, list[Reason]]:
     guard = f"{form.name}.M_{view.target}"
     try:
@@ -119,7 +120,7 @@ def _attempt(
     kept_away = {e for e in lowered.avoided if RECORDS[e].workaround in OF_VALUES}
     reasons = [r for r in judge(lowered, target) if r.rule not in kept_away.union(form.avoids)]
     reasons += [_of_erratum(form.name, e, WARN) for e in lowered.warned]
-    if isinstance(form, FormInFloats):
+    if isinstance(form, WrappedForm) and form.how == IN_FLOATS:
         reasons += [_of_erratum(form.name, *found) for found in between_conversions(built, target)]
     if any(not r.warning for r in reasons):
         return None, reasons

@@ -1,4 +1,4 @@
-"""What a recipe asks for on one graph: types by tensor and by node."""
+"""Resolves a recipe for one graph: types by tensor and by node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BY_RECIPE = "the recipe says so"
 
 @dataclass(frozen=True)
 class Source:
-    """What a node of a graph comes from.  ``names``: PyTorch's, and that of a file; ``operators``: the same of what it computes."""
+    """The origin of a node.  ``names``: PyTorch's name and the file's; ``operators``: PyTorch's operator and the file's."""
 
     names: tuple[str, ...] = ()
     module: str = ""
@@ -26,7 +26,7 @@ class Source:
     pattern: str = ""
 
     def fits(self, rule: Rule, op: GraphOp) -> bool:
-        """Whether all selectors of ``rule`` fit the node."""
+        """True if all selectors of ``rule`` match the node."""
         asked = (
             (rule.module, (self.module, *_above(self.module))),
             (rule.operator, (op.op, *self.operators)),

@@ -43,7 +43,7 @@ def quantized(
 def forms(
     graph: QnnGraph, recipe: Recipe, target: Target, sources: Mapping[str, Source] | None = None
 ) -> Plan:
-    """What each op of ``graph`` becomes with such ranges, and why those without a form have none.
+    """Plans each op of ``graph`` with such ranges, with the reasons of those without a form.
 
     The plan's graph has the ops of ``graph``, some of them in another form.
     """

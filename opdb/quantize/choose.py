@@ -76,7 +76,7 @@ class Wishes:
     floats: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, op: GraphOp) -> WeightType:
-        """What the constants with channels of a node are to have."""
+        """Returns the wanted type of a node's constants with channels."""
         return self.weights_of.get(op.name, self.weights)
 
 
@@ -228,7 +228,7 @@ def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes, faultless: bool =
 
 
 def _said(violation: Violation) -> str:
-    """What must hold, of a rule that libraries only warn of; else the reason with the values."""
+    """Says what must hold if libraries only warn of the rule; otherwise the reason with the values."""
     return violation.sentence if violation.warning and not violation.erratum else violation.brief
 
 
@@ -291,7 +291,7 @@ def _activation(of_node: Sequence[Place], wishes: Wishes) -> str:
 def _weights(
     graph: QnnGraph, of_node: Sequence[Place], dtypes: Mapping[str, str], wanted: WeightType
 ) -> Iterator[tuple[WeightType, frozenset[str]]]:
-    """What the constants with channels may have, best first, and the slots with a scale for each slice.
+    """Yields the types for constants with channels, best first, and the slots with a scale for each slice.
 
     In the wanted bits, then in all of the type's; where the spec names an axis, with a scale for each slice, then with one for all.
     """

@@ -57,7 +57,7 @@ class Observer:
                 self._library.collect({"x": [flat]})
 
     def range(self) -> Range:
-        """Of what was seen; zero is in it, and it is not wider than the values."""
+        """Returns the range of the values; it includes zero and is not wider than the values."""
         if self._library is None or self.seen.low == self.seen.high:
             return self.seen
         if self.how.observer == "mse":

@@ -1,4 +1,4 @@
-"""What is known of a float graph before its quantized form is written: ranges, types, and the form of each node."""
+"""Plans the quantized form of a float graph: ranges, types, and the form of each node."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def forms_of(
     sources: Mapping[str, Source] | None = None,
     run: Run = run_graph,
 ) -> Plan:
-    """What ``opdb.quantize.quantize`` makes of each op, and why those that have no form have none."""
+    """Plans each op as ``opdb.quantize.quantize`` does, with the reasons of those without a form."""
     return planned(graph, calibration, target, recipe, sources or {}, {}, 0.0, run, ())
 
 

@@ -20,7 +20,7 @@ Observer = Literal["min-max", "percentile", "mse", "entropy"]
 
 
 class Activations(Model):
-    """Of what nodes compute.  ``percentile``: the share of the values that stay, in percent."""
+    """Settings for activations.  ``percentile``: the share of the values that is not clipped, in percent."""
 
     bits: Literal[8, 16]
     symmetric: bool = False
@@ -29,7 +29,7 @@ class Activations(Model):
 
 
 class Weights(Model):
-    """Of constants with channels.  ``block``: input channels that have one scale (LPBQ); None for one scale per channel."""
+    """Settings for constants with channels.  ``block``: input channels per scale (LPBQ); None for one scale per channel."""
 
     bits: Literal[4, 8, 16]
     symmetric: bool = True
@@ -46,7 +46,7 @@ class Weights(Model):
 
 
 class RuleActivations(Model):
-    """What a rule says of activations; the rest is the recipe's."""
+    """The settings of activations that a rule changes."""
 
     bits: Literal[8, 16] | None = None
     symmetric: bool | None = None
@@ -55,7 +55,7 @@ class RuleActivations(Model):
 
 
 class RuleWeights(Model):
-    """What a rule says of weights; the rest is the recipe's."""
+    """The settings of weights that a rule changes."""
 
     bits: Literal[4, 8, 16] | None = None
     symmetric: bool | None = None
@@ -64,7 +64,7 @@ class RuleWeights(Model):
 
 
 class Rule(Model):
-    """What some nodes have instead.  The selectors are globs, and a node fits if all that are given do.
+    """Other settings for some nodes.  The selectors are globs; a node matches if all given selectors match.
 
     ``module``: its path, or one above it; e.g. encoder.layers.0.  ``operator``: QNN's op (MatMul), PyTorch's operator (softmax,
     aten.softmax.int) or that of the file (onnx.Softmax).  ``node``: its name.  ``pattern``: the candidate of the specs by which it
@@ -122,7 +122,7 @@ class Recipe(Model):
         return self
 
     def of(self, rule: Rule) -> tuple[Activations, Weights]:
-        """What a rule of a recipe that quantizes leaves of activations and weights, or changes."""
+        """Returns the settings of activations and weights for nodes that match ``rule``."""
         assert self.activations is not None and self.weights is not None
         own = rule.activations.model_dump(exclude_none=True) if rule.activations else {}
         weights = rule.weights.model_dump(exclude_none=True) if rule.weights else {}

@@ -1,4 +1,4 @@
-"""What a report says of the forms of nodes."""
+"""Lines of the report: how nodes depart from the recipe, and why."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LARGEST_STEP = 16
 
 @dataclass(frozen=True)
 class WeightType:
-    """What constants with channels have.
+    """The type of constants with channels.
 
     ``dtype``: short name of the type that stores them.  ``bits``: those that count, where they are fewer than the type's.
     ``per_channel``: a scale for each output channel, where the target has that.  ``block``: input channels that share a scale,
@@ -33,7 +33,7 @@ class WeightType:
     block: int = 0
 
     def divides(self, shape: Sequence[int], axis: int | None) -> bool:
-        """Whether the channels of a weight of ``shape`` make whole blocks: HTP takes those of 1 by 1 alone (HTP-0006)."""
+        """True if the channels of a weight of ``shape`` make whole blocks; HTP takes blocks of 1-by-1 filters only (HTP-0006)."""
         if axis is None or not self.block:
             return False
         beside = axis - 1 if axis else 1

@@ -22,7 +22,7 @@ ALONE_ON_V68 = frozenset({
 })  # fmt: skip
 
 
-#: Ops of which HTP computes wrong numbers for v68 directly behind a Dequantize.
+#: Ops that give wrong results on v68 directly behind a Dequantize.
 WRONG_ON_V68 = frozenset({"DepthWiseConv2d", "PoolMax2d", "TransposeConv2d"})
 
 
