@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from opdb.lowering.candidates import mapped
 from opdb.lowering.cost import Prices
 from opdb.lowering.errata import obeyed_in_program
 from opdb.lowering.extra import extras
-from opdb.lowering.select import lower, nearest_forms
+from opdb.lowering.select import Refusal, lower, nearest_forms
 from opdb.runtime.lowering import Lowered, Rejected
 from opdb.targets.target import Target
 
@@ -178,47 +178,20 @@ def read_and_check(
 ) -> tuple[Program, Coverage]:
     """The program as ``target`` takes it, and its verdict: see ``check_program``.
 
-    What quantize nodes say of a node that is refused is undone: its weights of fewer bits are widened to 8, or it reads
-    and writes floats.  ``Row.said`` tells of it.
+    ``Row.said`` tells of a quantized node that computes in floats, and of weights that are widened to 8 bits.
     """
     from opdb.coverage.halves import with_warnings
     from opdb.coverage.said import with_said
 
-    why: dict[str, str] = {}
-    program, coverage = settled(
-        read_program(exported, float_dtype, decompose), lambda p: check_nodes(p, target, progress), why=why
-    )
-    rows = with_said(program, coverage.rows, why)
+    program = read_program(exported, float_dtype, decompose)
+    coverage = check_nodes(program, target, progress)
+    rows = with_said(program, coverage.rows)
 
     def plain(name: str) -> bool:
         outcome = coverage.lowered.get(name)
         return isinstance(outcome, Lowered) and not any(t.quant for op in outcome.ops for t in op.outputs)
 
     return program, replace(coverage, rows=tuple(with_warnings(program, target, rows, plain, samples)))
-
-
-def settled(
-    program: Program,
-    check: Callable[[Program], Coverage],
-    refused: Callable[[Coverage], Collection[str]] = lambda coverage: coverage.unsupported,
-    why: dict[str, str] | None = None,
-) -> tuple[Program, Coverage]:
-    """``program`` without what quantize nodes say of nodes that are ``refused`` with it, and what ``check`` says of that.
-
-    ``why`` gets what the first refusal of each was.
-    """
-    from opdb.coverage.said import first_reason
-
-    while True:
-        coverage = check(program)
-        more = set(refused(coverage)).difference(program.in_floats)
-        if not program.encodings.of or not more:
-            return program, coverage
-        for row in coverage.rows:
-            if why is not None and row.node in more and row.reasons:
-                why.setdefault(row.node, first_reason(row))
-        wider = {n for n in more.difference(program.widened) if program.reads_narrow(n)}
-        program = program.with_floats(more - wider, wider)
 
 
 def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose: bool = False) -> Program:
@@ -232,15 +205,19 @@ def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose:
 
 
 def check_nodes(
-    program: Program, target: Target, progress: Progress | None = None, prices: Prices | None = None
+    program: Program,
+    target: Target,
+    progress: Progress | None = None,
+    prices: Prices | None = None,
+    refusal: Refusal = lambda lowered: "",
 ) -> Coverage:
     """As ``check_program``, for a program that is read already; build_graph takes its ``lowered``.
 
-    ``prices``: see opdb.lowering.select.lower.
+    ``prices``, ``refusal``: see opdb.lowering.select.lower.
     """
     lowered, rows = {}, {}
     for done, node in enumerate(program.nodes, 1):
-        lowered[node.name] = lower(node, target, prices)
+        lowered[node.name] = lower(node, target, prices, refusal)
         rows[node.name] = _row(node, lowered[node.name], target)
         if progress is not None and (done % STEP == 0 or done == len(program.nodes)):
             progress(done, len(program.nodes))

@@ -171,7 +171,7 @@ class _Sink:
 
     def _made(self, t: TensorRef, origin: str) -> str:
         """A static tensor that a builder made; one for all readers that want the same."""
-        place = (("made", t.dtype, t.base_shape, t.fill, t.ramp, t.data), t.transforms)
+        place = (("made", t.dtype, t.base_shape, t.fill, t.ramp, t.data, t.quant), t.transforms)
         if place not in self.held:
             name = f"{origin}_{'fill' if t.data is None else 'data'}"
             if BY_SHORT[t.dtype].quantized and t.quant is None:

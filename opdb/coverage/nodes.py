@@ -26,6 +26,7 @@ from opdb.coverage.moves_of_encodings import along_moves, moved
 from opdb.coverage.narrowing import keeps_numbers
 from opdb.coverage.quantized import Encodings, is_dequantize, is_quantize, real
 from opdb.errors import OpdbError
+from opdb.runtime.lowering import Lowered
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
 Key = tuple[str, int]
@@ -154,7 +155,7 @@ class TorchNode:
 
     def _tensor(self, name: str, value: Any) -> TensorRef:
         if isinstance(value, torch.fx.Node):
-            return self.program.operand(value, self.node, name)
+            return self._operand(value, name)
         # A Python number in the place of a tensor takes part as PyTorch promotes it.
         number = self._number(name, value)
         like = next(
@@ -164,6 +165,9 @@ class TorchNode:
         if isinstance(number, float) and not dtype.is_floating_point:
             dtype = torch.get_default_dtype()
         return TensorRef((1,), self.program.dtype(dtype), static=True, fill=number, base_shape=(1,))
+
+    def _operand(self, node: torch.fx.Node, argument: str) -> TensorRef:
+        return self.program.operand(node, self.node, argument)
 
     def sources(self) -> list[Key]:
         """The tensors that it reads, constants too."""
@@ -191,6 +195,10 @@ class TorchNode:
     def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None
 
+    def in_8_bits(self) -> InEightBits | None:
+        """The same node reading weights of 8 bits; None if it reads none of fewer, or in blocks."""
+        return InEightBits(self.program, self.node) if operands.narrow(self.program, self.node) else None
+
     def tensors(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """The fake tensors it reads and makes."""
 
@@ -202,6 +210,20 @@ class TorchNode:
         return [t for n in self.node.all_input_nodes for t in some(n.meta.get("val"))], some(
             self.node.meta.get("val")
         )
+
+
+class InEightBits(TorchNode):
+    """A node whose target has no form for weights of fewer bits, or in blocks: it reads the same numbers in 8 bits."""
+
+    def in_8_bits(self) -> None:
+        return None
+
+    def _operand(self, node: torch.fx.Node, argument: str) -> TensorRef:
+        return self.program.operand(node, self.node, argument, wide=True)
+
+    def around(self, lowered: Lowered) -> Lowered:
+        """``lowered`` as it is: no op makes up the difference."""
+        return lowered
 
 
 class Conversion(TorchNode):
@@ -258,14 +280,13 @@ class Program:
     ``states``: the buffers that the program changes -> the input that holds one before a run and the output after it; these follow
     the program's own ``inputs`` and ``outputs``.
 
-    ``in_floats``: names of nodes that compute in floats whatever the quantize nodes around them say.  ``widened``: of nodes
-    that read weights of fewer bits, or in blocks, as such of 8 with the same numbers.
+    ``in_floats``: names of nodes that read and write floats whatever the quantize nodes around them say: those of the host
+    (opdb.dispatch).
     """
 
     exported: ExportedProgram
     float_dtype: str = "f32"
     in_floats: Collection[str] = ()
-    widened: Collection[str] = ()
     nodes: list[TorchNode] = field(default_factory=list)
     inputs: list[Key] = field(default_factory=list)
     outputs: list[Key] = field(default_factory=list)
@@ -292,10 +313,9 @@ class Program:
         self.encodings.before_cutting((n.node for n in self.nodes), self.origin)
         self._results()
 
-    def with_floats(self, names: Collection[str], widened: Collection[str] = ()) -> Program:
-        """The same program with more nodes ``in_floats``, and more that are ``widened``."""
-        floats, wider = frozenset(self.in_floats).union(names), frozenset(self.widened).union(widened)
-        return Program(self.exported, self.float_dtype, floats, wider)
+    def with_floats(self, names: Collection[str]) -> Program:
+        """The same program with more nodes ``in_floats``."""
+        return Program(self.exported, self.float_dtype, frozenset(self.in_floats).union(names))
 
     def _results(self) -> None:
         for spec in self.exported.graph_signature.output_specs:
@@ -449,13 +469,11 @@ class Program:
             return self.origin(node)
         return self.encodings.operands.get(node) or self.origin(node)
 
-    def operand(self, node: torch.fx.Node, reader: torch.fx.Node, argument: str) -> TensorRef:
-        """What ``reader`` gets as an argument."""
-        return self.ref(operands.read(self, node, reader, argument), node)
-
-    def reads_narrow(self, name: str) -> bool:
-        """Whether a node reads a constant of fewer than 8 bits, or in blocks."""
-        return operands.narrow(self, self._by_name[name])
+    def operand(
+        self, node: torch.fx.Node, reader: torch.fx.Node, argument: str, wide: bool = False
+    ) -> TensorRef:
+        """What ``reader`` gets as an argument.  ``wide``: see opdb.coverage.operands.read."""
+        return self.ref(operands.read(self, node, reader, argument, wide), node)
 
     def dtype(self, dtype: torch.dtype) -> str:
         if dtype not in DTYPES:

@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from opdb.coverage.nodes import Key, Program
 
 
-def read(program: Program, node: Node, reader: Node, argument: str) -> Key:
-    """The tensor that ``reader`` gets as an argument that is ``node`` in PyTorch."""
+IN_8_BITS = "_in_8_bits"
+
+
+def read(program: Program, node: Node, reader: Node, argument: str, wide: bool = False) -> Key:
+    """The tensor that ``reader`` gets as an argument that is ``node`` in PyTorch.
+
+    ``wide``: weights of fewer bits, or in blocks, in 8 bits.
+    """
     key = program.read_by(node, reader)
     if key not in program.values:
         return key
     if argument == "bias" and str(reader.target) in WITH_BIAS | TRANSPOSED:
-        return _bias(program, key, reader)
-    wide = reader.name in program.widened or (
-        str(reader.target) not in WITH_BIAS and _in_blocks(program, key)
-    )
+        return _bias(program, key, reader, wide)
+    wide = wide or (str(reader.target) not in WITH_BIAS and _in_blocks(program, key))
     return _widened(program, key) if wide and _narrow(program, key) else key
 
 
@@ -50,7 +54,7 @@ def _in_blocks(program: Program, key: Key) -> bool:
 
 def _widened(program: Program, key: Key) -> Key:
     """The same numbers in 8 bits with one scale, or one for each channel."""
-    wide = (f"{key[0]}_in_8_bits", key[1])
+    wide = (f"{key[0]}{IN_8_BITS}", key[1])
     if wide not in program.values:
         value, (dtype, quant) = program.values[key], program.encodings.of[key]
         if quant.blocks is not None:
@@ -78,14 +82,14 @@ def _spread(value: torch.Tensor, quant: Quant) -> torch.Tensor:
     return value * steps.reshape(*steps.shape, *[1] * (value.dim() - 2))
 
 
-def _bias(program: Program, key: Key, reader: Node) -> Key:
+def _bias(program: Program, key: Key, reader: Node, wide: bool) -> Key:
     """Of a bias beside quantized tensors the integers in steps of the products.
 
     A stored bias stays as it is, but for one of a single scale beside a weight with a scale for each filter: HTP reads it as 0.
     """
     of = program.encodings.of
-    x, weight = (of.get(read(program, n, reader, "")) for n in reader.args[:2] if isinstance(n, Node))
-    stored = (f"{reader.name}_bias", 0)
+    x, weight = (of.get(read(program, n, reader, "", wide)) for n in reader.args[:2] if isinstance(n, Node))
+    stored = (f"{reader.name}_bias{IN_8_BITS if wide else ''}", 0)
     if x is None or weight is None or (reader.name, 0) not in of:
         return key
     given = of[key][1] if key in of else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from opdb.coverage import operands
 from opdb.coverage.quantized import arguments, is_dequantize, is_quantize
 from opdb.dtypes import BY_SHORT
 from opdb.lowering.in_floats import IN_FLOATS
+from opdb.lowering.select import IN_8_BITS
 from opdb.runtime.lowering import Lowered, LoweredOp
 
 if TYPE_CHECKING:
@@ -30,28 +31,33 @@ FLOATS = {"f16", "f32", "bf16"}
 FOR_SHAPE = {"aten.expand_as.default"}
 
 
-def with_said(program: Program, rows: Iterable[Row], why: Mapping[str, str]) -> Iterator[Row]:
-    """``rows`` with what is to be said; ``why``: node -> the first reason that refused its quantized form."""
+def with_said(program: Program, rows: Iterable[Row]) -> Iterator[Row]:
+    """``rows`` with what is to be said."""
     nodes = {view.name: view.node for view in program.nodes}
     for row in rows:
-        said = tuple(_of(program, nodes[row.node], row, why)) if row.verdict == "supported" else ()
+        said = tuple(_of(program, nodes[row.node], row)) if row.verdict == "supported" else ()
         yield replace(row, said=said) if said else row
 
 
-def _of(program: Program, node: Node, row: Row, why: Mapping[str, str]) -> Iterator[str]:
+def _of(program: Program, node: Node, row: Row) -> Iterator[str]:
     if is_quantize(node) or is_dequantize(node):
         return
     weights = [n for n in node.all_input_nodes if is_dequantize(n) and _source(n, program) in program.values]
-    floats = row.form.endswith(IN_FLOATS) or row.node in program.in_floats
+    floats = row.form.endswith(IN_FLOATS)
     if floats and (_beside_quantized(program, node) or weights):
-        reason = why.get(row.node) or first_reason(row)
+        reason = first_reason(row)
         yield "in floats" + (f": {reason}" if reason else "")
     for weight in weights:
         kind = _kind(weight)
         if floats or (weight.name, 0) in program.values:
             yield f"weight of {kind}{_blocks(weight)} widened to floats"
-        elif kind in OF_NONE or (
-            kind in TYPES.values() and operands.read(program, weight, node, "") != _source(weight, program)
+        elif (
+            kind in OF_NONE
+            or row.form.endswith(IN_8_BITS)
+            or (
+                kind in TYPES.values()
+                and operands.read(program, weight, node, "") != _source(weight, program)
+            )
         ):
             yield f"weight of {kind}{_blocks(weight)} widened to int8"
 

@@ -207,7 +207,6 @@ def _source(
 ) -> Source:
     if isinstance(program, QnnGraph):
         return GraphSource(program)
-    from opdb.coverage.check import check_nodes, settled
     from opdb.coverage.nodes import Program
     from opdb.dispatch.program import ProgramSource
     from opdb.lowering.candidates import mapped
@@ -220,8 +219,6 @@ def _source(
         )
     if decompose and not all(mapped(n.target) for n in read.nodes):
         read = Program(read.exported.run_decompositions(), read.float_dtype)
-    if read.encodings.of:
-        read, _ = settled(read, lambda p: check_nodes(p, target))
     return ProgramSource(read, without)
 
 

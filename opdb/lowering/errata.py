@@ -70,11 +70,14 @@ def obeyed(lowered: Lowered, target: Target, surroundings: Surroundings, hits: H
     return replace(lowered, ops=ops, avoided=avoided, warned=warned)
 
 
-def between_conversions(lowered: Lowered, target: Target) -> Iterator[tuple[str, str]]:
-    """The errata of a node that is computed in floating point between conversions, with what the policy makes of them."""
+def between_conversions(built: Lowered, lowered: Lowered, target: Target) -> Iterator[tuple[str, str]]:
+    """The errata of a node that is computed in floating point between conversions, with what the policy makes of them.
+
+    ``lowered``: what ``obeyed`` made of ``built``.
+    """
     for erratum, shows in BETWEEN_CONVERSIONS.items():
         decision = policy(erratum, target)
-        if decision in (AVOID, WARN) and shows(lowered.ops):
+        if decision in (AVOID, WARN) and shows(built.ops, lowered.ops):
             yield erratum, decision
 
 

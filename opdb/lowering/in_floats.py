@@ -21,10 +21,15 @@ IN_FLOATS = "in floats"
 
 
 class InFloats(WrappedView):
-    """``view`` as builders of floating point see it."""
+    """``view`` as builders of floating point see it.
 
-    def __init__(self, view: NodeView) -> None:
+    ``layouts``: results change their layout before they are quantized, for targets that move no stored integers; else after,
+    when they are smaller.
+    """
+
+    def __init__(self, view: NodeView, *, layouts: bool = False) -> None:
         super().__init__(view)
+        self.layouts = layouts
         self._read: dict[str, TensorRef] = {}
         self._written: dict[str, TensorRef] = {}
         self.changed = False  # whether a builder was given something else than ``view`` gives
@@ -57,7 +62,10 @@ class InFloats(WrappedView):
             outputs = []
             for t in op.outputs:
                 quantized = None if t.local is None else self._written.get(t.local)
-                if quantized is not None:
+                if quantized is not None and self.layouts:
+                    source = replace(t, shape=t.base_shape, transforms=())
+                    after.append(_converted("Quantize", source, quantized))
+                elif quantized is not None:
                     to = replace(quantized, shape=t.shape, transforms=t.transforms)
                     t = replace(t, base_shape=t.shape, transforms=())
                     after.append(_converted("Quantize", t, to))

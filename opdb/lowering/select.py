@@ -6,7 +6,7 @@ is taken (``opdb.lowering.candidates``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -35,13 +35,20 @@ from opdb.targets.target import Target
 #: Rules of ops that HTP does not check and that no lowering breaks: it would compute something else.
 UNCHECKED = frozenset({"Reshape.C1"})
 REMEMBERED = 1 << 14  # verdicts of op configs
+#: What else than the validators and errata is held against a form, e.g. that there is no C kernel; empty if nothing is.
+Refusal = Callable[[Lowered], str]
+#: The name of a form that reads weights of fewer bits in 8, behind that of the form itself.
+IN_8_BITS = "in 8 bits"
 #: Classes of views -> whether they have the methods of Surroundings, which takes long to ask.
 _IN_A_PROGRAM: dict[type, bool] = {}
 
 
-def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lowered | Rejected:
+def lower(
+    view: NodeView, target: Target, prices: Prices | None = None, refusal: Refusal = lambda lowered: ""
+) -> Lowered | Rejected:
     """The cheapest candidate of ``view`` that ``target`` accepts; its ``notes`` say why earlier ones were not.
 
+    A quantized node is tried in its own types first, then with the ops around it that ``_ways`` names.
     ``prices``: what compares candidates; by default opdb.lowering.prices says what does on ``target``.
     """
     if not mapped(view.target):
@@ -50,26 +57,36 @@ def lower(view: NodeView, target: Target, prices: Prices | None = None) -> Lower
     if (narrower := into_fewer_bits(view)) is not None:
         return Rejected((narrower,))
     prices = prices or prices_of(view.target, target)
-    surroundings = _surroundings(view)
-
     doubts = partial(_doubts, target=target)
-    lowered, reasons = cheapest(
-        forms(view.target), lambda form: _attempt(form, view, target, surroundings), prices, doubts
-    )
-    if lowered is None:
-        moved = InStepsOfX(view)
-        inside = [WrappedForm(form, IN_STEPS_OF_X) for form in forms(view.target)]
-        lowered, _ = cheapest(inside, lambda form: _attempt(form, moved, target, moved), prices, doubts)
-    if lowered is None:
-        floats = InFloats(view)
-        computed = [WrappedForm(form, IN_FLOATS) for form in forms(view.target)]
-        lowered, found = cheapest(
-            computed, lambda form: _attempt(form, floats, target, floats), prices, doubts
-        )
-        reasons += found if floats.changed or lowered is not None else []
-    return (
-        Rejected(tuple(dict.fromkeys(reasons))) if lowered is None else _with_notes(lowered, reasons, target)
-    )
+    reasons: list[Reason] = []
+    for seen, how in _ways(view):
+        surroundings = _surroundings(seen)
+
+        def attempt(
+            form: Form | WrappedForm, seen: NodeView = seen, surroundings: Surroundings = surroundings
+        ) -> tuple[Lowered | None, list[Reason]]:
+            return _attempt(form, seen, target, surroundings, refusal)
+
+        candidates = [WrappedForm(form, how) if how else form for form in forms(view.target)]
+        lowered, found = cheapest(candidates, attempt, prices, doubts)
+        if not how or (isinstance(seen, InFloats) and not seen.layouts and seen.changed):
+            reasons += found
+        if lowered is not None:
+            return _with_notes(lowered, reasons, target)
+    return Rejected(tuple(dict.fromkeys(reasons)))
+
+
+def _ways(view: NodeView) -> Iterator[tuple[NodeView, str]]:
+    """``view``, then views of the same node with other types, each with what is added to the names of its forms."""
+    yield view, ""
+    yield InStepsOfX(view), IN_STEPS_OF_X
+    wide: NodeView | None = view.in_8_bits() if hasattr(view, "in_8_bits") else None
+    if wide is not None:
+        yield wide, IN_8_BITS
+    floats = InFloats(wide or view)
+    yield floats, IN_FLOATS
+    if floats.changed:
+        yield InFloats(wide or view, layouts=True), IN_FLOATS
 
 
 def fitting(view: NodeView, target: Target) -> tuple[Lowered, ...]:
@@ -101,7 +118,11 @@ def _with_notes(lowered: Lowered, reasons: list[Reason], target: Target) -> Lowe
 
 
 def _attempt(
-    form: Form | WrappedForm, view: Any, target: Target, surroundings: Surroundings
+    form: Form | WrappedForm,
+    view: Any,
+    target: Target,
+    surroundings: Surroundings,
+    refusal: Refusal = lambda lowered: "",
 ) -> tuple[Lowered | None, list[Reason]]:
     guard = f"{form.name}.M_{view.target}"
     try:
@@ -121,9 +142,11 @@ def _attempt(
     reasons = [r for r in judge(lowered, target) if r.rule not in kept_away.union(form.avoids)]
     reasons += [_of_erratum(form.name, e, WARN) for e in lowered.warned]
     if isinstance(form, WrappedForm) and form.how == IN_FLOATS:
-        reasons += [_of_erratum(form.name, *found) for found in between_conversions(built, target)]
+        reasons += [_of_erratum(form.name, *found) for found in between_conversions(built, lowered, target)]
     if any(not r.warning for r in reasons):
         return None, reasons
+    if why := refusal(lowered):
+        return None, [*reasons, Reason(form.name, "", why)]
     warned = dict.fromkeys(r.rule for r in reasons if r.rule in RECORDS)
     return replace(lowered, warned=tuple(warned)), reasons
 

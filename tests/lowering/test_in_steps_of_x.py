@@ -82,3 +82,23 @@ def test_a_pad_beyond_the_range_of_x_is_not_cut_off() -> None:
     assert graph is None and [r.node for r in coverage.rows if r.verdict != "supported"] == ["pad"]
     _, graph = lowered(program, Target("HTP", "SM8650", execution="emulator"), "g")
     assert graph is not None and "Convert" not in {op.op for op in graph.ops}
+
+
+@pytest.mark.parametrize("soc", ["QCM6490", "SM8650"])
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("value", [0.3, -0.9])
+def test_a_pad_behind_two_dimensions_stays_quantized(value: float, bits: int, soc: str) -> None:
+    """HTP's own Pad of both writes the least number behind the last dimension (HTP-0332)."""
+    torch.manual_seed(0)
+    module = Module(lambda x: functional.pad(x, (0, 2, 0, 1), value=value), bits)
+    x, target = torch.randn(2, 5, 6), Target("HTP", soc, execution="emulator")
+    _, graph = lowered(torch.export.export(module, (x,)), target, "g")
+    assert graph is not None and "Concat" in {op.op for op in graph.ops}
+    assert {t.dtype for t in graph.tensors.values() if t.type == "NATIVE"} == {f"uq{bits}"}
+    given: dict[str, Any] = {t.name: to_stored(t, x.numpy()) for t in graph.inputs}
+    with VendorWorker("HTP", soc) as worker:
+        result = worker.run(graph, given, None if soc == "QCM6490" else "fp16")
+    assert result.stage == "done", result.log
+    (y,) = graph.outputs
+    off = np.abs(to_real(y, result.outputs[y.name]) - module(x).numpy()).max()
+    assert off <= ENCODINGS[bits][1][0] * 3  # Quantize of 16 bits reads x in half precision

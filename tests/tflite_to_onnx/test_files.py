@@ -43,7 +43,7 @@ LEFT = {
 }
 #: Of which HTP has no row of 8 bits, or opdb's form of it has a part without one; `check` says so.
 IN_FLOATS = {
-    "attention", "l2_normalize", "mobile_blocks", "resize_bilinear", "reverse", "rsqrt", "squared_difference", "sum",
+    "attention", "l2_normalize", "resize_bilinear", "reverse", "rsqrt", "squared_difference", "sum",
     "transpose_conv",
 }  # fmt: skip
 #: TFLite's own interpreter cannot run it.

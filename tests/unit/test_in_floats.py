@@ -124,3 +124,18 @@ def test_a_pad_alone_is_not_computed_in_floats() -> None:
     taken = lower(View("aten.pad.default", arguments, wide), HTP)
     assert isinstance(taken, Lowered) and taken.form == "Pad in steps of x"
     assert [op.op for op in taken.ops] == ["Pad", "Convert"]
+
+
+def test_a_result_changes_its_layout_before_it_is_quantized_where_integers_cannot() -> None:
+    """QNN's CPU has a Dequantize and a Quantize of sq8, and no Transpose of it."""
+    image = replace(
+        X, dtype="sq8", shape=(1, 3, 4, 5), base_shape=(1, 3, 4, 5), quant=replace(QUANT, offset=(0,))
+    )
+    arguments = {"self": image, "kernel_size": [2, 2], "stride": [1, 1], "padding": [0, 0], "ceil_mode": False,
+                 "count_include_pad": True, "divisor_override": None}  # fmt: skip
+    smaller = replace(image, shape=(1, 3, 3, 4), base_shape=(1, 3, 3, 4))
+    lowered = lower(View("aten.avg_pool2d.default", arguments, smaller), Target("CPU", execution="emulator"))
+    assert isinstance(lowered, Lowered), lowered
+    assert [op.op for op in lowered.ops] == ["Dequantize", "PoolAvg2d", "Quantize"]
+    (pooled,), (result,) = (op.outputs for op in lowered.ops[1:])
+    assert pooled.dtype == "f32" and pooled.transforms and not result.transforms

@@ -68,6 +68,9 @@ class View(TorchNode):
     def __init__(self, tensors: Tensors, node: torch.fx.Node) -> None:
         super().__init__(tensors, node)  # type: ignore[arg-type]  # what a view asks of a program
 
+    def in_8_bits(self) -> None:
+        """None: ``Tensors`` says which weights are read in 8 bits."""
+
 
 class Tensors:
     """What a TorchNode asks of a program, with encodings."""

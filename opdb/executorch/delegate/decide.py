@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from opdb.coverage.check import Coverage, Row, check_nodes, settled
+from opdb.coverage.check import Coverage, Row, check_nodes
 from opdb.coverage.nodes import Program
 from opdb.coverage.partition import groups
 from opdb.dispatch.kernel import Kernels
@@ -58,25 +58,20 @@ class Judge:
         return replace(judged, refused=_of_edge(judged, inside))
 
     def of(self, program: Program) -> Judged:
-        program, coverage = settled(program, lambda p: check_nodes(p, self.options.target), self._refused)
-        return Judged(program, coverage, self._refused(coverage))
+        coverage = check_nodes(program, self.options.target, refusal=self._missing)
+        return Judged(program, coverage, dict(_refused(coverage)))
 
-    def _refused(self, coverage: Coverage) -> dict[str, tuple[str, ...]]:
-        refused = {}
-        for row in coverage.rows:
-            outcome = coverage.lowered[row.node]
-            if isinstance(outcome, Rejected):
-                refused[row.node] = tuple(
-                    f"{r.rule}: {r.message}" if r.rule else r.message for r in outcome.reasons
-                )
-            elif missing := self._missing(outcome):
-                refused[row.node] = (f"no C kernel: {missing}",)
-        return refused
-
-    def _missing(self, lowered: Lowered) -> str | None:
+    def _missing(self, lowered: Lowered) -> str:
         if self.options.backend != KERNELS:
-            return None
-        return self._kernels.missing(op.config() for op in lowered.ops)
+            return ""
+        missing = self._kernels.missing(op.config() for op in lowered.ops)
+        return f"no C kernel: {missing}" if missing else ""
+
+
+def _refused(coverage: Coverage) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for name, outcome in coverage.lowered.items():
+        if isinstance(outcome, Rejected):
+            yield name, tuple(f"{r.rule}: {r.message}" if r.rule else r.message for r in outcome.reasons)
 
 
 def _of_edge(judged: Judged, inside: Collection[str]) -> dict[str, tuple[str, ...]]:

@@ -53,7 +53,8 @@ OF_PATTERNS: Mapping[str, Workaround] = {
     "column-as-row": convolutions.column_as_row,
     "number-first": clamps.number_first,
 }
-BETWEEN_CONVERSIONS: Mapping[str, Callable[[Sequence[LoweredOp]], bool]] = {
+#: Of the ops of a form, and of those that workarounds made of them: whether they show the erratum.
+BETWEEN_CONVERSIONS: Mapping[str, Callable[[Sequence[LoweredOp], Sequence[LoweredOp]], bool]] = {
     "HTP-0396": conversions.pads,
     "HTP-0397": conversions.more_than_one,
     "HTP-0450": conversions.wrong_behind_dequantize,

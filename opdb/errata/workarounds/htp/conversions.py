@@ -26,21 +26,27 @@ ALONE_ON_V68 = frozenset({
 WRONG_ON_V68 = frozenset({"DepthWiseConv2d", "PoolMax2d", "TransposeConv2d"})
 
 
-def pads(ops: Sequence[LoweredOp]) -> bool:
-    """Whether it pads but apart from that only moves values: HTP fills in the smallest number behind a dimension."""
+def pads(form: Sequence[LoweredOp], ops: Sequence[LoweredOp]) -> bool:
+    """Whether it only moves values and pads behind the last dimension, and another one: HTP fills in the smallest number there."""
     kinds = {op.op for op in ops} - set(CONVERSIONS)
-    return "Pad" in kinds and kinds <= MOVES
+    return kinds <= MOVES and any(_behind_and_elsewhere(op) for op in ops if op.op == "Pad")
 
 
-def more_than_one(ops: Sequence[LoweredOp]) -> bool:
+def _behind_and_elsewhere(pad: LoweredOp) -> bool:
+    *others, before, behind = next(p.value for p in pad.params if p.name == "pad_amount")
+    return not before and bool(behind) and any(others)
+
+
+def more_than_one(form: Sequence[LoweredOp], ops: Sequence[LoweredOp]) -> bool:
     """Whether it is anything but one of ``ALONE_ON_V68`` between its conversions."""
-    inside = [op.op for op in ops if op.op not in CONVERSIONS and any(t.dtype == FLOAT for t in op.outputs)]
-    stored = [t for op in ops if op.op == "Quantize" for t in op.outputs]
+    inside = [op.op for op in form if op.op not in CONVERSIONS and any(t.dtype == FLOAT for t in op.outputs)]
+    stored = [t for op in form if op.op == "Quantize" for t in op.outputs]
+    moved = any(t.transforms for op in form for t in op.outputs if t.dtype == FLOAT)
     # HTP joins a Quantize with such a Reshape behind it
     joined = any((len(t.shape) == 5) != (len(t.base_shape) == 5) for t in stored)
-    return len(inside) != 1 or inside[0] not in ALONE_ON_V68 or joined
+    return len(inside) != 1 or inside[0] not in ALONE_ON_V68 or moved or joined
 
 
-def wrong_behind_dequantize(ops: Sequence[LoweredOp]) -> bool:
+def wrong_behind_dequantize(form: Sequence[LoweredOp], ops: Sequence[LoweredOp]) -> bool:
     """Whether it has one of ``WRONG_ON_V68``."""
-    return any(op.op in WRONG_ON_V68 for op in ops)
+    return any(op.op in WRONG_ON_V68 for op in form)

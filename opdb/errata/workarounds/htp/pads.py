@@ -1,4 +1,4 @@
-"""Pads of floats in a form that HTP computes correctly: elements after the last dimension are joined to x by a Concat."""
+"""Pads in a form that HTP computes correctly: elements after the last dimension are joined to x by a Concat."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from opdb.errata.workarounds.facts import Facts
 from opdb.runtime.lowering import LoweredOp, lowered_op, scalar, tensor_param
-from opdb.runtime.tensors import full, intermediate
+from opdb.runtime.tensors import TensorRef, full, intermediate, stored_range
 
 
 def by_concat(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
@@ -26,7 +26,16 @@ def _joined(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
         params = tuple(amounts if p.name == "pad_amount" else p for p in op.params)
         yield replace(op, params=params, outputs=(inner,))
         x = inner
-    end = full([*y.shape[:-1], behind], given.get("pad_constant_value", 0.0), x)
+    end = _filled([*y.shape[:-1], behind], given.get("pad_constant_value", 0.0), x)
     yield lowered_op(
         "Concat", inputs={"xs": [x, end]}, params=[scalar("axis", "u32", x.rank - 1)], outputs={"y": y}
     )
+
+
+def _filled(shape: Sequence[int], value: float, x: TensorRef) -> TensorRef:
+    """A constant of ``value``, in the encoding of ``x`` where it is quantized, as near as that comes."""
+    if x.quant is None:
+        return full(shape, value, x)
+    low, high = stored_range(x)
+    steps = round(min(max(value, low), high) / x.scale) - x.offset
+    return replace(full(shape, steps, x), quant=x.quant)
