@@ -41,6 +41,7 @@ def data(coverage: Coverage) -> dict[str, Any]:
     """What the page draws: rows by FIELDS, texts once, and the tree of modules."""
     texts: dict[str, int] = {}
     places = {r.node: i for i, r in enumerate(coverage.rows)}
+    quantized = coverage.any_quantized
 
     def known(words: str) -> int:
         return texts.setdefault(words, len(texts))
@@ -50,7 +51,7 @@ def data(coverage: Coverage) -> dict[str, Any]:
             r.node, VERDICTS.index(r.verdict), r.graph or 0, known(r.module), known(r.target), known(" ".join(r.ops)),
             [known(t) for t in dict.fromkeys(told(r))], [known(t) for t in _notes(r)], known(r.line),
             known(Path(r.file).as_uri() if r.file else ""), r.flops, r.bytes, [places[n] for n in r.reads if n in places],
-            known(r.types if coverage.any_quantized else ""),
+            known(r.types if quantized else ""),
         ]  # fmt: skip
 
     return {

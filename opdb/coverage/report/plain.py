@@ -21,7 +21,7 @@ COUNTED = (
 
 
 def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
-    """One line for each node, and below a rejected one its reasons; the summary is last.
+    """One line for each node, and below a rejected one its reasons, or the node above that has the same; the summary is last.
 
     ``verbose``: each broken rule in full.
     """
@@ -29,6 +29,7 @@ def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
         yield coverage.about
     width = max((len(r.node) for r in coverage.rows), default=4)
     quantized = coverage.any_quantized
+    first: dict[tuple[str, ...], str] = {}
     for r in coverage.rows:
         taken = f"{r.form}: {' -> '.join(r.ops)}" if len(r.ops) > 1 else ", ".join(r.ops)
         types = f" in {r.types}" if quantized and r.types else ""
@@ -39,10 +40,10 @@ def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
             yield f"{'':10}   warning: {warning}"
         if r.verdict == "supported":
             continue
-        for reason in r.reasons:
-            yield f"{'':10}   {_reason(reason, verbose)}"
-        for near in r.nearest:
-            yield f"{'':10}   nearest accepted {near['op']}: {near['text']}"
+        refused = tuple(_refused(r, verbose))
+        above = first.setdefault(refused, r.node)
+        for line in refused if above == r.node or not refused else (f"for the same reasons as {above}",):
+            yield f"{'':10}   {line}"
         if r.module or r.line:
             yield f"{'':10}   at {' '.join(p for p in (r.module, r.line) if p)}"
     yield from summary(coverage)
@@ -53,7 +54,7 @@ def left(coverage: Coverage) -> Iterator[str]:
     yield coverage.about
     nodes: dict[tuple[str, str], list[str]] = {}
     for r in coverage.rows:
-        reasons = ["; ".join(_reason(q) for q in r.reasons)] if r.verdict != "supported" else r.said
+        reasons = ["; ".join(dict.fromkeys(map(_reason, r.reasons)))] if r.verdict != "supported" else r.said
         for reason in (*reasons, *(f"warning: {w}" for w in warned(r))):
             nodes.setdefault((r.verdict, reason), []).append(r.node)
     for (verdict, reason), names in nodes.items():
@@ -143,7 +144,14 @@ def told(row: Row) -> list[str]:
     """The ops of a supported node, else its reasons and what would be accepted."""
     if row.verdict == "supported":
         return [" -> ".join(row.ops), *row.said, *warned(row)]
-    return [_reason(q) for q in row.reasons] + [f"nearest accepted {n['op']}: {n['text']}" for n in row.nearest]
+    return _refused(row)
+
+
+def _refused(row: Row, verbose: bool = False) -> list[str]:
+    """The reasons of a node that is not supported, and what would be accepted; each once."""
+    reasons = [_reason(q, verbose) for q in row.reasons]
+    nearest = [f"nearest accepted {n['op']}: {n['text']}" for n in row.nearest]
+    return list(dict.fromkeys(reasons + nearest))
 
 
 def _reason(reason: Mapping[str, str], verbose: bool = False) -> str:
