@@ -139,7 +139,7 @@ def in_blocks(scales: Sequence[float], shape: Sequence[int], axis: int) -> Quant
     rows = np.array(scales, np.float64).reshape(shape[:2])
     rows = rows.T if axis == 0 else rows
     largest = rows.max(1)
-    for most in range(1, STEPS + 1):
+    for most in range(STEPS, 0, -1):  # HTP is nearest with the largest integers, which the recipes have, too
         steps = rows / (largest / most)[:, None]
         whole = np.rint(steps)
         if (np.abs(steps - whole) < EXACT * whole).all():
