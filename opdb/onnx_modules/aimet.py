@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from opdb.errors import OpdbError
-from opdb.onnx_modules.node import Array
-from opdb.onnx_modules.steps import KINDS, Encoding
+from opdb.onnx_modules.steps import BITS, Array, Encoding
 
 #: Biases, which QNN gives steps of their own.
 WIDE = 32
+#: Those that are written.
+VERSIONS = ("1.0.0", "2.0.0")
 #: The lists of the files before version 2.
 GROUPS = ("activation_encodings", "param_encodings")
 IN_BLOCKS = (
@@ -38,17 +39,71 @@ def read(path: str) -> dict[str, Encoding]:
     for name, entry in entries:
         try:
             encoding = _encoding(entry)
-            if encoding is not None and encoding.bits in KINDS:
+            if encoding is not None and encoding.bits in BITS:
                 encoding.check()
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise OpdbError(f"{path}: {name}: cannot be read: {type(error).__name__}: {error}") from None
         if encoding is not None:
-            if encoding.bits not in KINDS:
+            if encoding.bits not in BITS:
                 raise OpdbError(
                     f"{path}: {name} has {encoding.bits} bits; QNN's activations and weights have 4, 8 or 16"
                 )
             found[name] = encoding
     return found
+
+
+def written(encodings: Mapping[str, Encoding], constants: Mapping[str, int], version: str) -> str:
+    """The text of a file of a version of VERSIONS.  ``constants``: weights, with their dimensions; the others are activations."""
+    if version == "1.0.0":
+        groups: tuple[list[Any], list[Any]] = ([], [])
+        for name, own in encodings.items():
+            groups[name in constants].append({"name": name} | _as_version_1(own))
+        held: dict[str, Any] = dict(zip(GROUPS, groups, strict=True)) | {
+            "excluded_layers": [],
+            "quantizer_args": {},
+        }
+    else:
+        held = {
+            "encodings": [
+                {"name": name} | _as_version_2(own, constants.get(name, 0)) for name, own in encodings.items()
+            ]
+        }
+    return json.dumps({"version": version} | held, indent=1) + "\n"
+
+
+def _as_version_1(own: Encoding) -> dict[str, Any]:
+    kind = "LPBQ" if own.steps is not None else "PER_CHANNEL" if own.axis is not None else "PER_TENSOR"
+    said: dict[str, Any] = {"enc_type": kind, "dtype": "INT", "bw": own.bits, "is_sym": own.symmetric}
+    zeros = np.broadcast_to(own.zeros, own.scales.shape)
+    if own.steps is not None:  # in what they multiply out to, the integers of blocks count as 4 bits more
+        said |= {"bw": 2 * own.bits, "compressed_bw": own.bits, "block_size": own.block}
+        said["per_block_int_scale"] = own.steps.ravel().tolist()
+        zeros = np.full(own.scales.shape, 1 << 2 * own.bits - 1)
+    return said | {"scale": _numbers(own.scales), "offset": (-zeros).tolist()}
+
+
+def _as_version_2(own: Encoding, rank: int) -> dict[str, Any]:
+    """``rank``: the dimensions of a weight, 0 for an activation."""
+    signed = rank > 0 and own.symmetric
+    said: dict[str, Any] = {"output_dtype": f"{'' if signed else 'u'}int{own.bits}"}
+    if own.steps is not None and own.axis is not None:
+        for field, rows in (
+            ("per_block_int_scale", own.steps),
+            ("per_channel_float_scale", np.array(_numbers(own.scales))[:, None]),
+        ):
+            rows = rows.T if own.axis == 1 else rows
+            said[field] = rows.reshape(*rows.shape, *[1] * (rank - 2)).tolist()
+        return said | {"axis": 1 - own.axis, "block_size": own.block}
+    zeros = np.broadcast_to(own.zeros - (1 << own.bits - 1 if signed else 0), own.scales.shape).tolist()
+    scales = _numbers(own.scales)
+    if own.axis is None:
+        return said | {"y_scale": scales[0], "y_zero_point": zeros[0]}
+    return said | {"y_scale": scales, "y_zero_point": zeros, "axis": own.axis}
+
+
+def _numbers(scales: Array) -> list[float]:
+    """The shortest decimals that are these float32."""
+    return [float(str(s)) for s in scales.astype(np.float32)]
 
 
 def _entries(held: Any) -> Iterator[tuple[str, Any]]:

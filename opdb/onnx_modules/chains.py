@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from opdb.onnx_modules import functions
 from opdb.onnx_modules.subgraphs import reads
 
 #: The domain of what stands for a chain.
@@ -43,6 +44,7 @@ def joined(
         read = {*outputs, *(n for node in made if node is not None for n in reads(node))}
         made[place] = _needed(made[place], sources, read)
     _join_biases(made, outputs, values)
+    functions.join(made, outputs, values)
     return made
 
 

@@ -6,6 +6,7 @@ import difflib
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,17 +14,24 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.version_converter
 from onnx import TensorProto, helper, numpy_helper
 
 from opdb.errors import OpdbError
 from opdb.onnx_modules import aimet
-from opdb.onnx_modules.node import Array
-from opdb.onnx_modules.steps import KINDS, Encoding
+from opdb.onnx_modules.order import ordered
+from opdb.onnx_modules.steps import Array, Encoding
+from opdb.onnx_modules.subgraphs import reads
 
 #: Of how many unknown names the nearest one is said.
 SAID = 3
 #: What ONNX Runtime's quantizer puts behind the names of the float model.
 SUFFIXES = ("_quantized", "_QuantizeLinear_Input")
+#: Operators whose weights have a sign; other constants have the type of the activations that they are computed with.
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN")
+#: Bits -> ONNX's types without and with a sign.
+KINDS = {4: (TensorProto.UINT4, TensorProto.INT4), 8: (TensorProto.UINT8, TensorProto.INT8),
+         16: (TensorProto.UINT16, TensorProto.INT16)}  # fmt: skip
 #: The largest integer that a block's scale is of its channel's (QNN, AIMET).
 LARGEST_STEP = 16
 #: The first opset with 4 and 16 bits.
@@ -120,7 +128,7 @@ def with_encodings(
     domain = "" if opset >= OPSET else QDQ_DOMAIN
     if domain and all(o.domain != domain for o in made.opset_import):
         made.opset_import.append(helper.make_opsetid(domain, 1))
-    writer = _Writer(made, _weights(made.graph), domain, stored)
+    writer = _Writer(made, weights_of(made.graph), domain, stored)
     count = sum(writer.quantize(name, encoding) for name, encoding in encodings.items())
     if not count:
         raise OpdbError(
@@ -130,7 +138,31 @@ def with_encodings(
     return made
 
 
-def _weights(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+def to_qdq(model: onnx.ModelProto, encodings: Mapping[str, Encoding], path: str) -> onnx.ModelProto:
+    """The model with the encodings as a QDQ file that ONNX Runtime loads: nodes in order, opset 21 or com.microsoft's operators.
+
+    Raises OpdbError where none of the names is the model's.
+    """
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), OPSET)
+    if opset < OPSET:
+        with suppress(
+            Exception
+        ):  # a converter without a step for an operator; the types are then com.microsoft's
+            model = onnx.version_converter.convert_version(model, OPSET)
+    made = with_encodings(model, encodings, path)
+    known = {i.name for i in made.graph.input} | {w.name for w in made.graph.initializer}
+    nodes = [node for _, node in ordered(list(made.graph.node), known)]
+    held = {name for node in nodes for name in reads(node)} | {o.name for o in made.graph.output}
+    nodes = [node for node in nodes if node.op_type != "Constant" or node.output[0] in held]
+    del made.graph.node[:]
+    made.graph.node.extend(nodes)
+    kept = [w for w in made.graph.initializer if w.name in held]
+    del made.graph.initializer[:]
+    made.graph.initializer.extend(kept)
+    return made
+
+
+def weights_of(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
     """Constants by name: the initializers, and what Constant nodes hold."""
     held = {
         n.output[0]: a.t
@@ -196,28 +228,29 @@ class _Writer:
     def _weight(self, name: str, weight: onnx.TensorProto, encoding: Encoding) -> bool:
         if weight.data_type != TensorProto.FLOAT:
             return False
-        many, shape = encoding.scales.size, list(weight.dims)
+        many, shape, bits = encoding.scales.size, list(weight.dims) or [1], encoding.bits
         in_blocks = encoding.steps is not None
+        reader = self._reader(name)
         axis = self._axis(name, shape, many, encoding.axis) if many > 1 or in_blocks else 0
-        half = 1 << encoding.bits - 1
-        signed = replace(encoding, zeros=encoding.zeros - half)
-        if in_blocks and encoding.axis is None and self._reader(name) == "ConvTranspose":  # AIMET 1.0
-            signed = replace(signed, steps=np.asarray(encoding.steps).reshape(-1, many).T)
-        scales = _scales(name, signed, axis, shape)
-        stored = None
+        signed = reader in WEIGHTED or bits == 4
+        low = -(1 << bits - 1) if signed else 0
+        own = replace(encoding, zeros=encoding.zeros + low)
+        if in_blocks and encoding.axis is None and reader == "ConvTranspose":  # AIMET 1.0
+            own = replace(own, steps=np.asarray(encoding.steps).reshape(-1, many).T)
+        scales, stored = _scales(name, own, axis, shape), None
         if self.stored:
-            stored = np.clip(_stored(numpy_helper.to_array(weight), signed, scales, axis), -half, half - 1)
+            stored = _stored(numpy_helper.to_array(weight), own, scales, axis)
+            stored = np.clip(stored, low, low + (1 << bits) - 1)
         along = {"axis": 1 - axis, "block_size": encoding.block} if in_blocks else {"axis": axis}
-        bits = encoding.bits
         if in_blocks and bits == 4 and math.prod(shape[2:]) > 1:  # QNN has blocks of filters of 1 by 1 alone
-            steps = _spread(np.asarray(signed.steps), axis, shape)
-            stored = None if stored is None else stored * steps.repeat(encoding.block, 1 - axis)
+            steps = _spread(np.asarray(own.steps), axis, shape).repeat(encoding.block, 1 - axis)
+            stored = None if stored is None else stored * steps
             bits, scales, along = 8, encoding.scales, {"axis": axis}
-        kind = KINDS[bits][1]
+        kind = KINDS[bits][int(signed)]
         if stored is not None:
             made = helper.make_tensor(f"{name}/stored", kind, shape, stored.astype(int).ravel())
             self.model.graph.initializer.append(made)
-        ends, result = self._ends(name, scales, signed.zeros, kind), f"{name}/dequantized"
+        ends, result = self._ends(name, scales, own.zeros, kind), f"{name}/dequantized"
         self._read_instead(name, result)
         self._add("DequantizeLinear", [f"{name}/stored", *ends], result, result, **along)
         return True

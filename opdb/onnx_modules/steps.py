@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
-from opdb.onnx_modules.node import Array
-
-#: Bits -> ONNX's types without and with a sign.
-KINDS = {4: (TensorProto.UINT4, TensorProto.INT4), 8: (TensorProto.UINT8, TensorProto.INT8),
-         16: (TensorProto.UINT16, TensorProto.INT16)}  # fmt: skip
+Array = np.ndarray[Any, Any]
+#: The bits that QNN's activations and weights have.
+BITS = (4, 8, 16)
 
 
 @dataclass(frozen=True)
