@@ -27,6 +27,20 @@ from opdb.onnx_modules.subgraphs import reads
 SAID = 3
 #: What ONNX Runtime's quantizer puts behind the names of the float model.
 SUFFIXES = ("_quantized", "_QuantizeLinear_Input")
+#: Operators whose results are elements of what they read.
+MOVING = (
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+)
 #: Operators whose weights have a sign; other constants have the type of the activations that they are computed with.
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN")
 #: Bits -> ONNX's types without and with a sign.
@@ -128,7 +142,7 @@ def with_encodings(
     domain = "" if opset >= OPSET else QDQ_DOMAIN
     if domain and all(o.domain != domain for o in made.opset_import):
         made.opset_import.append(helper.make_opsetid(domain, 1))
-    writer = _Writer(made, weights_of(made.graph), domain, stored)
+    writer = _Writer(made, weights_of(made.graph), encodings, domain, stored)
     count = sum(writer.quantize(name, encoding) for name, encoding in encodings.items())
     if not count:
         raise OpdbError(
@@ -182,6 +196,7 @@ QDQ_DOMAIN = "com.microsoft"
 class _Writer:
     model: onnx.ModelProto
     weights: Mapping[str, onnx.TensorProto]
+    encodings: Mapping[str, Encoding]
     domain: str
     stored: bool
 
@@ -213,17 +228,35 @@ class _Writer:
         maker, (inputs, outputs) = self.makers.get(name), self.ends
         if (maker is None and name not in inputs) or encoding.steps is not None:
             return False
-        ends = self._ends(name, encoding.scales, encoding.zeros, KINDS[encoding.bits][0])
         if name in outputs and maker is not None:
             maker.output[list(maker.output).index(name)] = f"{name}/float"
             source, result = f"{name}/float", name
         else:
             source, result = name, f"{name}/dequantized"
             self._read_instead(name, result)
+        if encoding.bits == 8 and encoding.scales.size == 1 and self._reads_16_bits(maker):
+            wide = replace(
+                encoding, bits=16, scales=encoding.scales / np.float32(257), zeros=encoding.zeros * 257
+            )
+            self._pair(f"{name}/in_16_bits", wide, source, f"{name}/in_16_bits")
+            source = f"{name}/in_16_bits"
+        self._pair(name, encoding, source, result)
+        return True
+
+    def _pair(self, name: str, encoding: Encoding, source: str, result: str) -> None:
+        ends = self._ends(name, encoding.scales, encoding.zeros, KINDS[encoding.bits][0])
         axis = {"axis": encoding.axis} if encoding.scales.size > 1 and encoding.axis is not None else {}
         self._add("QuantizeLinear", [source, *ends], f"{name}/quantized", f"{name}/quantized", **axis)
         self._add("DequantizeLinear", [f"{name}/quantized", *ends], result, f"{name}/dequantized", **axis)
-        return True
+
+    def _reads_16_bits(self, maker: onnx.NodeProto | None) -> bool:
+        """Whether a node computes on 16 bits; QNN's ops then write 16, and a Convert makes 8 of them."""
+        if maker is None or maker.op_type in MOVING:
+            return False
+        read = [name.removesuffix("/dequantized") for name in maker.input if name]
+        if found := [self.encodings[n].bits for n in read if n in self.encodings and n not in self.weights]:
+            return max(found) == 16
+        return any(self._reads_16_bits(self.makers.get(n)) for n in read)
 
     def _weight(self, name: str, weight: onnx.TensorProto, encoding: Encoding) -> bool:
         if weight.data_type != TensorProto.FLOAT:
