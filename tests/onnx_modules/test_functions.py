@@ -22,11 +22,10 @@ NUMBERS = {
 
 def operators(body: str, ends: bool = True) -> list[str]:
     """The operators that stay of x, the chain from d to e, and y."""
-    first, last = (
-        ("q = QuantizeLinear(x, step, z)  d = DequantizeLinear(q, step, z)", "f = QuantizeLinear(e, step, z)  y = DequantizeLinear(f, step, z)")
-        if ends
-        else ("d = Identity(x)", "y = Identity(e)")
-    )  # fmt: skip
+    first, last = "d = Identity(x)", "y = Identity(e)"
+    if ends:
+        first = "q = QuantizeLinear(x, step, z)  d = DequantizeLinear(q, step, z)"
+        last = "f = QuantizeLinear(e, step, z)  y = DequantizeLinear(f, step, z)"
     model = parser.parse_model(
         f'<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) {{ {first} {body} {last} }}'
     )
