@@ -20,6 +20,7 @@ from opdb.cli.calibrating import (
     samples_of,
 )
 from opdb.cli.compile_output import outcome_json, print_ends, print_failure, tensor_json
+from opdb.cli.encodings_export import VERSION, EncodingsVersion, Exported, ExportEncodings, export_of
 from opdb.cli.options import (
     Decompose,
     Dim,
@@ -123,6 +124,8 @@ def compile_model(
     quantize: Quantize = None,
     data: Data = None,
     ranges: Ranges = None,
+    export_encodings: ExportEncodings = None,
+    encodings_version: EncodingsVersion = VERSION,
     no_pass: NoPass = None,
     io_layout: IoLayout = "keep",
     passes: Passes = False,
@@ -163,6 +166,14 @@ def compile_model(
     recipe, dtype = asked_recipe(quantize, dtype)
     how_to_quantize = calibration(quantize, recipe, data, ranges)
     _alone(others or [], model, output, graph, quantize)
+    export = export_of(
+        export_encodings,
+        encodings_version,
+        model,
+        recipe is not None,
+        dims,
+        output is not None and is_pte(output),
+    )
     if encodings is not None and quantize is not None:
         raise OpdbError(
             "--encodings and --quantize: give one of them; the encodings say how the model is quantized"
@@ -177,6 +188,7 @@ def compile_model(
         compile_to_pte(model, output, target, how_to_quantize, timeout, json, dims)
         return
     calibrated: Calibrated | None = None
+    kept_encodings: Exported | None = None
     states: tuple[State, ...] = ()
     with ExitStack() as done:
         worker = None if output is None else done.enter_context(_opening(target, timeout))
@@ -205,7 +217,10 @@ def compile_model(
                 kept = {s.input for s in states}
                 samples = samples_of(how_to_quantize, [t for t in made.inputs if t.name not in kept], program)
                 sources = sources_of(rows)
+                whole = made
                 made, calibrated = quantized(made, how_to_quantize, samples, target, stages, states, sources)
+                if export is not None:
+                    kept_encodings = export.named(program, rows, whole, made, samples[0], states)
                 states = stored_states(states, made)
             graphs = [made]
             for other in others or ():
@@ -251,6 +266,8 @@ def compile_model(
             compiled = None
     if calibrated is not None:
         calibrated.save(model)
+    if kept_encodings is not None:
+        kept_encodings.save()
     _report(
         compiled,
         graphs,
@@ -262,6 +279,7 @@ def compile_model(
         errata_met,
         io_layout,
         calibrated,
+        kept_encodings,
         states,
         json,
     )
@@ -420,6 +438,7 @@ def _report(
     errata: tuple[ErratumCount, ...],
     io_layout: str,
     calibrated: Calibrated | None,
+    exported: Exported | None,
     states: tuple[State, ...],
     json: bool,
 ) -> None:
@@ -471,6 +490,8 @@ def _report(
                     print(f"  state  {s.buffer}: the output {s.output} is the next run's input {s.input}")
         if calibrated is not None:
             calibrated.print()
+        if exported is not None:
+            exported.print()
         for e in errata:
             print(f"  {e.text}")
         log = compiled.result.log

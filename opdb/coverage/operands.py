@@ -115,10 +115,11 @@ def _filters(reader: Node) -> int:
 def bias(value: torch.Tensor, x: Quant, weight: Quant, filters: int) -> tuple[torch.Tensor, Encoded] | None:
     """A bias in floats as stored integers in steps of the products; None where these have no single step for a channel.
 
+    Beside a weight in blocks the step is that of the channel's scale, which QNN asks for.
     ``filters``: the dimension of the weight along which its filters are, of each group if there are several scales but fewer
     than filters.
     """
-    if x.axis is not None or x.blocks is not None or weight.blocks is not None:
+    if x.axis is not None or x.blocks is not None:
         return None
     if weight.axis not in (None, filters) or value.numel() % len(weight.scale):
         return None

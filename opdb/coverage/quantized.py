@@ -138,16 +138,16 @@ def in_blocks(scales: Sequence[float], shape: Sequence[int], axis: int) -> Quant
         raise Unknown("blocks along a dimension that QNN has none along")
     rows = np.array(scales, np.float64).reshape(shape[:2])
     rows = rows.T if axis == 0 else rows
-    largest = rows.max(1)
-    for most in range(1, STEPS + 1):
+    largest, whole = rows.max(1), np.zeros(rows.shape, int)
+    for most in range(STEPS, 0, -1):  # HTP is nearest with the largest integers, which the recipes have, too
         steps = rows / (largest / most)[:, None]
-        whole = np.rint(steps)
-        if (np.abs(steps - whole) < EXACT * whole).all():
-            blocks = Blocks(
-                rows.shape[1], STEPS.bit_length() - 1, tuple(whole.astype(int).flatten().tolist())
-            )
-            found = tuple((largest / most).astype(np.float32).tolist())
-            return Quant("BLOCKWISE_EXPANSION", found, (0,) * len(found), 1 - axis, blocks=blocks)
+        near = (np.abs(steps - np.rint(steps)) < EXACT * np.rint(steps)).all(1)
+        new = near & ~whole.any(1)
+        whole[new] = np.rint(steps[new]).astype(int)
+    if whole.all():
+        blocks = Blocks(rows.shape[1], STEPS.bit_length() - 1, tuple(whole.flatten().tolist()))
+        found = tuple((largest / whole.max(1)).astype(np.float32).tolist())
+        return Quant("BLOCKWISE_EXPANSION", found, (0,) * len(found), 1 - axis, blocks=blocks)
     raise Unknown("scales of blocks that are not whole multiples of one for each channel")
 
 

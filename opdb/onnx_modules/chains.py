@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from opdb.onnx_modules import batch_norms, functions
 from opdb.onnx_modules.subgraphs import reads
 
 #: The domain of what stands for a chain.
@@ -25,11 +26,12 @@ PRODUCTS = ("MatMulInteger", "ConvInteger")
 
 
 def joined(
-    nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], values: Mapping[str, Any]
+    nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], values: dict[str, Any]
 ) -> list[onnx.NodeProto | None]:
     """``nodes`` at their places; the last one of a chain stands for all of it, the others are None.
 
-    ``outputs``: the names of the graph's results.  ``values``: what is known before it.
+    ``outputs``: the names of the graph's results.  ``values``: what is known before it, and
+    gets what is known of nodes that stand for several.
     """
     nodes = turned(nodes, outputs, values)
     made: list[onnx.NodeProto | None] = list(nodes)
@@ -43,6 +45,8 @@ def joined(
         read = {*outputs, *(n for node in made if node is not None for n in reads(node))}
         made[place] = _needed(made[place], sources, read)
     _join_biases(made, outputs, values)
+    functions.join(made, outputs, values)
+    batch_norms.join(made, outputs, values)
     return made
 
 

@@ -1,162 +1,65 @@
-"""Encodings from elsewhere for an ONNX file in floats: AIMET's .encodings, or a quantized file (QDQ) of the same model.
-
-Versions 0.4 to 1.0 of AIMET's format have real = (stored + offset) * scale, stored from 0; version 2 has ONNX's fields:
-real = (stored - y_zero_point) * y_scale, stored as ``output_dtype``.
-"""
+"""Encodings from elsewhere for an ONNX file in floats: AIMET's .encodings, or a quantized file (QDQ) of the same model."""
 
 from __future__ import annotations
 
 import difflib
-import json
-import re
+import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.version_converter
 from onnx import TensorProto, helper, numpy_helper
 
 from opdb.errors import OpdbError
-from opdb.onnx_modules.node import Array
+from opdb.onnx_modules import aimet
+from opdb.onnx_modules.order import ordered
+from opdb.onnx_modules.steps import Array, Encoding
+from opdb.onnx_modules.subgraphs import reads
 
-#: Bits -> ONNX's types without and with a sign.
-KINDS = {4: (TensorProto.UINT4, TensorProto.INT4), 8: (TensorProto.UINT8, TensorProto.INT8),
-         16: (TensorProto.UINT16, TensorProto.INT16)}  # fmt: skip
-#: Biases, which QNN gives steps of their own.
-WIDE = 32
-#: The lists of AIMET's files before version 2.
-AIMET_GROUPS = ("activation_encodings", "param_encodings")
-IN_BLOCKS = "export it as QDQ (to_onnx_qdq), which opdb reads"
 #: Of how many unknown names the nearest one is said.
 SAID = 3
 #: What ONNX Runtime's quantizer puts behind the names of the float model.
 SUFFIXES = ("_quantized", "_QuantizeLinear_Input")
+#: Operators whose results are elements of what they read.
+MOVING = (
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+)
+#: Operators whose weights have a sign; other constants have the type of the activations that they are computed with.
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN")
+#: Bits -> ONNX's types without and with a sign.
+KINDS = {4: (TensorProto.UINT4, TensorProto.INT4), 8: (TensorProto.UINT8, TensorProto.INT8),
+         16: (TensorProto.UINT16, TensorProto.INT16)}  # fmt: skip
+#: The largest integer that a block's scale is of its channel's (QNN, AIMET).
+LARGEST_STEP = 16
 #: The first opset with 4 and 16 bits.
 OPSET = 21
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """Scales and zero points, one or one for each channel, of stored integers of ``bits`` from 0: real = (stored - zero) * scale.
-
-    ``axis``: the dimension of the channels; None where the file does not say it.
-    """
-
-    bits: int
-    scales: Array
-    zeros: Array
-    axis: int | None = None
 
 
 def read_encodings(path: str) -> Mapping[str, Encoding]:
     """By the name of the tensor.  Raises OpdbError for a file of neither kind and for an encoding that QNN has no type for."""
     if not Path(path).is_file():
         raise OpdbError(f"{path}: no such file")
-    found = _of_qdq(path) if path.endswith(".onnx") else _of_aimet(path)
+    found = _of_qdq(path) if path.endswith(".onnx") else aimet.read(path)
     if not found:
         raise OpdbError(f"{path}: there are no encodings in it; give AIMET's .encodings or a QDQ .onnx file")
     return found
-
-
-def _of_aimet(path: str) -> dict[str, Encoding]:
-    try:
-        entries = list(_entries(json.loads(Path(path).read_text())))
-    except (ValueError, KeyError, TypeError) as error:
-        raise OpdbError(f"{path}: not AIMET's encodings: {type(error).__name__}: {error}") from None
-    found = {}
-    for name, entry in entries:
-        try:
-            encoding = _aimet(entry)
-            if encoding is not None and encoding.bits in KINDS:
-                _check(encoding)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise OpdbError(f"{path}: {name}: cannot be read: {type(error).__name__}: {error}") from None
-        if encoding is not None:
-            if encoding.bits not in KINDS:
-                raise OpdbError(
-                    f"{path}: {name} has {encoding.bits} bits; QNN's activations and weights have 4, 8 or 16"
-                )
-            found[name] = encoding
-    return found
-
-
-def _entries(held: Any) -> Iterator[tuple[str, Any]]:
-    """Each tensor's name and encoding.
-
-    Up to 0.6.1 two mappings by name to a list, one for each channel; in 1.0 two lists of objects with names, in 2 one such list.
-    """
-    if not isinstance(held, Mapping):
-        raise TypeError("the file holds no object")
-    groups = [held["encodings"]] if "encodings" in held else [held[k] for k in AIMET_GROUPS]
-    for group in groups:
-        if isinstance(group, Mapping):
-            yield from group.items()
-        else:
-            yield from ((entry["name"], entry) for entry in group)
-
-
-def _aimet(entry: Any) -> Encoding | None:
-    """None for a tensor in floats, and for a bias."""
-    if not isinstance(entry, Mapping):
-        first = entry[0]
-        bits, is_float = int(first["bitwidth"]), first.get("dtype", "int") == "float"
-        return (
-            None
-            if is_float or bits == WIDE
-            else _offset(bits, [e["scale"] for e in entry], [e["offset"] for e in entry])
-        )
-    if "output_dtype" in entry:
-        return _version_2(entry)
-    bits = int(entry["bw"])
-    if entry["dtype"].lower() == "float" or bits == WIDE:
-        return None
-    if entry.get("enc_type") in ("PER_BLOCK", "LPBQ"):
-        raise ValueError(f"{entry['enc_type']}: {IN_BLOCKS}")
-    if np.any(entry.get("zero_point_shift", 0)):
-        raise ValueError("it has a zero_point_shift, and QNN's zero points are whole numbers")
-    return _offset(bits, entry["scale"], entry["offset"])
-
-
-def _offset(bits: int, scales: Any, offsets: Any) -> Encoding:
-    return Encoding(bits, np.asarray(scales, np.float32).reshape(-1), -_whole(offsets))
-
-
-def _version_2(entry: Mapping[str, Any]) -> Encoding | None:
-    kind = re.fullmatch(r"(u?)int(\d+)", entry["output_dtype"])
-    if kind is None or int(kind[2]) == WIDE:
-        return None
-    if "block_size" in entry or isinstance(entry.get("y_scale"), Mapping):
-        raise ValueError(f"it has scales for blocks: {IN_BLOCKS}")
-    bits, scales = int(kind[2]), np.asarray(entry["y_scale"], np.float32).reshape(-1)
-    zeros = _whole(0 if entry.get("y_zero_point") is None else entry["y_zero_point"])
-    axis = entry.get("axis")
-    return Encoding(
-        bits,
-        scales,
-        np.broadcast_to(zeros if kind[1] else zeros + (1 << bits - 1), scales.shape),
-        None if axis is None else int(axis),
-    )
-
-
-def _whole(numbers: Any) -> Array:
-    found = np.asarray(numbers, np.float64).reshape(-1)
-    if not np.array_equal(found, np.rint(found)):
-        raise ValueError("a zero point is no whole number")
-    return found.astype(np.int64)
-
-
-def _check(encoding: Encoding) -> None:
-    """Raises ValueError for what no stored integers have."""
-    if not encoding.scales.size or not np.all(np.isfinite(encoding.scales) & (encoding.scales > 0)):
-        raise ValueError("a scale is no number above 0")
-    if encoding.zeros.size not in (1, encoding.scales.size):
-        raise ValueError(f"it has {encoding.scales.size} scales and {encoding.zeros.size} zero points")
-    if np.any((encoding.zeros < 0) | (encoding.zeros >= 1 << encoding.bits)):
-        raise ValueError(f"a zero point is not among the stored integers of {encoding.bits} bits")
 
 
 def _of_qdq(path: str) -> dict[str, Encoding]:
@@ -184,11 +87,22 @@ def _of_qdq(path: str) -> dict[str, Encoding]:
         name = results.get(node.output[0], node.input[0])  # an output of the model keeps its name
         for suffix in SUFFIXES:
             name = name.removesuffix(suffix)
-        zeros = numpy_helper.to_array(zero).astype(np.int64).reshape(-1)
-        zeros = zeros + (1 << bits - 1 if signed else 0)
-        axis = next((a.i for a in node.attribute if a.name == "axis"), None)
-        found[name] = Encoding(bits, numpy_helper.to_array(scale).astype(np.float32).reshape(-1), zeros, axis)
+        zeros = numpy_helper.to_array(zero).astype(np.int64).reshape(-1) + (1 << bits - 1 if signed else 0)
+        said = {a.name: a.i for a in node.attribute}
+        scales = numpy_helper.to_array(scale).astype(np.float32)
+        if said.get("block_size") and scales.ndim > 1:
+            found[name] = _of_blocks(bits, scales, zeros, said)
+        else:
+            found[name] = Encoding(bits, scales.reshape(-1), zeros, said.get("axis"))
     return found
+
+
+def _of_blocks(bits: int, scales: Array, zeros: Array, said: Mapping[str, int]) -> Encoding:
+    """``said``: the attributes axis, along which the blocks are, and block_size."""
+    channels = 0 if said.get("axis", 1) % scales.ndim else 1
+    rows = np.moveaxis(scales.astype(np.float64), channels, 0).reshape(scales.shape[channels], -1)
+    largest = (rows.max(1) / LARGEST_STEP).astype(np.float32)
+    return Encoding(bits, largest, zeros[:1], channels, said["block_size"], rows / largest[:, None])
 
 
 def warn_of_unknown(model: onnx.ModelProto, encodings: Mapping[str, Encoding], path: str) -> None:
@@ -228,7 +142,7 @@ def with_encodings(
     domain = "" if opset >= OPSET else QDQ_DOMAIN
     if domain and all(o.domain != domain for o in made.opset_import):
         made.opset_import.append(helper.make_opsetid(domain, 1))
-    writer = _Writer(made, _weights(made.graph), domain, stored)
+    writer = _Writer(made, weights_of(made.graph), encodings, domain, stored)
     count = sum(writer.quantize(name, encoding) for name, encoding in encodings.items())
     if not count:
         raise OpdbError(
@@ -238,7 +152,31 @@ def with_encodings(
     return made
 
 
-def _weights(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+def to_qdq(model: onnx.ModelProto, encodings: Mapping[str, Encoding], path: str) -> onnx.ModelProto:
+    """The model with the encodings as a QDQ file that ONNX Runtime loads: nodes in order, opset 21 or com.microsoft's operators.
+
+    Raises OpdbError where none of the names is the model's.
+    """
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), OPSET)
+    if opset < OPSET:
+        with suppress(
+            Exception
+        ):  # a converter without a step for an operator; the types are then com.microsoft's
+            model = onnx.version_converter.convert_version(model, OPSET)
+    made = with_encodings(model, encodings, path)
+    known = {i.name for i in made.graph.input} | {w.name for w in made.graph.initializer}
+    nodes = [node for _, node in ordered(list(made.graph.node), known)]
+    held = {name for node in nodes for name in reads(node)} | {o.name for o in made.graph.output}
+    nodes = [node for node in nodes if node.op_type != "Constant" or node.output[0] in held]
+    del made.graph.node[:]
+    made.graph.node.extend(nodes)
+    kept = [w for w in made.graph.initializer if w.name in held]
+    del made.graph.initializer[:]
+    made.graph.initializer.extend(kept)
+    return made
+
+
+def weights_of(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
     """Constants by name: the initializers, and what Constant nodes hold."""
     held = {
         n.output[0]: a.t
@@ -258,6 +196,7 @@ QDQ_DOMAIN = "com.microsoft"
 class _Writer:
     model: onnx.ModelProto
     weights: Mapping[str, onnx.TensorProto]
+    encodings: Mapping[str, Encoding]
     domain: str
     stored: bool
 
@@ -287,35 +226,71 @@ class _Writer:
         if name in self.weights:
             return self._weight(name, self.weights[name], encoding)
         maker, (inputs, outputs) = self.makers.get(name), self.ends
-        if maker is None and name not in inputs:
+        if (maker is None and name not in inputs) or encoding.steps is not None:
             return False
-        ends = self._ends(name, encoding, KINDS[encoding.bits][0])
         if name in outputs and maker is not None:
             maker.output[list(maker.output).index(name)] = f"{name}/float"
             source, result = f"{name}/float", name
         else:
             source, result = name, f"{name}/dequantized"
             self._read_instead(name, result)
+        if encoding.bits == 8 and encoding.scales.size == 1 and self._reads_16_bits(maker):
+            wide = replace(
+                encoding, bits=16, scales=encoding.scales / np.float32(257), zeros=encoding.zeros * 257
+            )
+            self._pair(f"{name}/in_16_bits", wide, source, f"{name}/in_16_bits")
+            source = f"{name}/in_16_bits"
+        self._pair(name, encoding, source, result)
+        return True
+
+    def _pair(self, name: str, encoding: Encoding, source: str, result: str) -> None:
+        ends = self._ends(name, encoding.scales, encoding.zeros, KINDS[encoding.bits][0])
         axis = {"axis": encoding.axis} if encoding.scales.size > 1 and encoding.axis is not None else {}
         self._add("QuantizeLinear", [source, *ends], f"{name}/quantized", f"{name}/quantized", **axis)
         self._add("DequantizeLinear", [f"{name}/quantized", *ends], result, f"{name}/dequantized", **axis)
-        return True
+
+    def _reads_16_bits(self, maker: onnx.NodeProto | None) -> bool:
+        """Whether a node computes on 16 bits; QNN's ops then write 16, and a Convert makes 8 of them."""
+        if maker is None or maker.op_type in MOVING:
+            return False
+        read = [name.removesuffix("/dequantized") for name in maker.input if name]
+        if found := [self.encodings[n].bits for n in read if n in self.encodings and n not in self.weights]:
+            return max(found) == 16
+        return any(self._reads_16_bits(self.makers.get(n)) for n in read)
 
     def _weight(self, name: str, weight: onnx.TensorProto, encoding: Encoding) -> bool:
         if weight.data_type != TensorProto.FLOAT:
             return False
-        many = encoding.scales.size
-        axis = self._axis(name, list(weight.dims), many, encoding.axis) if many > 1 else 0
-        half, kind = 1 << encoding.bits - 1, KINDS[encoding.bits][1]
-        signed = Encoding(encoding.bits, encoding.scales, encoding.zeros - half)
+        many, shape, bits = encoding.scales.size, list(weight.dims) or [1], encoding.bits
+        in_blocks = encoding.steps is not None
+        reader = self._reader(name)
+        axis = self._axis(name, shape, many, encoding.axis) if many > 1 or in_blocks else 0
+        signed = reader in WEIGHTED or bits == 4
+        low = -(1 << bits - 1) if signed else 0
+        own = replace(encoding, zeros=encoding.zeros + low)
+        if in_blocks and encoding.axis is None and reader == "ConvTranspose":  # AIMET 1.0
+            own = replace(own, steps=np.asarray(encoding.steps).reshape(-1, many).T)
+        scales, stored = _scales(name, own, axis, shape), None
         if self.stored:
-            stored = np.clip(_stored(numpy_helper.to_array(weight), signed, axis), -half, half - 1)
-            made = helper.make_tensor(f"{name}/stored", kind, weight.dims, stored.astype(int).ravel())
+            stored = _stored(numpy_helper.to_array(weight), own, scales, axis)
+            stored = np.clip(stored, low, low + (1 << bits) - 1)
+        along = {"axis": 1 - axis, "block_size": encoding.block} if in_blocks else {"axis": axis}
+        if in_blocks and bits == 4 and math.prod(shape[2:]) > 1:  # QNN has blocks of filters of 1 by 1 alone
+            steps = _spread(np.asarray(own.steps), axis, shape).repeat(encoding.block, 1 - axis)
+            stored = None if stored is None else stored * steps
+            bits, scales, along = 8, encoding.scales, {"axis": axis}
+        kind = KINDS[bits][int(signed)]
+        if stored is not None:
+            made = helper.make_tensor(f"{name}/stored", kind, shape, stored.astype(int).ravel())
             self.model.graph.initializer.append(made)
-        ends, result = self._ends(name, signed, kind), f"{name}/dequantized"
+        ends, result = self._ends(name, scales, own.zeros, kind), f"{name}/dequantized"
         self._read_instead(name, result)
-        self._add("DequantizeLinear", [f"{name}/stored", *ends], result, result, axis=axis)
+        self._add("DequantizeLinear", [f"{name}/stored", *ends], result, result, **along)
         return True
+
+    def _reader(self, name: str) -> str:
+        """The operator of the first node that reads a tensor."""
+        return next((n.op_type for n in self.readers.get(name, ())), "")
 
     def _axis(self, name: str, shape: Sequence[int], many: int, said: int | None) -> int:
         """The dimension of the channels: the one that the file says, or that of the results of the operator that reads the weight."""
@@ -323,7 +298,7 @@ class _Writer:
             return said % len(shape)
         reader = next(iter(self.readers.get(name, ())), None)
         turned = reader is not None and any(a.name == "transB" and a.i for a in reader.attribute)
-        kind = reader.op_type if reader is not None else ""
+        kind = self._reader(name)
         usual: int = {"Gemm": 0 if turned else 1, "MatMul": len(shape) - 1, "ConvTranspose": 1}.get(kind, 0)
         axes = (usual, *range(len(shape))) if said is None else ()
         found: int | None = next((axis for axis in axes if axis < len(shape) and shape[axis] == many), None)
@@ -338,13 +313,12 @@ class _Writer:
             )
         )
 
-    def _ends(self, name: str, encoding: Encoding, kind: int) -> list[str]:
-        shape = [] if encoding.scales.size == 1 else [encoding.scales.size]
+    def _ends(self, name: str, scales: Array, zeros: Array, kind: int) -> list[str]:
+        shape = [] if scales.size == 1 and scales.ndim == 1 else list(scales.shape)
+        spread = np.broadcast_to(zeros.reshape(-1)[0] if scales.ndim > 1 else zeros, scales.shape)
         made = (
-            helper.make_tensor(f"{name}/scale", TensorProto.FLOAT, shape, encoding.scales.tolist()),
-            helper.make_tensor(
-                f"{name}/zero", kind, shape, np.broadcast_to(encoding.zeros, encoding.scales.shape).tolist()
-            ),
+            helper.make_tensor(f"{name}/scale", TensorProto.FLOAT, shape, scales.ravel().tolist()),
+            helper.make_tensor(f"{name}/zero", kind, shape, spread.ravel().tolist()),
         )
         self.model.graph.initializer.extend(made)
         return [tensor.name for tensor in made]
@@ -360,8 +334,31 @@ class _Writer:
         self.model.graph.node.append(made)
 
 
-def _stored(values: Array, encoding: Encoding, axis: int) -> Array:
+def _scales(name: str, encoding: Encoding, axis: int, shape: Sequence[int]) -> Array:
+    """As DequantizeLinear has them: of all, of a dimension, or in the weight's dimensions, where blocks lie along one of two."""
+    if encoding.steps is None:
+        return encoding.scales
+    along = 1 - axis
+    blocks = shape[along] // encoding.block if len(shape) > 1 and axis < 2 else 0
+    if not blocks or (blocks, encoding.steps.size) != (shape[along] / encoding.block, shape[axis] * blocks):
+        raise OpdbError(
+            f"{name} of shape {list(shape)} has {encoding.steps.size} integers for blocks of {encoding.block}; "
+            "give one for each block of input channels of each output channel"
+        )
+    rows = encoding.scales.astype(np.float64)[:, None] * encoding.steps
+    return _spread(rows.astype(np.float32), axis, shape)
+
+
+def _spread(rows: Array, axis: int, shape: Sequence[int]) -> Array:
+    """``rows``, [channels, blocks], in the dimensions of a weight of ``shape`` whose channels are along ``axis``."""
+    wide = rows.reshape(*rows.shape, *[1] * (len(shape) - 2))
+    return np.moveaxis(np.broadcast_to(wide, (*rows.shape, *shape[2:])), 0, axis)
+
+
+def _stored(values: Array, encoding: Encoding, scales: Array, axis: int) -> Array:
     """The integers of a weight, beyond their type where the values are beyond what is encoded."""
+    if encoding.steps is not None:
+        return np.asarray(np.rint(values / scales.astype(np.float64).repeat(encoding.block, 1 - axis)))
     many = encoding.scales.size > 1
     shape = [-1 if d == axis else 1 for d in range(values.ndim)] if many else []
     scales = encoding.scales.astype(np.float64).reshape(shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,7 +97,10 @@ class Graph(torch.nn.Module):  # type: ignore[misc]
     """Nodes in the order of the file.
 
     ``forward`` takes the tensors of ``inputs``, and returns one tensor or a tuple; of an output without name None.
+    ``watch``, where it is given, is called with the name and the value of each tensor of the file.
     """
+
+    watch: Callable[[str, Any], None] | None = None
 
     def __init__(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         super().__init__()
@@ -110,6 +113,9 @@ class Graph(torch.nn.Module):  # type: ignore[misc]
         for step in self.steps:
             made = getattr(self, step.name)(*(values[r] for r in step.reads))
             values.update(zip(step.makes, made if isinstance(made, (tuple, list)) else (made,), strict=False))
+        if self.watch is not None:
+            for name, value in values.items():
+                self.watch(name, value)
         results = [getattr(self, self.known[o]) if o in self.known else values.get(o) for o in self.outputs]
         return results[0] if len(results) == 1 else tuple(results)
 

@@ -80,7 +80,8 @@ def of_weight(data: Array, dtype: str, symmetric: bool, axis: int | None, weight
 def in_blocks(data: Array, axis: int, block: int) -> Quant:
     """4 bits with a scale per ``block`` elements along the dimension beside ``axis``, which is an integer times that of the slice.
 
-    Of the two integers beside a block's own scale the one is taken that its elements are nearer to.
+    Of the two integers beside a block's own scale the one is taken that its elements are nearer to.  Of the integers with these
+    ratios they are the largest, as those of files are (opdb.coverage.quantized).
     """
     beside = axis - 1 if axis else 1
     rows = np.moveaxis(data.astype(np.float64), (axis, beside), (0, 1)).reshape(data.shape[axis], -1, block)
@@ -90,6 +91,10 @@ def in_blocks(data: Array, axis: int, block: int) -> Quant:
     options = [np.clip(f(steps), 1, LARGEST_STEP) for f in (np.floor, np.ceil)]
     errors = [_error(rows, (channel[:, None] * o)[:, :, None]) for o in options]
     chosen = np.where(errors[0] < errors[1], options[0], options[1]).astype(int)
+    common = np.gcd.reduce(chosen, 1)
+    larger = LARGEST_STEP // (chosen.max(1) // common)  # the same scales, with the largest integers
+    chosen = chosen // common[:, None] * larger[:, None]
+    channel = np.array(_float32(channel * common / larger))
     blocks = Blocks(rows.shape[1], BLOCK_BITS, tuple(chosen.flatten().tolist()))
     return Quant("BLOCKWISE_EXPANSION", tuple(channel.tolist()), (0,) * len(channel), axis, blocks=blocks)
 

@@ -222,13 +222,13 @@ def test_dynamic_quantization_is_in_floats_and_said_so(folder: Path, vendor: Ven
     np.testing.assert_allclose(got, want, atol=5e-3 * np.abs(want).max())
 
 
-def test_blocks_of_aimet_are_int8_with_the_same_numbers(vendor: VendorWorker) -> None:
-    """LPBQ: HTP computes FullyConnected with such blocks wrong (HTP-0357), and 8 bits hold what they stand for."""
+def test_blocks_of_aimet_are_those_of_a_convolution(vendor: VendorWorker) -> None:
+    """LPBQ: HTP computes FullyConnected with such blocks wrong (HTP-0357), and a convolution of 1 by 1 right."""
     path = FILES / "aimet-lpbq-gemm.onnx"
     graph, _, said = read(path)
-    weight = weight_of(graph, "FullyConnected")
-    assert (weight.dtype, weight.quant.encoding) == ("sq8", "AXIS_SCALE_OFFSET")
-    assert "weight of int4 in blocks of 8 widened to int8" in said
+    weight = weight_of(graph, "Conv2d")
+    assert (weight.dtype, weight.quant.encoding) == ("sq8", "BLOCKWISE_EXPANSION")
+    assert "widened" not in said
     got, want = both(path, graph, vendor)
     np.testing.assert_allclose(got, want, atol=1e-3 * np.abs(want).max())
 
