@@ -1,7 +1,8 @@
 """A node that moves or selects stored integers, with another encoding behind it: computed in the steps of x, and converted then.
 
-QNN's ops of that kind copy integers, so x and y have one encoding there (``share`` in the specs' ``quant`` sections).  PyTorch's
-quantized modules may give them two.  A Convert is as exact as the second quantization of PyTorch's, and needs no floating point.
+QNN's ops of that kind copy integers, so x and y have one type and encoding there (``share`` in the specs' ``quant`` sections).
+PyTorch's quantized modules may give them two, e.g. 16 bits and 8.  A Convert is as exact as the second quantization of PyTorch's, and
+needs no floating point.
 """
 
 from __future__ import annotations
@@ -78,12 +79,12 @@ class InStepsOfX(WrappedView):
 
     def _stand_in(self, name: str, t: TensorRef) -> TensorRef:
         x = self._x
-        if x is None or not _per_tensor(t) or t.dtype != x.dtype or t.quant == x.quant:
+        if x is None or not _per_tensor(t) or (t.dtype == x.dtype and t.quant == x.quant):
             return t
         if t.transforms:
             raise Rejection("a result that is seen in another layout")
         self._written[name] = t
-        return TensorRef(t.shape, t.dtype, local=name, quant=x.quant, base_shape=t.shape)
+        return TensorRef(t.shape, x.dtype, local=name, quant=x.quant, base_shape=t.shape)
 
 
 def _per_tensor(t: Any) -> bool:

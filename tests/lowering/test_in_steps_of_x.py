@@ -102,3 +102,38 @@ def test_a_pad_behind_two_dimensions_stays_quantized(value: float, bits: int, so
     (y,) = graph.outputs
     off = np.abs(to_real(y, result.outputs[y.name]) - module(x).numpy()).max()
     assert off <= ENCODINGS[bits][1][0] * 3  # Quantize of 16 bits reads x in half precision
+
+
+@pytest.mark.parametrize("soc", ["QCM6490", "SM8650"])
+def test_a_move_into_fewer_bits(soc: str) -> None:
+    """Of 16 bits into 8, as recipes have them beside a MatMul of v68."""
+    torch.manual_seed(0)
+
+    class Narrowing(Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            wide = self.stored(x, ENCODINGS[16][0]).permute(0, 2, 1)
+            self.bits = 8
+            made = self.stored(wide, ENCODINGS[8][1])
+            self.bits = 16
+            return made
+
+    module, x, target = (
+        Narrowing(MOVES["Pad"], 16),
+        torch.randn(2, 5, 6),
+        Target("HTP", soc, execution="emulator"),
+    )
+    _, graph = lowered(torch.export.export(module, (x,)), target, "g")
+    assert graph is not None
+    assert [o.op for o in graph.ops if o.op != "Reshape"] == [
+        "Quantize",
+        "Transpose",
+        "Convert",
+        "Dequantize",
+    ]
+    given: dict[str, Any] = {t.name: to_stored(t, x.numpy()) for t in graph.inputs}
+    with VendorWorker("HTP", soc) as worker:
+        result = worker.run(graph, given, None if soc == "QCM6490" else "fp16")
+    assert result.stage == "done", result.log
+    (y,) = graph.outputs
+    off = np.abs(to_real(y, result.outputs[y.name]) - module(x).numpy()).max()
+    assert off <= ENCODINGS[8][1][0] * 1.01
