@@ -126,8 +126,8 @@ def test_a_move_into_fewer_bits(soc: str) -> None:
     assert graph is not None
     assert [o.op for o in graph.ops if o.op != "Reshape"] == [
         "Quantize",
-        "Transpose",
         "Convert",
+        "Transpose",
         "Dequantize",
     ]
     given: dict[str, Any] = {t.name: to_stored(t, x.numpy()) for t in graph.inputs}
