@@ -67,7 +67,7 @@ class Calibration:
 def calibration(
     quantize: str | None, recipe: Recipe | None, data: str | None, ranges: Path | None
 ) -> Calibration | None:
-    """None where nothing is quantized; exits 1 for --quantize without --data.
+    """None where nothing is quantized; exits 2 for --quantize without --data.
 
     ``recipe``: that of --quantize ``quantize``.  Raises OpdbError for --data or --ranges that nothing uses.
     """
@@ -80,7 +80,7 @@ def calibration(
         return None
     if data is None:
         print(NO_DATA.format(recipe=quantize), file=sys.stderr)
-        raise typer.Exit(1)
+        raise typer.Exit(2)
     return Calibration(recipe, data, ranges)
 
 

@@ -11,6 +11,7 @@ from opdb.compile.sources import sources_of
 from opdb.coverage.check import Coverage, Row
 from opdb.coverage.computed_in import text
 from opdb.coverage.partition import groups
+from opdb.errata.records import RECORDS
 from opdb.quantize import assumed
 from opdb.quantize.plan import Plan
 from opdb.quantize.recipe import Recipe
@@ -71,7 +72,9 @@ def _judged(row: Row, ops: list[str], plan: Plan) -> Row:
         return replace(row, verdict="rejected", reasons=reasons, form="", ops=())
     told = [otherwise(plan.forms[op]) for op in ops]
     said = tuple(f"{how}: {why}" for how, why in dict.fromkeys(told) if how)
-    return replace(row, said=said, types=_types(ops, plan))
+    floats = not ops or any(plan.forms[op].floats for op in ops)
+    warnings = tuple(w for w in row.warnings if floats or w["rule"] in RECORDS)  # the rules were asked about floats
+    return replace(row, said=said, types=_types(ops, plan), warnings=warnings)
 
 
 def _types(ops: list[str], plan: Plan) -> str:

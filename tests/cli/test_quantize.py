@@ -82,7 +82,7 @@ def test_without_data_nothing_is_written(here: Here, tmp_path: Path) -> None:
         done = here(
             "compile", "calibrated_net.py:make", "--soc", "SM8650", "--quantize", "8a8w", "-o", output
         )
-        assert done.code == 1 and not (tmp_path / output).exists()
+        assert done.code == 2 and not (tmp_path / output).exists()
         assert "needs calibration data" in done.err and "--data random" in done.err
 
 
