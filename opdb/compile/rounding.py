@@ -31,6 +31,8 @@ Array = np.ndarray[Any, Any]
 ITERATIONS = 2000
 #: AIMET's description of where HTP quantizes.
 CONFIGURATION = "htp_v73"
+#: Operators whose weights AdaRound rounds.
+OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 #: The line of a node of an ONNX file: file, number from 1, operator.
 _NUMBER = re.compile(r"[^:]*:(\d+): ")
 
@@ -68,13 +70,11 @@ def rounded(
 
     model = onnx.load(path)
     assert recipe.activations is not None and recipe.weights is not None
-    for place, node in enumerate(model.graph.node, 1):
-        node.name = node.name or f"node_{place}"
-    left = {model.graph.node[number - 1].name for number in _left(recipe, graph, rows)}
+    left = {name for number in _left(recipe, graph, rows) for name in model.graph.node[number - 1].input}
     bits = f"int{recipe.weights.bits}", f"int{recipe.activations.bits}"
     try:
         with _silent():
-            made, weights = _adaround(model, _inputs(model, samples), bits, left, iterations)
+            made, weights, whole = _adaround(model, _inputs(model, samples), bits, left, iterations)
     except Exception as error:  # AIMET's and ONNX Runtime's, of any kind
         lines = str(error).strip().splitlines() or [""]
         raise OpdbError(f"{path}: AdaRound fails: {type(error).__name__}: {lines[0]}") from error
@@ -83,7 +83,7 @@ def rounded(
         raise OpdbError(f"{path}: AdaRound finds no weight to round; give rounding: nearest")
     copy = folder / Path(path).name
     onnx.save(made, copy)
-    return str(copy), f"rounded by AdaRound: {count} weight{'s' * (count != 1)}, on {len(samples)} samples"
+    return str(copy), f"rounded by AdaRound: {count} of {whole} weights, on {len(samples)} samples"
 
 
 def _aimet() -> Any:
@@ -129,8 +129,11 @@ def _inputs(model: Any, samples: Sequence[Sample]) -> list[dict[str, Array]]:
 
 def _adaround(
     model: Any, inputs: list[dict[str, Array]], bits: tuple[str, str], left: Collection[str], iterations: int
-) -> tuple[Any, Mapping[str, Array]]:
-    """``model`` with its batch norms folded, and by name the weights that were rounded; not those of the nodes ``left``."""
+) -> tuple[Any, Mapping[str, Array], int]:
+    """``model`` with its batch norms folded, by name the weights that were rounded, and how many were to be.
+
+    ``left``: tensors that stay.  AIMET fuses nodes and names them anew, so they are told by the weights that they read.
+    """
     from aimet_onnx.batch_norm_fold import fold_all_batch_norms_to_weight
     from onnx import ModelProto, numpy_helper
 
@@ -143,14 +146,20 @@ def _adaround(
         copy, param_type=weight, activation_type=activation, config_file=CONFIGURATION
     )
     sim.compute_encodings(inputs)
-    names = [node.name for node in model.graph.node if node.name not in left]
-    aimet.apply_adaround(sim, inputs, iterations, names)
+    nodes = [op.name for op in sim.connected_graph.ordered_ops if _weight(op) not in (None, *left)]
+    aimet.apply_adaround(sim, inputs, iterations, nodes)
     found = {}
     for held in sim.model.model.graph.initializer:
         quantizer = sim.qc_quantize_op_dict.get(held.name)
         if quantizer is not None and quantizer.enabled and quantizer.is_encoding_frozen():
             found[held.name] = _on_steps(numpy_helper.to_array(held), quantizer)
-    return model, found
+    return model, found, len(nodes)
+
+
+def _weight(op: Any) -> str | None:
+    """The weight of one of AIMET's nodes, where it is one whose weights have 4 bits."""
+    held = (tensor.name for tensor, kind in op.parameters.values() if kind == "weight")
+    return next(held, None) if op.type in OPERATORS else None
 
 
 def _on_steps(weight: Array, quantizer: Any) -> Array:
