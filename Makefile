@@ -37,7 +37,7 @@ PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-g
 # A test that hangs ends its process after ten minutes, and the run, by name; the sweep has longer tests.
 HANGS := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-.PHONY: setup demo test lint format generated unit slow older-executorch breadth sweep sanitized sanitize fuzz mutants conformance bench wheels clean
+.PHONY: setup demo test lint format generated unit slow older-executorch aimet breadth sweep sanitized sanitize fuzz mutants conformance bench wheels clean
 .DELETE_ON_ERROR:
 
 setup: .venv/compiled
@@ -113,7 +113,7 @@ OLDER = $(shell sed -n '/^RELEASES/s/[^"]*"\([^"]*\)".*/\1/p' opdb/executorch/en
 .venv-older/installed: .venv/installed opdb/executorch/env.py
 	@echo "setup: executorch $(OLDER) over .venv, in .venv-older"
 	@rm -rf .venv-older && $(BIN)/python -m venv --without-pip .venv-older
-	@$(BIN)/python tools/lay-over .venv-older executorch $(OLDER)
+	@$(BIN)/python tools/lay-over .venv-older executorch==$(OLDER)
 	@touch $@
 
 # The core of the suites with it: builders, register, the modules that ExecuTorch gets wrong, quantized ones, a .pte run.
@@ -125,6 +125,20 @@ older-executorch: setup .venv/others .venv-older/installed
 	@echo "tests: pytest with executorch $(OLDER), 2 processes"
 	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) .venv-older/bin/python -m pytest -q -n 2 --dist loadfile \
 		--no-loadscope-reorder $(HANGS) -m "not breadth and (older or not sweep)" $(CORE)
+
+# AIMET, in an environment laid over .venv.  onnx2torch requires torchvision, which has no build for torch without CUDA there.
+AIMET = $(shell sed -n 's/^aimet = \["\([^"]*\)".*/\1/p' pyproject.toml)
+
+.venv-aimet/installed: .venv/installed
+	@echo "setup: $(AIMET) over .venv, in .venv-aimet"
+	@rm -rf .venv-aimet && $(BIN)/python -m venv --without-pip .venv-aimet
+	@$(BIN)/python tools/lay-over .venv-aimet $(AIMET) onnx2torch==1.5.15 --with bokeh hvplot jsonschema osqp
+	@touch $@
+
+# What calls AIMET itself.
+aimet: setup .venv-aimet/installed
+	@echo "tests: pytest with $(AIMET)"
+	@.venv-aimet/bin/python -m pytest -q $(HANGS) -m "" tests/cli/test_rounding.py
 
 breadth: setup .venv/others
 	@echo "breadth: pytest, 2 processes"
@@ -171,5 +185,5 @@ wheels: setup
 	@$(BIN)/python tools/wheels $(SUITES:%=--debian %)
 
 clean:
-	rm -rf .venv .venv-older build dist report opdb.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-older .venv-aimet build dist report opdb.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find opdb codegen generated runtime migrations -name '*.so' -delete

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from opdb.cli.progress import Stages
     from opdb.compile.calibration import Sample
     from opdb.compile.states import State
+    from opdb.coverage.check import Row
     from opdb.graph import GraphTensor, QnnGraph
     from opdb.quantize import Recipe, Source
     from opdb.quantize.ranges import TensorRange
@@ -133,6 +136,24 @@ def quantized(
     )
     warnings = map(str, crowded(made, observed))
     return made, Calibrated(how, len(samples), ranges_of(made), tuple(warnings), tuple(told))
+
+
+@contextmanager
+def rounded_file(
+    model: str,
+    how: Calibration,
+    samples: Sequence[Sample],
+    graph: QnnGraph,
+    rows: Sequence[Row],
+    stages: Stages,
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """A copy of the ONNX file ``model`` with the weights that its recipe has rounded, and lines for the report."""
+    from opdb.compile.rounding import rounded
+
+    stages("round")
+    with TemporaryDirectory() as folder:
+        copy, said = rounded(model, samples, how.recipe, graph, rows, Path(folder))
+        yield copy, (said,)
 
 
 def _counted(samples: Sequence[Sample], stages: Stages) -> Iterator[Sample]:

@@ -17,6 +17,7 @@ from opdb.cli.calibrating import (
     Ranges,
     calibration,
     quantized,
+    rounded_file,
     samples_of,
 )
 from opdb.cli.compile_output import outcome_json, print_ends, print_failure, tensor_json
@@ -139,6 +140,7 @@ def compile_model(
     QNN does not take as well; it is written, with exit 1, where nodes fall back to the CPU.
     """
     from opdb.cli.progress import Stages
+    from opdb.compile.rounding import check as to_round
     from opdb.compile.sources import sources_of
     from opdb.compile.states import states_json, stored_states
     from opdb.coverage.onnx_ends import parsed
@@ -165,6 +167,7 @@ def compile_model(
     floats = dtype
     recipe, dtype = asked_recipe(quantize, dtype)
     how_to_quantize = calibration(quantize, recipe, data, ranges)
+    rounds = recipe is not None and to_round(recipe, model, io_layout)
     _alone(others or [], model, output, graph, quantize)
     export = export_of(
         export_encodings,
@@ -173,6 +176,7 @@ def compile_model(
         recipe is not None,
         dims,
         output is not None and is_pte(output),
+        rounds,
     )
     if encodings is not None and quantize is not None:
         raise OpdbError(
@@ -216,11 +220,18 @@ def compile_model(
             if how_to_quantize is not None:
                 kept = {s.input for s in states}
                 samples = samples_of(how_to_quantize, [t for t in made.inputs if t.name not in kept], program)
+                learned: tuple[str, ...] = ()
+                if rounds:
+                    with rounded_file(model, how_to_quantize, samples, made, rows, stages) as (copy, learned):
+                        program = exported(copy, stages, dims, quick=not decompose)
+                        coverage, made = lowered_or_exit(program, copy, target, how, stages, json)
+                    rows = coverage.rows
                 sources = sources_of(rows)
                 whole = made
                 made, calibrated = quantized(made, how_to_quantize, samples, target, stages, states, sources)
                 if export is not None:
                     kept_encodings = export.named(program, rows, whole, made, samples[0], states)
+                calibrated = replace(calibrated, notes=(*learned, *calibrated.notes))
                 states = stored_states(states, made)
             graphs = [made]
             for other in others or ():

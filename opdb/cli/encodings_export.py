@@ -118,11 +118,18 @@ class Exported:
 
 
 def export_of(
-    file: Path | None, version: str, model: str, quantizes: bool, dims: Mapping[str, int], pte: bool
+    file: Path | None,
+    version: str,
+    model: str,
+    quantizes: bool,
+    dims: Mapping[str, int],
+    pte: bool,
+    rounds: bool = False,
 ) -> Export | None:
     """What the command line says; None where nothing is exported.
 
-    Raises OpdbError for a file without a recipe that quantizes, for a model without names, and for an unknown version.
+    ``rounds``: whether AdaRound changes the weights.  Raises OpdbError for a file without a recipe that quantizes, for a model without
+    names, for weights that are not the model's, and for an unknown version.
     """
     from opdb.onnx_modules.aimet import VERSIONS
 
@@ -132,6 +139,11 @@ def export_of(
         return None
     if not quantizes:
         raise OpdbError(f"--export-encodings {file}: for --quantize; give --quantize 8a8w, too")
+    if rounds:
+        raise OpdbError(
+            f"--export-encodings {file}: the encodings are of the weights that AdaRound makes, which {model} does not have; give "
+            "rounding: nearest, or let AIMET itself round and export (docs/guides/quantization.md)"
+        )
     if pte:
         raise OpdbError(
             f"--export-encodings {file}: ExecuTorch's quantizer chooses those of a .pte; compile to a context (-o FILE.bin)"

@@ -73,7 +73,9 @@ def _judged(row: Row, ops: list[str], plan: Plan) -> Row:
     told = [otherwise(plan.forms[op]) for op in ops]
     said = tuple(f"{how}: {why}" for how, why in dict.fromkeys(told) if how)
     floats = not ops or any(plan.forms[op].floats for op in ops)
-    warnings = tuple(w for w in row.warnings if floats or w["rule"] in RECORDS)  # the rules were asked about floats
+    warnings = tuple(
+        w for w in row.warnings if floats or w["rule"] in RECORDS
+    )  # the rules were asked about floats
     return replace(row, said=said, types=_types(ops, plan), warnings=warnings)
 
 

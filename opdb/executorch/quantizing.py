@@ -76,6 +76,10 @@ def check(recipe: Recipe) -> None:
             raise OpdbError(
                 f"{where}: ExecuTorch has no activations of {bits[0]} bits with weights of {bits[1]}; it has {known}"
             )
+        if weights.rounding != "nearest":
+            raise OpdbError(
+                f"{where}: rounding: {weights.rounding} is for a context file; give rounding: nearest for a .pte"
+            )
         if not weights.symmetric:
             raise OpdbError(f"{where}: ExecuTorch's weights are symmetric; give symmetric: true")
         if activations.observer not in OBSERVERS:

@@ -29,12 +29,17 @@ class Activations(Model):
 
 
 class Weights(Model):
-    """Settings for constants with channels.  ``block``: input channels per scale (LPBQ); None for one scale per channel."""
+    """Settings for constants with channels.
+
+    ``block``: input channels per scale (LPBQ); None for one scale per channel.  ``rounding``: to the nearest step, or as AIMET's
+    AdaRound learns from the samples (opdb.compile.rounding).
+    """
 
     bits: Literal[4, 8, 16]
     symmetric: bool = True
     per_channel: bool = True
     block: Literal[16, 32, 64] | None = None
+    rounding: Literal["nearest", "adaround"] = "nearest"
 
     @model_validator(mode="after")
     def _held(self) -> Self:
@@ -42,6 +47,10 @@ class Weights(Model):
             raise ValueError("QNN has blocks of weights of 4 bits only; give bits: 4, or leave block out")
         if self.bits == 4 and not self.symmetric:
             raise ValueError("QNN's weights of 4 bits have zero in the middle; give symmetric: true")
+        if self.rounding == "adaround" and (self.bits != 4 or self.block or not self.per_channel):
+            raise ValueError(
+                "rounding: adaround is for weights of 4 bits with a scale per channel; give bits: 4, leave block and per_channel out"
+            )
         return self
 
 
@@ -128,7 +137,7 @@ class Recipe(Model):
         weights = rule.weights.model_dump(exclude_none=True) if rule.weights else {}
         if weights.get("bits", 4) != 4:
             weights.setdefault("block", None)
-        whole = Weights(**self.weights.model_dump() | weights)
+        whole = Weights(**self.weights.model_dump(exclude={"rounding"}) | weights)
         return Activations(**self.activations.model_dump() | own), whole
 
     def spelled(self) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from opdb.runtime.qnn.ends import BLOCK_BITS
 Array = np.ndarray[Any, Any]
 #: The largest integer that a block's scale is of the channel's (QNN: 4 bits; ExecuTorch's and AIMET's LPBQ have 1 to 16).
 LARGEST_STEP = 16
+#: How far a number on a grid may be from it, in steps: float32 and what passes multiply weights with leave some 1e-6.
+ON_GRID = 1e-4
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,26 @@ def of_weight(data: Array, dtype: str, symmetric: bool, axis: int | None, weight
         return of_data(data, dtype, symmetric, axis)
     if weight.block and axis is not None:
         return in_blocks(data, axis, weight.block)
-    others = tuple(d for d in range(data.ndim) if d != axis) if axis is not None else None
-    largest = np.atleast_1d(np.abs(data).max(others))
-    scales = _float32(largest / (2 ** (weight.bits - 1) - 1))
+    rows = data.reshape(1, -1) if axis is None else np.moveaxis(data, axis, 0).reshape(data.shape[axis], -1)
+    scales = _float32(_steps(rows.astype(np.float64), 2 ** (weight.bits - 1)))
     kind = "SCALE_OFFSET" if axis is None else "AXIS_SCALE_OFFSET"
     return narrowed(Quant(kind, scales, (0,) * len(scales), axis), weight)
+
+
+def _steps(rows: Array, half: int) -> Array:
+    """The step of each row: the largest number is ``half`` - 1 of them, unless all numbers lie on another grid of -half to half - 1.
+
+    So weights that another tool has rounded (AdaRound, training) are stored as they are.
+    """
+    largest = np.abs(rows).max(1)
+    chosen = largest / (half - 1)
+    for count in (*range(1, half - 1), half, half - 1):
+        steps = np.where(largest > 0, largest, 1.0) / count
+        found = rows / steps[:, None]
+        whole = np.rint(found)
+        fits = (np.abs(found - whole).max(1) < ON_GRID) & (whole.max(1) < half) & (largest > 0)
+        chosen = np.where(fits, steps, chosen)
+    return np.asarray(chosen)
 
 
 def in_blocks(data: Array, axis: int, block: int) -> Quant:

@@ -77,6 +77,9 @@ def test_a_name_may_have_underscores() -> None:
         ("base: 8a8w\nweights: {block: 32}", "own.yaml:2:10: QNN has blocks of weights of 4 bits only"),
         ("base: 8a8w\nrules:\n  - {module: a, weights: {block: 32}}", "rule 1: QNN has blocks of weights of 4 bits only"),
         ("base: 16a4w\nweights: {symmetric: false}", "QNN's weights of 4 bits have zero in the middle"),
+        ("base: 8a8w\nweights: {rounding: adaround}", "own.yaml:2:10: rounding: adaround is for weights of 4 bits"),
+        ("base: 16a4w-block\nweights: {rounding: adaround}", "adaround is for weights of 4 bits with a scale per channel"),
+        ("base: 16a4w\nweights: {rounding: up}", "own.yaml:2:21: 'up' is not one of 'nearest', 'adaround'"),
         ("base: 8a8w\nactivations: {observer: kl}", "own.yaml:2:25: 'kl' is not one of 'min-max', 'percentile', 'mse', 'entropy'"),
         ("float: true\nweights: {bits: 8}", "with float: true nothing is quantized"),
         ("- 8a8w", "own.yaml:1:1: expected a mapping"),
@@ -153,6 +156,15 @@ def with_weights(graph: QnnGraph, weight: WeightType) -> QnnGraph:
             )
             tensors[held.name] = replace(held, data=to_real(stored, stored.data))
     return QnnGraph(graph.name, tensors, list(graph.ops))
+
+
+def test_a_rule_gives_other_weights_than_those_that_are_rounded() -> None:
+    text = "base: 16a4w\nweights: {rounding: adaround}\nrules:\n  - {node: a, weights: {bits: 8}}"
+    recipe = parsed(text, "own.yaml")
+    assert recipe.weights is not None and recipe.weights.rounding == "adaround"
+    weights = recipe.of(recipe.rules[0])[1]
+    assert (weights.bits, weights.rounding) == (8, "nearest")
+    assert parsed(dump_data(recipe.spelled()), "own.yaml") == recipe
 
 
 @pytest.mark.vendor

@@ -58,3 +58,22 @@ def test_which_weights_have_whole_blocks() -> None:
     assert blocks.divides((1, 1, 64, 8), 3) and blocks.divides((8, 64), 0)
     assert not blocks.divides((3, 3, 64, 8), 3) and not blocks.divides((1, 1, 48, 8), 3)
     assert not WeightType(bits=4).divides((1, 1, 64, 8), 3)
+
+
+@pytest.mark.parametrize("numbers", [(-8, 3, 5), (7, -2, 1), (5, -5, 3), (-8, 7, 0), (1, -1, 0)])
+def test_weights_that_lie_on_steps_are_stored_as_they_are(numbers: tuple[int, ...]) -> None:
+    """A channel of each step size, as another tool has rounded it; the last channel is on no grid."""
+    whole = np.array([*numbers, *numbers], np.float32)
+    steps = np.array([0.01, 0.3, 7.7], np.float32)
+    data = np.concatenate([whole[:, None] * steps, W[0, 0, : len(whole), :1]], 1).reshape(1, 1, -1, 4)
+    real, stored = back(WeightType(bits=4), 3, data)
+    np.testing.assert_allclose(real[..., :3], data[..., :3], rtol=1e-6)
+    assert stored.min() >= -8 and stored.max() <= 7
+    assert np.abs(stored[..., 3]).max() == 7
+
+
+def test_a_grid_of_one_scale_for_all() -> None:
+    data = np.array([[-8, 1, 0], [2, 6, -3]], np.float32) * np.float32(0.37)
+    real, stored = back(WeightType(bits=4, per_channel=False), None, data)
+    np.testing.assert_array_equal(stored, [[-8, 1, 0], [2, 6, -3]])
+    np.testing.assert_allclose(real, data, rtol=1e-6)
