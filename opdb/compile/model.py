@@ -37,8 +37,11 @@ def lowered(
     io_layout: str = "keep",
     ends: Ends | None = None,
     to_quantize: bool = False,
+    incomplete: bool = False,
 ) -> tuple[Coverage, QnnGraph | None]:
     """The verdict on every node, and the optimized graph called ``name`` if every node is supported.
+
+    ``incomplete``: else the graph of the nodes that are, with what they give the others as outputs; to ask about, not to compile.
 
     ``ends``: what the model's file calls its inputs and outputs.  Buffers that the program changes are inputs and outputs of
     the graph, and ``states`` of the coverage.
@@ -50,7 +53,7 @@ def lowered(
     (opdb.optimize.ends).  Raises OpdbError for the name of no pass, and for another layout.
     """
     from opdb.coverage.check import read_and_check
-    from opdb.coverage.graph import build_part
+    from opdb.coverage.graph import build_part, supported_part
     from opdb.optimize import channels_last, check_layout, check_names, optimize
 
     check_names(without)
@@ -58,7 +61,8 @@ def lowered(
     target = replace(target, to_quantize=to_quantize)
     read, coverage = read_and_check(program, target, float_dtype, decompose)
     if not coverage.complete:
-        return coverage, None
+        rest = supported_part(read, coverage.lowered, name) if incomplete else None
+        return coverage, None if rest is None else optimize(rest, target, without).graph
     part = build_part(read, coverage.lowered, name, read.nodes, read.inputs, read.outputs)
     coverage = replace(coverage, states=states_of(read, part))
     if coverage.states and io_layout != "keep":

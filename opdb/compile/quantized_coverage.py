@@ -38,7 +38,13 @@ def quantized_coverage(
     differently on calibrated ones.
     """
     coverage, graph = lowered(
-        program, target, "graph", float_dtype=float_dtype, decompose=decompose, to_quantize=True
+        program,
+        target,
+        "graph",
+        float_dtype=float_dtype,
+        decompose=decompose,
+        to_quantize=True,
+        incomplete=True,
     )
     coverage = named(coverage)
     if graph is None:
@@ -65,6 +71,8 @@ def _about(coverage: Coverage, recipe: Recipe, target: Target) -> Coverage:
 
 def _judged(row: Row, ops: list[str], plan: Plan) -> Row:
     """``row`` of a node whose ops are these."""
+    if row.verdict != "supported":
+        return row
     if none := [plan.refused[op] for op in ops if op in plan.refused]:
         reasons = tuple(
             {"form": row.form, "rule": "", "message": str(why), "brief": why.reason} for why in none
@@ -84,7 +92,10 @@ def _types(ops: list[str], plan: Plan) -> str:
     results, weights = [], []
     for op in (o for o in plan.graph.ops if o.name in ops):
         form = plan.forms[op.name]
-        results += ["floats"] if form.floats else [_type(plan, name) for name in op.outputs]
+        made = [_type(plan, name) for name in op.outputs]
+        results += (
+            ["floats"] if form.floats else [t for t in made if "q" in t][:1] or made
+        )  # not a TopK's indices
         narrow = f"{form.weight.bits} bits" + " in blocks" * bool(form.weight.block)
         weights += [
             narrow if form.weight.bits and form.dtypes[p.slot] == "sq8" else form.dtypes[p.slot]

@@ -82,6 +82,23 @@ def build_part(
     return Part(sink.graph, held, made, tuple(sink.layout_ops))
 
 
+def supported_part(program: Program, lowered: Mapping[str, Lowered | Rejected], name: str) -> QnnGraph | None:
+    """The QnnGraph of the nodes that are lowered, None if there are none.
+
+    What they read of the others is an input, and what the others read of them an output.
+    """
+    nodes = [n for n in program.nodes if isinstance(lowered[n.name], Lowered)]
+    if not nodes:
+        return None
+    own = {n.name for n in nodes}
+    read = {
+        key: None for n in nodes for key in n.sources() if key[0] not in own and key not in program.values
+    }
+    left = [key for n in program.nodes if n.name not in own for key in n.sources()]
+    made = {key: None for key in (*left, *program.outputs) if key[0] in own}
+    return build_part(program, lowered, name, nodes, list(read), list(made)).graph
+
+
 class _Sink:
     def __init__(self, program: Program, graph: QnnGraph) -> None:
         self.program, self.graph = program, graph

@@ -36,6 +36,12 @@ class Rest(nn.Module):
         return torch.fmod(x, y)
 def rest():
     return Rest().eval(), (torch.randn(2, 8), torch.randn(2, 8))
+class Sorted(nn.Module):
+    def forward(self, x):
+        values, places = torch.sort(torch.special.erfinv(torch.tanh(x)), -1)
+        return values * 2, places
+def sorts():
+    return Sorted().eval(), (torch.randn(2, 16),)
 def odd():
     return Odd().eval(), (torch.linspace(-3, 3, 64).reshape(2, 32),)
 """
@@ -101,3 +107,13 @@ def test_a_scheme_and_data_are_said(folder: Path) -> None:
     ):
         ended = opdb(folder, "check", "models.py:net", "--soc", "SM8650", *options)
         assert ended.returncode == 2 and message in ended.stderr
+
+
+def test_nodes_beside_one_without_a_form_are_judged_in_integers(folder: Path) -> None:
+    done = opdb(folder, "check", "models.py:sorts", "--soc", "QCM6490", "--quantize", "16a8w", "--json")
+    assert done.returncode == 1, done.stderr
+    rows = {row["target"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows["aten.erfinv.default"]["verdict"] == "host"
+    for target in ("aten.tanh.default", "aten.sort.default", "aten.mul.Tensor"):
+        row = rows[target]
+        assert (row["verdict"], row["types"], row["warnings"]) == ("supported", "uq16", []), target
