@@ -269,9 +269,9 @@ of the network's worst result, in dB.
 - `*`: some nodes compute in floats. Each network is one graph on every chip.
 
 The aim is 25 dB in 8a8w and 40 dB in 16a8w. A context cannot be much nearer to PyTorch's quantized module than that module is to
-floats (the first column), so the figure in parentheses is low wherever the first column is. Convolutional networks with random weights do not reach the aim: each ReLU adds a mean that the next
-normalization takes away, so the signal loses about 1.7 dB in every layer while the noise stays. Such networks are right if they are as
-near to floats as PyTorch's quantized module is."""
+floats (the first column), so the figure in parentheses is low wherever the first column is. Convolutional networks with random weights
+do not reach the aim: each ReLU adds a mean that the next normalization takes away, so the signal loses about 1.7 dB in every layer while
+the noise stays. Such networks are right if they are as near to floats as PyTorch's quantized module is."""
 
 
 if __name__ == "__main__":
