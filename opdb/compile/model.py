@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from opdb.compile.ends import Ends, with_ends
+from opdb.compile.ends import Ends, scalars_of, with_ends
 from opdb.compile.states import states_of
 from opdb.errata.policy import AVOID, WARN, policy
 from opdb.errata.records import RECORDS
@@ -41,7 +41,7 @@ def lowered(
     """The verdict on every node, and the optimized graph called ``name`` if every node is supported.
 
     ``ends``: what the model's file calls its inputs and outputs.  Buffers that the program changes are inputs and outputs of
-    the graph, and ``states`` of the coverage.
+    the graph, and ``states`` of the coverage, whose ``scalars`` are the ends without dimensions.
 
     ``to_quantize``: the graph, in floats, is one that opdb.quantize takes: it does not count whether the chip has floating point.
 
@@ -60,7 +60,7 @@ def lowered(
     if not coverage.complete:
         return coverage, None
     part = build_part(read, coverage.lowered, name, read.nodes, read.inputs, read.outputs)
-    coverage = replace(coverage, states=states_of(read, part))
+    coverage = replace(coverage, states=states_of(read, part), scalars=scalars_of(read, part, ends))
     if coverage.states and io_layout != "keep":
         raise OpdbError(f"--io-layout {io_layout}: the buffer '{coverage.states[0].buffer}' keeps its layout")
     graph = channels_last(part.graph, target) if io_layout == "nhwc" else part.graph
