@@ -235,7 +235,7 @@ def compile_model(
             "io_layout": io_layout,
             "calibration": calibrated and calibrated.origin(),
             "states": states_json(states),
-            "scalars": {graph: list(names) for graph, names in scalars.items()},
+            "scalars": {graph: list(names) for graph, names in scalars.items() if names},
             "errata": {
                 kind: [e.erratum for e in errata_met if e.policy == kind] for kind in ("avoid", "warn")
             },
