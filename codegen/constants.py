@@ -130,6 +130,8 @@ def _fields(b: Backend) -> dict[str, object]:
         "supplement": b.supplement,
         "context": b.context,
         "chip_fields": b.chip_fields,
+        "oldest_arch": b.oldest and b.oldest.arch,
+        "older": b.oldest and b.oldest.why,
         "chips": tuple(b.chips),
         "floats": None if b.floats == "f32" else b.floats,
         "programs": tuple(b.programs),

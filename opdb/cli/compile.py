@@ -194,6 +194,7 @@ def compile_model(
     calibrated: Calibrated | None = None
     kept_encodings: Exported | None = None
     states: tuple[State, ...] = ()
+    scalars: dict[str, tuple[str, ...]] = {}
     with ExitStack() as done:
         worker = None if output is None else done.enter_context(_opening(target, timeout))
         stages = done.enter_context(Stages(quiet=json))
@@ -216,6 +217,7 @@ def compile_model(
             program = exported(model, stages, dims, encodings, quick=not decompose)
             coverage, made = lowered_or_exit(program, model, target, how, stages, json)
             states = coverage.states
+            scalars = {made.name: coverage.scalars}
             rows = coverage.rows
             if how_to_quantize is not None:
                 kept = {s.input for s in states}
@@ -244,6 +246,7 @@ def compile_model(
                         f"--with {other}: the context has a graph {made.name} already; rename the callable or file"
                     )
                 graphs.append(made)
+                scalars[made.name] = coverage.scalars
                 states += coverage.states
                 rows += coverage.rows
             errata_met = replace(coverage, rows=rows).errata()
@@ -258,6 +261,7 @@ def compile_model(
             "io_layout": io_layout,
             "calibration": calibrated and calibrated.origin(),
             "states": states_json(states),
+            "scalars": {graph: list(names) for graph, names in scalars.items() if names},
             "errata": {
                 kind: [e.erratum for e in errata_met if e.policy == kind] for kind in ("avoid", "warn")
             },

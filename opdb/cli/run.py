@@ -20,7 +20,7 @@ from opdb.errors import OpdbError
 from opdb.files import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from opdb.graph import GraphTensor
     from opdb.probe.results import ExecuteResult
@@ -108,6 +108,7 @@ def run_file(
     """
     from opdb.cli.compile_output import print_failure
     from opdb.cli.stepping import given_inputs, stepped
+    from opdb.compile.ends import recorded_scalars
     from opdb.compile.feed import feed
     from opdb.compile.states import begun, recorded
     from opdb.errata.policy import known_errata
@@ -165,9 +166,10 @@ def run_file(
             result = ExecuteResult("load", loaded.verdict, loaded.code, loaded.code_name, loaded.log)
     done = result.stage == "done"
     outs = [t.config for t in ends.outputs]
-    shown = _shown(result, outs, real)
+    scalars = recorded_scalars(header.metadata, name)
+    shown = _shown(result, outs, real, scalars)
     if done and outputs is not None:
-        write(outputs, shown if steps == 1 else _shown(replace(result, outputs=every), outs, real))
+        write(outputs, shown if steps == 1 else _shown(replace(result, outputs=every), outs, real, scalars))
     if done and save_states is not None:
         write(save_states, {s.buffer: result.outputs[s.output] for s in states})
     if done and trace is not None:
@@ -215,13 +217,16 @@ def _graph(header: Header, name: str | None, file: Path) -> str:
     return name
 
 
-def _shown(result: ExecuteResult, tensors: list[GraphTensor], real: bool) -> dict[str, Array]:
-    """The outputs as they are printed and written: stored values, or real numbers."""
+def _shown(
+    result: ExecuteResult, tensors: list[GraphTensor], real: bool, scalars: Container[str]
+) -> dict[str, Array]:
+    """The outputs as they are printed and written: stored values, or real numbers; ``scalars`` without their dimension."""
     from opdb.runtime.qnn.ends import to_real
 
     if not result.outputs:
         return {}
-    return {t.name: to_real(t, result.outputs[t.name]) if real else result.outputs[t.name] for t in tensors}
+    values = {t.name: to_real(t, result.outputs[t.name]) if real else result.outputs[t.name] for t in tensors}
+    return {name: v[..., 0] if name in scalars and v.shape[-1:] == (1,) else v for name, v in values.items()}
 
 
 def write(path: Path, values: Mapping[str, Array]) -> None:
@@ -275,7 +280,7 @@ def _document(
     return {
         "outputs": [
             tensor_json(t.config)
-            | {"stored": str(shown[t.config.name].dtype)}
+            | {"shape": list(shown[t.config.name].shape), "stored": str(shown[t.config.name].dtype)}
             | figures(shown[t.config.name])
             for t in outputs
             if t.config.name in shown
@@ -304,7 +309,9 @@ def _print(
         f = figures(shown[t.name])
         numbers = "  ".join(f"{k} {f[k]:.6g}" for k in ("min", "max", "mean") if f[k] is not None)
         odd = f"  {f['not_finite']} not finite" if f["not_finite"] else ""
-        print(f"  {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}{quant_text(t)}  {numbers}{odd}")
+        print(
+            f"  {t.name}  {BY_SHORT[t.dtype].qnn} {list(shown[t.name].shape)}{quant_text(t)}  {numbers}{odd}"
+        )
     times = "  ".join(f"{k} {v * 1e3:.3f} ms" for k, v in _times(result.seconds).items())
     emulated = emulates_here(header.backend)
     print(

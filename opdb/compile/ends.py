@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.targets.target import Target
@@ -35,8 +35,7 @@ def with_ends(graph: QnnGraph, part: Part, program: Program, ends: Ends, target:
         if key in part.inputs:  # an input without elements is none of the graph's
             names[part.inputs[key]] = name
     copies: list[tuple[str, str]] = []
-    for key, name in zip(program.outputs, ends.outputs, strict=True):
-        own = f"{name}_out" if name in ends.inputs else name
+    for key, own in zip(program.outputs, _own_names(ends), strict=True):
         if part.outputs[key] in names:
             copies.append((names[part.outputs[key]], own))
         else:
@@ -52,6 +51,29 @@ def with_ends(graph: QnnGraph, part: Part, program: Program, ends: Ends, target:
         graph.tensors[name] = graph.tensors.pop(name)
     wide = [n for n in (*ends.inputs, *order) if n.removesuffix("_out") in ends.wide and n in graph.tensors]
     return _widened(graph, wide, target)
+
+
+def scalars_of(program: Program, part: Part, ends: Ends | None) -> tuple[str, ...]:
+    """The names of the inputs and outputs that have no dimensions in the program; QNN's tensors of them have the shape [1]."""
+    values = {n.name: n.meta.get("val") for n in program.exported.graph.nodes}
+    inputs = [part.inputs.get(key) for key in program.inputs] if ends is None else ends.inputs
+    outputs = [part.outputs[key] for key in program.outputs] if ends is None else _own_names(ends)
+    named = [*zip(program.inputs, inputs, strict=True), *zip(program.outputs, outputs, strict=True)]
+    return tuple(
+        name for key, name in named if name is not None and getattr(values[key[0]], "shape", None) == ()
+    )
+
+
+def _own_names(ends: Ends) -> list[str]:
+    """What the outputs are called in the graph."""
+    return [f"{name}_out" if name in ends.inputs else name for name in ends.outputs]
+
+
+def recorded_scalars(metadata: Mapping[str, Any], graph: str) -> frozenset[str]:
+    """What ``scalars_of`` said of ``graph``, from the record of its context; empty in a file that has none."""
+    held = metadata.get("scalars")
+    names = held.get(graph) if isinstance(held, dict) else None
+    return frozenset(n for n in names if isinstance(n, str)) if isinstance(names, list) else frozenset()
 
 
 def _widened(graph: QnnGraph, names: Sequence[str], target: Target) -> QnnGraph:

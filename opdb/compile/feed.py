@@ -28,8 +28,9 @@ def feed(
     ``specs``: ``NAME=FILE`` for one input, ``FILE.npy`` or ``FILE.raw`` for the first that has none yet,
     ``FILE.npz`` for those that it names, ``random:SEED`` for all that have none at the end.  A raw file holds the
     values as they are stored, row-major.  ``real``: values of quantized inputs are real numbers, except those of
-    raw files; see opdb.runtime.qnn.ends.to_stored.  ``steps``: for so many runs; an array with one more axis of that length in
-    front has a value for each (``at_step``), and random values differ.  Raises OpdbError naming the input and the file.
+    raw files; see opdb.runtime.qnn.ends.to_stored.  A number without dimensions is taken for the shape [1].  ``steps``: for
+    so many runs; an array with one more axis of that length in front has a value for each (``at_step``), and random values
+    differ.  Raises OpdbError naming the input and the file.
     """
     given: dict[str, tuple[str, Any]] = {}
     seed: int | None = None
@@ -139,6 +140,9 @@ def archive(path: str) -> dict[str, Array]:
 
 def _stored(tensor: GraphTensor, source: str, value: Any, real: bool, steps: int = 1) -> Array:
     where = f"{source}: input {tensor.name}"
+    numbers = ((),) if steps == 1 else ((), (steps,))
+    if tensor.shape == (1,) and not isinstance(value, _Raw) and value.shape in numbers:
+        value = value.reshape(*value.shape, 1)
     if steps > 1 and not isinstance(value, _Raw) and value.shape == (steps, *tensor.shape):
         return np.stack([_stored(tensor, source, v, real) for v in value])
     if isinstance(value, _Raw):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from opdb.compile.ends import Ends, with_ends
+from opdb.compile.ends import Ends, scalars_of, with_ends
 from opdb.compile.states import states_of
 from opdb.errata.policy import AVOID, WARN, policy
 from opdb.errata.records import RECORDS
@@ -44,7 +44,7 @@ def lowered(
     ``incomplete``: else the graph of the nodes that are, with what they give the others as outputs; to ask about, not to compile.
 
     ``ends``: what the model's file calls its inputs and outputs.  Buffers that the program changes are inputs and outputs of
-    the graph, and ``states`` of the coverage.
+    the graph, and ``states`` of the coverage, whose ``scalars`` are the ends without dimensions.
 
     ``to_quantize``: the graph, in floats, is one that opdb.quantize takes: it does not count whether the chip has floating point.
 
@@ -64,7 +64,7 @@ def lowered(
         rest = supported_part(read, coverage.lowered, name) if incomplete else None
         return coverage, None if rest is None else optimize(rest, target, without).graph
     part = build_part(read, coverage.lowered, name, read.nodes, read.inputs, read.outputs)
-    coverage = replace(coverage, states=states_of(read, part))
+    coverage = replace(coverage, states=states_of(read, part), scalars=scalars_of(read, part, ends))
     if coverage.states and io_layout != "keep":
         raise OpdbError(f"--io-layout {io_layout}: the buffer '{coverage.states[0].buffer}' keeps its layout")
     graph = channels_last(part.graph, target) if io_layout == "nhwc" else part.graph

@@ -86,6 +86,7 @@ class Coverage:
     partitions: int  # connected groups of supported nodes that one graph each can hold
     lowered: Mapping[str, Lowered | Rejected] = field(default_factory=dict, compare=False, repr=False)
     states: tuple[Any, ...] = field(default=(), compare=False, repr=False)  # see opdb.compile.states
+    scalars: tuple[str, ...] = field(default=(), compare=False, repr=False)  # see opdb.compile.ends
     quantize: str | None = None  # the scheme, e.g. 8a8w, in which a float program was judged
     about: str = ""  # a sentence that a report begins with
 

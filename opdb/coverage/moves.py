@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from itertools import dropwhile
 from math import prod
+from typing import Any
 
 import torch
 from torch.fx import Graph, Node
@@ -26,6 +27,13 @@ COPIES = {
     aten.view_copy.default, aten.unsqueeze_copy.default, aten.squeeze_copy.default, aten.squeeze_copy.dim,
     aten.squeeze_copy.dims,
 }  # fmt: skip
+
+PERMUTATIONS = {
+    aten.permute.default, aten.permute_copy.default, aten.transpose.int, aten.transpose_copy.int, aten.mT.default,
+    aten.t.default, aten.numpy_T.default, aten.swapaxes.default, aten.swapdims.default, aten.movedim.int,
+}  # fmt: skip
+#: What HTP's compiler makes part of a convolution, where the other operand is a constant.
+SCALINGS = {aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor}
 
 
 def between_views(node: Node) -> bool:
@@ -81,6 +89,21 @@ def read_in_ranks(node: Node) -> set[int]:
     return {len(_shape(n)) for n in (node, *readers) if isinstance(n.meta.get("val"), torch.Tensor)}
 
 
+def shown(node: Node) -> set[Shape]:
+    """The shapes of the views of a node's result, also behind permutations, sums and products."""
+    shapes, waiting, met = set(), [node], {node}
+    while waiting:
+        for user in waiting.pop().users:
+            view = keeps_order(user)
+            if user in met or not (view or _target(user) in PERMUTATIONS | SCALINGS):
+                continue
+            met.add(user)
+            waiting.append(user)
+            if view:
+                shapes.add(_shape(user))
+    return shapes
+
+
 def seen(node: Node) -> Node:
     """What a chain of views sees."""
     while keeps_order(node):
@@ -126,9 +149,7 @@ def keeps_order(node: Node) -> bool:
     """Whether a node is a view, or a permutation, that leaves the order of the numbers alone."""
     if node.op != "call_function" or not all(isinstance(d, int) for d in _shape(node)):
         return False
-    target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
-        target = getattr(target, "_op", None)  # of the edge dialect
+    target = _target(node)
     if target in VIEWS or target in COPIES:
         return True
     if target not in (aten.permute.default, aten.permute_copy.default):
@@ -136,6 +157,12 @@ def keeps_order(node: Node) -> bool:
     shape, dims = _shape(node.args[0]), node.args[1]
     moved = [d % len(shape) for d in dims if shape[d] != 1]
     return moved == sorted(moved)
+
+
+def _target(node: Node) -> Any:
+    """What a node calls: of the edge dialect, the operator of PyTorch."""
+    target = node.target
+    return target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", None)
 
 
 def _last(node: Node) -> Shape:

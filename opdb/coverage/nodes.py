@@ -21,7 +21,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from opdb.coverage import operands
 from opdb.coverage.composites import plain
-from opdb.coverage.moves import between_views, read_in_ranks
+from opdb.coverage.moves import between_views, read_in_ranks, shown
 from opdb.coverage.moves_of_encodings import along_moves, moved
 from opdb.coverage.narrowing import keeps_numbers
 from opdb.coverage.quantized import Encodings, is_dequantize, is_quantize, real
@@ -191,6 +191,9 @@ class TorchNode:
 
     def read_in_ranks(self) -> set[int]:
         return read_in_ranks(self.node)
+
+    def shown(self) -> set[tuple[int, ...]]:
+        return shown(self.node)
 
     def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None

@@ -14,9 +14,6 @@ from opdb.sdk import sdk_number
 from opdb.spec.catalog import Catalog
 from opdb.targets.target import soc_name
 
-#: Hexagon versions that are measured: older chips have no HTP that these libraries run on a device.
-OLDEST_ARCH = 68
-
 
 @dataclass(frozen=True)
 class Place:
@@ -41,7 +38,8 @@ def chips(catalog: Catalog) -> tuple[str, ...]:
     """One chip of each class that every library opens; the one of the generated tables first, else one that is sold in
     phones, by the order of specs/socs.yaml.  Then by Hexagon version."""
     favorites = {b.measured.soc for b in catalog.backends.values() if b.measured is not None}
-    known = [s for s in catalog.socs.values() if s.htp_arch is not None and s.htp_arch >= OLDEST_ARCH]
+    oldest = max((b.oldest.arch for b in catalog.backends.values() if b.oldest is not None), default=1)
+    known = [s for s in catalog.socs.values() if (s.htp_arch or 0) >= oldest]
     known = [s for s in known if s.data().get("libraries") is None]
     known.sort(key=lambda s: (s.chip not in favorites, not s.data().get("names")))
     found: dict[tuple[object, ...], str] = {}

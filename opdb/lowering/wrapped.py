@@ -64,5 +64,8 @@ class WrappedView:
     def read_in_ranks(self) -> set[int]:
         return {len(t.shape) for t in self._view.results()}
 
+    def shown(self) -> set[tuple[int, ...]]:
+        return set()
+
     def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None

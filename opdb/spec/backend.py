@@ -30,6 +30,13 @@ class Need(Model):
     why: str
 
 
+class Oldest(Model):
+    """The first Hexagon version that has the backend."""
+
+    arch: int  # e.g. 68
+    why: str  # what is said of older chips, with the cure
+
+
 class Library(Model):
     """The backend's library, where opdb drives it."""
 
@@ -82,6 +89,7 @@ class Backend(Model):
     context: dict[Identifier, Literal["u32", "i32", "bool8"]] = {}  # what its rules may read of a chip
     fields: dict[Identifier, Identifier] = {}  # of specs/socs.yaml, where the name is another
     needs: dict[Identifier, Need] = {}  # of type rows, by the first word of their configuration; e.g. FP16
+    oldest: Oldest | None = None  # of a backend whose context has 'arch'
     chips: list[Identifier] = []  # the only ones that it runs on
     floats: Literal["f32", "f16"] = "f32"  # what it computes float32 in
     programs: list[Literal["context", "pte"]] = []  # what opdb compile makes for it
@@ -94,6 +102,8 @@ class Backend(Model):
         for name in self.fields:
             if name not in self.context:
                 raise ValueError(f"'fields' has {name}, which is not of 'context'")
+        if self.oldest is not None and not self.per_soc:
+            raise ValueError("'oldest' is of a backend whose 'context' has arch")
         for word, need in self.needs.items():
             if self.context.get(need.has) != "bool8" or self.feature(need) not in FEATURES:
                 what = f"no bool8 of 'context' that stands for {' or '.join(FEATURES)} of a chip"

@@ -64,6 +64,9 @@ class Target:
             raise OpdbError(f"{backend} runs on {', '.join(record.chips)}, not on {soc}")
         chip = None if soc is None else SOCS[soc]
         read: dict[str, Any] = {name: getattr(chip, of) or 0 for name, of in fields.items()}
+        if record is not None and soc is not None and (arch := int(read.get("arch", 0))) < record.oldest_arch:
+            has = f"has Hexagon v{arch}" if arch else "has no Hexagon version that is known"
+            raise OpdbError(f"{soc} {has}, and {backend} begins with v{record.oldest_arch}; {record.older}")
         if self.to_quantize and "has_fp16" in read and not (read["has_fp16"] and read["arch"] > NO_FLOATS):
             read |= {"has_fp16": True, "arch": max(read["arch"], FLOATS)}
         return Context(backend, known_sdk(self.sdk or DEFAULT_SDK), **read)

@@ -81,6 +81,7 @@ def test_a_model_for_htp(here: Here, tmp_path: Path) -> None:
         "io_layout": "keep",
         "calibration": None,
         "states": [],
+        "scalars": {},
         "errata": {"avoid": [], "warn": []},
     }
 

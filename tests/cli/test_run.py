@@ -64,6 +64,39 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "ops.bin"
 
 
+NUMBERS = """
+import torch
+
+class Scaled(torch.nn.Module):
+    def forward(self, x, t):
+        return (x * t).sum(), x + t, (x * t).sum(0, keepdim=True).sum(1)
+
+def make():
+    return Scaled().eval(), (torch.ones(2, 3), torch.tensor(0.5))
+"""
+
+
+@pytest.mark.parametrize("quantize", [(), ("--quantize", "16a8w", "--data", "example")])
+def test_numbers_without_dimensions_come_and_go_as_such(
+    quantize: tuple[str, ...], here: Here, tmp_path: Path
+) -> None:
+    (tmp_path / "numbers.py").write_text(NUMBERS)
+    model = (f"{tmp_path / 'numbers.py'}:make", *TARGETS["HTP"], "--execution", "emulator")
+    context, given, made = (tmp_path / name for name in ("numbers.bin", "in.npz", "out.npz"))
+    assert here("compile", *model, *quantize, "-o", context).code == 0
+    np.savez(given, x=np.ones((2, 3), np.float32), t=np.float32(0.5))
+    args = ("run", context, "--inputs", given, "--outputs", made, "--real", "--json")
+    shapes = [o["shape"] for o in json.loads(here(*args).out)["outputs"]]
+    assert shapes == [[], [2, 3], [1]]
+    results = list(np.load(made).values())
+    assert [r.shape for r in results] == [(), (2, 3), (1,)]
+    assert abs(results[0] - 3) < 0.01 and abs(results[1] - 1.5).max() < 0.01
+    np.savez(given, x=np.ones((2, 2, 3), np.float32), t=np.array([0.5, 0.25], np.float32))
+    assert here(*args, "--steps", "2").code == 0
+    total = np.load(made)[next(iter(np.load(made)))]
+    assert total.shape == (2,) and abs(total - [3, 1.5]).max() < 0.01
+
+
 @pytest.mark.parametrize("backend", TARGETS)
 def test_numbers_are_those_of_pytorch(backend: str, here: Here, tmp_path: Path) -> None:
     path = tmp_path / "guide.bin"

@@ -83,6 +83,9 @@ class View:
     def read_in_ranks(self) -> set[int]:
         return set()
 
+    def shown(self) -> set[tuple[int, ...]]:
+        return set()
+
     def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None
 

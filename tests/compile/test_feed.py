@@ -42,6 +42,19 @@ def test_forms(tmp_path: Path) -> None:
         assert np.array_equal(fed["x"], x) and np.array_equal(fed["n"], n) and np.array_equal(fed["q"], q)
 
 
+def test_a_number_without_dimensions_is_taken_for_one_element(tmp_path: Path) -> None:
+    one = GraphTensor("t", "f32", (1,), "APP_WRITE")
+    for given in (np.float32(0.5), np.array([0.5], np.float32)):
+        fed = feed([saved(tmp_path / "t.npy", given)], [one])["t"]
+        assert fed.shape == (1,) and fed[0] == 0.5
+    steps = feed([saved(tmp_path / "t.npy", np.array([1.0, 2.0, 3.0]))], [one], steps=3)["t"]
+    assert steps.shape == (3, 1) and steps.ravel().tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(OpdbError, match=r"input x: the shape is \[2, 3\], the file has \[\]"):
+        feed([saved(tmp_path / "x.npy", np.float32(0.5))], [X])
+    with pytest.raises(OpdbError, match=r"input t: the shape is \[1\], the file has \[1, 1\]"):
+        feed([saved(tmp_path / "t.npy", np.zeros((1, 1)))], [one])
+
+
 def test_random_is_fixed_by_its_seed() -> None:
     tensors = [X, N, Q]
     first, again, other = (feed([f"random:{s}"], tensors) for s in (7, 7, 8))

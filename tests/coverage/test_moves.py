@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.fx import Graph, Node
 
-from opdb.coverage.moves import of_constants, read_in_ranks
+from opdb.coverage.moves import of_constants, read_in_ranks, shown
 
 aten = torch.ops.aten
 
@@ -36,3 +36,14 @@ def test_ranks_of_a_result_and_of_what_reads_it() -> None:
     graph = torch.export.export(Some(), (torch.ones(4, 6),)).graph
     (product,) = (n for n in graph.nodes if n.target is aten.mul.Tensor)
     assert read_in_ranks(product) == {1, 2, 3, 4}  # not 5: that sees another result
+
+
+def test_shapes_of_views_behind_permutations_and_sums() -> None:
+    class Some(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = x.relu()
+            return (y.permute(1, 0) * 2 + 1).reshape(6, 2, 2).unsqueeze(0), y.exp().reshape(8, 3)
+
+    graph = torch.export.export(Some(), (torch.ones(4, 6),)).graph
+    (relu,) = (n for n in graph.nodes if n.target is aten.relu.default)
+    assert shown(relu) == {(6, 2, 2), (1, 6, 2, 2)}

@@ -53,6 +53,18 @@ class ConstantsApart(nn.Module):
         return x.double() * 2, torch.sigmoid(self.weight)
 
 
+class Attention(nn.Module):
+    """Self-attention of a batch: its input projection is seen in five dimensions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.MultiheadAttention(16, 4, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layer(x, x, x, need_weights=False)[0]
+        return y
+
+
 class SplitColumns(nn.Module):
     """A layer of each pair of a row's columns."""
 
@@ -162,6 +174,7 @@ CRASHED: dict[str, Case] = {
         lambda x, v: torch.ops.aten.index_put(x, [ROWS, None, torch.tensor([1, 0, 1])], v), image(3, 4, 2), image(3, 4),
     ),
     "TransformerEncoderLayer": (lambda: nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), (image(1, 5, 16),)),
+    **{f"MultiheadAttention of a batch of {n}": (Attention, (image(n, 5, 16),)) for n in (1, 2, 3)},
     "tril": call(torch.tril, image(5, 5)),
     "a graph of constants": (ConstantsApart, (image(3),)),
 }  # fmt: skip

@@ -85,11 +85,25 @@ def sums() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     }
 
 
+class Heads(nn.Module):
+    """A vision transformer's attention, which picks its three parts from five dimensions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts, self.out = nn.Linear(24, 72), nn.Linear(24, 24)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.parts(x).reshape(*x.shape[:2], 3, 2, 12).permute(2, 0, 3, 1, 4).unbind(0)
+        y: torch.Tensor = self.out(f.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return y
+
+
 def others() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     """Picks of rows and elements, clamps and classes that HTP computes wrongly in other forms."""
     numbers, rows = torch.randn(2, 8, 16), torch.randn(4, 40, 16)
     back = torch.arange(39, -1, -1)
     return {
+        **{f"attention of a batch of {n}": (Heads(), (torch.randn(n, 9, 24),)) for n in (1, 2, 3)},
         "rows of 16": (Calls(lambda x: (x * 1.25).index_select(1, back) + x), (rows,)),
         "rows of a matrix of 16": (Calls(lambda x: (x * 1.25).index_select(0, back) + x), (rows[0],)),
         "rows at indices in two dimensions": (

@@ -64,6 +64,25 @@ def test_a_name_of_no_chip(name: str) -> None:
         soc_name(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("SM8250", "SM8250 has Hexagon v66, and HTP begins with v68"),
+        ("Snapdragon 845", "SDM845 has Hexagon v65"),
+        ("SM4450", "SM4450 has no Hexagon version that is known"),
+    ],
+)
+def test_a_chip_without_htp_is_refused_with_what_it_has(name: str, said: str) -> None:
+    with pytest.raises(OpdbError, match=rf"{said}.*; older chips have .*--backend GPU.*--backend DSP"):
+        Target("HTP", name).context()
+    assert Target("DSP", name).context().backend == "DSP"
+
+
+def test_every_chip_from_v68_on_has_htp() -> None:
+    new = [chip for chip, soc in SOCS.items() if (soc.htp_arch or 0) >= 68]
+    assert len(new) > 60 and all(Target("HTP", chip).context().arch >= 68 for chip in new)
+
+
 def test_numbers_of_linux_are_those_of_one_chip() -> None:
     numbers = [number for soc in SOCS.values() for number in soc.soc_ids]
     assert len(numbers) == len(set(numbers)) >= 40

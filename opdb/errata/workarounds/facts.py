@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -20,6 +20,9 @@ class Surroundings(Protocol):
     def read_in_ranks(self) -> Container[int]:
         """The ranks of the results, and of what the nodes that read them, or views of them, make."""
 
+    def shown(self) -> Collection[tuple[int, ...]]:
+        """The shapes in which views show the results, also behind permutations, sums, and products by a factor."""
+
     def constant_source(self, t: TensorRef) -> TensorRef | None:
         """What is known of ``t`` before the program runs, where at most one dimension has several elements.
 
@@ -35,6 +38,9 @@ class Nowhere:
 
     def read_in_ranks(self) -> Container[int]:
         return frozenset()
+
+    def shown(self) -> Collection[tuple[int, ...]]:
+        return ()
 
     def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None

@@ -34,7 +34,7 @@ from executorch.backends.qualcomm.utils.constants import (
 )
 from torch._subclasses.fake_tensor import FakeTensor
 
-from opdb.coverage.moves import between_views, of_constants, read_in_ranks, seen
+from opdb.coverage.moves import between_views, of_constants, read_in_ranks, seen, shown
 from opdb.coverage.nodes import DTYPES
 from opdb.dtypes import lookup
 from opdb.executorch.builder import layout
@@ -118,6 +118,9 @@ class FxNodeView:
 
     def read_in_ranks(self) -> set[int]:
         return read_in_ranks(self.node)
+
+    def shown(self) -> set[tuple[int, ...]]:
+        return shown(self.node)
 
     def constant_source(self, t: TensorRef) -> TensorRef | None:
         """ExecuTorch gives constants of a sum its rank, by views (ExpandBroadcastTensorShape)."""

@@ -47,6 +47,7 @@ OF_OPS: Mapping[str, Workaround] = {
 OF_VALUES = frozenset({"bounded-exponent"})
 OF_PATTERNS: Mapping[str, Workaround] = {
     "product-of-rows": products.of_rows,
+    "product-by-transposed": products.by_transposed,
     "copies-of-matrices": products.copies_of_matrices,
     "constant-first": factors.constant_first,
     "negative-subtracted": sums.negative_subtracted,

@@ -45,6 +45,25 @@ def of_rows(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
     return [_product(rows, weight, bias, op.outputs[0])]
 
 
+def by_transposed(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """A Conv2d of floats by one tap, of an image one high or wide, as a MatMul, where a view has five dimensions."""
+    x, weight, bias = (*op.inputs, None, None)[:3]
+    if op.op != "Conv2d" or x is None or weight is None or {x.dtype, weight.dtype} - FLOATS:
+        return None
+    *taps, k, n = weight.shape
+    image = x.shape[1:3]
+    if math.prod(taps) != 1 or k != x.shape[3] or 1 not in image or op.outputs[0].shape[1:3] != image:
+        return None
+    if not any(_in_five(shape, n) for shape in facts.surroundings.shown()):
+        return None
+    return [_by_transposed(x, permute(reshape(weight, [k, n]), [1, 0]), bias, op.outputs[0])]
+
+
+def _in_five(shape: Sequence[int], channels: int) -> bool:
+    """Whether it is one of one, whose last two dimensions are the channels."""
+    return len(shape) == 5 and shape[0] == 1 and shape[3] * shape[4] == channels
+
+
 def rows_first(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
     """A FullyConnected of x as rows, [rows, K]."""
     x, weight = op.inputs[0], op.inputs[1]
@@ -65,15 +84,10 @@ def _weight(op: LoweredOp) -> TensorRef | None:
 
 
 def _product(x: TensorRef, weight: TensorRef, bias: TensorRef | None, y: TensorRef) -> LoweredOp:
+    if not weight.static:
+        return _by_transposed(x, weight, bias, y)
     n, k = weight.shape
     rows = math.prod(x.shape) // k
-    if not weight.static:
-        return lowered_op(
-            "MatMul",
-            inputs={"a": reshape(x, [rows, k]), "b": weight, "bias": bias},
-            params=[scalar("transpose_in1", "bool8", True)],
-            outputs={"y": reshape(y, [rows, n])},
-        )
     return lowered_op(
         "Conv2d",
         inputs={
@@ -83,4 +97,15 @@ def _product(x: TensorRef, weight: TensorRef, bias: TensorRef | None, y: TensorR
         },
         params=[tensor_param("stride", "u32", [1, 1]), tensor_param("pad_amount", "u32", [[0, 0], [0, 0]])],
         outputs={"y": reshape(y, [1, rows, 1, n])},
+    )
+
+
+def _by_transposed(x: TensorRef, weight: TensorRef, bias: TensorRef | None, y: TensorRef) -> LoweredOp:
+    n, k = weight.shape
+    rows = math.prod(x.shape) // k
+    return lowered_op(
+        "MatMul",
+        inputs={"a": reshape(x, [rows, k]), "b": weight, "bias": bias},
+        params=[scalar("transpose_in1", "bool8", True)],
+        outputs={"y": reshape(y, [rows, n])},
     )

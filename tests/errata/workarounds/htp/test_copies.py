@@ -5,15 +5,18 @@ The numbers are those of HTP's library, with what avoids the errata and without;
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from obeying import avoided, obeying
-from ops_on_htp import real, run, tensor
+from ops_on_htp import off, real, run, tensor
 
+from opdb.op_config import ParamConfig
 from opdb.runtime.lowering import LoweredOp, lowered_op, scalar, tensor_param
+from opdb.runtime.tensors import intermediate
 
 X = (1 / 32, -128)
 
@@ -40,12 +43,28 @@ def scattered(updates: tuple[float, int], y: tuple[float, int]) -> LoweredOp:
     return lowered_op("ScatterElements", inputs=ins, params=[scalar("axis", "u32", 0)], outputs=outs)
 
 
+def view(
+    op: str, shape: tuple[int, ...], params: list[ParamConfig], y: tuple[float, int] = (0.02, -100)
+) -> LoweredOp:
+    x = tensor("x", (1, 2, 3, 4), *X, "uq8")
+    return lowered_op(op, inputs={"x": x}, params=params, outputs={"y": tensor("y", shape, *y, "uq8")})
+
+
+VIEWS = {
+    "HTP-0484": view("Reshape", (6, 4), []),
+    "HTP-0485": view("Transpose", (1, 3, 2, 4), [tensor_param("perm", "u32", [0, 2, 1, 3])]),
+    "HTP-0486": view("ExpandDims", (1, 1, 2, 3, 4), [scalar("axis", "u32", 0)]),
+    "HTP-0487": view("Squeeze", (2, 3, 4), [tensor_param("axes", "u32", [0])]),
+}
+
+
 @pytest.mark.parametrize(
     ("given", "erratum"),
     [
         (nearest(0.02, -100), "HTP-0460"),
         (nearest(1 / 32, -127), "HTP-0460"),
         (largest(0.02, -100), "HTP-0462"),
+        *((given, erratum) for erratum, given in VIEWS.items()),
     ],
 )
 def test_what_copies_stored_numbers_writes_them_in_the_encoding_of_x(given: LoweredOp, erratum: str) -> None:
@@ -84,6 +103,33 @@ def test_htp_copies_no_stored_numbers_then(given: LoweredOp, wrong: int, htp: An
     wanted = np.asarray(wanted).clip(-100 * 0.02, 155 * 0.02)
     assert np.abs(real(run(htp, [given], {"x": stored}), y) - wanted).max() / y.scale >= wrong
     assert np.abs(real(run(htp, obeying(given), {"x": stored}), y) - wanted).max() / y.scale <= 1
+
+
+@pytest.mark.vendor
+@pytest.mark.parametrize("erratum", VIEWS)
+def test_a_view_has_the_values_of_x(erratum: str, htp: Any) -> None:
+    given = VIEWS[erratum]
+    x, y = given.inputs[0], given.outputs[0]
+    assert x is not None
+    stored = np.random.default_rng(0).integers(40, 200, x.shape).astype(np.uint8)
+    wanted = real(stored, x).transpose(0, 2, 1, 3) if given.op == "Transpose" else real(stored, x)
+    wanted = wanted.reshape(y.shape)
+    assert off(htp, [given], wanted, stored) >= 40
+    assert off(htp, obeying(given), wanted, stored) <= 1
+
+
+@pytest.mark.vendor
+def test_a_slice_of_five_dimensions_is_seen_in_another_encoding(htp: Any) -> None:
+    """HTP finalizes no graph of the Reshape as it is."""
+    x, y = tensor("x", (2, 3, 2, 4, 5), *X, "uq8"), tensor("y", (6, 4, 5), 0.02, -100, "uq8")
+    part = replace(intermediate("part", (1, 3, 2, 4, 5), x), quant=x.quant)
+    ranges = tensor_param("ranges", "i32", [[1, 2, 1], *([0, d, 1] for d in x.shape[1:])])
+    ops = [
+        lowered_op("StridedSlice", inputs={"x": x}, params=[ranges], outputs={"y": part}),
+        lowered_op("Reshape", inputs={"x": part}, params=[], outputs={"y": y}),
+    ]
+    stored = np.random.default_rng(0).integers(40, 200, x.shape).astype(np.uint8)
+    assert off(htp, obeying(*ops), real(stored, x)[1].reshape(y.shape), stored) <= 1
 
 
 @pytest.mark.vendor

@@ -18,6 +18,7 @@ from opdb.runtime.tensors import TensorRef
 
 pytestmark = pytest.mark.vendor
 WEIGHT = torch.linspace(-1, 1, 30).reshape(5, 6)
+WIDE = torch.linspace(-1, 1, 60).reshape(10, 6)
 Call = Callable[..., Tensor]
 #: name -> module, shapes of its inputs, the op that the product becomes
 CHAINS: dict[str, tuple[Call, tuple[tuple[int, ...], ...], str]] = {
@@ -51,6 +52,36 @@ CHAINS: dict[str, tuple[Call, tuple[tuple[int, ...], ...], str]] = {
         "Conv2d",
     ),
     "no view after": (lambda x: f.linear(x.view(12, 6), WEIGHT), ((4, 18),), "FullyConnected"),
+    "seen in five dimensions": (
+        lambda x: f.linear(x.view(4, 3, 6), WIDE).view(1, 4, 3, 2, 5) * 2,
+        ((4, 18),),
+        "MatMul",
+    ),
+    "seen in five dimensions, the columns whole": (
+        lambda x: f.linear(x.view(4, 3, 6), WIDE).view(1, 12, 1, 1, 10) * 2,
+        ((4, 18),),
+        "MatMul",
+    ),
+    "seen in five dimensions behind a sum": (
+        lambda x: (f.conv1d(x.mT, WIDE[..., None]).mT * 0.5 + 1).reshape(1, 3, 4, 2, 5) * 2,
+        ((1, 12, 6),),
+        "MatMul",
+    ),
+    "seen in five dimensions of other columns": (
+        lambda x: f.linear(x.view(4, 3, 6), WIDE).view(1, 4, 6, 1, 5) * 2,
+        ((4, 18),),
+        "Conv2d",
+    ),
+    "a convolution of lines, seen in five dimensions": (
+        lambda x: f.conv1d(x.mT, WIDE[..., None]).mT.reshape(1, 3, 4, 2, 5) * 2,
+        ((1, 12, 6),),
+        "MatMul",
+    ),
+    "a convolution of images, seen in five dimensions": (
+        lambda x: f.conv2d(x, WIDE[..., None, None]).permute(0, 2, 3, 1).reshape(1, 3, 4, 2, 5) * 2,
+        ((1, 6, 3, 4),),
+        "Conv2d",
+    ),
     "several pairs": (lambda x, y: (x.view(2, 4, 6) @ y).view(8, 1, 5), ((8, 6, 1), (2, 6, 5)), "MatMul"),
     "a batch by the matrices of one": (
         lambda x, y: x.view(2, 1, 4, 8) @ y.transpose(-1, -2),
