@@ -147,7 +147,7 @@ def target_of(
 ) -> Target:
     """The target that a command's options name, in the own spelling of backend and SoC.
 
-    Raises OpdbError for a backend, a SoC, a policy or an erratum that is unknown.
+    Raises OpdbError for a backend, a SoC, a policy or an erratum that is unknown, and for a chip that is older than the backend.
     """
     from opdb.errata.policy import known_errata
     from opdb.targets.target import Target
@@ -155,6 +155,7 @@ def target_of(
     asked = Target(
         backend or None, soc or None, sdk, execution or "device", errata, known_errata(ignored or ())
     )
+    asked.check_chip()
     return asked.spelled()
 
 

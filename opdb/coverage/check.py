@@ -184,6 +184,7 @@ def read_and_check(
     from opdb.coverage.halves import with_warnings
     from opdb.coverage.said import with_said
 
+    target.check_chip()
     program = read_program(exported, float_dtype, decompose)
     coverage = check_nodes(program, target, progress)
     rows = with_said(program, coverage.rows)

@@ -64,12 +64,24 @@ class Target:
             raise OpdbError(f"{backend} runs on {', '.join(record.chips)}, not on {soc}")
         chip = None if soc is None else SOCS[soc]
         read: dict[str, Any] = {name: getattr(chip, of) or 0 for name, of in fields.items()}
-        if record is not None and soc is not None and (arch := int(read.get("arch", 0))) < record.oldest_arch:
-            has = f"has Hexagon v{arch}" if arch else "has no Hexagon version that is known"
-            raise OpdbError(f"{soc} {has}, and {backend} begins with v{record.oldest_arch}; {record.older}")
         if self.to_quantize and "has_fp16" in read and not (read["has_fp16"] and read["arch"] > NO_FLOATS):
             read |= {"has_fp16": True, "arch": max(read["arch"], FLOATS)}
         return Context(backend, known_sdk(self.sdk or DEFAULT_SDK), **read)
+
+    def check_chip(self) -> None:
+        """Raises OpdbError for a chip that is older than the backend.
+
+        ``context`` takes such a chip: cases are derived for each Hexagon version that rules tell apart.
+        """
+        asked = self.spelled()
+        if asked.backend is None or asked.soc is None or "arch" not in BACKENDS[asked.backend].chip_fields:
+            return
+        record, arch = BACKENDS[asked.backend], SOCS[asked.soc].htp_arch or 0
+        if arch < record.oldest_arch:
+            has = f"has Hexagon v{arch}" if arch else "has no Hexagon version that is known"
+            raise OpdbError(
+                f"{asked.soc} {has}, and {record.name} begins with v{record.oldest_arch}; {record.older}"
+            )
 
     def spelled(self) -> Target:
         """The same in the own spelling of backend and SoC; e.g. htp -> HTP."""
