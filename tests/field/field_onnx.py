@@ -507,7 +507,7 @@ def vector_below_int32() -> onnx.ModelProto:
 # O11: calibration.  Without --data the command refuses; ranges are those of the data.
 
 
-@case("O11", compile_options=("--quantize", "8a8w"), exit=1, said="--data", results=False)
+@case("O11", compile_options=("--quantize", "8a8w"), exit=2, said="--data", results=False)
 def without_data() -> onnx.ModelProto:
     return text("g (float[1,3,8,8] x) => (float[1,4,6,6] y) { y = Conv(x, w) }", w=random(4, 3, 3, 3))
 
