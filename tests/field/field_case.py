@@ -19,7 +19,8 @@ class Case:
     """One model and what becomes of it.
 
     ``said`` is a piece of what `check` says; with ``exit`` 0 it is a warning or a note, with 1 a row of a node that falls back
-    to the CPU, with 2 the only line of an error, or one of `compile` where its own options are wrong.  ``results`` says whether the program is run, and right.
+    to the CPU, with 2 the only line of an error, or one of `compile` where its own options are wrong.  ``results`` says whether
+    the program is run, and right.
     """
 
     kind: str
