@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def _has(name: str, recipe: str, way: str) -> bool:
-    """Whether it is measured: a transformer has no batch norms, and AdaRound is for weights of 4 bits."""
+    """Returns False for what is not measured: a transformer has no batch norms, and AdaRound is for weights of 4 bits."""
     if recipe == "8a8w" and WAYS[way] in (("rounding", ""), ("aimet", "AdaRound")):
         return False
     return not (WAYS[way][0] == "norms" and name == "transformer")

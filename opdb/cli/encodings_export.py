@@ -74,7 +74,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Exported:
-    """What is written.  ``ranks``: the dimensions of each constant of the model."""
+    """The encodings that ``save`` writes.  ``ranks``: the dimensions of each constant of the model."""
 
     how: Export
     named: Named
@@ -126,7 +126,7 @@ def export_of(
     pte: bool,
     rounds: bool = False,
 ) -> Export | None:
-    """What the command line says; None where nothing is exported.
+    """Returns the export that the command line asks for, None if it asks for none.
 
     ``rounds``: whether AdaRound changes the weights.  Raises OpdbError for a file without a recipe that quantizes, for a model without
     names, for weights that are not the model's, and for an unknown version.

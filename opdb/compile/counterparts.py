@@ -40,7 +40,7 @@ class Named:
 def named_encodings(
     model: ModelTensors, floats: QnnGraph, values: Mapping[str, Array], made: QnnGraph
 ) -> Named:
-    """What ``made`` has for the tensors of the model.
+    """Finds the encodings that ``made`` has for the tensors of the model.
 
     ``floats``: the graph that ``made`` was quantized from; ``values``: of its tensors, on the sample of ``model``.
     """
@@ -62,7 +62,7 @@ def named_encodings(
 def _activations(
     model: ModelTensors, floats: QnnGraph, values: Mapping[str, Array], made: QnnGraph
 ) -> Iterator[tuple[str, Encoding]]:
-    """Of tensors with the values of one of the graph; of multiples of it where it stands for them and for no other tensor."""
+    """Yields encodings of tensors whose values a tensor of the graph has, or a multiple of them that stands for no other tensor."""
     prints = {n: Print.of(v) for n, v in values.items() if (t := made.tensors.get(n)) and _encoded(t)}
     ends = {n for n in prints if made.tensors[n].type in ("APP_WRITE", "APP_READ")}
     writers = {n: op.origin for op in floats.ops for n in op.outputs}
@@ -89,7 +89,7 @@ def _activations(
 def _converted(
     model: ModelTensors, floats: QnnGraph, values: Mapping[str, Array], made: QnnGraph
 ) -> Iterator[tuple[str, Encoding]]:
-    """Of tensors that one node reads, and in another type than the node before makes: that type, e.g. 8 bits beside 16."""
+    """Yields encodings of tensors that one node reads in another type than the node before makes, e.g. in 8 bits beside 16."""
     of_floats: Mapping[str, GraphOp] = {op.name: op for op in floats.ops}
     readers = Counter(name for names in model.reads.values() for name in names)
     makers = {n: op for op in made.ops for n in op.outputs}
@@ -150,7 +150,7 @@ def _of_constant(model: ModelTensors, data: GraphTensor, tensor: GraphTensor) ->
 def _beside(
     model: ModelTensors, found: Mapping[str, Encoding], weights: Mapping[str, Encoding]
 ) -> Iterator[tuple[str, Encoding]]:
-    """Of constants that were folded away, but that nodes between tensors with encodings compute with."""
+    """Yields encodings of constants that were folded away, but that nodes between tensors with encodings read."""
     for name, others in model.operands:
         bits = {found[o].bits for o in others if o in found}
         if name in weights or len(others) < 2 or len(bits) != 1 or any(o not in found for o in others):
@@ -176,5 +176,5 @@ def _encoding(tensor: GraphTensor) -> Encoding:
 
 
 def _scaled(own: Encoding, factors: Array) -> Encoding:
-    """Of a tensor that, times ``factors``, is one with the encoding ``own``; the integers are the same, or the opposite ones."""
+    """Divides the scales of ``own`` by ``factors``: the tensor times ``factors`` has ``own``, and the same integers or their opposites."""
     return replace(own, scales=(own.scales / np.abs(factors)).astype(np.float32))

@@ -65,12 +65,12 @@ def scalars_of(program: Program, part: Part, ends: Ends | None) -> tuple[str, ..
 
 
 def _own_names(ends: Ends) -> list[str]:
-    """What the outputs are called in the graph."""
+    """The names of the outputs in the graph: one that is an input's name, too, gets ``_out``."""
     return [f"{name}_out" if name in ends.inputs else name for name in ends.outputs]
 
 
 def recorded_scalars(metadata: Mapping[str, Any], graph: str) -> frozenset[str]:
-    """What ``scalars_of`` said of ``graph``, from the record of its context; empty in a file that has none."""
+    """Reads what ``scalars_of`` returned for ``graph`` from the metadata of its context; empty if the file has none."""
     held = metadata.get("scalars")
     names = held.get(graph) if isinstance(held, dict) else None
     return frozenset(n for n in names if isinstance(n, str)) if isinstance(names, list) else frozenset()

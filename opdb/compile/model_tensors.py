@@ -40,7 +40,7 @@ class ModelTensors:
 def of_onnx(
     path: str, dims: Mapping[str, int], sample: Mapping[str, Array], rows: Iterable[Row]
 ) -> ModelTensors:
-    """Of an ONNX file.  ``sample``: by the name of the input; ``rows``: of the coverage, with the places of their nodes."""
+    """Reads those of an ONNX file.  ``sample``: by the name of the input; ``rows``: of the coverage, with the places of their nodes."""
     import onnx
     import torch
 
@@ -74,7 +74,7 @@ def of_onnx(
 
 
 def of_program(program: ExportedProgram, sample: Mapping[str, Array]) -> ModelTensors:
-    """Of an exported program: the names of its nodes, parameters, and buffers.  ``sample``: by the name of the input."""
+    """Reads those of an exported program by the names of its nodes, parameters, and buffers.  ``sample``: by the name of the input."""
     import torch
     from torch.export.graph_signature import InputKind
 

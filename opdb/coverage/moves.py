@@ -160,7 +160,7 @@ def keeps_order(node: Node) -> bool:
 
 
 def _target(node: Node) -> Any:
-    """What a node calls: of the edge dialect, the operator of PyTorch."""
+    """The operator of PyTorch that a node calls, also in the edge dialect."""
     target = node.target
     return target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", None)
 

@@ -45,6 +45,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return Here(capsys)
 
 
+def compiled(here: Here, recipe: str) -> Any:
+    options = ("--soc", "SM8650", "--quantize", recipe, "--data", "data.npz")
+    return here("compile", "net.onnx", *options, "-o", "net.bin")
+
+
 def steps(w: Any) -> Any:
     """A step for each column, by which the largest number is -8 or 7."""
     return np.maximum(w.max(0) / 7, -w.min(0) / 8)
@@ -73,18 +78,7 @@ def test_the_context_has_the_weights_that_aimet_chose(
     monkeypatch.setattr(rounding, "_adaround", adaround)
     monkeypatch.setattr(rounding, "_aimet", lambda: None)
     Path("own.yaml").write_text(RECIPE + rule)
-    done = here(
-        "compile",
-        "net.onnx",
-        "--soc",
-        "SM8650",
-        "--quantize",
-        "own.yaml",
-        "--data",
-        "data.npz",
-        "-o",
-        "net.bin",
-    )
+    done = compiled(here, "own.yaml")
     assert done.code == 0, done.err
     count = 1 if rule else 2
     assert f"rounded by AdaRound: {count} of {count} weights, on 24 samples" in done.out
@@ -121,18 +115,7 @@ def test_what_cannot_be_rounded(model: str, layout: str, message: str) -> None:
 
 def test_without_aimet_the_cure_is_said(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "aimet_onnx", None)
-    done = here(
-        "compile",
-        "net.onnx",
-        "--soc",
-        "SM8650",
-        "--quantize",
-        "own.yaml",
-        "--data",
-        "data.npz",
-        "-o",
-        "net.bin",
-    )
+    done = compiled(here, "own.yaml")
     assert (
         done.code == 2
         and "AIMET (aimet-onnx) is not installed; install it with: pip install 'opdb[aimet]'" in done.err
@@ -153,18 +136,7 @@ def test_an_error_of_aimet_is_one_line(here: Here, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(rounding, "_adaround", fails)
     monkeypatch.setattr(rounding, "_aimet", lambda: None)
-    done = here(
-        "compile",
-        "net.onnx",
-        "--soc",
-        "SM8650",
-        "--quantize",
-        "own.yaml",
-        "--data",
-        "data.npz",
-        "-o",
-        "net.bin",
-    )
+    done = compiled(here, "own.yaml")
     assert done.code == 2 and "net.onnx: AdaRound fails: ValueError: no\n" in done.err
 
 
@@ -176,18 +148,7 @@ def test_adaround_itself_is_nearer_than_the_nearest_steps(here: Here) -> None:
     np.savez("x.npz", x=mixed[0].astype(np.float32))
     found = []
     for recipe in ("16a4w", "own.yaml"):
-        done = here(
-            "compile",
-            "net.onnx",
-            "--soc",
-            "SM8650",
-            "--quantize",
-            recipe,
-            "--data",
-            "data.npz",
-            "-o",
-            "net.bin",
-        )
+        done = compiled(here, recipe)
         assert done.code == 0, done.err
         assert ("rounded by AdaRound: 2 of 2 weights" in done.out) == (recipe == "own.yaml")
         assert here("run", "net.bin", "--inputs", "x.npz", "--real", "--outputs", "y.npz").code == 0
