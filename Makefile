@@ -108,9 +108,9 @@ slow: setup .venv/others
 	@$(PYTEST) $(HANGS) -m "slow and not sweep and not breadth" $(TESTS)
 
 # The oldest release of ExecuTorch that opdb plugs into, in an environment laid over .venv.
-OLDER = $(shell sed -n '/^RELEASES/s/[^"]*"\([^"]*\)".*/\1/p' opdb/executorch/env.py)
+OLDER = $(shell sed -n '/^RELEASES/s/[^"]*"\([^"]*\)".*/\1/p' opdb/plugins/executorch/env.py)
 
-.venv-older/installed: .venv/installed opdb/executorch/env.py
+.venv-older/installed: .venv/installed opdb/plugins/executorch/env.py
 	@echo "setup: executorch $(OLDER) over .venv, in .venv-older"
 	@rm -rf .venv-older && $(BIN)/python -m venv --without-pip .venv-older
 	@$(BIN)/python tools/lay-over .venv-older executorch==$(OLDER)

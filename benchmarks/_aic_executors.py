@@ -12,21 +12,22 @@ from typing import Any, Self
 
 import numpy as np
 
-from opdb import c_library, package
-from opdb.aic_check import host, kernels
-from opdb.aic_check.check import STAND_INS
-from opdb.aic_check.toolchain import Toolchain
-from opdb.codegen import aic
-from opdb.conformance import cloud_ai
-from opdb.conformance.cloud_ai_hexagon import HexagonCard
-from opdb.conformance.cloud_ai_node import DATA_TYPES, Array, Node
-from opdb.dtypes import BY_SHORT
-from opdb.errors import OpdbError
-from opdb.hexagon import Server
-from opdb.op_config import OpConfig
-from opdb.settings import specs_folder
-from opdb.spec.compiled import CompiledOp
-from opdb.store import read_catalog
+from opdb.catalog.store import read_catalog
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig
+from opdb.core.settings import specs_folder
+from opdb.plugins.cloud_ai import conformance
+from opdb.plugins.cloud_ai.card import HexagonCard
+from opdb.plugins.cloud_ai.check import host, kernels
+from opdb.plugins.cloud_ai.check.check import STAND_INS
+from opdb.plugins.cloud_ai.check.toolchain import Toolchain
+from opdb.plugins.cloud_ai.codegen import aic
+from opdb.plugins.cloud_ai.node_layout import DATA_TYPES, Array, Node
+from opdb.plugins.hexagon import Server
+from opdb.plugins.packages import c_library
+from opdb.run.packages import package
+from opdb.spec.definitions import CompiledOp
 
 #: A program under a sanitizer, on a machine that has other work.
 SECONDS = 120.0
@@ -35,11 +36,11 @@ SECONDS = 120.0
 class Executor:
     """A context manager for one op of a package that opdb wrote.  Raises OpdbError for what cannot be built."""
 
-    entry: cloud_ai.Entry
+    entry: conformance.Entry
     optimize = "-O2"  # what ``needs`` is compiled with
 
     def __init__(self, folder: Path, api: str, op: str) -> None:
-        self.folder, self.api, self.entry = folder, api, cloud_ai.entries(folder)[op]
+        self.folder, self.api, self.entry = folder, api, conformance.entries(folder)[op]
         self._open = ExitStack()
 
     @staticmethod
@@ -51,7 +52,7 @@ class Executor:
         """Why this executor cannot be given a node that the package takes; "" where it can."""
         return ""
 
-    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
+    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, conformance.Ran]]:
         """Each run, and where it was.  Raises OpdbError for what else is wrong."""
         raise NotImplementedError
 
@@ -73,13 +74,13 @@ class Machine(Executor):
 
     def __init__(self, folder: Path, api: str, op: str) -> None:
         super().__init__(folder, api, op)
-        self._package = cloud_ai.Package(folder, api, op)
+        self._package = conformance.Package(folder, api, op)
 
     @staticmethod
     def needs(ops: Sequence[CompiledOp]) -> list[str]:
         return ["all", "card"]
 
-    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
+    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, conformance.Ran]]:
         good, log = self._package.verify(config)
         if not good:
             raise OpdbError(f"verify: {log}")
@@ -128,7 +129,7 @@ class Qemu(Unfused):
         made = folder / "hexagon" / f"{op}.elf"
         self._card = self._open.enter_context(HexagonCard(folder, api, op, made, flags))
 
-    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
+    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, conformance.Ran]]:
         ran = self._card.run(config, inputs)
         assert self._card.last is not None
         if self._card.last.stack > aic.CARD_STACK:
@@ -161,7 +162,7 @@ class Checker(Unfused):
     def unfit(self, config: OpConfig) -> str:
         return "outputs of several encodings" if len({t.quant for t in config.outputs}) > 1 else ""
 
-    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, cloud_ai.Ran]]:
+    def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, conformance.Ran]]:
         to = self._scratch / "outputs.bin"
         answer = self._host.ask(
             self.entry.functions.resolve(), self._node(config), ["infer", f"run AIC {kernels.FILLS[0]}"],
@@ -177,7 +178,7 @@ class Checker(Unfused):
             size = int(np.prod(t.shape, dtype=np.int64)) * kind.itemsize
             outputs.append(np.frombuffer(raw[:size], kind).reshape(t.shape))
             raw = raw[size:]
-        yield self.sanitizer, cloud_ai.Ran(outputs, answer.first("barriers")["barriers"], answer.printed)
+        yield self.sanitizer, conformance.Ran(outputs, answer.first("barriers")["barriers"], answer.printed)
 
     def _node(self, config: OpConfig) -> host.Node:
         node = Node(self.api, config)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's custom
 
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
 
 Array = np.ndarray[Any, Any]
 T = Any  # torch.Tensor

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from _kernel_cases import Array, Case
 
-from opdb.errors import OpdbError
-from opdb.graph import single
+from opdb.core.errors import OpdbError
+from opdb.core.graph import single
 
 Call = Callable[[], Any]
 

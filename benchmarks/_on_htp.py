@@ -11,12 +11,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "coverage
 
 from opinfo_run import run
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import build_part
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_part
+from opdb.check.verdicts import check_nodes
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.run.libraries.client import VendorWorker
 
 
 def verdict(

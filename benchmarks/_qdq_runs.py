@@ -13,15 +13,15 @@ import onnxruntime
 from _qdq_files import inputs
 from onnx import numpy_helper
 
-from opdb.coverage.check import Coverage, read_and_check
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import load_program
-from opdb.coverage.onnx import with_names
-from opdb.coverage.said import unsaid
-from opdb.optimize import optimize
-from opdb.probe.client import VendorWorker
-from opdb.runtime.qnn.ends import to_real, to_stored
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.notes import unsaid
+from opdb.check.verdicts import Coverage, read_and_check
+from opdb.lower.passes import optimize
+from opdb.programs.load import load_program
+from opdb.programs.onnx.files import with_names
+from opdb.run.libraries.client import VendorWorker
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 #: Of the largest result in floats: graphs of floats are computed in half precision.
 IN_FLOATS = 0.02

@@ -13,21 +13,21 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from opdb.cli.calibrating import named_samples
-from opdb.compile.model import lowered, precision_of
-from opdb.compile.quantized_coverage import quantized_coverage
-from opdb.coverage.check import Coverage
-from opdb.coverage.load import export
-from opdb.dtypes import BY_SHORT
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.probe.client import VendorWorker
-from opdb.quantize import named, quantize
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import Coverage
+from opdb.cli.calibration import named_samples
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.lower.quantize import named, quantize
+from opdb.programs.load import export
+from opdb.run.compile.model import lowered, precision_of
+from opdb.run.compile.quantized_check import quantized_coverage
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
-from opdb.runtime.qnn.ends import to_real, to_stored
 from opdb.runtime.qnn.graph import GraphOptions
-from opdb.targets.target import Target
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 Array = np.ndarray[Any, Any]
 #: Signal in noise, in dB, that is right whatever the encodings are: 8 bits have 49 dB for a uniform tensor, 16 have 98.

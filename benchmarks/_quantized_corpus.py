@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from opdb.probe.client import VendorWorker
+from opdb.run.libraries.client import VendorWorker
 
 HERE = Path(__file__).resolve().parent
 CASES = HERE.parent / "tests" / "coverage"
@@ -29,7 +29,7 @@ class Job:
 
 
 class Work:
-    """For opdb.pool: a process keeps the library of each chip open."""
+    """For opdb.core.pool: a process keeps the library of each chip open."""
 
     def open(self) -> Server:
         return Server()

@@ -28,16 +28,16 @@ from pathlib import Path
 from _aic_executors import EXECUTORS, Executor
 from package_ops import as_held, of_definition
 
-from opdb import package
-from opdb.codegen import aic
-from opdb.conformance import cloud_ai
-from opdb.conformance.cases import Case
-from opdb.conformance.data import inputs as data_of
-from opdb.errors import OpdbError
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import OpdbError
+from opdb.core.settings import specs_folder
+from opdb.measure.conformance.cases import Case
+from opdb.measure.conformance.data import inputs as data_of
+from opdb.plugins.cloud_ai import conformance
+from opdb.plugins.cloud_ai.codegen import aic
+from opdb.run.packages import package
 from opdb.runtime import native
-from opdb.settings import specs_folder
-from opdb.spec.compiled import CompiledOp
-from opdb.store import read_catalog
+from opdb.spec.definitions import CompiledOp
 
 GROUP = 10
 #: For this machine alone, which compiles several times as fast; the bits are those of the clone that it would choose.
@@ -106,7 +106,7 @@ def _counts(ops: Sequence[CompiledOp], found: Mapping[str, Sequence[Case]]) -> a
 def _of_op(folder: Path, asked: argparse.Namespace, op: CompiledOp, cases: Sequence[Case]) -> Counter[str]:
     """Runs the cases in a child process, which a kernel may end."""
     try:
-        counts, why = cloud_ai.in_child(_counted, folder, asked, op, cases)
+        counts, why = conformance.in_child(_counted, folder, asked, op, cases)
     except OpdbError as error:
         counts, why = Counter({"failed": 1}), {"failed": str(error)}
     print(f"{op.name:28} " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
@@ -133,7 +133,7 @@ def _counted(
 
 def _of_case(executor: Executor, rows: Sequence[dict[str, str]], case: Case) -> tuple[str, str]:
     config = as_held(replace(case.config, inputs=tuple(case.config.inputs)))
-    if text := cloud_ai.unfit(executor.entry, rows, config) or executor.unfit(config):
+    if text := conformance.unfit(executor.entry, rows, config) or executor.unfit(config):
         return "cases that do not fit", text
     inputs = data_of(case.id, case.config)
     try:
@@ -142,7 +142,7 @@ def _of_case(executor: Executor, rows: Sequence[dict[str, str]], case: Case) -> 
         return "no kernel", str(error)
     try:
         for where, ran in executor.runs(config, inputs):
-            if ran.syncs not in ([], [1] * cloud_ai.THREADS) or ran.log:
+            if ran.syncs not in ([], [1] * conformance.THREADS) or ran.log:
                 return "failed", f"{where}: {ran.syncs} {ran.log}"
             if not executor.equal(config, inputs, ran.outputs, wanted):
                 return "wrong", where

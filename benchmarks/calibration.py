@@ -27,14 +27,14 @@ import torch
 from _digits import NETWORKS, batches, trained
 from _quantized_case import noise
 
-from opdb.compile.model import lowered, precision_of
-from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
-from opdb.probe.client import VendorWorker
-from opdb.quantize import Recipe, named, quantize
-from opdb.runtime.qnn.ends import to_real, to_stored
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
+from opdb.lower.quantize import Recipe, named, quantize
+from opdb.run.compile.model import lowered, precision_of
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.graph import GraphOptions
-from opdb.targets.target import Target
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "docs" / "results"
@@ -96,7 +96,7 @@ def _has(name: str, recipe: str, way: str) -> bool:
 
 def measured(name: str, recipe: str, how: str, word: str, iterations: int) -> dict[str, Any]:
     """dB against floats and the share of digits that are right, or why there is no result."""
-    from opdb.executorch import env, process
+    from opdb.plugins.executorch import env, process
 
     try:
         if how == "pt2e":
@@ -128,12 +128,12 @@ def _right(results: Any) -> float:
 
 def of_pt2e(name: str, recipe: str, observer: str) -> Any:
     """The results of the network as ExecuTorch's quantizer annotates it, with PyTorch's observers; in a child process."""
-    from opdb.executorch import quantizing
+    from opdb.plugins.executorch import quantize
 
     seen, _, _ = batches()
     own = _with(named(recipe), "activations", observer=observer)
     samples = [(batch,) for batch in seen]
-    made = quantizing.quantize(trained(name, KEPT), samples[0], SOC, own, samples)
+    made = quantize.quantize(trained(name, KEPT), samples[0], SOC, own, samples)
     return _run(_graph(torch.export.export(made, samples[0]), False)[1])
 
 
@@ -141,7 +141,7 @@ def _of_file(name: str, recipe: Recipe, how: str, word: str, iterations: int) ->
     """The results of the network as an ONNX file."""
     import _aimet
 
-    from opdb.coverage.load import load_program
+    from opdb.programs.load import load_program
 
     seen, _, _ = batches()
     module = trained(name, KEPT)
@@ -164,8 +164,8 @@ def _of_file(name: str, recipe: Recipe, how: str, word: str, iterations: int) ->
 
 
 def _rounded(path: str, recipe: Recipe, seen: Sequence[torch.Tensor], iterations: int, folder: Path) -> str:
-    from opdb.compile.rounding import rounded
-    from opdb.coverage.load import load_program
+    from opdb.programs.load import load_program
+    from opdb.run.compile.rounding import rounded
 
     coverage, graph = _graph(load_program(path), True)
     own = _with(recipe, "weights", rounding="adaround")

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opdb.errata.records import RECORDS
+from opdb.judge.errata.records import RECORDS
 
 Nodes = list[dict[str, Any]]
 Table = Mapping[str, Mapping[str, Mapping[str, Nodes]]]

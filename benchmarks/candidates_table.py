@@ -30,12 +30,12 @@ import candidates_page
 import pytest
 import torch
 
-from opdb.coverage.check import read_program
-from opdb.coverage.load import export
-from opdb.errors import OpdbError
-from opdb.lowering.select import lower
-from opdb.runtime.lowering import Lowered
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import read_program
+from opdb.core.errors import OpdbError
+from opdb.lower.select import lower
+from opdb.programs.load import export
+from opdb.runtime.forms import Lowered
 
 TARGETS = {"HTP": ("HTP", "SM8650"), "HTP v68": ("HTP", "SM8350"), "CPU": ("CPU", None), "GPU": ("GPU", None)}
 #: "before": of a checkout without errata, whose Target does not know the words.

@@ -21,11 +21,11 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from opdb import migrate, schema
-from opdb.query import Filters, stream
-from opdb.query.diff import diff, side
-from opdb.settings import specs_folder
-from opdb.store import Store
+from opdb.catalog import migrate, schema
+from opdb.catalog.query import Filters, stream
+from opdb.catalog.query.diff import diff, side
+from opdb.catalog.store import Store
+from opdb.core.settings import specs_folder
 
 SOCS = ("SM8350", "SM8450", "SM8550", "SM8650", "SM8750", "SM8850", "SA8295", "SM7675")
 PLACES = [("CPU", ""), *(("HTP", soc) for soc in SOCS)]

@@ -51,7 +51,7 @@ class Outcome:
 
 
 def measure(names: list[str]) -> list[Outcome]:
-    """What ``opdb.executorch.process.call`` runs."""
+    """What ``opdb.plugins.executorch.process.call`` runs."""
     _import_all()
     return [_measured(name) for name in names]
 
@@ -95,9 +95,9 @@ def _through_the_flow(module: Any, inputs: Any, out: Outcome) -> None:
     from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
     from executorch.backends.qualcomm.utils import utils as qnn
 
-    import opdb.executorch
-    from opdb.executorch.edge import compiler_specs
-    from opdb.targets.target import Target
+    import opdb.plugins.executorch
+    from opdb.catalog.targets.target import Target
+    from opdb.plugins.executorch.edge import compiler_specs
 
     target = Target("HTP", SOC, execution="emulator")
     stock = QnnPartitioner.partition
@@ -106,7 +106,7 @@ def _through_the_flow(module: Any, inputs: Any, out: Outcome) -> None:
         _compare(lambda: stock(partitioner, program), program, target, out)
         raise _Partitioned
 
-    opdb.executorch.register(target=target)
+    opdb.plugins.executorch.register(target=target)
     QnnPartitioner.partition = partition
     try:
         qnn.to_edge_transform_and_lower_to_qnn(module, inputs, compiler_specs(QcomChipset[SOC]))
@@ -114,17 +114,17 @@ def _through_the_flow(module: Any, inputs: Any, out: Outcome) -> None:
         return
     finally:
         QnnPartitioner.partition = stock
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
     raise AssertionError("ExecuTorch did not partition")
 
 
 def _compare(partition: Any, program: Any, target: Any, out: Outcome) -> None:
     import operator
 
-    import opdb.executorch
-    from opdb.executorch.tools.predict import STOCK, Predictor
-    from opdb.lowering.candidates import mapped
-    from opdb.lowering.select import violations
+    import opdb.plugins.executorch
+    from opdb.lower.candidates import mapped
+    from opdb.lower.select import violations
+    from opdb.plugins.executorch.tools.predict import STOCK, Predictor
 
     def timed(call: Any) -> tuple[float, Any]:
         violations.cache_clear()  # nothing is known from another run
@@ -145,7 +145,7 @@ def _compare(partition: Any, program: Any, target: Any, out: Outcome) -> None:
     nodes = {n.name: n for n in program.graph.nodes if n.op == "call_function"}
     tags = {n.meta["delegation_tag"] for n in nodes.values() if "delegation_tag" in n.meta}
     out.partitions = (coverage.partitions, len(tags))
-    said = opdb.executorch.reasons()
+    said = opdb.plugins.executorch.reasons()
     for row in coverage.rows:
         node = nodes[row.node]
         assert node.target is not operator.getitem
@@ -169,7 +169,7 @@ def _compare(partition: Any, program: Any, target: Any, out: Outcome) -> None:
 
 def compare(names: list[str], environment: Any) -> list[Outcome]:
     """An outcome for each model, in child processes; one that takes its process down is measured alone."""
-    from opdb.executorch import process
+    from opdb.plugins.executorch import process
 
     try:
         found: list[Outcome] = process.call(
@@ -225,7 +225,7 @@ def main() -> int:
     sys.path.insert(0, str(HERE))
     from _check_models import MODELS
 
-    from opdb.executorch import env
+    from opdb.plugins.executorch import env
 
     names = [n for n in MODELS if not options.names or any(n.startswith(p) for p in options.names)]
     outcomes: list[Outcome] = []

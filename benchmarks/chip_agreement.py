@@ -2,7 +2,7 @@
 
     python benchmarks/chip_agreement.py [--count N] [--qnn VERSION] [--soc NAME ...] [--op OP ...] [--seed N] [--floor PERCENT]
 
-The generator is this file's own: neither of those that rules were learnt with (opdb/probe/generate.py, tests/agreement/blind.py)
+The generator is this file's own: neither of those that rules were learnt with (opdb/measure/sweeps/generate.py, tests/agreement/blind.py)
 has a part in it.  It draws an op, one of its samples, data types without looking at type rows, sizes, encodings and, of
 every third config, a mistake.  Every chip is asked about the same configs, in a child process of its own, and a table is printed.
 The exit status is 1 where a chip agrees on less than ``--floor`` percent.
@@ -17,20 +17,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from opdb.errors import OpdbError
+from opdb.catalog.store import read_catalog
+from opdb.catalog.targets.target import Target, soc_name
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, TensorConfig
+from opdb.core.sdk import sdk_number
+from opdb.core.settings import specs_folder
 from opdb.generated.constants.socs import SOCS
-from opdb.op_config import OpConfig, TensorConfig
-from opdb.probe.client import VendorWorker
+from opdb.judge.samples import kernel_types, sample_config, with_outputs
+from opdb.judge.validate import check, infer
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.libraries import Libraries, find, installed
-from opdb.samples import kernel_types, sample_config, with_outputs
-from opdb.sdk import sdk_number
-from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp
-from opdb.store import read_catalog
-from opdb.targets.target import Target, soc_name
-from opdb.validate import check, infer
+from opdb.spec.definitions import CompiledOp
 
 TYPES = ("f32", "f16", "uq8", "sq8", "uq16", "sq16", "i32", "bf16", "bool8", "u8")
 WEIGHTS = (6, 4, 6, 3, 4, 2, 2, 1, 1, 1)

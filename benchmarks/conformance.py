@@ -22,8 +22,8 @@ from pathlib import Path
 import psutil
 from distributed import LocalCluster
 
-from opdb.conformance.report import read_rows
-from opdb.store import Store
+from opdb.catalog.store import Store
+from opdb.measure.conformance.report import read_rows
 
 PERIOD = 0.5  # seconds
 Rows = dict[tuple[str, str, str], tuple[object, ...]]

@@ -23,24 +23,25 @@ from pathlib import Path
 import numpy as np
 from package_ops import ONNX_TYPES, as_held, judged, of_onnx
 
-from opdb import package
-from opdb.codegen import aic
+from opdb.catalog.store import read_catalog
 from opdb.codegen.packages import of_catalog, types
-from opdb.conformance import cloud_ai, tolerance
-from opdb.conformance.cases import Case
-from opdb.conformance.cloud_ai_hexagon import HexagonCard
-from opdb.conformance.data import inputs as data_of
-from opdb.conformance.executors.torch_oracle import compute
-from opdb.errors import OpdbError
-from opdb.graph import single
-from opdb.probe import onnx_runtime
-from opdb.probe.client import VendorWorker
+from opdb.core.errors import OpdbError
+from opdb.core.graph import single
+from opdb.core.settings import specs_folder
+from opdb.judge.samples import kernel_types, sample_config
+from opdb.measure.conformance import tolerance
+from opdb.measure.conformance.cases import Case
+from opdb.measure.conformance.data import inputs as data_of
+from opdb.measure.conformance.executors.torch_oracle import compute
+from opdb.plugins.cloud_ai import conformance
+from opdb.plugins.cloud_ai.card import HexagonCard
+from opdb.plugins.cloud_ai.codegen import aic
+from opdb.run.libraries import onnx_runtime
+from opdb.run.libraries.client import VendorWorker
+from opdb.run.packages import package
 from opdb.runtime import native
 from opdb.runtime.qnn import libraries
-from opdb.samples import kernel_types, sample_config
-from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
 PACKAGE = "OpdbCustom"
 SOCS = ("SM8350", "SM8650", "SM8750")
@@ -124,22 +125,22 @@ def on_cloud_ai(
     package.make(folder, "the package for Cloud AI", "all", "card")
     rows = {op: aic.rows(catalog.compiled(op)) for op in ops}
 
-    def on_this_machine(case: Case, card: bool) -> cloud_ai.Ran:
-        of = cloud_ai.Package(folder, API, case.op)
+    def on_this_machine(case: Case, card: bool) -> conformance.Ran:
+        of = conformance.Package(folder, API, case.op)
         run = of.on_card if card else of.on_host
         return run(as_held(case.config), data_of(case.id, case.config))
 
-    def child(case: Case, card: bool) -> cloud_ai.Ran:
-        return cloud_ai.in_child(on_this_machine, case, card)
+    def child(case: Case, card: bool) -> conformance.Ran:
+        return conformance.in_child(on_this_machine, case, card)
 
-    def executor(run: Callable[[Case], cloud_ai.Ran]) -> Executor:
-        return partial(of_cloud_ai, cloud_ai.entries(folder), rows, run)
+    def executor(run: Callable[[Case], conformance.Ran]) -> Executor:
+        return partial(of_cloud_ai, conformance.entries(folder), rows, run)
 
     yield "Cloud AI, host", executor(partial(child, card=False)), lambda: None
     yield "Cloud AI, four threads", executor(partial(child, card=True)), lambda: None
     cards: dict[str, HexagonCard] = {}
 
-    def on_hexagon(case: Case) -> cloud_ai.Ran:
+    def on_hexagon(case: Case) -> conformance.Ran:
         if case.op not in cards:
             cards[case.op] = HexagonCard(folder, API, case.op, folder / f"{case.op}.elf")
         return cards[case.op].run(as_held(case.config), data_of(case.id, case.config))
@@ -148,12 +149,12 @@ def on_cloud_ai(
 
 
 def of_cloud_ai(
-    entries: Mapping[str, cloud_ai.Entry],
+    entries: Mapping[str, conformance.Entry],
     rows: Mapping[str, Sequence[dict[str, str]]],
-    run: Callable[[Case], cloud_ai.Ran],
+    run: Callable[[Case], conformance.Ran],
     case: Case,
 ) -> tuple[str, str]:
-    if why := cloud_ai.unfit(entries[case.op], rows[case.op], as_held(case.config)):
+    if why := conformance.unfit(entries[case.op], rows[case.op], as_held(case.config)):
         return "not possible", why
     try:
         ran = run(case)

@@ -70,7 +70,7 @@ def child(model: str, way: str, runs: int) -> dict[str, Any]:
     """What ``one`` says in a process of its own, which has QNN's libraries as ExecuTorch looks for them."""
     environment = dict(os.environ)
     if way == "qnn":
-        from opdb.executorch import env
+        from opdb.plugins.executorch import env
 
         environment = env.prepare().child()
     command = [sys.executable, __file__, "--one", model, way, "--runs", str(runs)]
@@ -138,8 +138,8 @@ def lowered(methods: Mapping[str, Any], way: str) -> Any:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge, to_edge_transform_and_lower
 
-    from opdb.executorch.delegate.partitioner import OpdbPartitioner
-    from opdb.executorch.delegate.specs import KERNELS, Options
+    from opdb.plugins.executorch.delegate.partitioner import OpdbPartitioner
+    from opdb.plugins.executorch.delegate.specs import KERNELS, Options
 
     options = {
         "kernels": Options(KERNELS),
@@ -159,8 +159,8 @@ def qnn(methods: Mapping[str, Any]) -> Any:
     """ExecuTorch's own flow with its own builders."""
     from executorch.backends.qualcomm.utils import utils
 
-    from opdb.executorch.edge import compiler_specs, exporting
-    from opdb.executorch.env import chipset
+    from opdb.plugins.executorch.edge import compiler_specs, exporting
+    from opdb.plugins.executorch.env import chipset
 
     modules = {name: copy.deepcopy(m) for name, (m, _) in methods.items()}
     inputs = {name: given for name, (_, given) in methods.items()}
@@ -215,7 +215,7 @@ def loaded(pte: bytes, way: str) -> Any:
     if way == "qnn":
         import executorch.backends.qualcomm  # noqa: F401  loads the backend's libraries
     if way in OPDB:
-        from opdb.executorch.delegate import library
+        from opdb.plugins.executorch.delegate import library
 
         library.load()
     from executorch.extension.pybindings import portable_lib

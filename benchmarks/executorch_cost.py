@@ -81,8 +81,8 @@ def networks() -> dict[str, Callable[[], Any]]:
 
 def one(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
     """us, graphs, ops by kind, nodes that fall back to the CPU, ops without a price; or ``failed``."""
-    from opdb.errors import OpdbError
-    from opdb.executorch import env, process
+    from opdb.core.errors import OpdbError
+    from opdb.plugins.executorch import env, process
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "estimates")
@@ -113,15 +113,15 @@ def compiled(name: str, recipe: str, builders: str, soc: str) -> list[str]:
     """The child's side of ``one``: the nodes that fall back to the CPU."""
     import torch
 
-    import opdb.executorch
-    from opdb.executorch import flow, quantizing
+    import opdb.plugins.executorch
+    from opdb.plugins.executorch import flow, quantize
 
     torch.manual_seed(0)
     module, inputs = networks()[name]()
     if builders == "opdb":
-        opdb.executorch.register()
+        opdb.plugins.executorch.register()
     quantized = recipe != "fp16"
-    ready = quantizing.quantize(module, inputs, soc, recipe) if quantized else module
+    ready = quantize.quantize(module, inputs, soc, recipe) if quantized else module
     made = flow.compile_module(ready, inputs, soc, "quantized" if quantized else "fp16")
     return list(made.not_delegated)
 

@@ -26,13 +26,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.probe.client import VendorWorker
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import check_nodes
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.graph import GraphOptions
-from opdb.targets.target import Target
 
 Shape = tuple[int, ...]
 Function = Callable[..., Tensor]

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from _kernel_cases import IMAGES, ROWS, of_elements, of_images, of_rows
 
-from opdb.conformance import data
-from opdb.conformance.executors.hexagon import program
-from opdb.errors import OpdbError
-from opdb.hexagon import Counted, Server, check_compiler, emulator
-from opdb.op_config import OpConfig
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig
+from opdb.core.settings import specs_folder
+from opdb.judge.samples import kernel_configs
+from opdb.measure.conformance import data
+from opdb.plugins.hexagon import Counted, Server, check_compiler, emulator
+from opdb.plugins.hexagon.executor import program
 from opdb.runtime.native import KernelError
-from opdb.samples import kernel_configs
-from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
 Call = tuple[str, OpConfig, list[Any]]
 SMALLEST = (IMAGES[0], ROWS[0])

@@ -20,21 +20,21 @@ from typing import Any
 
 import numpy as np
 
-from opdb.conformance import data
-from opdb.dtypes import BY_SHORT
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph, single
-from opdb.op_config import OpConfig, Quant
-from opdb.probe.client import VendorWorker
+from opdb.catalog.store import read_catalog
+from opdb.catalog.targets.target import Target
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph, single
+from opdb.core.op_config import OpConfig, Quant
+from opdb.core.settings import specs_folder
+from opdb.judge.samples import encoded, resized, sample_config, with_outputs
+from opdb.judge.validate import check
+from opdb.measure.conformance import data
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
-from opdb.samples import encoded, resized, sample_config, with_outputs
-from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp
-from opdb.store import read_catalog
-from opdb.targets.target import Target
-from opdb.validate import check
+from opdb.spec.definitions import CompiledOp
 
 #: Around the widths of vectors (128 bytes), and small.
 SIZES = (

@@ -22,8 +22,8 @@ from _on_htp import kind_of, verdict
 from torch import Tensor
 from torch.nn import functional as f
 
-import opdb.torch_ops  # noqa: F401  (the operators torch.ops.qnn)
-from opdb.probe.client import VendorWorker
+import opdb.programs.torch_ops  # noqa: F401  (the operators torch.ops.qnn)
+from opdb.run.libraries.client import VendorWorker
 
 Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 

@@ -23,17 +23,17 @@ from typing import Any
 
 from scipy import stats
 
-from opdb.compile.model import lowered
-from opdb.cost import Estimate, Simulator
-from opdb.cost.errata import prices
-from opdb.coverage.check import Coverage
-from opdb.coverage.load import export
-from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
-from opdb.quantize.assumed import quantized
-from opdb.quantize.recipe import named
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import Coverage
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
+from opdb.lower.quantize.default_ranges import quantized
+from opdb.lower.quantize.recipe import named
+from opdb.measure.cost import Estimate, Simulator
+from opdb.measure.cost.errata import prices
+from opdb.programs.load import export
+from opdb.run.compile.model import lowered
 from opdb.runtime.qnn import SIMULATING
-from opdb.targets.target import Target
 
 HERE = Path(__file__).parent
 FACTS = HERE / "hub_latency.json"

@@ -1,4 +1,4 @@
-"""What ``opdb.nearest`` proposes for random rejections, to be read by a person.
+"""What ``opdb.judge.nearest`` proposes for random rejections, to be read by a person.
 
     python benchmarks/nearest_rejections.py --backend HTP --soc SM8650 --count 200 --show 30
 
@@ -17,16 +17,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import OpdbError
+from opdb.catalog.store import read_catalog
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig, centred
 from opdb.generated import validators
-from opdb.nearest import Variant, nearest
-from opdb.nearest.changes import other_data
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig, centred
-from opdb.samples import sample_config
-from opdb.spec.compiled import expand_row
-from opdb.store import read_catalog
-from opdb.targets.target import Target
-from opdb.validate import check
+from opdb.judge.nearest import Variant, nearest
+from opdb.judge.nearest.changes import other_data
+from opdb.judge.samples import sample_config
+from opdb.judge.validate import check
+from opdb.spec.definitions import expand_row
 
 TYPES = ("f32", "f16", "i32", "uq8", "sq8", "uq16", "bool8", "i64")
 

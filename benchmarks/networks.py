@@ -47,8 +47,8 @@ def main() -> int:
 
 
 def one(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
-    from opdb.errors import OpdbError
-    from opdb.executorch import env, process
+    from opdb.core.errors import OpdbError
+    from opdb.plugins.executorch import env, process
 
     line: dict[str, Any] = {"network": name, "recipe": recipe, "builders": builders, "soc": soc}
     try:
@@ -73,16 +73,16 @@ def measure(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
     from _networks import NETWORKS
     from torch.utils._pytree import tree_leaves
 
-    import opdb.executorch
-    from opdb.executorch import flow, quantizing
+    import opdb.plugins.executorch
+    from opdb.plugins.executorch import flow, quantize
 
     module, inputs = NETWORKS[name]()
     with torch.no_grad():
         wanted = [o.numpy() for o in tree_leaves(module(*inputs))]
     quantized = recipe != "fp16"
     if builders == "opdb":
-        opdb.executorch.register(execution="emulator")
-    ready = quantizing.quantize(module, inputs, soc, recipe) if quantized else module
+        opdb.plugins.executorch.register(execution="emulator")
+    ready = quantize.quantize(module, inputs, soc, recipe) if quantized else module
     simulated = [o.detach().numpy() for o in tree_leaves(ready(*inputs))] if quantized else None
     began = time.perf_counter()
     compiled = flow.compile_module(ready, inputs, soc, "quantized" if quantized else "fp16")

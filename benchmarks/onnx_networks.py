@@ -1,4 +1,4 @@
-"""Networks as PyTorch's ONNX exporters write them, read by opdb.onnx_modules: PyTorch's numbers, nodes, seconds.
+"""Networks as PyTorch's ONNX exporters write them, read by opdb.programs.onnx: PyTorch's numbers, nodes, seconds.
 
 timm, transformers (small, random weights), LSTM, GRU and an encoder layer; opsets 14, 18 and 20, and with --dynamo 18 and 23 by
 the exporter that needs onnxscript (pip install onnxscript).
@@ -21,9 +21,9 @@ import torch
 from _check_models import declare_torchvision
 from torch.utils import _pytree as pytree
 
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.onnx_modules.graph import to_module
+from opdb.programs.load import export
+from opdb.programs.onnx.graph import to_module
+from opdb.programs.torch.program import Program
 
 IMAGES = (
     "resnet18", "mobilenetv3_small_100", "efficientnet_b0", "vit_tiny_patch16_224", "convnext_atto", "regnetx_002",

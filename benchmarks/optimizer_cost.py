@@ -19,16 +19,16 @@ from typing import TypeVar
 
 from torch.export import ExportedProgram
 
-from opdb.cost import Estimate, NotEstimated, Simulator
-from opdb.coverage.check import check_nodes, read_program
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import export
-from opdb.graph import QnnGraph
-from opdb.optimize import channels_last, optimize
-from opdb.quantize.assumed import quantized
-from opdb.quantize.recipe import named
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import check_nodes, read_program
+from opdb.core.graph import QnnGraph
+from opdb.lower.passes import channels_last, optimize
+from opdb.lower.quantize.default_ranges import quantized
+from opdb.lower.quantize.recipe import named
+from opdb.measure.cost import Estimate, NotEstimated, Simulator
+from opdb.programs.load import export
 from opdb.runtime.qnn import SIMULATING
-from opdb.targets.target import Target
 
 T = TypeVar("T")
 SOC, QNN = "SA8255", "2.51"

@@ -22,19 +22,19 @@ import numpy as np
 import torch
 from torch import nn
 
-from opdb.coverage.check import check_nodes, read_program
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import export
-from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
-from opdb.optimize import PASSES
-from opdb.optimize.edit import Edit
-from opdb.optimize.passes import ROUNDS
-from opdb.quantize import quantize
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import check_nodes, read_program
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
+from opdb.lower.passes import PASSES
+from opdb.lower.passes.edit import Edit
+from opdb.lower.passes.pipeline import ROUNDS
+from opdb.lower.quantize import quantize
+from opdb.programs.load import export
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.backend import Backend
-from opdb.runtime.qnn.ends import to_stored
-from opdb.targets.target import Target
+from opdb.runtime.qnn.real_numbers import to_stored
 
 HTP, CPU = Target("HTP", "SA8255", "2.51"), Target("CPU", execution="emulator")
 #: ResNet101, with 104 folded batch norms, changes by 1.5e-4.
@@ -133,7 +133,7 @@ def compared(graph: QnnGraph, given: Arrays, target: Target, run: Run) -> dict[s
 
 
 def stages(graph: QnnGraph, target: Target) -> Iterator[tuple[str, QnnGraph]]:
-    """The graph after every pass that changed it, as opdb.optimize.optimize runs them."""
+    """The graph after every pass that changed it, as opdb.lower.passes.optimize runs them."""
     edit = Edit(graph, target)
     for _ in range(ROUNDS):
         found = 0

@@ -21,21 +21,22 @@ from pathlib import Path
 
 import numpy as np
 
-from opdb import package
-from opdb.codegen import ort, packages
+from opdb.catalog.store import read_catalog
+from opdb.codegen import packages
 from opdb.codegen.constants import PACKAGE
-from opdb.conformance.cases import Case, cases
-from opdb.conformance.data import inputs as data_of
-from opdb.errors import OpdbError
-from opdb.graph import single
-from opdb.op_config import OpConfig, ParamConfig
-from opdb.probe import onnx_runtime
-from opdb.probe.client import VendorWorker
+from opdb.core.errors import OpdbError
+from opdb.core.graph import single
+from opdb.core.op_config import OpConfig, ParamConfig
+from opdb.core.settings import specs_folder
+from opdb.measure.conformance.cases import Case, cases
+from opdb.measure.conformance.data import inputs as data_of
+from opdb.plugins.packages.codegen import ort
+from opdb.run.libraries import onnx_runtime
+from opdb.run.libraries.client import VendorWorker
+from opdb.run.packages import package
 from opdb.runtime import native
 from opdb.runtime.qnn import libraries
-from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
 NAME = "OpdbAll"
 #: Those that numpy has too.

@@ -1,6 +1,6 @@
 """The models that the table of prices is made of (docs/guides/cost.md): functions that return (module, inputs), in ``MODELS``.
 
-    opdb cost build-table --models benchmarks/priced_models.txt --pairs build/pairs.jsonl -o opdb/lowering/prices.json
+    opdb cost build-table --models benchmarks/priced_models.txt --pairs build/pairs.jsonl -o opdb/lower/prices.json
 
 Public networks whose finalization is fast, blocks of transformers, and networks that were written to hold operators with several
 candidates that no public network has: each between convolutions or linear layers, as they stand in a model.

@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from opdb.catalog.targets.target import Target
 from opdb.generated.constants.socs import SOCS
-from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target
+from opdb.run.libraries.client import VendorWorker
 
 SOC = "SM8650"
 HERE = Path(__file__).parent

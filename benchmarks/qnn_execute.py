@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.generated.constants.socs import SOCS
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.errors import LEVELS
 from opdb.runtime.qnn.libraries import installed

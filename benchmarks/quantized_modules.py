@@ -46,7 +46,7 @@ def main() -> None:
 
 def _asked(numbers: Sequence[int], given: tuple[Any, ...]) -> Iterator[tuple[int, str, str]]:
     """What each module came to: its number, what it is, and a word.  One that ends the process is asked about alone."""
-    from opdb.executorch import env, process
+    from opdb.plugins.executorch import env, process
 
     try:
         yield from process.call(
@@ -71,10 +71,10 @@ def outcomes(
     """In a process with the environment of ExecuTorch's flow."""
     from _random_modules import between, chosen, inputs_of
 
-    import opdb.executorch
+    import opdb.plugins.executorch
 
     if builders == "opdb":
-        opdb.executorch.register(execution="emulator")
+        opdb.plugins.executorch.register(execution="emulator")
     found = []
     for number in numbers:
         kind, module, made = chosen(seed, number, kinds)
@@ -86,10 +86,10 @@ def outcomes(
 
 def _outcome(module: Any, inputs: tuple[Any, ...], soc: str, recipe: str) -> str:
     """ "right", "left" to the CPU with reasons, "wrong" by how many steps, or the "error" that ended the export."""
-    from opdb.executorch import flow, quantizing
+    from opdb.plugins.executorch import flow, quantize
 
     try:
-        quantized = quantizing.quantize(module, inputs, soc, recipe)
+        quantized = quantize.quantize(module, inputs, soc, recipe)
         compiled = flow.compile_module(quantized, inputs, soc, "quantized")
         (got,) = flow.run_pte(compiled.pte, inputs)
     except Exception as error:

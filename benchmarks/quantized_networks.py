@@ -87,7 +87,7 @@ def network(name: str) -> tuple[Any, list[tuple[Any, ...]], list[Any]]:
     from _check_models import MODELS
     from torch.utils._pytree import tree_leaves
 
-    from opdb.coverage.load import export
+    from opdb.programs.load import export
 
     torch.manual_seed(0)
     module, inputs = MODELS[name]()
@@ -131,8 +131,8 @@ def _settle(module: Any, inputs: Sequence[Any]) -> None:
 
 def _of_pt2e(name: str, recipe: str) -> dict[str, Any]:
     """Returns the results of PyTorch's quantized module and their signal to noise against floats."""
-    from opdb.errors import OpdbError
-    from opdb.executorch import env, process
+    from opdb.core.errors import OpdbError
+    from opdb.plugins.executorch import env, process
 
     try:
         results, wanted = process.call(
@@ -153,10 +153,10 @@ def simulated(name: str, recipe: str) -> tuple[list[Any], list[Any]]:
     import torch
     from torch.utils._pytree import tree_leaves
 
-    from opdb.executorch import quantizing
+    from opdb.plugins.executorch import quantize
 
     program, calibration, wanted = network(name)
-    made = quantizing.quantize(
+    made = quantize.quantize(
         program.module(check_guards=False), calibration[-1], "SM8550", recipe, calibration
     )
     with torch.no_grad():
@@ -166,13 +166,13 @@ def simulated(name: str, recipe: str) -> tuple[list[Any], list[Any]]:
 def _compiled(
     program: Any, calibration: Sequence[Any], wanted: Sequence[Any], simulated: Any, recipe: str, soc: str
 ) -> dict[str, Any]:
-    from opdb.compile.model import lowered
-    from opdb.compile.sources import sources_of
-    from opdb.errors import OpdbError
-    from opdb.probe.client import VendorWorker
-    from opdb.quantize import quantize
-    from opdb.runtime.qnn.ends import to_real, to_stored
-    from opdb.targets.target import Target
+    from opdb.catalog.targets.target import Target
+    from opdb.core.errors import OpdbError
+    from opdb.lower.quantize import quantize
+    from opdb.run.compile.model import lowered
+    from opdb.run.compile.sources import sources_of
+    from opdb.run.libraries.client import VendorWorker
+    from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
     target = Target("HTP", soc, execution="emulator")
     coverage, graph = lowered(program, target, "g", to_quantize=True)

@@ -6,7 +6,7 @@ For each recipe (8a8w: uq8, 16a8w: uq16) configs are drawn from the samples of a
 each quantized tensor that is no weight gets an encoding of its own, and the result one that fits the values that PyTorch computes, widened
 or narrowed by up to a third, or the one that the spec fixes.  Tensors that the spec's ``share`` joins get one, and those whose stored
 numbers the op reads as they are (``stored``) scale 1.  A config that a rule or an erratum to be avoided refuses is drawn again.  What the
-library computes may be as far from PyTorch as conformance allows (opdb.conformance.tolerance), or EIGHT steps of 8 bits; of 16 bits two
+library computes may be as far from PyTorch as conformance allows (opdb.measure.conformance.tolerance), or EIGHT steps of 8 bits; of 16 bits two
 steps and SIXTEEN of the widest range of the op's tensors.  The operands of comparisons have one encoding: numbers less than a step apart
 may be taken for equal.
 
@@ -27,26 +27,26 @@ from typing import Any
 
 import numpy as np
 
+from opdb.catalog.store import read_catalog
+from opdb.catalog.targets.target import Target
 from opdb.codegen.constants import PACKAGE
-from opdb.compile.model import config_graph
-from opdb.conformance import data
-from opdb.conformance.cases import Case, row_cases
-from opdb.conformance.data import COMPARISONS, function_of
-from opdb.conformance.lanes import pytorch
-from opdb.conformance.tolerance import bounds, compare
-from opdb.dtypes import BY_SHORT
-from opdb.errata.policy import refuses
-from opdb.errors import OpdbError
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, Quant, TensorConfig, to_json
+from opdb.core.settings import specs_folder
 from opdb.generated.constants.quant import RULES
-from opdb.op_config import OpConfig, Quant, TensorConfig, to_json
-from opdb.probe.client import VendorWorker
-from opdb.quantize.encodings import Range, encoding
-from opdb.samples import slot_of
-from opdb.settings import specs_folder
+from opdb.judge.errata.policy import refuses
+from opdb.judge.samples import slot_of
+from opdb.judge.validate import check
+from opdb.lower.quantize.encodings import Range, encoding
+from opdb.measure.conformance import data
+from opdb.measure.conformance.cases import Case, row_cases
+from opdb.measure.conformance.data import COMPARISONS, function_of
+from opdb.measure.conformance.lanes import pytorch
+from opdb.measure.conformance.tolerance import bounds, compare
+from opdb.run.compile.model import config_graph
+from opdb.run.libraries.client import VendorWorker
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
-from opdb.targets.target import Target
-from opdb.validate import check
 
 RECIPES = {"8a8w": "uq8", "16a8w": "uq16"}
 #: Draws for one config before it is given up.

@@ -82,8 +82,8 @@ def _jobs(asked: argparse.Namespace, known: Mapping[tuple[str, str, str], Any]) 
 
 def _measured(jobs: Iterable[Job], processes: int, results: Path) -> list[dict[str, Any]]:
     """The rows of the jobs; each is written, and printed if it is not in order, as it comes."""
-    from opdb.errors import OpdbError
-    from opdb.pool import open_pool
+    from opdb.core.errors import OpdbError
+    from opdb.core.pool import open_pool
 
     os.environ["PYTHONPATH"] = str(HERE)  # where a process of the pool finds Work
     found = []

@@ -31,9 +31,9 @@ CATEGORIES = "blink.user_timing,loading"
 def pages(folder: Path) -> dict[str, Path]:
     from kinds import coverage_of, write_pages
 
-    from opdb import settings
-    from opdb.coverage.report.html import page
-    from opdb.store import read_catalog
+    from opdb.catalog.store import read_catalog
+    from opdb.check.report.html import page
+    from opdb.core import settings
 
     found = write_pages(folder, read_catalog(settings.specs_folder()))
     coverage = coverage_of(LAYERS)

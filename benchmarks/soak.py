@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context
 from opdb.runtime.qnn.errors import QnnError

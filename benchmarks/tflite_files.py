@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from opdb.compile.ends import Ends
-from opdb.compile.model import lowered
-from opdb.coverage.check import check_program
-from opdb.coverage.load import load_program
-from opdb.coverage.onnx import ends, with_names
-from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target
-from opdb.tflite_to_onnx.file import read
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_program
+from opdb.programs.load import load_program
+from opdb.programs.onnx.files import ends, with_names
+from opdb.programs.tflite.file import read
+from opdb.run.compile.model import lowered
+from opdb.run.compile.model_io import Ends
+from opdb.run.libraries.client import VendorWorker
 
 TARGET = Target("HTP", "SM8650", execution="emulator")
 

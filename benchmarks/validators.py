@@ -14,18 +14,18 @@ import timeit
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
-from opdb.conformance.cases import cases
+from opdb.catalog.store import read_catalog
+from opdb.catalog.targets.target import Target
+from opdb.core.op_config import OpConfig
+from opdb.core.settings import specs_folder
 from opdb.generated import validators
-from opdb.op_config import OpConfig
-from opdb.probe.client import VendorWorker
+from opdb.measure.conformance.cases import cases
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime import native
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.native import Arena, lib
 from opdb.runtime.qnn.structs import op_config
-from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
-from opdb.targets.target import Target
 
 ROUNDS, SECONDS = 5, 0.002
 

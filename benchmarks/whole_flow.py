@@ -21,7 +21,7 @@ CHUNK = 12  # modules to a child process
 
 def lines_of(names: list[str], recipe: str, soc: str) -> list[dict[str, Any]]:
     """A module that takes its process down is measured alone."""
-    from opdb.executorch import env, process
+    from opdb.plugins.executorch import env, process
 
     try:
         found: list[dict[str, Any]] = process.call(

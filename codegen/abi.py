@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opdb.codegen.environment import render
-from opdb.errors import Problem, SpecError
+from opdb.core.errors import Problem, SpecError
 
 Data = Mapping[str, Any]
 CDEF_BEGIN = "/* Declarations begin. */"

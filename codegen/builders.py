@@ -1,7 +1,7 @@
 """Generated builders: for each ATen target of an op a function of a node view, and the registry of all.
 
 A builder reads as the mapping does: guard, then the op with its inputs, parameters and outputs, in the
-terms of opdb.runtime.lowering.  Families have a module each, with a function for each candidate and target.
+terms of opdb.runtime.forms.  Families have a module each, with a function for each candidate and target.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+from opdb.catalog.facts.signature import torch_schema
 from opdb.codegen import emit_english, emit_python
 from opdb.codegen.artifact import Artifact, all_specs, family_path, sorted_ops, spec_path
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import python_string, render
 from opdb.codegen.rules import module
-from opdb.errors import OpdbError, Problem, SpecError
-from opdb.lang.analyse import atoms, free_names
-from opdb.lang.functions import FUNCTIONS
-from opdb.lang.nodes import DTYPE, TENSOR, TENSORS, Name, Node, is_enum, walk
-from opdb.lang.printer import to_text
-from opdb.reference.signature import torch_schema
-from opdb.runtime import channels, constants, lowering, tensors
+from opdb.core.errors import OpdbError, Problem, SpecError
+from opdb.runtime import forms as lowering
+from opdb.runtime import per_channel, tensors
+from opdb.runtime import windows as constants
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompileError, Param
+from opdb.spec.definitions import CompileError, Param
 from opdb.spec.family import Candidate
+from opdb.spec.lang.analyse import atoms, free_names
+from opdb.spec.lang.functions import FUNCTIONS
+from opdb.spec.lang.nodes import DTYPE, TENSOR, TENSORS, Name, Node, is_enum, walk
+from opdb.spec.lang.printer import to_text
 from opdb.spec.mapping import (
     CompiledDecomposition,
     CompiledMapping,
@@ -50,7 +52,7 @@ FOLDER = "generated/python/builders"
 #: Functions that make a tensor: their texts get the tensor whose dtype they take.
 MAKERS = tuple(f.name for f in FUNCTIONS.values() if f.params and set(f.params[-1]) == {TENSOR, DTYPE})
 #: The modules of opdb.runtime that have the functions of torch mappings.
-HOMES = (channels, constants, lowering, tensors)
+HOMES = (per_channel, constants, lowering, tensors)
 #: Names that a builder uses itself, besides the functions of the rule language.
 OWN_NAMES = (
     frozenset({"all", "any", "map", "node", "given", "listed", "smallest", "largest", "same"})

@@ -13,7 +13,7 @@ from pathlib import Path
 from opdb.codegen import constants, formatters, targets, validators
 from opdb.codegen import kernels as generated_kernels
 from opdb.codegen.artifact import Artifact, spec_path, with_header
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.spec.catalog import Catalog
 
 KERNELS = "/kernels.h"

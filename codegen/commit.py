@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opdb.codegen.artifact import PATH
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 LOCK = "generated/.lock"
 JOURNAL = "generated/.pending.json"

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from opdb import reference
+from opdb.catalog import facts as reference
 from opdb.codegen.artifact import Artifact, all_specs, backend_paths
 from opdb.codegen.environment import render
-from opdb.dtypes import DTYPES
-from opdb.sdk import sdk_number
+from opdb.core.dtypes import DTYPES
+from opdb.core.sdk import sdk_number
 from opdb.spec.backend import Backend, preferred
 from opdb.spec.catalog import Catalog
 from opdb.spec.sdks import sdks_of
@@ -107,7 +107,7 @@ def c(catalog: Catalog) -> Iterable[Artifact]:
     """include/opdb/dtypes.h, backends.h and op_names.h."""
     ops = op_views(catalog)
     for name, view, inputs in (
-        ("dtypes", {"dtypes": DTYPES}, ("opdb/dtypes.py",)),
+        ("dtypes", {"dtypes": DTYPES}, ("opdb/core/dtypes.py",)),
         (
             "backends",
             {"backends": list(catalog.backends.values()), "context": _context(catalog)},

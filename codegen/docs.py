@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from opdb.codegen import measured, torch_ops
+from opdb.codegen import evidence, torch_ops
 from opdb.codegen.artifact import Artifact, all_specs, backend_paths, family_path, sorted_ops, specs_of
 from opdb.codegen.environment import render
 from opdb.codegen.errata import errata_path
 from opdb.codegen.rules import TYPES_SENTENCE, needs, rule_nodes, rule_view
-from opdb.lang.analyse import free_names
-from opdb.lang.printer import to_text
 from opdb.runtime.checks import Strength
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow
+from opdb.spec.definitions import CompiledOp, CompiledRule, TypeRow
+from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.printer import to_text
 from opdb.spec.model import ParamDef, TensorDef, TorchMapping, unchecked_where
 
 #: What the rules say that every op has; they carry no expression.
@@ -79,7 +79,7 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "params": [_param(n, d, uses) for n, d in definition.params.items()],
         "groups": _groups(op),
         "tables": _tables(op),
-        "measured": measured.page(name, [r.id for rows in op.type_rows.values() for r in rows]),
+        "measured": evidence.page(name, [r.id for rows in op.type_rows.values() for r in rows]),
         "errata": catalog.errata_of(name),
         "mappings": [(target, m, _arguments(m)) for target, m in catalog.mappings(name).items()],
         "schema": torch_ops.schema(op),
@@ -90,7 +90,7 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
     }
     families = (family_path(c.family) for c in catalog.candidates if c.op == name)
     errata = map(errata_path, catalog.errata_of(name))
-    inputs = (*specs_of(catalog, name), *dict.fromkeys(families), *errata, measured.input_path())
+    inputs = (*specs_of(catalog, name), *dict.fromkeys(families), *errata, evidence.input_path())
     yield Artifact(f"generated/docs/ops/{name}.md", render("op.md.j2", **view), inputs, "markdown")
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from opdb.codegen.names import local
-from opdb.dtypes import BY_SHORT
-from opdb.lang.analyse import free_names
-from opdb.lang.functions import FUNCTIONS
-from opdb.lang.nodes import (
+from opdb.core.dtypes import BY_SHORT
+from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.functions import FUNCTIONS
+from opdb.spec.lang.nodes import (
     BOOL,
     FLOAT,
     INT,
@@ -27,7 +27,7 @@ from opdb.lang.nodes import (
     Node,
     is_enum,
 )
-from opdb.lang.printer import ADD, AND, ATOM, IF, MULTIPLY, NEGATE, OR
+from opdb.spec.lang.printer import ADD, AND, ATOM, IF, MULTIPLY, NEGATE, OR
 
 Names = Mapping[str, Name]
 TYPES = {BOOL: "bool", INT: "int64_t", FLOAT: "double", INTS: "opdb_ints", ROWS: "opdb_rows",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opdb.codegen.names import local
-from opdb.lang.element import FUNCTIONS, REAL, TRUTH, WHOLE, Element, is_wide
+from opdb.spec.lang.element import FUNCTIONS, REAL, TRUTH, WHOLE, Element, is_wide
 
 #: kind of numbers -> the C type of an element.
 C_TYPES = {REAL: "float", WHOLE: "int64_t", TRUTH: "uint8_t"}

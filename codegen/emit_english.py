@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from opdb.lang.functions import ATTRIBUTES, FUNCTIONS
-from opdb.lang.nodes import Node
-from opdb.lang.printer import STRENGTH, to_text
+from opdb.spec.lang.functions import ATTRIBUTES, FUNCTIONS
+from opdb.spec.lang.nodes import Node
+from opdb.spec.lang.printer import STRENGTH, to_text
 
 WORDS = {
     "<": "less than",

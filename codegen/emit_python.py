@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opdb.codegen.environment import python_string
-from opdb.lang.functions import FUNCTIONS
-from opdb.lang.nodes import DTYPE, ENCODING, FLOAT, STR, TENSOR_TYPE, TENSORS, Loop, Name, Node, is_enum, walk
-from opdb.lang.printer import ADD, AND, ATOM, IF, OR, STRENGTH, strength
+from opdb.spec.lang.functions import FUNCTIONS
+from opdb.spec.lang.nodes import (
+    DTYPE,
+    ENCODING,
+    FLOAT,
+    STR,
+    TENSOR_TYPE,
+    TENSORS,
+    Loop,
+    Name,
+    Node,
+    is_enum,
+    walk,
+)
+from opdb.spec.lang.printer import ADD, AND, ATOM, IF, OR, STRENGTH, strength
 
 CHECKED = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "floormod", "/": "divide"}
 COMPREHENSIONS = {

@@ -36,7 +36,7 @@ EXECUTION_WORDS = {
 
 
 def page_path(ident: str) -> str:
-    """The page of an erratum; ``opdb validate --json`` names it, too (opdb/validate.py)."""
+    """The page of an erratum; ``opdb validate --json`` names it, too (opdb/judge/validate.py)."""
     return f"generated/docs/errata/{ident}.md"
 
 
@@ -71,7 +71,7 @@ def chips(e: Erratum) -> str:
 
 
 def workaround(e: Erratum) -> str:
-    return WORKAROUND_WORDS.get(e.workaround, "a function of opdb/errata/workarounds")
+    return WORKAROUND_WORDS.get(e.workaround, "a function of opdb/lower/workarounds")
 
 
 def cost(e: Erratum) -> str:

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from opdb.codegen.artifact import Artifact
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 #: The versions of the wheels, as pinned in pyproject.toml.
 VERSIONS = {"ruff": "0.17.5", "clang-format": "23.1.5"}

@@ -11,10 +11,10 @@ from opdb.codegen.emit_element import C_TYPES, computed_type, element, named
 from opdb.codegen.environment import render
 from opdb.codegen.rules import snake
 from opdb.codegen.rules_c import kernel_parameters
-from opdb.lang.element import REAL, TRUTH, Element, is_approximate, is_wide, limits
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp
+from opdb.spec.definitions import CompiledOp
 from opdb.spec.each import parameters
+from opdb.spec.lang.element import REAL, TRUTH, Element, is_approximate, is_wide, limits
 from opdb.spec.model import KernelDef
 
 

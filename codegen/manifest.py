@@ -16,7 +16,7 @@ from pathlib import Path
 
 from opdb.codegen import formatters
 from opdb.codegen.artifact import ALL_OPS, PATH, Artifact
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 NAME = "generated/MANIFEST.json"
 
@@ -97,19 +97,15 @@ def entry(unit: str, artifact: Artifact, text: str) -> Entry:
 
 
 #: Of opdb, besides this package: all that is loaded when something is rendered (tests/codegen/test_rendered.py).
-PACKAGES = ("lang", "reference", "reference.evidence", "runtime", "spec")
-MODULES = ("dtypes", "errors", "files", "op_config", "quant_rules", "sdk")
+PACKAGES = ("core", "catalog.evidence", "catalog.facts", "runtime", "spec", "spec.lang")
 
 
 @cache
 def generator() -> str:
     """The checksum of what turns a catalogue into files: our code, templates, versions of formatters."""
-    import opdb
-
-    here, root = Path(__file__).parent, Path(opdb.__file__ or "").parent
+    here = Path(__file__).parent
     files = [*here.glob("*.py"), *here.glob("*.yaml"), *(here / "templates").glob("*.j2")]
     files += [file for name in PACKAGES for file in Path(str(resources.files(f"opdb.{name}"))).glob("*.py")]
-    files += [root / f"{name}.py" for name in MODULES]
     total = hashlib.sha256(json.dumps(formatters.VERSIONS, sort_keys=True).encode())
     for file in sorted(files, key=lambda f: (f.parent.name, f.name)):
         total.update(f"{file.parent.name}/{file.name}\0".encode())

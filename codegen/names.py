@@ -9,9 +9,9 @@ import keyword
 import re
 from dataclasses import replace
 
-from opdb.lang.functions import FUNCTIONS
-from opdb.lang.nodes import Loop, Node, is_enum
 from opdb.spec.fields import RESERVED
+from opdb.spec.lang.functions import FUNCTIONS
+from opdb.spec.lang.nodes import Loop, Node, is_enum
 
 #: What generated C declares, and macros and types of the headers it includes.
 C_NAMES = "op target report shapes v ok held found bool true false size_t NULL EOF SIGNATURE INPUTS OUTPUTS PARAMS DTYPES ANY"

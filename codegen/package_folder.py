@@ -14,7 +14,7 @@ from opdb.codegen.artifact import sorted_ops
 from opdb.codegen.c_sources import CFLAGS
 from opdb.codegen.environment import render
 from opdb.codegen.packages import faults, table
-from opdb.errors import OpdbError, SpecError
+from opdb.core.errors import OpdbError, SpecError
 from opdb.generated.constants.backends import BACKENDS, PACKAGED
 from opdb.spec.catalog import Catalog
 

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from opdb.codegen.artifact import Artifact, sorted_ops, spec_path
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import render
-from opdb.dtypes import BY_SHORT
-from opdb.errors import Problem, SpecError
-from opdb.lang.nodes import is_enum
-from opdb.sdk import sdk_number
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import Problem, SpecError
+from opdb.core.sdk import sdk_number
 from opdb.spec.backend import Backend
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp, Param, Slot
+from opdb.spec.definitions import CompiledOp, Param, Slot
+from opdb.spec.lang.nodes import is_enum
 from opdb.spec.tiling import Tiling
 
 #: Scalars arrive as doubles: 64-bit integers would lose bits; and there is no C type for 16-bit floats.

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from opdb.codegen import emit_english
-from opdb.lang.analyse import atoms, free_names
-from opdb.lang.nodes import Node, children, walk
-from opdb.sdk import sdk_number
+from opdb.core.sdk import sdk_number
 from opdb.spec.backend import Need
-from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow
+from opdb.spec.definitions import CompiledOp, CompiledRule, TypeRow
+from opdb.spec.lang.analyse import atoms, free_names
+from opdb.spec.lang.nodes import Node, children, walk
 from opdb.spec.model import Unchecked
 
 TYPES_SENTENCE = (

@@ -23,9 +23,11 @@ from opdb.codegen.rules import (
     snake,
     unchecked,
 )
-from opdb.dtypes import BY_SHORT
-from opdb.lang.analyse import atoms, free_names
-from opdb.lang.nodes import (
+from opdb.core.dtypes import BY_SHORT
+from opdb.runtime.checks import RuleStrength
+from opdb.spec.definitions import CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.spec.lang.analyse import atoms, free_names
+from opdb.spec.lang.nodes import (
     BOOL,
     ENCODING,
     FLOAT,
@@ -39,9 +41,7 @@ from opdb.lang.nodes import (
     Node,
     is_enum,
 )
-from opdb.lang.printer import to_text
-from opdb.runtime.checks import RuleStrength
-from opdb.spec.compiled import CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.spec.lang.printer import to_text
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
 WORDS = ("target->", "target->backend == OPDB_BACKEND_{}", "&&", "||")

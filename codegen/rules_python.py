@@ -22,12 +22,12 @@ from opdb.codegen.rules import (
     sdk_range,
     unchecked,
 )
-from opdb.lang.analyse import atoms, free_names
-from opdb.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
-from opdb.lang.printer import to_text
 from opdb.runtime.checks import RuleStrength
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import Bind, CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.spec.definitions import Bind, CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
+from opdb.spec.lang.analyse import atoms, free_names
+from opdb.spec.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
+from opdb.spec.lang.printer import to_text
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
 WORDS = ("context.", 'context.backend == "{}"', "and", "or")

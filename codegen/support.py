@@ -13,16 +13,16 @@ from functools import cached_property
 from typing import Any
 
 from opdb.codegen.builders import Form, candidates
-from opdb.dtypes import BY_SHORT
-from opdb.errors import OpdbError
-from opdb.lang.analyse import free_names
-from opdb.lang.certain import Rule, forbidden, parsed
-from opdb.lang.nodes import BOOL, TENSOR, TENSORS, Node, walk
-from opdb.lang.printer import to_text
-from opdb.op_config import ENCODINGS
-from opdb.sdk import declared, sdk_number
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import ENCODINGS
+from opdb.core.sdk import declared, sdk_number
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp, CompiledRule, TypeRow, expand_row
+from opdb.spec.definitions import CompiledOp, CompiledRule, TypeRow, expand_row
+from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.certain import Rule, forbidden, parsed
+from opdb.spec.lang.nodes import BOOL, TENSOR, TENSORS, Node, walk
+from opdb.spec.lang.printer import to_text
 from opdb.spec.mapping import CompiledMapping, CompiledStep
 
 

@@ -14,16 +14,17 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from opdb.codegen import measured, pieces
+from opdb.codegen import evidence as measured
+from opdb.codegen import pieces
 from opdb.codegen.artifact import Artifact, all_specs, family_path, sorted_ops
 from opdb.codegen.builders import Form, of_family, of_op
 from opdb.codegen.environment import render
 from opdb.codegen.support import Combination, Part, Place, Support
-from opdb.dtypes import BY_SHORT
-from opdb.lang.printer import to_text
+from opdb.core.dtypes import BY_SHORT
 from opdb.spec.backend import preferred
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledRule
+from opdb.spec.definitions import CompiledRule
+from opdb.spec.lang.printer import to_text
 from opdb.spec.mapping import CompiledMapping
 
 #: The columns of ExecuTorch's docs/source/backends/template/op-support.csv; the last one is ours.

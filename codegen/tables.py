@@ -7,11 +7,11 @@ import io
 from collections.abc import Iterable
 from functools import partial
 
-from opdb.codegen import measured, pieces
+from opdb.catalog.evidence import STAGES
+from opdb.catalog.evidence.text import provenance
+from opdb.codegen import evidence, pieces
 from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.environment import render
-from opdb.reference.evidence import STAGES
-from opdb.reference.evidence.words import provenance
 from opdb.spec.catalog import Catalog
 
 COLUMNS = (
@@ -31,8 +31,8 @@ COLUMNS = (
 
 def support(catalog: Catalog) -> Iterable[Artifact]:
     """tables/support.csv, one line for each documented row of types, and tables/support.md."""
-    inputs = (*all_specs(catalog), measured.input_path())
-    also = measured.key()
+    inputs = (*all_specs(catalog), evidence.input_path())
+    also = evidence.key()
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(COLUMNS)
@@ -59,7 +59,7 @@ def _lines(catalog: Catalog, name: str) -> list[tuple[str, ...]]:
                     number,
                     types,
                     definition.source or "",
-                    *measured.columns(measured.row_at(catalog, name, row.id)),
+                    *evidence.columns(evidence.row_at(catalog, name, row.id)),
                 )
             )
     return found
@@ -96,20 +96,20 @@ def _view(catalog: Catalog) -> dict[str, object]:
     """Ops with the configurations that each backend declares."""
     declared = {b for op in catalog.ops.values() for b in op.backends}
     backends = [b for b in catalog.backends if b in declared] + sorted(declared - set(catalog.backends))
-    places = {b: m for b in backends if (m := measured.at(catalog, b)) is not None}
+    places = {b: m for b in backends if (m := evidence.at(catalog, b)) is not None}
     ops = []
     for name in sorted_ops(catalog):
         op = catalog.ops[name]
         cells = [" ".join(op.backends[b].dtypes) or "declared" if b in op.backends else "" for b in backends]
         shown = [
-            measured.of_configurations(catalog, name, b, [r.id for r in catalog.compiled(name).type_rows[b]])
+            evidence.of_configurations(catalog, name, b, [r.id for r in catalog.compiled(name).type_rows[b]])
             if b in op.backends
             else ""
             for b in places
         ]
         ops.append((op, cells, shown))
     told = [f"{b} {m.sdk}{f' on {m.soc}' if m.soc else ''}" for b, m in places.items()]
-    runs = {c.run for name in catalog.ops for c in measured.cells("op", name)}
+    runs = {c.run for name in catalog.ops for c in evidence.cells("op", name)}
     at = {(b, m.sdk, m.soc or "") for b, m in places.items()}
     lines = provenance(r for r in runs if (r.backend, r.sdk, r.soc) in at)
     return {"backends": backends, "ops": ops, "places": told, "provenance": lines}

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 #: Files that targets read besides the catalogue; they come with opdb.
 ABI = Path(str(files("opdb.specs"))) / "abi"
-FACTS = Path(str(files("opdb.reference"))) / "data"
-EVIDENCE = Path(str(files("opdb.reference"))) / "evidence" / "shipped.jsonl.gz"
+FACTS = Path(str(files("opdb.catalog.facts"))) / "data"
+EVIDENCE = Path(str(files("opdb.catalog.evidence"))) / "shipped.jsonl.gz"
 #: Folders of generated Python whose __init__.py no other target writes.
 PACKAGES = {
     "": "What opdb generates from specs/: constants, validators, builders.",

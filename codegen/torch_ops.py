@@ -15,10 +15,10 @@ from opdb.codegen import pieces
 from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import render
-from opdb.dtypes import BY_SHORT
-from opdb.lang.nodes import Node, walk
+from opdb.core.dtypes import BY_SHORT
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp, Param, Slot
+from opdb.spec.definitions import CompiledOp, Param, Slot
+from opdb.spec.lang.nodes import Node, walk
 
 
 def python(catalog: Catalog) -> Iterable[Artifact]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from opdb.codegen import commit, environment, formatters, manifest, pieces, rendered
+from opdb.codegen import cache, commit, environment, formatters, manifest, pieces
 from opdb.codegen.artifact import (
     Artifact,
     Definitions,
@@ -26,10 +26,10 @@ from opdb.codegen.artifact import (
     sorted_ops,
     with_header,
 )
+from opdb.codegen.cache import Made
 from opdb.codegen.commit import Pending
 from opdb.codegen.manifest import Entry, Manifest
-from opdb.codegen.rendered import Made
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 FOLDER = "generated"
 #: What a build leaves under generated/; dot files are the writer's own.
@@ -121,7 +121,7 @@ def generate(
     """Writes what differs below ``root``, removes what is no longer generated.
 
     ``only`` limits the targets; ``ops`` limits what is rendered for one op (what reads the whole catalogue
-    is rendered too).  Order: files, ``record``, manifest.  ``memory`` is the file of ``opdb.codegen.rendered``.
+    is rendered too).  Order: files, ``record``, manifest.  ``memory`` is the file of ``opdb.codegen.cache``.
     Raises OpdbError (HandEdited without ``force``); then nothing was written.
     """
     with commit.lock(root):
@@ -273,7 +273,7 @@ def _remembered(
     catalog: Definitions, root: Path, chosen: Sequence[_Unit], memory: Path | None
 ) -> tuple[list[_Unit], dict[str, Entry]]:
     """The units that must be rendered; and the artifacts of the others, which lie on disk as rendering made them."""
-    known = rendered.read(memory, all_specs(catalog))
+    known = cache.read(memory, all_specs(catalog))
     todo: list[_Unit] = []
     kept: dict[str, Entry] = {}
     for unit in chosen:
@@ -289,16 +289,16 @@ def _make(
     catalog: Definitions, root: Path, todo: Sequence[_Unit], units: Sequence[str], memory: Path | None
 ) -> _Made:
     """Renders units, formats what is not known to lie on disk as formatted, and remembers both."""
-    known = rendered.read(memory, all_specs(catalog))
+    known = cache.read(memory, all_specs(catalog))
     if memory is None:
         artifacts, owners = _render(catalog, todo)
     else:
         environment.remember_templates(memory.parent / "templates", manifest.generator())
-        with pieces.remembered(pieces.Pieces(catalog, rendered.tools(), known.pieces)):
+        with pieces.remembered(pieces.Pieces(catalog, cache.tools(), known.pieces)):
             artifacts, owners = _render(catalog, todo)
     listed = list(artifacts.values())
     last = {name: made for unit in todo for name, made in (known.last(unit.name) or {}).items()}
-    done = rendered.formatted(listed, last, lambda a: _on_disk(root, a))
+    done = cache.formatted(listed, last, lambda a: _on_disk(root, a))
     fresh = [a for a, text in zip(listed, done, strict=True) if text is None]
     new = {
         a.name: with_header(replace(a, text=text))
@@ -310,9 +310,9 @@ def _make(
         known.add(
             unit.name,
             unit.key,
-            {a.name: Made(a.language, rendered.raw_digest(a), digest(texts[a.name]), a.inputs) for a in mine},
+            {a.name: Made(a.language, cache.raw_digest(a), digest(texts[a.name]), a.inputs) for a in mine},
         )
-    rendered.write(memory, known, units)
+    cache.write(memory, known, units)
     return _Made(artifacts, texts, owners)
 
 

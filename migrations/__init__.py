@@ -1,1 +1,1 @@
-"""Alembic: the history of the tables in opdb.schema.  Run by opdb.migrate, never by hand."""
+"""Alembic: the history of the tables in opdb.catalog.schema.  Run by opdb.catalog.migrate, never by hand."""

@@ -1,11 +1,11 @@
-"""What Alembic runs: migrations on the connection, and inside the transaction, that opdb.migrate opened."""
+"""What Alembic runs: migrations on the connection, and inside the transaction, that opdb.catalog.migrate opened."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from opdb.schema import REVISION, metadata
-from opdb.schema.views import create_views, drop_views
+from opdb.catalog.schema import REVISION, metadata
+from opdb.catalog.schema.views import create_views, drop_views
 
 connection = context.config.attributes["connection"]
 context.configure(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from operator import mul
 
-from opdb.op_config import Quant
+from opdb.core.op_config import Quant
 
 #: Encodings of one scale for all elements, whose order does not matter.
 OF_TENSOR = ("SCALE_OFFSET", "BW_SCALE_OFFSET")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.generated.constants.backends import Context as Context
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.runtime.checks import Report, Strength, given
 
 NUMBER = "the number of {}s must be that of the definition"

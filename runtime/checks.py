@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Generic, Literal, TypeVar
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-MAX_DIM, MAX_RANK = 2**31 - 1, 16  # of a tensor, as opdb.op_config has them
+MAX_DIM, MAX_RANK = 2**31 - 1, 16  # of a tensor, as opdb.core.op_config has them
 MAX_LIST = 64  # the longest list that a rule may compute (OPDB_MAX_LIST)
 #: How much a broken rule matters.  ``require``: the op is rejected.  ``expect`` is a warning: the backend prefers it
 #: otherwise or does not check the rule.

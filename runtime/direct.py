@@ -1,6 +1,6 @@
 """The builder of ``torch.ops.qnn.<op>`` and ``torch.ops.<package>.<op>``: the op itself, argument by argument.
 
-opdb.torch_ops defines the operators.
+opdb.programs.torch_ops defines the operators.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opdb.core.op_config import ParamConfig
 from opdb.generated import validators
 from opdb.generated.torch_ops import PACKAGES, SCALARS, SCHEMAS
-from opdb.op_config import ParamConfig
 from opdb.runtime.binding import Param, Signature
-from opdb.runtime.lowering import Form, Lowered, NodeView, one_op, require, scalar, tensor_param
+from opdb.runtime.forms import Form, Lowered, NodeView, one_op, require, scalar, tensor_param
 from opdb.runtime.tensors import Rejection, TensorRef, reshape
 
 #: The namespace of the operators of QNN's own ops; those of another package have its name.

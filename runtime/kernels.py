@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opdb.dtypes import BY_SHORT
-from opdb.errors import OpdbError
-from opdb.graph import GraphTensor, QnnGraph
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphTensor, QnnGraph
 from opdb.runtime import native
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from opdb.dtypes import BY_SHORT
-from opdb.errors import OpdbError
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.generated import validators
-from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.runtime.binding import Context, arrange
 from opdb.runtime.checks import Strength, Violation
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opdb.dtypes import BY_SHORT
+from opdb.core.dtypes import BY_SHORT
 from opdb.runtime.tensors import TensorRef, Transform
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from opdb.dtypes import BY_SHORT
-from opdb.op_config import Quant, TensorConfig
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.op_config import Quant, TensorConfig
 from opdb.runtime import axes
 
 MAX_FILTER = 1 << 26  # values of one that gets zeros

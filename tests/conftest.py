@@ -18,7 +18,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 import opdb
-from opdb.conformance.cases import CaseSet, cases
+from opdb.measure.conformance.cases import CaseSet, cases
 from opdb.spec.catalog import Catalog
 
 from .repository_specs import SPECS, repository_catalog
@@ -225,8 +225,8 @@ def _collected() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _forked_children() -> Iterator[None]:
-    """Children of ``opdb.executorch.process`` are forked; in tests/executorch/test_process.py started, too."""
-    from opdb.executorch import process
+    """Children of ``opdb.plugins.executorch.process`` are forked; in tests/executorch/test_process.py started, too."""
+    from opdb.plugins.executorch import process
 
     from . import forked
 

@@ -1,4 +1,4 @@
-"""Children of ``opdb.executorch.process`` by fork, from a process that has imported PyTorch and ExecuTorch already.
+"""Children of ``opdb.plugins.executorch.process`` by fork, from a process that has imported PyTorch and ExecuTorch already.
 
 Some hundred tests have a child each, and its imports are most of what the short ones take.  The process that
 forks imports and computes nothing, so a child finds what a new one finds after its imports.
@@ -17,11 +17,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from opdb.executorch import process
-from opdb.executorch.env import Environment
+from opdb.plugins.executorch import process
+from opdb.plugins.executorch.env import Environment
 
 #: What most children import; nothing of it opens a library of the vendor's.
-IMPORTED = ("opdb.executorch.flow", "executorch.backends.qualcomm.quantizer.quantizer")
+IMPORTED = ("opdb.plugins.executorch.flow", "executorch.backends.qualcomm.quantizer.quantizer")
 started = process._run
 _forking: dict[str, subprocess.Popen[str]] = {}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from opdb.catalog.store import read_catalog
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
 SPECS = Path(__file__).parent.parent / "specs"
 

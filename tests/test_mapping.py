@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from opdb.lang.nodes import INTS, TENSOR, TENSORS
-from opdb.lang.printer import to_text
-from opdb.reference import aten_schema
+from opdb.catalog.facts import aten_schema
 from opdb.spec.catalog import Catalog, retired_of, socs_of
-from opdb.spec.compiled import CompileError, Fault
 from opdb.spec.compiler import compile_op
+from opdb.spec.definitions import CompileError, Fault
 from opdb.spec.files import read_folder
+from opdb.spec.lang.nodes import INTS, TENSOR, TENSORS
+from opdb.spec.lang.printer import to_text
 from opdb.spec.mapping import (
     CompiledMapping,
     compile_decomposition,

@@ -40,12 +40,12 @@ ROOMS = {
 #: What a deployer's machine without extras must be able to import, and what that must not load.
 LIGHT = (
     "opdb",
-    "opdb.spec.compiled",
-    "opdb.graph",
-    "opdb.lang",
+    "opdb.spec.definitions",
+    "opdb.core.graph",
+    "opdb.spec.lang",
     "opdb.spec.model",
-    "opdb.op_config",
-    "opdb.runtime.lowering",
+    "opdb.core.op_config",
+    "opdb.runtime.forms",
     "opdb.spec.files",
 )
 IMPORTED = (

@@ -12,7 +12,7 @@ from typing import Any
 
 from executorch_differences import rows
 
-from opdb.executorch import env, process
+from opdb.plugins.executorch import env, process
 
 BENCHMARKS = Path(__file__).parents[1]
 CHUNK = 120  # jobs of a child: ExecuTorch's process grows

@@ -17,15 +17,15 @@ from typing import Any
 import torch
 from executorch_differences.cases import Case, Plain, cases
 
-import opdb.executorch
-from opdb.executorch import env, flow, quantizing
-from opdb.executorch.builder import builder_differences as compared
-from opdb.executorch.builder.view import FxNodeView
-from opdb.executorch.edge import edge_program
-from opdb.executorch.tools.differences import of_program
-from opdb.lowering import select
-from opdb.runtime.lowering import Lowered, NodeView, Rejected
-from opdb.targets.target import Target
+import opdb.plugins.executorch
+from opdb.catalog.targets.target import Target
+from opdb.lower import select
+from opdb.plugins.executorch import env, flow, quantize
+from opdb.plugins.executorch.builder import builder_differences as compared
+from opdb.plugins.executorch.builder.view import FxNodeView
+from opdb.plugins.executorch.edge import edge_program
+from opdb.plugins.executorch.tools.differences import of_program
+from opdb.runtime.forms import Lowered, NodeView, Rejected
 
 SOC = "SM8650"
 TARGET = Target("HTP", SOC, "2.47", execution="emulator")
@@ -104,11 +104,11 @@ def _beside_stock(target: Target, noted: dict[str, Lowered]) -> Iterator[None]:
             noted[view.name] = made
         return made
 
-    opdb.executorch.register(keep_stock=True, target=target, lower=lower)
+    opdb.plugins.executorch.register(keep_stock=True, target=target, lower=lower)
     try:
         yield
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def _plain(d: compared.Difference, device: compared.Side, made: Lowered | None) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _module(case: Case, precision: str) -> tuple[torch.nn.Module, tuple[torch.Te
         return module, inputs
     if not any(t.is_floating_point() for t in inputs):
         raise Left("no input of floats")
-    quantized = quantizing.quantize(module, inputs, SOC, RECIPE)
+    quantized = quantize.quantize(module, inputs, SOC, RECIPE)
     if not any("quantize" in str(n.target) for n in quantized.graph.nodes):
         raise Left("the quantizer leaves it as it is")
     return quantized, inputs
@@ -179,7 +179,7 @@ def _run(
 ) -> dict[str, Any]:
     """``error``: the largest over the reference's largest value; None where there are no numbers (``failure``)."""
     left: list[str] = []
-    opdb.executorch.register(target=TARGET, **how)
+    opdb.plugins.executorch.register(target=TARGET, **how)
     try:
         compiled = flow.compile_module(module, inputs, SOC)
         left = list(compiled.not_delegated)
@@ -187,7 +187,7 @@ def _run(
     except Exception as e:
         return {"right": False, "error": None, "failure": _words(e), "left": left}
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
     errors = [error(g, w) for g, w in zip(got, reference, strict=True)]
     right = all(e <= a for e, a in zip(errors, allowed, strict=True))
     return {"right": right, "error": max(errors, default=0.0), "failure": "", "left": left}
@@ -233,6 +233,6 @@ def _words(e: BaseException) -> str:
 
 def both() -> list[str]:
     """Edge names that ExecuTorch and opdb have a builder for."""
-    taken = opdb.executorch.register(keep_stock=True, target=TARGET)
-    opdb.executorch.unregister()
+    taken = opdb.plugins.executorch.register(keep_stock=True, target=TARGET)
+    opdb.plugins.executorch.unregister()
     return sorted(set(taken.builders) - set(taken.added))

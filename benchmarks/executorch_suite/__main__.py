@@ -20,7 +20,7 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from opdb.executorch import env
+from opdb.plugins.executorch import env
 
 FLOWS = ("qnn", "qnn_8a8w", "qnn_16a8w", "qnn_16a4w", "qnn_16a4w_block", "qnn_16a16w")
 OUTCOMES = ("right", "left", "wrong", "failed", "skipped")

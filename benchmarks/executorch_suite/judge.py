@@ -54,8 +54,8 @@ def left_out() -> str:
     """Why opdb's builders left nodes out, since the last time."""
     if os.environ["OPDB_SUITE_BUILDERS"] != "opdb":
         return ""
-    import opdb.executorch
+    import opdb.plugins.executorch
 
-    left = opdb.executorch.reasons()
-    opdb.executorch.forget()
+    left = opdb.plugins.executorch.reasons()
+    opdb.plugins.executorch.forget()
     return "".join(f" [{n}: {'; '.join(f'{r.rule} {r.message}' for r in why)}]" for n, why in left.items())

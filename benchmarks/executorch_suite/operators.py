@@ -42,9 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
     Tester._calculate_reference_output = staticmethod(_remembering(Tester._calculate_reference_output))
     Tester._compare_outputs = staticmethod(_judging(Tester._compare_outputs))
     if os.environ["OPDB_SUITE_BUILDERS"] == "opdb":
-        import opdb.executorch
+        import opdb.plugins.executorch
 
-        opdb.executorch.register(execution="emulator")
+        opdb.plugins.executorch.register(execution="emulator")
 
 
 def _remembering(calculate: Any) -> Any:

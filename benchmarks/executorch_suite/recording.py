@@ -40,9 +40,9 @@ def register_opdb() -> None:
 
     spare_time()
     if os.environ["OPDB_SUITE_BUILDERS"] == "opdb":
-        import opdb.executorch
+        import opdb.plugins.executorch
 
-        opdb.executorch.register(execution="emulator")
+        opdb.plugins.executorch.register(execution="emulator")
 
 
 @pytest.hookimpl(trylast=True)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from ops import PACKAGE
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig, Quant
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig, Quant
 
 Arrays = Mapping[str, Any]
 TYPES = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "sq8": np.int8, "uq8": np.uint8,

@@ -11,10 +11,11 @@ from pathlib import Path
 import ops
 from fault import Mutant
 
-from opdb import package
-from opdb.codegen import c_sources, ort, package_folder
-from opdb.errors import OpdbError
-from opdb.package import compiled, compiler_command
+from opdb.codegen import c_sources, package_folder
+from opdb.core.errors import OpdbError
+from opdb.plugins.packages.codegen import ort
+from opdb.run.packages import package
+from opdb.run.packages.package import compiled, compiler_command
 
 HERE = Path(__file__).parent
 NAME, DOMAIN = "mutants", "com.opdb.mutants"  # of the custom ops of ONNX Runtime

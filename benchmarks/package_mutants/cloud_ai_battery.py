@@ -16,10 +16,10 @@ import numpy as np
 from battery import PARAMS, Case, blurred, dequantized, halved, made, on_floats, op, plain, shifted, weighted
 from cloud_ai_ops import API, SCRATCH
 
-from opdb.codegen import aic
-from opdb.conformance import cloud_ai
-from opdb.graph import GraphTensor
-from opdb.op_config import OpConfig
+from opdb.core.graph import GraphTensor
+from opdb.core.op_config import OpConfig
+from opdb.plugins.cloud_ai import conformance
+from opdb.plugins.cloud_ai.codegen import aic
 
 ORDERS = ((0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1))
 #: The axes along which an op may be cut, with their alignments.
@@ -82,7 +82,7 @@ def check(case: Case, folder: Path) -> None:
     """Exits with what is wrong."""
     node = case.graph.ops[0]
     config = case.graph.op_config(node)
-    package = cloud_ai.Package(folder, API, node.op)
+    package = conformance.Package(folder, API, node.op)
     inputs = [np.ascontiguousarray(case.inputs.get(n, case.graph.tensors[n].data)) for n in node.inputs if n]
     good, log = package.verify(config)
     if good == bool(case.refused) or case.refused not in log:
@@ -104,7 +104,7 @@ def check(case: Case, folder: Path) -> None:
         divided(case, package, config, inputs)
 
 
-def functions(case: Case, package: cloud_ai.Package, config: OpConfig) -> None:
+def functions(case: Case, package: conformance.Package, config: OpConfig) -> None:
     wanted = [(aic.TYPES[t.dtype], t.shape) for t in config.outputs]
     if (said := package.infer(config)) != (wanted, ""):
         sys.exit(f"{case.name}: infer says {said}")
@@ -116,14 +116,14 @@ def functions(case: Case, package: cloud_ai.Package, config: OpConfig) -> None:
 
 
 def runs(
-    package: cloud_ai.Package, config: OpConfig, inputs: list[np.ndarray]
-) -> Iterator[tuple[str, cloud_ai.Ran]]:
+    package: conformance.Package, config: OpConfig, inputs: list[np.ndarray]
+) -> Iterator[tuple[str, conformance.Ran]]:
     yield "host", package.on_host(config, inputs)
     for order in ORDERS:
         yield f"threads {order}", package.on_card(config, inputs, order)
 
 
-def divided(case: Case, package: cloud_ai.Package, config: OpConfig, inputs: list[np.ndarray]) -> None:
+def divided(case: Case, package: conformance.Package, config: OpConfig, inputs: list[np.ndarray]) -> None:
     """One thread alone does not compute everything, and tiles compute what the whole does."""
     assert case.wanted is not None
     whole = case.wanted["y"]
@@ -141,7 +141,7 @@ def divided(case: Case, package: cloud_ai.Package, config: OpConfig, inputs: lis
 
 
 def tile(
-    case: Case, package: cloud_ai.Package, config: OpConfig, inputs: list[np.ndarray], start: list[int], end: list[int]
+    case: Case, package: conformance.Package, config: OpConfig, inputs: list[np.ndarray], start: list[int], end: list[int]
 ) -> None:  # fmt: skip
     assert case.wanted is not None
     wanted = case.wanted["y"][tuple(map(slice, start, end))]
@@ -163,16 +163,16 @@ def other_types(folder: Path) -> None:
     case = shifted("sq8", (3, 5))
     config = case.graph.op_config(case.graph.ops[0])
     config = replace(config, inputs=(replace(config.inputs[0], dtype="f32", quant=None),))
-    package = cloud_ai.Package(folder, API, "Shifted")
+    package = conformance.Package(folder, API, "Shifted")
     for where, ran in runs(package, config, [np.zeros((3, 5), np.float32)]):
         if "there is no kernel for these data types" not in ran.log:
             sys.exit(f"Shifted of f32, {where}: {ran.log[:80]}")
-        if (ran.outputs[0].view(np.uint8) != cloud_ai.POISON).any():
+        if (ran.outputs[0].view(np.uint8) != conformance.POISON).any():
             sys.exit(f"Shifted of f32, {where}: it writes")
 
 
 if __name__ == "__main__":
-    cloud_ai.WAIT = 5.0
+    conformance.WAIT = 5.0
     root = Path(sys.argv[1])
     for each in cases():
         check(each, root)

@@ -10,11 +10,11 @@ from pathlib import Path
 import cloud_ai_ops
 from fault import Mutant
 
-from opdb import package
-from opdb.aic_check.check import check
-from opdb.aic_check.trials import Asked
-from opdb.codegen import aic
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
+from opdb.plugins.cloud_ai.check.check import check
+from opdb.plugins.cloud_ai.check.trials import Asked
+from opdb.plugins.cloud_ai.codegen import aic
+from opdb.run.packages import package
 
 HERE = Path(__file__).parent
 TIMEOUT = 120

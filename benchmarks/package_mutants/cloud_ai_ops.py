@@ -6,9 +6,9 @@ from pathlib import Path
 
 import ops
 
-from opdb import package
-from opdb.codegen import aic
-from opdb.package import AicFolder
+from opdb.plugins.cloud_ai.codegen import aic
+from opdb.run.packages import package
+from opdb.run.packages.package import AicFolder
 
 API = "1.21"
 SCRATCH = 65536

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import opdb.specs
+from opdb.catalog.store import read_catalog
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
 PACKAGE = "OpdbMutants"
 SPECS = {

@@ -1,4 +1,4 @@
-"""Indexes for the questions that count measurements; the views come with every upgrade, from opdb.schema.views"""
+"""Indexes for the questions that count measurements; the views come with every upgrade, from opdb.catalog.schema.views"""
 
 from __future__ import annotations
 

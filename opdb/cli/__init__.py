@@ -16,7 +16,7 @@ from importlib import import_module
 import typer
 
 from opdb import __version__
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 app = typer.Typer(
     name="opdb",
@@ -46,27 +46,27 @@ def _options(
 #: The modules of commands in the order of the help, and the names that each adds.
 _COMMANDS = {
     "database": ("init", "sync", "lint", "db"),
-    "authoring": ("add-op",),
+    "add_op": ("add-op",),
     "generation": ("generate",),
     "questions": ("query", "diff", "show", "explain", "doctor"),
-    "judging": ("validate", "check"),
+    "check": ("validate", "check"),
     "conformance": ("conformance",),
     "evidence": ("evidence",),
-    "probing": ("probe",),
+    "probe": ("probe",),
     "errata": ("errata",),
     "libraries": ("libraries",),
     "compile": ("compile",),
     "recipes": ("recipe",),
     "cost": ("cost",),
-    "build": ("build",),
+    "opdb.plugins.packages.commands.build": ("build",),
     "run": ("run",),
-    "debug": ("debug",),
+    "opdb.plugins.executorch.commands.debug": ("debug",),
     "context": ("context",),
     "package": ("package",),
-    "aic": ("aic",),
-    "executorch": ("executorch",),
-    "importing": ("import", "export"),
-    "demo": ("demo",),
+    "opdb.plugins.cloud_ai.commands.aic": ("aic",),
+    "opdb.plugins.executorch.commands.executorch": ("executorch",),
+    "imports": ("import", "export"),
+    "opdb.plugins.executorch.commands.demo": ("demo",),
 }
 
 
@@ -74,7 +74,7 @@ def _register(command: str = "") -> None:
     """Adds the commands of every module; of one module alone if ``command`` is one of its names."""
     owners = [module for module, names in _COMMANDS.items() if command in names]
     for module in owners or _COMMANDS:
-        import_module(f"opdb.cli.{module}").add_to(app)
+        import_module(module if "." in module else f"opdb.cli.{module}").add_to(app)
 
 
 def run() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.calibrating import (
+from opdb.cli.calibration import (
     Calibrated,
     Data,
     Quantize,
@@ -41,26 +41,26 @@ from opdb.cli.options import (
     target_of,
 )
 from opdb.cli.output import print_json
-from opdb.cli.pte import compile_to_pte, is_pte
 from opdb.cli.recipes import asked_recipe
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS, DEFAULT
+from opdb.plugins.executorch.commands.pte import compile_to_pte, is_pte
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torch.export import ExportedProgram
 
+    from opdb.catalog.targets.target import Target
+    from opdb.check.verdicts import Coverage
     from opdb.cli.progress import Stages
-    from opdb.compile.build import Compiled
-    from opdb.compile.states import State
-    from opdb.coverage.check import Coverage
-    from opdb.errata.report import ErratumCount
-    from opdb.graph import QnnGraph
-    from opdb.probe.client import VendorWorker
-    from opdb.probe.results import Outcome
+    from opdb.core.graph import QnnGraph
+    from opdb.judge.errata.report import ErratumCount
+    from opdb.run.compile.build import Compiled
+    from opdb.run.compile.states import State
+    from opdb.run.libraries.client import VendorWorker
+    from opdb.run.libraries.results import Outcome
     from opdb.runtime.qnn.graph import GraphOptions
-    from opdb.targets.target import Target
 
 #: The backends that a context can be compiled for.
 CONTEXTS = tuple(b.name for b in BACKENDS.values() if "context" in b.programs)
@@ -140,11 +140,11 @@ def compile_model(
     QNN does not take as well; it is written, with exit 1, where nodes fall back to the CPU.
     """
     from opdb.cli.progress import Stages
-    from opdb.compile.rounding import check as to_round
-    from opdb.compile.sources import sources_of
-    from opdb.compile.states import states_json, stored_states
-    from opdb.coverage.onnx_ends import parsed
-    from opdb.optimize import check_layout, check_names
+    from opdb.lower.passes import check_layout, check_names
+    from opdb.programs.onnx.inputs import parsed
+    from opdb.run.compile.rounding import check as to_round
+    from opdb.run.compile.sources import sources_of
+    from opdb.run.compile.states import states_json, stored_states
     from opdb.runtime.qnn.context import SHARES_WEIGHTS
     from opdb.runtime.qnn.device import soc_model_of
 
@@ -270,7 +270,7 @@ def compile_model(
         if saver is not None:
             outcomes.append(_record(graphs, saver, target, options, timeout, stages))
         if output is not None:
-            from opdb.compile.build import compile_to_file
+            from opdb.run.compile.build import compile_to_file
 
             compiled = compile_to_file(
                 graphs, output, str(target.backend), target.soc, options,
@@ -304,7 +304,7 @@ def compile_model(
 
 def _opening(target: Target, timeout: float) -> VendorWorker:
     """A worker whose library opens while the model is read."""
-    from opdb.probe.client import VendorWorker
+    from opdb.run.libraries.client import VendorWorker
 
     worker = VendorWorker(str(target.backend), target.soc, timeout=timeout)
     worker.open_ahead()
@@ -327,7 +327,7 @@ def _alone(
 
 @dataclass(frozen=True)
 class Lowering:
-    """How a model becomes a graph: its name (None: the model's), and what opdb.compile.model.lowered takes."""
+    """How a model becomes a graph: its name (None: the model's), and what opdb.run.compile.model.lowered takes."""
 
     name: str | None
     dtype: str
@@ -345,8 +345,8 @@ def exported(
     encodings: str | None = None,
     quick: bool = False,
 ) -> ExportedProgram:
-    """The program of a model as the command line spells it; see opdb.coverage.load.load_program."""
-    from opdb.coverage.load import load_program
+    """The program of a model as the command line spells it; see opdb.programs.load.load_program."""
+    from opdb.programs.load import load_program
 
     stages("export")
     sys.path.insert(0, "")
@@ -357,10 +357,10 @@ def made_of(
     program: ExportedProgram, model: str, target: Target, how: Lowering
 ) -> tuple[Coverage, QnnGraph | None]:
     """What each node of the model became, and its graph if every node is supported."""
-    from opdb.compile.ends import Ends
-    from opdb.compile.model import graph_name, lowered
-    from opdb.coverage.load import has_names
-    from opdb.coverage.onnx import ends, with_names
+    from opdb.programs.load import has_names
+    from opdb.programs.onnx.files import ends, with_names
+    from opdb.run.compile.model import graph_name, lowered
+    from opdb.run.compile.model_io import Ends
 
     named = has_names(model)
     coverage, graph = lowered(
@@ -387,7 +387,7 @@ def lowered_or_exit(
         if json:
             print_json({"result": {"stage": "lower", "verdict": "no"}, "coverage": coverage.to_json()})
         else:
-            from opdb.cli.judging import print_coverage
+            from opdb.cli.check import print_coverage
 
             print_coverage(coverage)
         raise typer.Exit(1)
@@ -399,7 +399,7 @@ def graphs_of_configs(
 ) -> tuple[list[QnnGraph], tuple[ErratumCount, ...]]:
     """A graph for each op config, and the errata to warn of; where the specs refuse one, prints the reasons and exits 1."""
     from opdb.cli.configs import configs
-    from opdb.compile.model import chosen, config_graphs, judged, warned
+    from opdb.run.compile.model import chosen, config_graphs, judged, warned
 
     stages("read")
     graphs = chosen(config_graphs(configs(file)), name)
@@ -418,7 +418,7 @@ def graphs_of_configs(
 def _options(
     graphs: list[QnnGraph], target: Target, precision: str | None, optimization: int | None
 ) -> GraphOptions:
-    from opdb.compile.model import precision_of
+    from opdb.run.compile.model import precision_of
     from opdb.runtime.qnn.graph import GraphOptions
 
     if precision is None:
@@ -436,7 +436,7 @@ def _record(
     timeout: float,
     stages: Stages,
 ) -> Outcome:
-    from opdb.probe.client import record
+    from opdb.run.libraries.client import record
 
     stages("record")
     return record(graphs, folder, str(target.backend), target.soc, options=options, timeout=timeout)

@@ -6,13 +6,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from opdb.graph import GraphTensor
-    from opdb.probe.results import Outcome
+    from opdb.core.graph import GraphTensor
+    from opdb.run.libraries.results import Outcome
 
 
 def print_ends(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]) -> None:
     """A line for each input and output: name, type, shape, encoding."""
-    from opdb.dtypes import BY_SHORT
+    from opdb.core.dtypes import BY_SHORT
 
     for side, tensors in (("input ", inputs), ("output", outputs)):
         for t in tensors:
@@ -30,8 +30,8 @@ def quant_text(tensor: GraphTensor) -> str:
 
 
 def tensor_json(tensor: GraphTensor) -> dict[str, Any]:
-    from opdb.dtypes import BY_SHORT
-    from opdb.op_config import quant_json
+    from opdb.core.dtypes import BY_SHORT
+    from opdb.core.op_config import quant_json
 
     return {
         "name": tensor.name,

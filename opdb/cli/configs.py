@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import OpdbError
-from opdb.op_config import ConfigError, OpConfig, from_json
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import ConfigError, OpConfig, from_json
 
 
 def configs(file: str) -> Iterator[tuple[str, OpConfig]]:

@@ -17,13 +17,13 @@ from opdb import __version__
 from opdb.cli.options import Dask, Db, Json, Ops, Specs, check_workers, known_op, store, synced
 from opdb.cli.output import print_json
 from opdb.cli.progress import STILL_SECONDS
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
 
 if TYPE_CHECKING:
-    from opdb.conformance.run import Progress, RunSummary
+    from opdb.catalog.store import Store
+    from opdb.measure.conformance.run import Progress, RunSummary
     from opdb.spec.catalog import Catalog
-    from opdb.store import Store
 
 conformance_app = typer.Typer(
     help="Run the catalogue's cases on validators, kernels, and libraries, and report the results.",
@@ -68,9 +68,9 @@ def run(
     opened, catalog = synced(db, specs)
     names = [known_op(name, catalog.ops) for name in op or ()] or None
     command = "opdb " + " ".join(sys.argv[1:])
-    from opdb.conformance.cases import DEFAULT_SOCS
-    from opdb.conformance.executors import USUAL
-    from opdb.conformance.run import run as run_cases
+    from opdb.measure.conformance.cases import DEFAULT_SOCS
+    from opdb.measure.conformance.executors import USUAL
+    from opdb.measure.conformance.run import run as run_cases
 
     with _progress() as progress:
         summary = run_cases(
@@ -185,7 +185,7 @@ def torch_calls(
     specs: Specs = None,
 ) -> None:
     """Run the torch operators that map to an op on QNN CPU, and compare the results with PyTorch's."""
-    from opdb.conformance.calls import Calls, load_library
+    from opdb.measure.conformance.torch_calls import Calls, load_library
 
     _, catalog = synced(db, specs)
     name = known_op(op, catalog.ops)
@@ -261,8 +261,8 @@ def report(
     db: Db = None,
 ) -> None:
     """Report results: table, JSON, JUnit, one HTML page with everything in it, or a site: a folder with a page per op."""
-    from opdb.conformance.report import report as write
-    from opdb.files import write_atomically
+    from opdb.core.files import write_atomically
+    from opdb.measure.conformance.report import report as write
 
     opened = store(db)
     chosen = ReportFormat.json if json else format_
@@ -279,8 +279,8 @@ def report(
 
 
 def _write_site(opened: Store, folder: Path | None, run: int | None, force: bool) -> None:
-    from opdb.conformance.report import site
-    from opdb.source_folder import write_folder
+    from opdb.core.source_folder import write_folder
+    from opdb.measure.conformance.report import site
 
     if folder is None:
         raise OpdbError("--format site writes a folder: name it with --output")
@@ -294,7 +294,7 @@ def run_and_report(
     opened: Store, catalog: Catalog, folder: Path, soc: str, ops: Sequence[str]
 ) -> tuple[Path, int]:
     """``ops`` on all executors, and a site in ``folder``; its first page, and how many results are wrong."""
-    from opdb.conformance.run import run as run_cases
+    from opdb.measure.conformance.run import run as run_cases
 
     with _progress() as progress:
         summary = run_cases(

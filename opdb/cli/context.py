@@ -10,7 +10,7 @@ import typer
 
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
     from opdb.runtime.qnn.context_file import Header
@@ -92,7 +92,7 @@ def _libraries(folder: Path | None) -> QnnLibraries:
 
 def _load(file: Path, header: Header, libraries: Path | None) -> str:
     """Loads the file on its backend in a child process; what was wrong, "" for nothing."""
-    from opdb.probe.client import VendorWorker
+    from opdb.run.libraries.client import VendorWorker
 
     with VendorWorker(header.backend, soc_model=header.soc_model, libraries=libraries) as worker:
         result = worker.load(file)

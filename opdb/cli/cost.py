@@ -28,13 +28,13 @@ from opdb.cli.options import (
 )
 from opdb.cli.output import print_json
 from opdb.cli.recipes import asked_recipe
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
-    from opdb.cli.costing import Loaded, Run, Wish
-    from opdb.cost import Difference, Estimate
-    from opdb.cost.errata import ErratumPrice
-    from opdb.targets.target import Target
+    from opdb.catalog.targets.target import Target
+    from opdb.cli.estimates import Loaded, Run, Wish
+    from opdb.measure.cost import Difference, Estimate
+    from opdb.measure.cost.errata import ErratumPrice
 
 ESTIMATE, ERRATUM = "estimate", "erratum"
 
@@ -160,13 +160,13 @@ def cost(
     """
     from opdb.cli.compile import Lowering
     from opdb.cli.cost_output import Found, document, print_found
-    from opdb.cli.costing import Run, Wish, load
+    from opdb.cli.estimates import Run, Wish, load
     from opdb.cli.progress import Stages
-    from opdb.cost import Simulator
-    from opdb.cost.report.rows import BY
-    from opdb.cost.simulator import QNN
-    from opdb.coverage.onnx_ends import parsed
-    from opdb.optimize import check_layout, check_names
+    from opdb.lower.passes import check_layout, check_names
+    from opdb.measure.cost import Simulator
+    from opdb.measure.cost.report.rows import BY
+    from opdb.measure.cost.simulator import QNN
+    from opdb.programs.onnx.inputs import parsed
     from opdb.runtime.qnn import SIMULATING
 
     check_names(no_pass or ())
@@ -212,9 +212,9 @@ def cost(
 
 def _ranking(soc: str, fail_over: float | None) -> str:
     """The chip whose simulation ranks models for ``soc``."""
-    from opdb.cost.chips import RANKING, ranks
-    from opdb.lowering.prices import RANKED
-    from opdb.targets.target import soc_name
+    from opdb.catalog.targets.target import soc_name
+    from opdb.lower.prices import RANKED
+    from opdb.measure.cost.chips import RANKING, ranks
 
     if fail_over is not None:
         raise OpdbError(
@@ -229,7 +229,7 @@ def _ranking(soc: str, fail_over: float | None) -> str:
 
 def _saved(against: str) -> dict[str, Any] | None:
     """The document of --against, if it is a file that `opdb cost --json` wrote."""
-    from opdb.cost.report.document import is_saved
+    from opdb.measure.cost.report.document import is_saved
 
     if not against.endswith(".json"):
         return None
@@ -243,9 +243,9 @@ def _saved(against: str) -> dict[str, Any] | None:
 def _against(
     against: str, saved: dict[str, Any] | None, wish: Wish, run: Run, estimates: Sequence[Estimate]
 ) -> Difference:
-    from opdb.cli.costing import load
-    from opdb.cost import compare
-    from opdb.cost.report.document import whole, whole_json
+    from opdb.cli.estimates import load
+    from opdb.measure.cost import compare
+    from opdb.measure.cost.report.document import whole, whole_json
 
     if saved is None:
         loaded = load(against, wish, run.stages, run.json)
@@ -275,7 +275,7 @@ def _against(
 
 
 def _errata_prices(loaded: Loaded, target: Target, run: Run, own: Estimate) -> tuple[ErratumPrice, ...]:
-    from opdb.cost.errata import prices
+    from opdb.measure.cost.errata import prices
 
     assert loaded.on is not None  # of a model
     return prices(own, loaded.errata, target, loaded.on, run.asked)
@@ -297,12 +297,12 @@ def _check(
 
 
 def _write(estimate: Estimate, loaded: Loaded, trace: Path | None, html: Path | None) -> None:
-    from opdb.files import write_atomically
+    from opdb.core.files import write_atomically
 
     if trace is not None:
         write_atomically(trace, json_module.dumps(estimate.trace) + "\n")
     if html is not None:
-        from opdb.cost.report.html import page
+        from opdb.measure.cost.report.html import page
 
         write_atomically(html, page(estimate, loaded.modules, loaded.model))
 

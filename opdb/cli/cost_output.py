@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opdb.cli.costing import Loaded
+from opdb.cli.estimates import Loaded
 from opdb.cli.options import Format
 from opdb.cli.output import print_rows
 
 if TYPE_CHECKING:
-    from opdb.cost import Difference, Estimate
-    from opdb.cost.errata import ErratumPrice
-    from opdb.cost.report.rows import Row
+    from opdb.measure.cost import Difference, Estimate
+    from opdb.measure.cost.errata import ErratumPrice
+    from opdb.measure.cost.report.rows import Row
 
 COLUMNS = ("us", "share", "dma_wait_us", "nodes", "what", "ops", "uncosted")
 CHANGES = ("before_us", "after_us", "change_us", "ops")
@@ -38,12 +38,12 @@ class Found:
         return self.estimates[0]
 
     def rows(self) -> tuple[Row, ...]:
-        from opdb.cost.report.rows import BY, rows
+        from opdb.measure.cost.report.rows import BY, rows
 
         return rows(self.first, self.by, self.loaded.modules) if self.by in BY else ()
 
     def notes(self) -> tuple[str, ...]:
-        from opdb.cost.report.words import notes, rank_note
+        from opdb.measure.cost.report.text import notes, rank_note
 
         ranking = (rank_note(self.rank_for, self.first.soc),) if self.rank_for else ()
         made_up, grouped = self.quantize is not None, bool(self.rows())
@@ -51,7 +51,7 @@ class Found:
 
 
 def document(found: Found) -> dict[str, Any]:
-    from opdb.cost.report.document import difference_json, errata_json, whole_json
+    from opdb.measure.cost.report.document import difference_json, errata_json, whole_json
 
     return {
         "model": found.loaded.model,
@@ -69,13 +69,13 @@ def document(found: Found) -> dict[str, Any]:
 
 
 def print_found(found: Found, top: int) -> None:
-    from opdb.cost.report import words
+    from opdb.measure.cost.report import text
 
     if found.rank_for:
-        print(words.rank_note(found.rank_for, found.first.soc))
+        print(text.rank_note(found.rank_for, found.first.soc))
     for e in found.estimates:
-        print(words.headline(e))
-        for line in words.figures(e):
+        print(text.headline(e))
+        for line in text.figures(e):
             print(f"  {line}")
     if len(found.estimates) > 1:
         print(f"all {len(found.estimates)} graphs: {sum(e.us for e in found.estimates):,.0f} us")
@@ -129,12 +129,12 @@ def _cells(row: Row) -> dict[str, Any]:
 
 
 def _print_difference(difference: Difference, top: int) -> None:
-    from opdb.cost.report import words
+    from opdb.measure.cost.report import text
 
     other = difference.after
     print()
-    print(words.headline(other))
-    for line in words.figures(other):
+    print(text.headline(other))
+    for line in text.figures(other):
         print(f"  {line}")
     sign = "+" if difference.us >= 0 else ""
     print(f"difference: {sign}{difference.us:,.0f} us, {difference.ratio - 1:+.1%} of the cycles")

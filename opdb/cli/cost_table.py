@@ -12,12 +12,12 @@ import typer
 
 from opdb.cli.options import Format, Json, Timeout
 from opdb.cli.output import print_json, print_rows
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from opdb.cost.prices.checked import Check
+    from opdb.measure.cost.prices.accuracy import Check
 
 COLUMNS = ("what", "pairs", "table", "signs", "left_out", "its_signs", "model", "model_signs")
 
@@ -54,13 +54,13 @@ def build_table(
     of op left out; in fp16, 8a8w and 16a8w.  Prices are fitted to what that changes.  The figures printed are rank
     correlations and shares of right signs, against the simulation.  docs/guides/cost.md says more.
     """
-    from opdb.cost import Simulator
-    from opdb.cost.prices.build import measured
-    from opdb.cost.prices.checked import checks
-    from opdb.cost.prices.fitted import table
-    from opdb.cost.simulator import QNN
-    from opdb.files import write_atomically
-    from opdb.lowering.prices import written
+    from opdb.core.files import write_atomically
+    from opdb.lower.prices import written
+    from opdb.measure.cost import Simulator
+    from opdb.measure.cost.prices.accuracy import checks
+    from opdb.measure.cost.prices.build import measured
+    from opdb.measure.cost.prices.fit import table
+    from opdb.measure.cost.simulator import QNN
 
     names = [*(models or ()), *_listed(listed)]
     if not names:
@@ -106,8 +106,8 @@ def _listed(file: Path | None) -> list[str]:
 
 
 def _programs(names: Iterable[str]) -> Iterable[tuple[str, Callable[[], ExportedProgram]]]:
-    from opdb.compile.model import graph_name
-    from opdb.coverage.load import load_program
+    from opdb.programs.load import load_program
+    from opdb.run.compile.model import graph_name
 
     sys.path.insert(0, "")
     seen: dict[str, str] = {}

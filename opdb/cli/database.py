@@ -14,7 +14,7 @@ from opdb.cli.options import Db, Json, Specs, store
 from opdb.cli.output import print_json
 
 if TYPE_CHECKING:
-    from opdb.store.current import SyncReport
+    from opdb.catalog.store.current import SyncReport
 
 db_app = typer.Typer(
     help="Manage the database: upgrade, check, dump, restore, views.",
@@ -49,9 +49,9 @@ def _print_report(report: SyncReport, name: str, json: bool) -> None:
 
 def init(db: Db = None, specs: Specs = None, json: Json = False) -> None:
     """Create or upgrade the database; load all specs, and the evidence that opdb ships."""
+    from opdb.catalog.migrate import upgrade
     from opdb.cli.progress import waiting
-    from opdb.migrate import upgrade
-    from opdb.settings import database_url, specs_folder
+    from opdb.core.settings import database_url, specs_folder
 
     folder = specs_folder(specs)
     with waiting("creating the tables and loading the specs"):
@@ -69,7 +69,7 @@ def sync(
     full: Annotated[bool, typer.Option("--full", help="Read unchanged files again too.")] = False,
 ) -> None:
     """Update the database from the specs, in one transaction."""
-    from opdb.settings import specs_folder
+    from opdb.core.settings import specs_folder
 
     opened = store(db)
     _print_report(opened.sync(specs_folder(specs), full), opened.name, json)
@@ -77,8 +77,8 @@ def sync(
 
 def lint(specs: Specs = None, json: Json = False) -> None:
     """Check the specs: PyTorch arguments, names, canonical spelling."""
-    from opdb.lint import lint as run
-    from opdb.settings import specs_folder
+    from opdb.core.settings import specs_folder
+    from opdb.judge.lint import lint as run
 
     problems = run(specs_folder(specs))
     if json:
@@ -96,8 +96,8 @@ def lint(specs: Specs = None, json: Json = False) -> None:
 @db_app.command()
 def upgrade(db: Db = None) -> None:
     """Create the tables, or upgrade them to this version of opdb."""
-    from opdb.migrate import upgrade as run
-    from opdb.settings import database_url
+    from opdb.catalog.migrate import upgrade as run
+    from opdb.core.settings import database_url
 
     run(database_url(db))
     print(f"{store(db).name}: up to date")
@@ -106,8 +106,8 @@ def upgrade(db: Db = None) -> None:
 @db_app.command()
 def check(db: Db = None, json: Json = False) -> None:
     """Check that the tables are the ones this version of opdb needs."""
-    from opdb.migrate import check as run
-    from opdb.settings import database_url
+    from opdb.catalog.migrate import check as run
+    from opdb.core.settings import database_url
 
     differences = run(database_url(db))
     if json:
@@ -126,7 +126,7 @@ def dump(
     ] = None,
 ) -> None:
     """Dump the history (runs, results, evidence) as text; 'opdb db restore' reads it."""
-    from opdb.files import write_atomically
+    from opdb.core.files import write_atomically
 
     lines = store(db).dump()
     if output is None:
@@ -142,7 +142,7 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A file that 'opdb db dump' wrote.")], db: Db = None
 ) -> None:
     """Restore a history that 'opdb db dump' wrote."""
-    from opdb.errors import OpdbError
+    from opdb.core.errors import OpdbError
 
     try:
         text = file.read_text(encoding="utf-8")
@@ -160,9 +160,9 @@ def datasette(
     ] = None,
 ) -> None:
     """Write Datasette's metadata: the views with their columns, for reading only."""
-    from opdb.errors import OpdbError
-    from opdb.files import write_atomically
-    from opdb.query.datasette import datasette as describe
+    from opdb.catalog.query.datasette import datasette as describe
+    from opdb.core.errors import OpdbError
+    from opdb.core.files import write_atomically
 
     opened = store(db)
     if not opened.database.sqlite:
@@ -186,8 +186,8 @@ def views(
     ] = None,
 ) -> None:
     """Write the SQL views and the meaning of each column, as Markdown."""
-    from opdb.files import write_atomically
-    from opdb.query.view_docs import markdown
+    from opdb.catalog.query.view_docs import markdown
+    from opdb.core.files import write_atomically
 
     text = "".join(f"{line}\n" for line in markdown())
     if output is None:

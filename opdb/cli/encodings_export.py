@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.errors import MissingExtra, OpdbError
-from opdb.files import write_atomically, written_atomically
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.files import write_atomically, written_atomically
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from opdb.compile.calibration import Sample
-    from opdb.compile.counterparts import Named
-    from opdb.compile.states import State
-    from opdb.coverage.check import Row
-    from opdb.graph import QnnGraph
+    from opdb.check.verdicts import Row
+    from opdb.core.graph import QnnGraph
+    from opdb.run.compile.calibration import Sample
+    from opdb.run.compile.counterparts import Named
+    from opdb.run.compile.states import State
 
 ExportEncodings = Annotated[
     Path | None,
@@ -60,8 +60,8 @@ class Export:
         states: Sequence[State],
     ) -> Exported:
         """``made``: quantized from ``floats``.  ``sample``: of the inputs of ``floats``; ``rows``: of the coverage of ``program``."""
-        from opdb.compile.counterparts import named_encodings
-        from opdb.compile.model_tensors import of_onnx, of_program
+        from opdb.run.compile.counterparts import named_encodings
+        from opdb.run.compile.model_tensors import of_onnx, of_program
         from opdb.runtime.kernels import run_graph
 
         given = {s.input: s.initial for s in states} | sample
@@ -85,7 +85,7 @@ class Exported:
         if self.how.file.suffix == ".onnx":
             self._save_qdq()
             return
-        from opdb.onnx_modules.aimet import written
+        from opdb.programs.onnx.aimet import written
 
         ranks = {n: r for n, r in self.ranks.items() if n in self.named.constants}
         write_atomically(self.how.file, written(self.named.encodings, ranks, self.how.version))
@@ -93,7 +93,7 @@ class Exported:
     def _save_qdq(self) -> None:
         import onnx
 
-        from opdb.onnx_modules.encodings import to_qdq
+        from opdb.programs.onnx.encodings import to_qdq
 
         made = to_qdq(onnx.load(self.how.model), self.named.encodings, self.how.model)
         if made.ByteSize() > MOST:
@@ -131,7 +131,7 @@ def export_of(
     ``rounds``: whether AdaRound changes the weights.  Raises OpdbError for a file without a recipe that quantizes, for a model without
     names, for weights that are not the model's, and for an unknown version.
     """
-    from opdb.onnx_modules.aimet import VERSIONS
+    from opdb.programs.onnx.aimet import VERSIONS
 
     if version not in VERSIONS:
         raise OpdbError(f"--encodings-version {version}: one of {', '.join(VERSIONS)}")

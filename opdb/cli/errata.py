@@ -13,10 +13,10 @@ import typer
 
 from opdb.cli.options import Db, Json, Specs, synced
 from opdb.cli.output import print_json
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
-    from opdb.conformance.reprobe import Observation
+    from opdb.measure.conformance.reprobe import Observation
     from opdb.runtime.qnn.libraries import Libraries
     from opdb.spec.catalog import Catalog
     from opdb.spec.erratum import Erratum
@@ -61,8 +61,8 @@ def probe(
     """
     _, catalog = synced(db, specs)
     errata = _chosen(catalog, ident)
-    from opdb.conformance.reprobe import observe
-    from opdb.targets.target import soc_name
+    from opdb.catalog.targets.target import soc_name
+    from opdb.measure.conformance.reprobe import observe
 
     chips = [soc_name(s) for s in soc or SOCS]
     seen: list[Observation] = []
@@ -90,8 +90,8 @@ def write_page(
     specs: Specs = None,
 ) -> None:
     """Write the page of errata by QNN version and chip from what ``errata probe --json`` printed."""
-    from opdb.conformance.errata_by_sdk import page, read_observations
-    from opdb.files import write_atomically
+    from opdb.core.files import write_atomically
+    from opdb.measure.conformance.errata_by_sdk import page, read_observations
 
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", date):
         raise OpdbError(f"--date: '{date}' is not a date; e.g. 2026-11-26")
@@ -130,7 +130,7 @@ def _libraries(wanted: Sequence[str] | None) -> list[tuple[Libraries, str]]:
 
 def _print(catalog: Catalog, errata: Sequence[Erratum], seen: Sequence[Observation]) -> bool:
     """A line for each record; whether a measured scope differs from the stated one."""
-    from opdb.conformance.reprobe import LETTERS, propose
+    from opdb.measure.conformance.reprobe import LETTERS, propose
 
     differs = False
     for e in errata:

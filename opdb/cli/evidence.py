@@ -11,11 +11,11 @@ import typer
 
 from opdb.cli.options import Db, Json, Ops, Specs, known_op, store
 from opdb.cli.output import print_json
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
-    from opdb.evidence.build import Progress
-    from opdb.reference.evidence import Evidence
+    from opdb.catalog.evidence import Evidence
+    from opdb.measure.evidence.build import Progress
 
 evidence_app = typer.Typer(
     help="What libraries make of each op: the measured set that opdb ships.",
@@ -83,13 +83,13 @@ def build(
 
     What the file has already is not asked again: a build that was interrupted goes on.
     """
-    from opdb.evidence.build import build as run
-    from opdb.evidence.flow import PRECISIONS, SOCS, build_flow
-    from opdb.evidence.measure import LIMIT
-    from opdb.evidence.places import places
-    from opdb.reference.evidence.format import shipped_path
-    from opdb.settings import specs_folder
-    from opdb.store import read_catalog
+    from opdb.catalog.evidence.format import shipped_path
+    from opdb.catalog.store import read_catalog
+    from opdb.core.settings import specs_folder
+    from opdb.measure.evidence.build import build as run
+    from opdb.measure.evidence.chips import places
+    from opdb.measure.evidence.measure import LIMIT
+    from opdb.plugins.executorch.evidence import PRECISIONS, SOCS, build_flow
 
     for name in precision or ():
         if name not in PRECISIONS:
@@ -139,10 +139,10 @@ def check(
     """Measure a random share again; exit 1 where a library says otherwise than the file."""
     from datetime import UTC, datetime
 
-    from opdb.evidence.check import check as run
-    from opdb.evidence.places import places
-    from opdb.settings import specs_folder
-    from opdb.store import read_catalog
+    from opdb.catalog.store import read_catalog
+    from opdb.core.settings import specs_folder
+    from opdb.measure.evidence.check import check as run
+    from opdb.measure.evidence.chips import places
 
     chosen = int(f"{datetime.now(UTC):%Y%m%d}") if seed is None else seed
     print(f"evidence: {share:g} of the cells, --seed {chosen}", file=sys.stderr, flush=True)
@@ -181,9 +181,9 @@ def export(
     db: Db = None,
 ) -> None:
     """Write what was measured in this database, its conformance runs, as a file for 'opdb evidence merge'."""
-    from opdb.evidence.own import own_evidence
-    from opdb.reference.evidence.format import write
-    from opdb.reference.evidence.merged import merge as merge_into
+    from opdb.catalog.evidence.format import write
+    from opdb.catalog.evidence.merge import merge as merge_into
+    from opdb.measure.evidence.runs import own_evidence
 
     opened = store(db)
     found = own_evidence(opened)
@@ -211,8 +211,8 @@ def merge(
     db: Db = None,
 ) -> None:
     """Take in what a colleague measured: newer cells replace older ones; what an emulator and a device say stays apart."""
-    from opdb.reference.evidence.format import read, write
-    from opdb.reference.evidence.merged import merge as merge_into
+    from opdb.catalog.evidence.format import read, write
+    from opdb.catalog.evidence.merge import merge as merge_into
 
     theirs = read(file)
     if into is not None:
@@ -260,7 +260,7 @@ COLUMNS = ("backend", "sdk", "soc", "execution", "flow", "library", "build", "me
 
 
 def _read(file: Path | None) -> Evidence:
-    from opdb.reference.evidence.format import read, shipped_path
+    from opdb.catalog.evidence.format import read, shipped_path
 
     return read(file or shipped_path())
 

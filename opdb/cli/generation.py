@@ -12,22 +12,22 @@ from opdb.cli.options import Db, Json, Ops, Specs, brought_up_to_date, known_op
 from opdb.cli.output import print_json
 
 if TYPE_CHECKING:
+    from opdb.catalog.store import Store
     from opdb.codegen.writer import Record
-    from opdb.store import Store
 
 
 def add_to(app: typer.Typer) -> None:
     app.command()(generate)
 
 
-#: Below the root of the checkout: what rendering gave here, from which inputs (opdb.codegen.rendered).
+#: Below the root of the checkout: what rendering gave here, from which inputs (opdb.codegen.cache).
 MEMORY = "build/rendered.json"
 
 
 def repository() -> Path:
     """The root of the checkout that opdb runs from.  Raises OpdbError for an installed opdb."""
-    from opdb.errors import OpdbError
-    from opdb.settings import _PACKAGE, is_source_tree
+    from opdb.core.errors import OpdbError
+    from opdb.core.settings import _PACKAGE, is_source_tree
 
     if not is_source_tree():
         raise OpdbError(
@@ -38,7 +38,7 @@ def repository() -> Path:
 
 def recorder(opened: Store) -> Callable[[Sequence[Record]], None]:
     """Puts the artifacts on record in SQL, all of them in one transaction, if they are not what is there."""
-    from opdb.store import ArtifactRecord
+    from opdb.catalog.store import ArtifactRecord
 
     def record(records: Sequence[Record]) -> None:
         new = {r.path: ArtifactRecord(r.path, r.target, r.key, r.sha256, r.inputs) for r in records}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from opdb.catalog.store import Store
+    from opdb.catalog.store.current import SyncReport
+    from opdb.catalog.targets.target import Target
     from opdb.spec.catalog import Catalog
-    from opdb.store import Store
-    from opdb.store.current import SyncReport
-    from opdb.targets.target import Target
 
 
 class Format(StrEnum):
@@ -104,7 +104,7 @@ Lenient = Annotated[bool, typer.Option("--lenient", help="Errata of the library 
 
 def _print_passes(asked: bool) -> None:
     if asked:
-        from opdb.optimize import PASSES
+        from opdb.lower.passes import PASSES
 
         width = max(len(p.name) for p in PASSES)
         for p in PASSES:
@@ -129,7 +129,7 @@ Dask = Annotated[
 
 def check_workers(jobs: int | None, dask: str | None) -> None:
     """Raises OpdbError when both ways to divide the work are asked for."""
-    from opdb.errors import OpdbError
+    from opdb.core.errors import OpdbError
 
     if jobs is not None and dask is not None:
         raise OpdbError(
@@ -149,8 +149,8 @@ def target_of(
 
     Raises OpdbError for a backend, a SoC, a policy or an erratum that is unknown, and for a chip that is older than the backend.
     """
-    from opdb.errata.policy import known_errata
-    from opdb.targets.target import Target
+    from opdb.catalog.targets.target import Target
+    from opdb.judge.errata.policy import known_errata
 
     asked = Target(
         backend or None, soc or None, sdk, execution or "device", errata, known_errata(ignored or ())
@@ -161,19 +161,19 @@ def target_of(
 
 def store(db: str | None) -> Store:
     """The store at ``--db``, ``OPDB_URL`` or the user's data folder."""
-    from opdb.settings import database_url
-    from opdb.store import Store
+    from opdb.catalog.store import Store
+    from opdb.core.settings import database_url
 
     return Store(database_url(db))
 
 
 def brought_up_to_date(db: str | None, specs: Path | None = None) -> tuple[Store, SyncReport]:
     """The store with its tables up to date and the specs loaded, and what that changed."""
-    from opdb.settings import database_url, specs_folder
+    from opdb.core.settings import database_url, specs_folder
 
     opened = store(db)
     if not opened.is_current():
-        from opdb.migrate import upgrade
+        from opdb.catalog.migrate import upgrade
 
         upgrade(database_url(db))
     return opened, opened.sync(specs_folder(specs))
@@ -189,7 +189,7 @@ def known_op(name: str, known: object) -> str:
     """``name`` if it is one of ``known``.  Raises OpdbError with the nearest one."""
     import difflib
 
-    from opdb.errors import OpdbError
+    from opdb.core.errors import OpdbError
 
     names = list(known)  # type: ignore[call-overload]
     if name in names:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from opdb.cli.options import Format
-from opdb.errors import OpdbError
-from opdb.pages import NARROW, broken, style
+from opdb.core.errors import OpdbError
+from opdb.core.pages import NARROW, broken, style
 
 Rows = Iterable[Mapping[str, Any]]
 #: Pixels of a screen that a column of a table needs.
@@ -70,7 +70,7 @@ def print_rows(
         for line in _lines(rows, columns, format_, title):
             print(line)
     else:
-        from opdb.files import written_atomically
+        from opdb.core.files import written_atomically
 
         with written_atomically(output) as name, open(name, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in _lines(rows, columns, format_, title))

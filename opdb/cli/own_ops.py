@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
-    from opdb.own_ops.folder import OwnOp
-    from opdb.own_ops.references import Reference
-    from opdb.own_ops.trials import Trial
+    from opdb.author.own_ops.folder import OwnOp
+    from opdb.author.own_ops.references import Reference
+    from opdb.author.own_ops.trials import Trial
     from opdb.spec.catalog import Catalog
 
 
@@ -53,8 +53,8 @@ class _Clock:
 
 def add(name: str, asked: Asked) -> None:
     """The whole way; exit 1 where a kernel is still to be written, or a result is wrong."""
-    from opdb.own_ops import folder as own_folder
-    from opdb.targets.target import soc_name
+    from opdb.author.own_ops import folder as own_folder
+    from opdb.catalog.targets.target import soc_name
 
     _check(asked)
     clock, socs = _Clock(), [soc_name(s) for s in asked.socs or ("SM8650",)]
@@ -102,16 +102,16 @@ def _check(asked: Asked) -> None:
 
 
 def _draft(name: str, asked: Asked, own: OwnOp) -> tuple[str, list[str]]:
-    from opdb.own_ops.folder import drafted, with_kernel
-    from opdb.settings import specs_folder
-    from opdb.store import read_catalog
+    from opdb.author.own_ops.folder import drafted, with_kernel
+    from opdb.catalog.store import read_catalog
+    from opdb.core.settings import specs_folder
 
     if asked.xml is not None:
-        from opdb.importers.opxml.read import read as read_xml
+        from opdb.author.importers.opxml.read import read as read_xml
 
         file, found = asked.xml, [read_xml(asked.xml)]
     elif asked.onnx is not None:
-        from opdb.importers.onnx_nodes import read as read_onnx
+        from opdb.author.importers.onnx_nodes import read as read_onnx
 
         file, found = asked.onnx, read_onnx(asked.onnx)
     else:
@@ -128,14 +128,14 @@ def _draft(name: str, asked: Asked, own: OwnOp) -> tuple[str, list[str]]:
 
 def _reference(own: OwnOp, catalog: Catalog, asked: Asked) -> Reference | None:
     """The file that was named, else PyTorch for ``--like``, else the expression of the spec."""
-    from opdb.own_ops import references
+    from opdb.author.own_ops import references
 
     compiled = catalog.compiled(own.op)
     if asked.reference is not None:
         return references.of_file(asked.reference, compiled)
     if asked.like is not None:
-        from opdb.settings import specs_folder
-        from opdb.store import read_catalog
+        from opdb.catalog.store import read_catalog
+        from opdb.core.settings import specs_folder
 
         return references.of_op(read_catalog(specs_folder()).compiled(asked.like), compiled)
     return references.of_elements(compiled) if compiled.each else None
@@ -150,9 +150,9 @@ def _run(
     clock: _Clock,
 ) -> bool:
     """Runs the samples on each version and chip; whether something is wrong, or to be written."""
+    from opdb.author.own_ops import trials
     from opdb.generated.constants.backends import DEFAULT
-    from opdb.own_ops import trials
-    from opdb.probe.client import VendorWorker
+    from opdb.run.libraries.client import VendorWorker
 
     if not catalog.ops[own.op].samples:
         print(f"left: {own.spec}: it has no samples, so nothing ran: add one, e.g. {{x: [2, 3]}}")

@@ -9,7 +9,7 @@ import typer
 
 from opdb.cli.options import Db, Json, Specs, known_op, synced
 from opdb.cli.output import print_json
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _kernels(given: list[Path] | None, specs: Path | None) -> list[Path]:
     """The files that were named, and those of a folder of ops of one's own."""
-    from opdb.settings import specs_folder
+    from opdb.core.settings import specs_folder
     from opdb.spec.paths import kernel_files
 
     return [*(given or ()), *kernel_files(specs_folder(specs))]
@@ -43,9 +43,9 @@ def _kernels(given: list[Path] | None, specs: Path | None) -> list[Path]:
 
 def _catalog(db: str | None, specs: Path | None) -> Catalog:
     """That of the database; a folder of ops of one's own is read as it is."""
-    from opdb.settings import specs_folder
+    from opdb.catalog.store import read_catalog
+    from opdb.core.settings import specs_folder
     from opdb.spec.paths import kernel_files
-    from opdb.store import read_catalog
 
     folder = specs_folder(specs)
     return read_catalog(folder) if kernel_files(folder) else synced(db, specs)[1]
@@ -81,8 +81,8 @@ def qnn(
     json: Json = False,
 ) -> None:
     """Generate a QNN op package from specs and kernels, and compile it."""
-    from opdb import package as op_package
-    from opdb.targets.target import backend_name
+    from opdb.catalog.targets.target import backend_name
+    from opdb.run.packages import package as op_package
 
     backend = backend_name(backend)
     op_package.check_backend(backend)
@@ -137,7 +137,7 @@ def ort(
     json: Json = False,
 ) -> None:
     """Generate custom ops for ONNX Runtime from specs and kernels, and compile them."""
-    from opdb import package as op_package
+    from opdb.run.packages import package as op_package
 
     catalog = _catalog(db, specs)
     names = [known_op(op, catalog.ops) for op in ops]
@@ -203,8 +203,8 @@ def aic(
     json: Json = False,
 ) -> None:
     """Generate a custom-op package for Qualcomm Cloud AI from specs and kernels, and compile it."""
-    from opdb import package as op_package
-    from opdb.codegen.aic import Choice, Counts
+    from opdb.plugins.cloud_ai.codegen.aic import Choice, Counts
+    from opdb.run.packages import package as op_package
 
     _, catalog = synced(db, specs)
     names = [known_op(op, catalog.ops) for op in ops]
@@ -261,7 +261,7 @@ def check(
     """Check that kernels give the same results tile by tile as on whole tensors, and read nothing else."""
     from dataclasses import asdict
 
-    from opdb.conformance import tiles
+    from opdb.measure.conformance import tiles
 
     if not tiling:
         raise OpdbError("say what to check: --tiling")
@@ -286,10 +286,11 @@ def inspect(
     """Show what a library of custom ops is: its machine, interface, ops, and what it needs."""
     from dataclasses import asdict
 
-    from opdb.probe import package_file, packages
-    from opdb.targets.target import soc_name
+    from opdb.catalog.targets.target import soc_name
+    from opdb.run.packages import check as packages
+    from opdb.run.packages import elf
 
-    file = package_file.read(library)
+    file = elf.read(library)
     loaded = packages.Loaded("", why="--no-load") if no_load else packages.ask(library, file, soc_name(soc))
     if json:
         print_json(asdict(file) | {"loaded": asdict(loaded)})
@@ -313,8 +314,8 @@ def matrix(
     """Try an op package with each installed version of QNN."""
     from dataclasses import asdict
 
-    from opdb.probe import packages
-    from opdb.targets.target import soc_name
+    from opdb.catalog.targets.target import soc_name
+    from opdb.run.packages import check as packages
 
     found = list(packages.matrix(library, soc_name(soc)))
     if json:
@@ -356,7 +357,7 @@ def onnx(
     """Run an ONNX file on ONNX Runtime's CPU and, with op packages, through its QNN execution provider; compare."""
     from dataclasses import asdict
 
-    from opdb.probe import onnx_runtime
+    from opdb.run.libraries import onnx_runtime
 
     ops, values = onnx_runtime.ends(model)
     if inputs is not None:

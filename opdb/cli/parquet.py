@@ -7,8 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import MissingExtra, OpdbError
-from opdb.files import written_atomically
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.files import written_atomically
 
 _BATCH = 20_000  # rows; an op config and its log are some KB
 

@@ -10,7 +10,7 @@ import typer
 
 from opdb.cli.options import Backend, Db, Format, Json, Op, Ops, Sdk, Soc, known_op, store
 from opdb.cli.output import print_json, print_rows
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 
 def add_to(app: typer.Typer) -> None:
@@ -70,8 +70,8 @@ def query(
     db: Db = None,
 ) -> None:
     """Query the catalogue; docs/reference/sql-views.md documents the columns."""
-    from opdb.query import QUESTIONS, Filters, stream
-    from opdb.schema.views import ABOUT
+    from opdb.catalog.query import QUESTIONS, Filters, stream
+    from opdb.catalog.schema.views import ABOUT
 
     asked = (op, backend, soc, sdk, dtype, torch_op)
     filters = Filters(op, backend, soc, sdk, dtype, torch_op, disagree or None)
@@ -79,7 +79,7 @@ def query(
     chosen = list(QUESTIONS[question].columns)
     types = {c.name: c.type for c in ABOUT[QUESTIONS[question].view].columns}
     if pivot:
-        from opdb.query.pivot import pivot as turned
+        from opdb.catalog.query.pivot import pivot as turned
 
         if question != "support":
             raise OpdbError(f"--pivot turns 'support' into a table of ops and targets, not '{question}'")
@@ -122,8 +122,8 @@ def diff(
     db: Db = None,
 ) -> None:
     """Compare two SDKs, SoCs, or backends: ops, type rows, rules in force, measured verdicts."""
-    from opdb.query.diff import COLUMNS, FAILURES, failing, side
-    from opdb.query.diff import diff as compare
+    from opdb.catalog.query.diff import COLUMNS, FAILURES, failing, side
+    from opdb.catalog.query.diff import diff as compare
 
     for what in fail_on or ():
         if what not in FAILURES:
@@ -143,8 +143,8 @@ def show(
     db: Db = None,
 ) -> None:
     """Show one op in full, as its spec says it, and what was measured of it."""
-    from opdb.reference.evidence.words import by_row, provenance
-    from opdb.spec.written import dump
+    from opdb.catalog.evidence.text import by_row, provenance
+    from opdb.spec.rules import dump
 
     opened = store(db)
     catalog = opened.load_op(op)
@@ -186,7 +186,7 @@ def explain(
             "give the id of a rule, e.g. opdb explain LayerNorm.C3, or of an erratum, e.g. HTP-0042;"
             " 'opdb query rules' and 'opdb query errata' list them"
         )
-    from opdb import explain as explaining
+    from opdb.judge import explain as explaining
 
     if explaining.is_erratum(rule):
         catalog = store(db).load_erratum(rule.upper())
@@ -215,7 +215,7 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
 
 
 def _print_functions() -> None:
-    from opdb.lang.functions import FUNCTIONS
+    from opdb.spec.lang.functions import FUNCTIONS
 
     for f in FUNCTIONS.values():
         params = ", ".join("|".join(p) for p in f.params)
@@ -225,7 +225,7 @@ def _print_functions() -> None:
 
 def doctor(json: Json = False) -> None:
     """Report what is installed, what is missing, and what does not work without it."""
-    from opdb.doctor import examine
+    from opdb.cli.environment import examine
 
     rows = examine()
     if json:

@@ -8,10 +8,10 @@ import typer
 
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
-    from opdb.quantize import Recipe
+    from opdb.lower.quantize import Recipe
 
 recipe_app = typer.Typer(
     help="How models are quantized: recipes by name, or in a YAML file.",
@@ -32,8 +32,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Print a recipe with everything that it says, as YAML that --quantize takes; without a name, what there is."""
-    from opdb.quantize.recipe import named, names
-    from opdb.spec.written import dump_data
+    from opdb.lower.quantize.recipe import named, names
+    from opdb.spec.rules import dump_data
 
     if recipe is None:
         found = [named(n) for n in names()]
@@ -56,7 +56,7 @@ def asked_recipe(quantize: str | None, dtype: str) -> tuple[Recipe | None, str]:
 
     Raises OpdbError for an unknown recipe, SpecError for a wrong file.
     """
-    from opdb.quantize.recipe import named
+    from opdb.lower.quantize.recipe import named
 
     if quantize is None:
         return None, dtype

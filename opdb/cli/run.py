@@ -15,19 +15,19 @@ import typer
 
 from opdb.cli.options import Errata, Execution, IgnoreErratum, Json, Timeout
 from opdb.cli.output import print_json
-from opdb.cli.pte import is_pte, run_pte
-from opdb.errors import OpdbError
-from opdb.files import write_atomically
+from opdb.core.errors import OpdbError
+from opdb.core.files import write_atomically
+from opdb.plugins.executorch.commands.pte import is_pte, run_pte
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from opdb.graph import GraphTensor
-    from opdb.probe.results import ExecuteResult
+    from opdb.catalog.targets.target import Target
+    from opdb.core.graph import GraphTensor
+    from opdb.run.libraries.results import ExecuteResult
     from opdb.runtime.qnn.context_file import Header
     from opdb.runtime.qnn.execution import Array
     from opdb.runtime.qnn.graph import Tensor
-    from opdb.targets.target import Target
 
 EMULATION = "wall times of QNN's emulation on this machine, not of a device"
 
@@ -106,17 +106,17 @@ def run_file(
     them.  What a context that was compiled for a device shows of the emulation's errata is said; with --errata avoid such a
     context is refused, with --errata ignore nothing is said.
     """
+    from opdb.catalog.targets.target import Target, emulates_here
     from opdb.cli.compile_output import print_failure
-    from opdb.cli.stepping import given_inputs, stepped
-    from opdb.compile.ends import recorded_scalars
-    from opdb.compile.feed import feed
-    from opdb.compile.states import begun, recorded
-    from opdb.errata.policy import known_errata
-    from opdb.probe.client import VendorWorker
-    from opdb.probe.results import ExecuteResult
+    from opdb.cli.steps import given_inputs, stepped
+    from opdb.judge.errata.policy import known_errata
+    from opdb.run.compile.inputs import feed
+    from opdb.run.compile.model_io import recorded_scalars
+    from opdb.run.compile.states import begun, recorded
+    from opdb.run.libraries.client import VendorWorker
+    from opdb.run.libraries.results import ExecuteResult
     from opdb.runtime.qnn import context_file
     from opdb.runtime.qnn.profile import check_level
-    from opdb.targets.target import Target, emulates_here
 
     if repeat < 1 or steps < 1:
         raise OpdbError(
@@ -221,7 +221,7 @@ def _shown(
     result: ExecuteResult, tensors: list[GraphTensor], real: bool, scalars: Container[str]
 ) -> dict[str, Array]:
     """The outputs as they are printed and written: stored values, or real numbers; ``scalars`` without their dimension."""
-    from opdb.runtime.qnn.ends import to_real
+    from opdb.runtime.qnn.real_numbers import to_real
 
     if not result.outputs:
         return {}
@@ -300,9 +300,9 @@ def _print(
     result: ExecuteResult,
     load_seconds: float,
 ) -> None:
+    from opdb.catalog.targets.target import emulates_here
     from opdb.cli.compile_output import quant_text
-    from opdb.dtypes import BY_SHORT
-    from opdb.targets.target import emulates_here
+    from opdb.core.dtypes import BY_SHORT
 
     print(f"graph {name} on {header.backend} {header.soc or ''}".rstrip() + f", QNN {header.build_id}")
     for t in (o.config for o in outputs):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from opdb.dtypes import BY_SHORT
+from opdb.core.dtypes import BY_SHORT
 from opdb.spec.fields import Identifier, Model, Version
 
 if TYPE_CHECKING:

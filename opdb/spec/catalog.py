@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opdb.spec.backend import Backend, Need, in_order
-from opdb.spec.compiled import CompiledErratum, CompiledOp
 from opdb.spec.compiler import compile_op
+from opdb.spec.definitions import CompiledErratum, CompiledOp
 from opdb.spec.hashes import family_hash, to_json
 from opdb.spec.model import BaseDef, OpDef, TorchMapping, resolve
 
@@ -145,7 +145,7 @@ class Catalog:
         return found
 
     def whole(self) -> Catalog:
-        """Itself: ``opdb.store.state.Snapshot`` stands for a catalogue that nobody has read yet."""
+        """Itself: ``opdb.catalog.store.state.Snapshot`` stands for a catalogue that nobody has read yet."""
         return self
 
     def op_hash(self, name: str) -> str:

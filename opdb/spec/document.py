@@ -26,7 +26,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from opdb.errors import Problem, SpecError
+from opdb.core.errors import Problem, SpecError
 
 MAX_BYTES = 256 * 1024
 MAX_NESTING = 24

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from opdb.dtypes import BY_SHORT
-from opdb.lang.element import KINDS, REAL, TRUTH, WHOLE, Element, parse_element
-from opdb.lang.parse import ExpressionError
-from opdb.spec.compiled import Fault
+from opdb.core.dtypes import BY_SHORT
+from opdb.spec.definitions import Fault
+from opdb.spec.lang.element import KINDS, REAL, TRUTH, WHOLE, Element, parse_element
+from opdb.spec.lang.parse import ExpressionError
 from opdb.spec.model import EachDef, KernelDef, OpDef
 
 #: Value of the parameter that chooses ("" without one) -> kind -> node.

@@ -6,13 +6,13 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from opdb.errors import OpdbError
-from opdb.lang.nodes import BOOL, FLOAT, INT, INTS, Loop, Name, Node, Scope
-from opdb.lang.parse import ExpressionError, parse
-from opdb.sdk import sdk_number
-from opdb.spec.compiled import CompiledErratum, CompiledOp, CompiledRule, CompileError, Fault
+from opdb.core.errors import OpdbError
+from opdb.core.sdk import sdk_number
 from opdb.spec.compiler import backend_scope
+from opdb.spec.definitions import CompiledErratum, CompiledOp, CompiledRule, CompileError, Fault
 from opdb.spec.erratum import Erratum
+from opdb.spec.lang.nodes import BOOL, FLOAT, INT, INTS, Loop, Name, Node, Scope
+from opdb.spec.lang.parse import ExpressionError, parse
 
 
 @dataclass(frozen=True)

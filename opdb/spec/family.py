@@ -1,7 +1,7 @@
 """A family: all candidates of one group of ATen targets, in order, the canonical one first (specs/torch/<family>.yaml).
 
 A candidate maps a target to one op (``op``), or to a chain of ops (``ops``).  Its ``when`` says where it is correct;
-which of several correct ones is taken is for opdb.lowering.  A candidate with ``variants`` stands for one candidate
+which of several correct ones is taken is for opdb.lower.  A candidate with ``variants`` stands for one candidate
 per variant: ``$name`` in its texts is replaced by the variant's value.  ``expand`` gives the candidates without them.
 """
 
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from opdb.spec.compiled import Fault
+from opdb.spec.definitions import Fault
 from opdb.spec.fields import Expression, Identifier, Model, Source, listed
 from opdb.spec.model import Decomposition, Intermediate, Step, TorchMapping
 

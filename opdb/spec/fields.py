@@ -127,7 +127,7 @@ def _plain(text: str) -> Any:
     return text
 
 
-#: Text in the rule language (opdb.lang); a number may be written bare.
+#: Text in the rule language (opdb.spec.lang); a number may be written bare.
 Expression = Annotated[str, BeforeValidator(_text), PlainSerializer(_plain)]
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from opdb.errors import Problem, SpecError
+from opdb.core.errors import Problem, SpecError
 from opdb.spec.backend import BACKEND, LETTER, Backend
 from opdb.spec.document import At, Document, parse_document
 from opdb.spec.erratum import DATE, ID, NAME, Erratum
@@ -22,7 +22,7 @@ from opdb.spec.family import FamilyDef
 from opdb.spec.fields import IDENTIFIER, SOURCE
 from opdb.spec.model import KERNEL, BaseDef, OpDef, resolve
 from opdb.spec.paths import SIDE_FILES, spec_files, spec_name
-from opdb.spec.written import dump as dump
+from opdb.spec.rules import dump as dump
 
 M = TypeVar("M", bound=BaseModel)
 __all__ = [

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from opdb.lang.analyse import free_names
-from opdb.lang.nodes import (
+from opdb.spec.definitions import CompiledOp, CompileError, Fault
+from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.nodes import (
     BOOL,
     DTYPE,
     FLOAT,
@@ -32,8 +33,7 @@ from opdb.lang.nodes import (
     Scope,
     walk,
 )
-from opdb.lang.parse import ExpressionError, parse
-from opdb.spec.compiled import CompiledOp, CompileError, Fault
+from opdb.spec.lang.parse import ExpressionError, parse
 from opdb.spec.model import Decomposition, Step, TorchMapping
 
 Place = tuple[str | int, ...]
@@ -56,7 +56,7 @@ class Argument(Protocol):
 
 
 class Schema(Protocol):
-    """An ATen schema (opdb.reference.aten_schema)."""
+    """An ATen schema (opdb.catalog.facts.aten_schema)."""
 
     @property
     def arguments(self) -> Sequence[Argument]: ...

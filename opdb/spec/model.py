@@ -3,7 +3,7 @@
 Principles.  A model holds just what its file says (``extends`` is merged by ``resolve``, with
 the name of the base kept), so that YAML -> model -> YAML and YAML -> SQL -> YAML are the identity.
 Order is meaning: slots are in QNN's order, rules in the order of checking.  Meaning that needs more
-than one field (names, types, derived rules) is worked out by ``opdb.spec.compiled``, never here.
+than one field (names, types, derived rules) is worked out by ``opdb.spec.definitions``, never here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from opdb.dtypes import BY_SHORT
+from opdb.core.dtypes import BY_SHORT
 from opdb.runtime.checks import RuleStrength
 from opdb.spec.fields import IDENTIFIER, Expression, Identifier, Model, Source, WithShort, listed
 from opdb.spec.tiling import Tiling
@@ -249,7 +249,7 @@ class TorchMapping(Model):
     source: Source | None = None
 
 
-#: What an element of the result is: one expression, or one for each kind of numbers (opdb.lang.element).
+#: What an element of the result is: one expression, or one for each kind of numbers (opdb.spec.lang.element).
 EachDef = Expression | dict[Literal["truth", "whole", "real"], Expression]
 
 

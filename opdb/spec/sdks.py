@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from opdb.sdk import sdk_number
+from opdb.core.sdk import sdk_number
 from opdb.spec.catalog import Catalog
 
 VERSION = re.compile(r"\d+\.\d+(\.\d+)*")

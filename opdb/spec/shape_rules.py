@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from opdb.dtypes import BY_SHORT
-from opdb.lang.functions import FUNCTIONS
-from opdb.lang.nodes import BOOL, DTYPE, INT, INTS, TENSOR, TENSORS, Loop, Name, Node, Scope
-from opdb.lang.parse import ExpressionError, parse
+from opdb.core.dtypes import BY_SHORT
 from opdb.spec.backend import Need
-from opdb.spec.compiled import Bind, CompiledRule, Fault, Inference, Slot
+from opdb.spec.definitions import Bind, CompiledRule, Fault, Inference, Slot
 from opdb.spec.fields import RESERVED
+from opdb.spec.lang.functions import FUNCTIONS
+from opdb.spec.lang.nodes import BOOL, DTYPE, INT, INTS, TENSOR, TENSORS, Loop, Name, Node, Scope
+from opdb.spec.lang.parse import ExpressionError, parse
 from opdb.spec.model import OpDef, TensorDef
 
 DIMS = (0, 2**31 - 1)

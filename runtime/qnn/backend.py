@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
+from opdb.core.op_config import OpConfig
 from opdb.generated.constants.backends import BACKENDS
-from opdb.graph import QnnGraph
-from opdb.op_config import OpConfig
 from opdb.runtime.qnn import libraries as qnn_libraries
 from opdb.runtime.qnn import native
 from opdb.runtime.qnn.context import Context, ContextOptions
@@ -132,7 +132,7 @@ class Backend(Resource):
         """Asks ``QnnBackend_validateOpConfig``.  Raises ConfigError for what C structs cannot hold.
 
         The log of "accept" is kept from level warning up, that of "reject" in full.  Some configs crash or
-        hang a library: opdb.probe asks in a child process.
+        hang a library: opdb.run.libraries asks in a child process.
         """
         arena = Arena()
         op = op_config(arena, config)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from opdb.dtypes import BY_SHORT
-from opdb.errors import OpdbError
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphTensor
+from opdb.core.op_config import quant_json
 from opdb.generated.constants.qnn_layouts import LAYOUTS
-from opdb.graph import GraphTensor
-from opdb.op_config import quant_json
 from opdb.runtime.qnn.native import NULL, CData, ffi, lib, text, version
 from opdb.runtime.qnn.tensor_read import read_dynamic, read_tensor
 

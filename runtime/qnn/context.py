@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import opdb
-from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
 from opdb.runtime.qnn import context_file, op_package
 from opdb.runtime.qnn.binary_info import BinaryInfo
 from opdb.runtime.qnn.context_file import Header

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opdb.errors import OpdbError
-from opdb.files import write_atomically
-from opdb.graph import GraphTensor
-from opdb.op_config import OpConfig, TensorConfig, from_json, to_json
+from opdb.core.errors import OpdbError
+from opdb.core.files import write_atomically
+from opdb.core.graph import GraphTensor
+from opdb.core.op_config import OpConfig, TensorConfig, from_json, to_json
 from opdb.runtime.qnn.binary_info import BinaryInfo, GraphInfo
 from opdb.runtime.qnn.graph import Interface, Tensor
 

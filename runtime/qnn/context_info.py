@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.runtime.qnn.libraries import Libraries
 
 #: Address space of the child besides the binary: a damaged count may ask for any amount.

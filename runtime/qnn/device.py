@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.generated.constants.socs import SOCS
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.handles import Handle, Resource
@@ -144,7 +144,7 @@ def _claim(path: Path, soc_model: int) -> None:
         models.remove(soc_model)
         raise OpdbError(
             f"HTP is open for SoC number {other} in this process; close it before opening {soc_model}, "
-            "or ask through opdb.probe.client.VendorWorker, which has a process per SoC"
+            "or ask through opdb.run.libraries.client.VendorWorker, which has a process per SoC"
         )
 
 

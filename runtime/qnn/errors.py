@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.generated.constants.qnn_errors import NAMES, RANGES
 
 #: QnnLog_Level_t; a line of a log begins with the level's name: "error: Unknown config socModel 0".
@@ -58,7 +58,7 @@ class QnnError(OpdbError):
 class VendorVerdict:
     """What ``QnnBackend_validateOpConfig`` said about one op config.
 
-    ``verdict`` is "accept" or "reject"; from a child process (opdb.probe) also "crashed" or "hung", and "invalid"
+    ``verdict`` is "accept" or "reject"; from a child process (opdb.run.libraries) also "crashed" or "hung", and "invalid"
     where QNN's structs cannot hold the config.
     ``code`` is 0 for "accept", the signal's number for "crashed".
     """

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opdb.dtypes import BY_SHORT
-from opdb.errors import OpdbError
-from opdb.graph import GraphTensor
-from opdb.op_config import ConfigError
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphTensor
+from opdb.core.op_config import ConfigError
 from opdb.runtime.qnn import handles
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.native import CODE, NULL, CData, ffi, lib

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ConfigError, TensorConfig
-from opdb.runtime.qnn import ends
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ConfigError, TensorConfig
+from opdb.runtime.qnn import real_numbers as ends
 from opdb.runtime.qnn.errors import QnnError, warnings
 from opdb.runtime.qnn.execution import Call, Execution, pointer_of
 from opdb.runtime.qnn.handles import Handle, Resource
@@ -328,7 +328,7 @@ class Graph(Resource):
     def execute_real(
         self, inputs: Mapping[str, Any], *, profile: Profile | None = None, signal: Signal | None = None
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """As ``execute``, with real numbers at the ends; see opdb.runtime.qnn.ends.
+        """As ``execute``, with real numbers at the ends; see opdb.runtime.qnn.real_numbers.
 
         Inputs of quantized types are quantized by their encodings; outputs of quantized and float types come
         as float32.  Whole numbers and truth values stay as they are.  Raises ConfigError for NaN, and for a

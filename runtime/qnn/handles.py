@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.runtime.qnn.native import CData
 
 #: Handles that nothing refers to and whose library was busy in another thread; see ``Handle.drop``.

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 Version = tuple[int, int, int]
 ANSWER = "answer.json"

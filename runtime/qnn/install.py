@@ -12,8 +12,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from opdb.errors import OpdbError
-from opdb.files import new_folder
+from opdb.core.errors import OpdbError
+from opdb.core.files import new_folder
 from opdb.runtime.qnn.libraries import PACKAGE, Libraries, in_folder, unpacked_folder
 
 _WHEEL = re.compile(r"onnxruntime_qnn-(\d+(?:\.\d+)*)-[^-]+-[^-]+-[^-]+\.whl")

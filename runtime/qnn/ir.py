@@ -10,8 +10,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.graph import GraphOptions

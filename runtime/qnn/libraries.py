@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from opdb.errors import MissingExtra, OpdbError
-from opdb.files import data_folder
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.files import data_folder
 from opdb.generated.constants.backends import BACKENDS as _RECORDS
 from opdb.runtime.qnn import identity
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp
 from opdb.runtime.qnn.errors import QnnError, reasons
 from opdb.runtime.qnn.libraries import FILES
 from opdb.runtime.qnn.native import NULL, Arena, ffi, lib, text

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.runtime.qnn.device import Device
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.handles import Handle, Resource

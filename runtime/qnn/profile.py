@@ -22,7 +22,7 @@ What QNN 2.47 does on x86-64 Linux (measured):
   graph on the chip.  2004 is its heading, 2006 to 2008 are cycles (expected, lower, upper), 2011 to 2016 bytes, 2017 the
   number of ops that the simulation has no cost of, and one 2018 for each of them; 2019 to 2021 are 2006 to 2008 in
   microseconds (QNN 2.50 and 2.51; 2.47 to 2.49 have none of the three).  The headings 2004, 2005, 2009, 2010 and the count 2017 come with
-  the unit us all the same.  opdb.cost reads them.
+  the unit us all the same.  opdb.measure.cost reads them.
 - With ``optrace``, which QNN takes at level "detailed" alone (else 1004), 600 holds the simulation as a Chrome trace,
   and the library writes <graph>_schematic.bin into the current folder of the process (QNN 2.47 and 2.51).
 """
@@ -35,8 +35,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.handles import Handle, Resource
 from opdb.runtime.qnn.native import NULL, Arena, CData, ffi, lib, text

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import OpdbError
-from opdb.files import write_atomically
-from opdb.graph import GraphOp
+from opdb.core.errors import OpdbError
+from opdb.core.files import write_atomically
+from opdb.core.graph import GraphOp
 from opdb.runtime.qnn.profile import NODE, STAGES, Event, Profile, ProfiledCall
 
 FORMATS = ("text", "json", "trace")

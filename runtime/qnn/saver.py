@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
-from opdb.op_config import ConfigError
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
+from opdb.core.op_config import ConfigError
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import ContextOptions
 from opdb.runtime.qnn.device import Device, soc_model_of
@@ -168,7 +168,7 @@ def _initialize(path: Path, folder: str) -> None:
     if code == ALREADY:
         raise OpdbError(
             f"{FILES['SAVER']} records once per process and has done so; record in another process, as "
-            "opdb.probe.client.record does"
+            "opdb.run.libraries.client.record does"
         )
     if code:
         reason = text(why)

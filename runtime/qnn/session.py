@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.generated.constants.qnn_layouts import LAYOUTS, SINCE
 from opdb.runtime.qnn import handles, native
 from opdb.runtime.qnn.errors import LEVELS, QnnError

@@ -8,9 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from opdb.dtypes import BY_SHORT
-from opdb.graph import GraphTensor
-from opdb.op_config import ENCODINGS, ConfigError, OpConfig, ParamConfig, Quant, TensorConfig, check_sparse
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.graph import GraphTensor
+from opdb.core.op_config import (
+    ENCODINGS,
+    ConfigError,
+    OpConfig,
+    ParamConfig,
+    Quant,
+    TensorConfig,
+    check_sparse,
+)
 from opdb.runtime.qnn.native import NULL, Arena, CData, lib
 
 MAX_BYTES = 2**32 - 1  # Qnn_ClientBuffer_t.dataSize is 32 bits

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.runtime.qnn.context import Context
 from opdb.runtime.qnn.graph import Graph
 

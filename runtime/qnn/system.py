@@ -6,7 +6,7 @@ import threading
 from functools import lru_cache
 from pathlib import Path
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.runtime.qnn import binary_info
 from opdb.runtime.qnn.binary_info import BinaryInfo
 from opdb.runtime.qnn.errors import QnnError
@@ -35,7 +35,7 @@ class System:
     def binary_info(self, binary: bytes | memoryview) -> BinaryInfo:
         """What a library's context binary holds.  Raises QnnError, OpdbError.
 
-        Damaged bytes may crash the process: ask opdb.probe.context_info about what no checksum vouches for.
+        Damaged bytes may crash the process: ask opdb.run.libraries.context_info about what no checksum vouches for.
         """
         api = self._interface.api
         handle = ffi.new("QnnSystemContext_Handle_t *")

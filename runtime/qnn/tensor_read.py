@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from opdb.dtypes import DTYPES
-from opdb.errors import OpdbError
-from opdb.graph import GraphTensor
-from opdb.op_config import MAX_RANK, Blocks, Quant, Sparse, Vectors
+from opdb.core.dtypes import DTYPES
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphTensor
+from opdb.core.op_config import MAX_RANK, Blocks, Quant, Sparse, Vectors
 from opdb.runtime.qnn import native
 from opdb.runtime.qnn.native import NULL, CData, lib
 

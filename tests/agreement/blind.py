@@ -1,7 +1,7 @@
 """Random op configs that know nothing of the specs: what a library once accepted, and what a careless user makes of it.
 
-Blind on purpose: it reads neither specs nor the generator of opdb.probe, only the bundled configs and the documented
-signatures (opdb.reference).  Works on the JSON of op configs, as ``opdb validate`` takes them.
+Blind on purpose: it reads neither specs nor the generator of opdb.run.libraries, only the bundled configs and the documented
+signatures (opdb.catalog.facts).  Works on the JSON of op configs, as ``opdb validate`` takes them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from opdb import reference
-from opdb.dtypes import BY_SHORT
-from opdb.errors import OpdbError
-from opdb.op_config import ConfigError, OpConfig, from_json
+from opdb.catalog import facts
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import ConfigError, OpConfig, from_json
 
 DATA = Path(__file__).parents[1] / "data" / "minimal_configs.json"
 MINIMAL: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))["configs"]
@@ -362,9 +362,9 @@ MISTAKES: dict[Callable[[Json, Rng], None], int] = {
 }  # fmt: skip
 
 
-def signature(op: str) -> tuple[reference.DocumentedParam, ...]:
+def signature(op: str) -> tuple[facts.DocumentedParam, ...]:
     """The documented parameters; () of an op without a document."""
     try:
-        return reference.documented_op(op).params
+        return facts.documented_op(op).params
     except OpdbError:
         return ()

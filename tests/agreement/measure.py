@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from opdb.op_config import OpConfig
-from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target
-from opdb.validate import check
+from opdb.catalog.targets.target import Target
+from opdb.core.op_config import OpConfig
+from opdb.judge.validate import check
+from opdb.run.libraries.client import VendorWorker
 
 from .blind import configs
 

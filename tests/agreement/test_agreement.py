@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import MissingExtra
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import MissingExtra
 from opdb.generated import validators
-from opdb.nearest import nearest
+from opdb.judge.nearest import nearest
+from opdb.judge.validate import check
 from opdb.runtime.qnn.libraries import installed
-from opdb.targets.target import Target
-from opdb.validate import check
 
 from .blind import MINIMAL, configs
 from .measure import Agreement, measure, table, total
@@ -99,8 +99,8 @@ def test_the_generator_is_blind() -> None:
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "import blind\n"
         "for op in ('Conv2d', 'Softmax'): list(blind.configs(op, 'HTP_2.47.0', 1, 50))\n"
-        "print([m for m in sys.modules if m.startswith(('opdb.probe', 'opdb.samples', 'opdb.spec.catalog', 'opdb.generated',"
-        " 'opdb.conformance', 'opdb.store', 'opdb.spec.compiled'))])\n"
+        "print([m for m in sys.modules if m.startswith(('opdb.run.libraries', 'opdb.judge.samples', 'opdb.spec.catalog', 'opdb.generated',"
+        " 'opdb.measure.conformance', 'opdb.catalog.store', 'opdb.spec.definitions'))])\n"
         "print([f for f in opened if '/specs/' in f])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

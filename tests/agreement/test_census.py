@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from opdb import migrate
-from opdb.errors import MissingExtra, OpdbError
-from opdb.op_config import OpConfig
-from opdb.probe.client import VendorWorker
-from opdb.probe.sweep import sweep
-from opdb.query import Filters, Row, ask
+from opdb.catalog import migrate
+from opdb.catalog.query import Filters, Row, ask
+from opdb.catalog.store import Store
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.op_config import OpConfig
+from opdb.measure.sweeps.sweep import sweep
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.libraries import Libraries, find, installed
-from opdb.store import Store
 
 pytestmark = pytest.mark.vendor
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from opdb.aic_check.host import INTERFACES, ROOT
+from opdb.plugins.cloud_ai.check.host import INTERFACES, ROOT
 
 STAND_IN = ROOT / "stand_in"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from opdb.aic_check import memory
-from opdb.aic_check.config import Op, read, yaml_files
-from opdb.aic_check.findings import KINDS, Finding, Findings
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
+from opdb.plugins.cloud_ai.check import memory
+from opdb.plugins.cloud_ai.check.config import Op, read, yaml_files
+from opdb.plugins.cloud_ai.check.findings import KINDS, Finding, Findings
 
 from .packages import FIRST_YAML, GELU_YAML, NORM_YAML, SHARE_YAML, write
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from opdb.aic_check import kernel_lint, source
-from opdb.aic_check.check import STAND_INS
-from opdb.aic_check.findings import Finding, Findings
-from opdb.aic_check.host import HOST
-from opdb.aic_check.toolchain import Toolchain
+from opdb.plugins.cloud_ai.check import kernel_lint, source
+from opdb.plugins.cloud_ai.check.check import STAND_INS
+from opdb.plugins.cloud_ai.check.findings import Finding, Findings
+from opdb.plugins.cloud_ai.check.host import HOST
+from opdb.plugins.cloud_ai.check.toolchain import Toolchain
 
 KERNEL = """\
 #include "CustomOpAICInterface.h"

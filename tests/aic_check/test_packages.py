@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from opdb import package
-from opdb.aic_check import host
-from opdb.aic_check.check import Checked, Tried, check
-from opdb.aic_check.trials import Asked
-from opdb.codegen.aic import Choice
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
+from opdb.plugins.cloud_ai.check import host
+from opdb.plugins.cloud_ai.check.check import Checked, Tried, check
+from opdb.plugins.cloud_ai.check.trials import Asked
+from opdb.plugins.cloud_ai.codegen.aic import Choice
+from opdb.run.packages import package
 from opdb.spec.catalog import Catalog
 
 from .packages import SHARE_AIC, SHARE_FUNCTIONS, SHARE_YAML, first, gelu, host_only, norm, share, write

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from opdb.cli import _register, app
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "opdb")

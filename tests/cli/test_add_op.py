@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from opdb.errors import MissingExtra
+from opdb.core.errors import MissingExtra
 from opdb.runtime.qnn.libraries import installed
 
 from .conftest import ROOT

@@ -115,7 +115,7 @@ def test_a_read_only_directory(opdb: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "module", "command"),
     [
-        ("torch", "torch", ("check", "opdb.demo:guide_model", "--soc", "SM8650")),
+        ("torch", "torch", ("check", "opdb.plugins.executorch.demo:guide_model", "--soc", "SM8650")),
         ("onnx", "onnx", ("check", "model.onnx", "--soc", "SM8650")),
         ("qnn", "onnxruntime_qnn", ("validate", "-", "--backend", "CPU", "--against", "vendor")),
         ("executorch", "executorch", ("executorch", "env")),
@@ -162,8 +162,8 @@ def test_an_op_config_with_a_wrong_field(opdb: Run, tmp_path: Path) -> None:
 
 
 def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
-    from opdb.errors import OpdbError
-    from opdb.probe.client import VendorWorker
+    from opdb.core.errors import OpdbError
+    from opdb.run.libraries.client import VendorWorker
 
     (tmp_path / "libQnnCpu.so").write_bytes(b"not a library")
     with pytest.raises(OpdbError, match=r"libQnnCpu\.so"), VendorWorker("CPU", libraries=tmp_path) as worker:
@@ -173,23 +173,36 @@ def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "part"),
     [
-        (("check", "opdb.demo:guide_model"), "--soc"),
-        (("check", "opdb.demo:guide_model", "--soc", "SM8560"), "did you mean 'SM8"),
-        (("check", "opdb.demo:no_such"), ""),
+        (("check", "opdb.plugins.executorch.demo:guide_model"), "--soc"),
+        (("check", "opdb.plugins.executorch.demo:guide_model", "--soc", "SM8560"), "did you mean 'SM8"),
+        (("check", "opdb.plugins.executorch.demo:no_such"), ""),
         (
-            ("check", "opdb.demo:guide_model", "--soc", "SM8650", "--executorch", "--decompose"),
+            (
+                "check",
+                "opdb.plugins.executorch.demo:guide_model",
+                "--soc",
+                "SM8650",
+                "--executorch",
+                "--decompose",
+            ),
             "leave out one of",
         ),
-        (("check", "opdb.demo:guide_model", "--backend", "CPU", "--executorch"), "for HTP only"),
         (
-            ("check", "opdb.demo:guide_model", "--soc", "SM8650", "--fail-on", "cpu"),
+            ("check", "opdb.plugins.executorch.demo:guide_model", "--backend", "CPU", "--executorch"),
+            "for HTP only",
+        ),
+        (
+            ("check", "opdb.plugins.executorch.demo:guide_model", "--soc", "SM8650", "--fail-on", "cpu"),
             "write NAME>NUMBER",
         ),
         (
-            ("check", "opdb.demo:guide_model", "--soc", "SM8650", "--format", "pdf"),
+            ("check", "opdb.plugins.executorch.demo:guide_model", "--soc", "SM8650", "--format", "pdf"),
             "one of table, json, md, html",
         ),
-        (("check", "opdb.demo:guide_model", "--soc", "SM8650", "--save-node", "linear"), "-o FILE.py"),
+        (
+            ("check", "opdb.plugins.executorch.demo:guide_model", "--soc", "SM8650", "--save-node", "linear"),
+            "-o FILE.py",
+        ),
         (("check", "missing.pt2", "--soc", "SM8650"), "missing.pt2"),
         (("query", "opps"), "did you mean 'ops'?"),
         (("query", "ops", "--where", "op = 'Relu' or"), "--where"),

@@ -242,7 +242,7 @@ def test_validate_against_the_vendor(opdb: Run) -> None:
 
 @pytest.mark.torch
 def test_check_the_guides_model(opdb: Run) -> None:
-    done = opdb("check", "opdb.demo:guide_model", "--soc", "SM8650", "--json")
+    done = opdb("check", "opdb.plugins.executorch.demo:guide_model", "--soc", "SM8650", "--json")
     coverage = json.loads(done.stdout)
     assert done.returncode == 0
     assert [r["verdict"] for r in coverage["rows"]] == ["supported", "supported"]
@@ -252,10 +252,15 @@ def test_check_the_guides_model(opdb: Run) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("form", "start"),
-    [("table", "supported"), ("json", "{"), ("md", "# opdb.demo"), ("html", "<!doctype html>")],
+    [
+        ("table", "supported"),
+        ("json", "{"),
+        ("md", "# opdb.plugins.executorch.demo"),
+        ("html", "<!doctype html>"),
+    ],
 )
 def test_check_writes_its_report_to_a_file(opdb: Run, tmp_path: Path, form: str, start: str) -> None:
-    command = ("check", "opdb.demo:guide_model", "--soc", "SM8650", "--format", form)
+    command = ("check", "opdb.plugins.executorch.demo:guide_model", "--soc", "SM8650", "--format", form)
     printed, written = opdb(*command), opdb(*command, "-o", str(tmp_path / "report"))
     assert printed.returncode == written.returncode == 0
     assert printed.stdout.startswith(start) and written.stdout == ""
@@ -268,17 +273,23 @@ def test_check_saves_one_node(opdb: Run, tmp_path: Path) -> None:
     place = ("--soc", "SM8650")
     for file, name in (("node.py", "node.py:make"), ("node.pt2", "node.pt2")):
         saved = opdb(
-            "check", "opdb.demo:guide_model", *place, "--save-node", "linear", "-o", str(tmp_path / file)
+            "check",
+            "opdb.plugins.executorch.demo:guide_model",
+            *place,
+            "--save-node",
+            "linear",
+            "-o",
+            str(tmp_path / file),
         )
         assert saved.stdout.strip() == str(tmp_path / name)
         rows = json.loads(opdb("check", saved.stdout.strip(), *place, "--json").stdout)["rows"]
         assert [(r["target"], r["verdict"]) for r in rows] == [("aten.linear.default", "supported")]
-    done = opdb("check", "opdb.demo:guide_model", *place, "--save-node", "linear")
+    done = opdb("check", "opdb.plugins.executorch.demo:guide_model", *place, "--save-node", "linear")
     assert done.returncode == 2 and "-o FILE.py" in done.stderr
 
 
 def test_check_knows_its_formats(opdb: Run) -> None:
-    done = opdb("check", "opdb.demo:guide_model", "--soc", "SM8650", "--format", "pdf")
+    done = opdb("check", "opdb.plugins.executorch.demo:guide_model", "--soc", "SM8650", "--format", "pdf")
     assert done.returncode == 2 and "one of table, json, md, html" in done.stderr
 
 
@@ -303,7 +314,7 @@ def test_the_demo_names_commands_that_there_are() -> None:
     import typer
 
     from opdb.cli import _register, app
-    from opdb.cli.demo import NEXT
+    from opdb.plugins.executorch.commands.demo import NEXT
 
     if not app.registered_commands:
         _register()

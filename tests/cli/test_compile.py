@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from opdb.cli.compile_output import HUNG
-from opdb.errors import MissingExtra
-from opdb.optimize import NAMES
+from opdb.core.errors import MissingExtra
+from opdb.lower.passes import NAMES
 from opdb.runtime.qnn import context_file
 from opdb.runtime.qnn.libraries import installed
 
@@ -21,7 +21,7 @@ from .compiling import Here, alive, child_of, started
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.vendor, pytest.mark.torch]
-GUIDE = "opdb.demo:guide_model"
+GUIDE = "opdb.plugins.executorch.demo:guide_model"
 F = {"dtype": "FLOAT_32", "shape": [2, 3]}
 RELU = {"op": "Relu", "inputs": [F], "outputs": [F]}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import MissingExtra
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import Quant
+from opdb.core.errors import MissingExtra
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import Quant
 from opdb.runtime.qnn import context_file
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.libraries import installed

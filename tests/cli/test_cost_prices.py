@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opdb.lowering.prices import read
+from opdb.lower.prices import read
 
 from .compiling import Here
 

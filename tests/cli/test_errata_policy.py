@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errata.policy import decide
-from opdb.errata.records import RECORDS
-from opdb.errors import MissingExtra
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import MissingExtra
+from opdb.judge.errata.policy import decide
+from opdb.judge.errata.records import RECORDS
 from opdb.runtime.qnn.libraries import installed
-from opdb.targets.target import Target
 
 from .compiling import Here
 

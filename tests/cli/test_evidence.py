@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from opdb.reference.evidence.format import shipped
+from opdb.catalog.evidence.format import shipped
 
 Run = Callable[..., "CompletedProcess[str]"]
 

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper, parser
 
-from opdb.onnx_modules.encodings import read_encodings
+from opdb.programs.onnx.encodings import read_encodings
 
 from .compiling import Here
 

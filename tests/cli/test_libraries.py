@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import MissingExtra
+from opdb.core.errors import MissingExtra
 from opdb.runtime.qnn.libraries import FILES, installed
 
 from .conftest import Run, one_line

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import MissingExtra
+from opdb.core.errors import MissingExtra
 from opdb.runtime.qnn.libraries import installed
 
 from .conftest import ROOT, Run, one_line

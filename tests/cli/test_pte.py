@@ -14,7 +14,7 @@ from .compiling import Here
 pytest.importorskip("torch")
 pytest.importorskip("executorch")
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
-GUIDE = "opdb.demo:guide_model"  # [200, 768] -> [200, 100]
+GUIDE = "opdb.plugins.executorch.demo:guide_model"  # [200, 768] -> [200, 100]
 LEFT = "pte_models:with_a_node_for_the_cpu"
 
 
@@ -35,7 +35,7 @@ def here(capsys: pytest.CaptureFixture[str]) -> Call:
 def test_a_model_is_compiled_and_run(here: Call, tmp_path: Path) -> None:
     import torch
 
-    from opdb.demo import guide_model
+    from opdb.plugins.executorch.demo import guide_model
 
     module, (x,) = guide_model()
     pte, given, results = tmp_path / "guide.pte", tmp_path / "x.npy", tmp_path / "out.npz"
@@ -106,4 +106,7 @@ def test_bad_use_is_one_error(
 def test_register_prints_lines_that_work(here: Call) -> None:
     code, out, _ = here("executorch", "register", "--json")
     assert code == 0
-    assert json.loads(out)["lines"] == ["import opdb.executorch", "opdb.executorch.register()"]
+    assert json.loads(out)["lines"] == [
+        "import opdb.plugins.executorch",
+        "opdb.plugins.executorch.register()",
+    ]

@@ -50,7 +50,7 @@ def quantized(here: Here, data: str, output: str) -> tuple[str, float]:
     ran = here("run", output, "--inputs", "x.npy", "--outputs", "y.npz", *ends)
     assert ran.code == 0, ran.err
     (y,) = np.load("y.npz").values()
-    from opdb.coverage.load import load_model
+    from opdb.programs.load import load_model
 
     wanted = load_model("calibrated_net.py:make")[0](torch.from_numpy(x)).detach().numpy()
     return done.out, float(np.abs(y - wanted).max() / np.abs(wanted).max())

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from opdb.query.view_docs import markdown
-from opdb.schema.views import ABOUT
+from opdb.catalog.query.view_docs import markdown
+from opdb.catalog.schema.views import ABOUT
 
 Run = Callable[..., Any]
 ROOT = Path(__file__).parents[2]

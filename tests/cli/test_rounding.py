@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.compile import rounding
-from opdb.errors import OpdbError
-from opdb.quantize.recipe import named, parsed
+from opdb.core.errors import OpdbError
+from opdb.lower.quantize.recipe import named, parsed
+from opdb.run.compile import rounding
 
 from .compiling import Here
 
@@ -124,7 +124,7 @@ def test_without_aimet_the_cure_is_said(here: Here, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_pte_has_no_such_weights(here: Here) -> None:
-    from opdb.executorch.quantizing import check
+    from opdb.plugins.executorch.quantize import check
 
     with pytest.raises(OpdbError, match="rounding: adaround is for a context file; give rounding: nearest"):
         check(parsed(RECIPE, "own.yaml"))

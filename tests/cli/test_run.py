@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb import demo
 from opdb.cli.compile_output import HUNG
 from opdb.cli.run import figures, write
-from opdb.errors import MissingExtra
+from opdb.core.errors import MissingExtra
+from opdb.plugins.executorch import demo
 from opdb.runtime.qnn.libraries import installed
 
 from .compiling import COMMAND, ROOT, Here
@@ -101,7 +101,16 @@ def test_numbers_without_dimensions_come_and_go_as_such(
 def test_numbers_are_those_of_pytorch(backend: str, here: Here, tmp_path: Path) -> None:
     path = tmp_path / "guide.bin"
     assert (
-        here("compile", "opdb.demo:guide_model", *TARGETS[backend], "-o", path, "--graph", "guide").code == 0
+        here(
+            "compile",
+            "opdb.plugins.executorch.demo:guide_model",
+            *TARGETS[backend],
+            "-o",
+            path,
+            "--graph",
+            "guide",
+        ).code
+        == 0
     )
     module, (x,) = demo.guide_model()
     np.save(tmp_path / "x.npy", x.numpy())

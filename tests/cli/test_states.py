@@ -89,7 +89,7 @@ def test_a_cache_goes_from_run_to_run(here: Here, start: str, on: str) -> None:
     assert "state  cache: the output " in done.out and "state  count: " in done.out
     ran = here("run", "net.bin", "--inputs", "inputs.npz", "--steps", STEPS, "--outputs", "outputs.npz")
     assert ran.code == 0, ran.err
-    from opdb.coverage.load import load_model
+    from opdb.programs.load import load_model
 
     module, _ = load_model(model)
     given, made = np.load("inputs.npz"), np.load("outputs.npz")
@@ -122,7 +122,7 @@ def test_a_quantized_cache_goes_from_run_to_run(here: Here, start: str, recipe: 
     assert made.code == 0, made.err
     ran = here("run", "net.bin", "--inputs", "inputs.npz", "--steps", STEPS, "--real", "--outputs", "outputs.npz")  # fmt: skip
     assert ran.code == 0, ran.err
-    from opdb.coverage.load import load_model
+    from opdb.programs.load import load_model
 
     module, _ = load_model(model)
     given, got = np.load("inputs.npz"), np.load("outputs.npz")
@@ -169,7 +169,7 @@ def test_graphs_of_one_context_share_weights_and_hand_on_their_states(here: Here
     given = ("--graph", "decode", "--states", "cache.npz", "--inputs", "next.npz")
     then = here("run", "both.bin", *given, "--outputs", "out.npz")
     assert then.code == 0, then.err
-    from opdb.coverage.load import load_model
+    from opdb.programs.load import load_model
 
     weight = load_model("two_graphs.py:decode")[0].weight.detach().numpy()
     got = next(v for v in np.load("out.npz").values() if v.shape == (1, 256))

@@ -40,7 +40,7 @@ def test_many_inputs_are_named_by_their_folder() -> None:
     inputs = tuple(f"specs/ops/{n}.yaml" for n in ("Concat", "Relu", "Split"))
     assert "from specs/ops (" in with_header(artifact(inputs=inputs))
     assert "from specs/ops and specs (" in with_header(artifact(inputs=(*inputs, "specs/socs.yaml")))
-    more = (*inputs, "specs/socs.yaml", "opdb/dtypes.py")
+    more = (*inputs, "specs/socs.yaml", "opdb/core/dtypes.py")
     assert "from specs (" in with_header(artifact(inputs=more))
 
 

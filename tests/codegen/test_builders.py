@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from opdb.catalog.facts import aten_schema
 from opdb.codegen import builders
 from opdb.codegen.artifact import Artifact
 from opdb.codegen.environment import render
 from opdb.codegen.formatters import format_all
+from opdb.core.op_config import ParamConfig
 from opdb.generated.builders import TARGETS
-from opdb.op_config import ParamConfig
-from opdb.reference import aten_schema
 from opdb.runtime.checks import Undecidable
-from opdb.runtime.lowering import Lowered, layout_ops, scalar, tensor_param
+from opdb.runtime.forms import Lowered, layout_ops, scalar, tensor_param
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiler import compile_op
@@ -139,10 +139,10 @@ def test_the_texts_are_clean_and_import_little(full: Catalog, tmp_path: Path) ->
         imported = {n.module for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)}
         assert imported <= {
             "__future__",
-            "opdb.runtime.channels",
+            "opdb.runtime.per_channel",
             "opdb.runtime.checks",
-            "opdb.runtime.constants",
-            "opdb.runtime.lowering",
+            "opdb.runtime.windows",
+            "opdb.runtime.forms",
             "opdb.runtime.tensors",
         }
     options = "--isolated --select E,F,I,W,B,RUF,UP --ignore E501 --line-length 110 --target-version py311"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opdb.codegen import c_library
+from opdb.plugins.packages.codegen import c_library
 from opdb.spec.catalog import Catalog
 
 from ..repository_specs import repository_catalog

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from opdb import reference
+from opdb.catalog import facts
 from opdb.codegen import constants, formatters
 from opdb.codegen.artifact import Artifact
-from opdb.dtypes import DTYPES
+from opdb.core.dtypes import DTYPES
 from opdb.spec.catalog import Catalog
 
 #: What ExecuTorch 1.4.1 has of its own, or spells otherwise than QNN.
@@ -72,11 +72,11 @@ def test_executorchs_constants_are_here_with_the_same_values(ours: types.ModuleT
 
 
 def test_every_documented_name_is_here(ours: types.ModuleType) -> None:
-    assert len(reference.documented_ops()) > 150
-    for name in reference.documented_ops():
+    assert len(facts.documented_ops()) > 150
+    for name in facts.documented_ops():
         cls = getattr(ours, f"Op{name}")
         assert cls.op_name == name
-        for param in reference.documented_op(name).params:
+        for param in facts.documented_op(name).params:
             assert getattr(cls, f"param_{param.name}") == param.name
             if param.enum:
                 values = getattr(cls, "".join(w.capitalize() for w in param.name.split("_")))
@@ -86,16 +86,16 @@ def test_every_documented_name_is_here(ours: types.ModuleType) -> None:
 def test_specs_and_documents_agree_on_names_and_values(full: Catalog) -> None:
     for name, op in full.ops.items():
         if op.package != constants.PACKAGE:
-            assert name not in reference.documented_ops(), name
+            assert name not in facts.documented_ops(), name
             continue
-        for param in reference.documented_op(name).params:
+        for param in facts.documented_op(name).params:
             assert param.name in op.params, f"{name}.{param.name}"
             assert dict(param.enum).items() <= op.params[param.name].enum.items(), f"{name}.{param.name}"
 
 
 def test_macros_are_those_of_the_documents() -> None:
-    for name in reference.documented_ops():
-        macro = reference.documented_op(name).facts.get("macro")
+    for name in facts.documented_ops():
+        macro = facts.documented_op(name).facts.get("macro")
         assert macro is None or constants.op_macro(name) == macro
 
 

@@ -14,7 +14,7 @@ from jinja2.sandbox import SecurityError
 from markdown_it import MarkdownIt
 
 from opdb.codegen import environment as env
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 NASTY = [
     "",

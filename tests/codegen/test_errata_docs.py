@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from opdb.catalog.targets.target import Target
 from opdb.codegen import docs, errata_docs
 from opdb.codegen.artifact import sorted_ops
-from opdb.op_config import from_json
+from opdb.core.op_config import from_json
+from opdb.judge.validate import check
 from opdb.spec.catalog import Catalog
 from opdb.spec.erratum import Erratum
-from opdb.targets.target import Target
-from opdb.validate import check
 
 HEADINGS = ["Condition", "Scope", "Observations", "Evidence from devices", "Reproduction"]
 RECORD = {

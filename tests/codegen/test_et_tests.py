@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from opdb.codegen.et_glue import OutVariant
-from opdb.codegen.et_tests import (
+from opdb.plugins.executorch.codegen.glue import OutVariant
+from opdb.plugins.executorch.codegen.gtests import (
     DtypeValue,
     HeldTensor,
     KernelCall,

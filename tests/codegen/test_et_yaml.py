@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from opdb.codegen.et_yaml import Entry, KernelKey, custom_ops, functions, plain_key
-from opdb.executorch.portable_kernels import kernels
+from opdb.plugins.executorch.codegen.yaml_files import Entry, KernelKey, custom_ops, functions, plain_key
+from opdb.plugins.executorch.portable_kernels import kernels
 from opdb.spec.catalog import Catalog
 
 pytestmark = [pytest.mark.executorch, pytest.mark.torch]

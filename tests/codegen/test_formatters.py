@@ -10,7 +10,7 @@ import pytest
 
 from opdb.codegen import formatters
 from opdb.codegen.artifact import Artifact, Language
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opdb.codegen import constants, docs, formatters, measured, support_tables, tables
+from opdb.codegen import constants, docs, evidence, formatters, support_tables, tables
 from opdb.codegen.artifact import sorted_ops, with_header
 from opdb.spec.catalog import Catalog
 
@@ -23,7 +23,7 @@ EVIDENCE = Path(__file__).parents[1] / "data" / "mini-evidence.jsonl.gz"
 
 
 def test_golden_files(mini: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measured, "shipped_path", lambda: EVIDENCE)
+    monkeypatch.setattr(evidence, "shipped_path", lambda: EVIDENCE)
     artifacts = [a for op in sorted_ops(mini) for a in docs.pages(mini, op)]
     artifacts += [
         *docs.index(mini),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opdb.codegen import formatters, manifest, rendered, writer
+from opdb.codegen import cache, formatters, manifest, writer
 from opdb.codegen.artifact import Artifact, Target
 from opdb.codegen.targets import TARGETS
 from opdb.codegen.writer import check, generate
@@ -99,13 +99,13 @@ def test_a_changed_template_is_found(
     generate(mini, tree, targets, memory=memory)
     template["text"] = "B\n"
     monkeypatch.setattr(manifest, "generator", lambda: "another")
-    rendered.tools.cache_clear()
+    cache.tools.cache_clear()
     try:
         assert names(mini, tree, targets, memory) == [manifest.NAME, page]
         assert generate(mini, tree, targets, memory=memory).written == (page,)
         assert names(mini, tree, targets, memory) == []
     finally:
-        rendered.tools.cache_clear()
+        cache.tools.cache_clear()
 
 
 def test_what_is_formatted_already_is_not_formatted_again(
@@ -154,7 +154,7 @@ from opdb.codegen.targets import TARGETS
 from opdb.store.check import read_catalog
 
 catalog = read_catalog(Path("tests/data/mini"))
-before = {m for m in sys.modules if m.startswith("opdb.store") or m.startswith("opdb.schema")}
+before = {m for m in sys.modules if m.startswith("opdb.catalog.store") or m.startswith("opdb.catalog.schema")}
 for target in TARGETS:
     parts = catalog.ops if target.per_op else catalog.families if target.per_family else [None]
     for part in parts:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from opdb.catalog.targets.target import Target
 from opdb.codegen.support import Combination, Part, Place, Support
 from opdb.codegen.support_tables import (
     COLUMNS,
@@ -24,16 +25,15 @@ from opdb.codegen.support_tables import (
     tables,
     unfolded,
 )
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.generated.builders import TARGETS
-from opdb.nearest import nearest
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
-from opdb.samples import sample_config, with_outputs
+from opdb.judge.nearest import nearest
+from opdb.judge.samples import sample_config, with_outputs
+from opdb.judge.validate import check
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp
+from opdb.spec.definitions import CompiledOp
 from opdb.spec.mapping import CompiledMapping
-from opdb.targets.target import Target
-from opdb.validate import check
 
 from .conftest import catalog_of
 

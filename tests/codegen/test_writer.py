@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
+from opdb.catalog.store.current import Snapshot
 from opdb.codegen import commit, formatters, writer
 from opdb.codegen.artifact import Artifact, Target
 from opdb.codegen.targets import TARGETS
 from opdb.codegen.writer import HandEdited, Record, check, diff, generate
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.spec.catalog import Catalog
-from opdb.store.current import Snapshot
 
 Files = Callable[..., Target]
 A = {"docs/a.md": "A\n", "python/a.py": "a = 1\n", "tables/a.csv": "a,b\n"}

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.compile.calibration import DRAWN, program_inputs, read_samples
-from opdb.errors import OpdbError
-from opdb.graph import GraphTensor
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphTensor
+from opdb.run.compile.calibration import DRAWN, program_inputs, read_samples
 
 X = GraphTensor("x", "f32", (2, 3), "APP_WRITE")
 IDS = GraphTensor("ids", "i32", (2,), "APP_WRITE")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.compile.feed import drawn, feed
-from opdb.dtypes import DTYPES
-from opdb.errors import OpdbError
-from opdb.graph import GraphTensor
-from opdb.op_config import Quant
+from opdb.core.dtypes import DTYPES
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphTensor
+from opdb.core.op_config import Quant
+from opdb.run.compile.inputs import drawn, feed
 
 pytestmark = pytest.mark.native
 X = GraphTensor("x", "f32", (2, 3), "APP_WRITE")

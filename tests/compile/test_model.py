@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from opdb.compile.model import chosen, config_graph, config_graphs, graph_name, judged
-from opdb.errors import OpdbError
-from opdb.op_config import ConfigError, OpConfig, TensorConfig, from_json
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import ConfigError, OpConfig, TensorConfig, from_json
+from opdb.run.compile.model import chosen, config_graph, config_graphs, graph_name, judged
 
 F = {"dtype": "FLOAT_32", "shape": [2, 3]}
 

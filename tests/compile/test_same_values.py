@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opdb.compile.same_values import Print, equal, slices
+from opdb.run.compile.same_values import Print, equal, slices
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((1, 8, 6, 6)).astype(np.float32)

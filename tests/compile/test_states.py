@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opdb.compile.states import State, recorded, states_json
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
+from opdb.run.compile.states import State, recorded, states_json
 
 
 def test_a_record_comes_back() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from opdb import migrate, settings
+from opdb.catalog import migrate
+from opdb.catalog.store import Store
+from opdb.core import settings
 from opdb.spec.catalog import Catalog
-from opdb.store import Store
 
 OPS = sorted(p.stem for p in (settings.specs_folder() / "ops").glob("*.yaml"))
 
@@ -36,7 +37,7 @@ REPORTED = ("LayerNorm", "Relu")
 @pytest.fixture(scope="session")
 def filled(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A database with the results of two ops on our own executors."""
-    from opdb.conformance.run import run
+    from opdb.measure.conformance.run import run
 
     url = f"sqlite:///{tmp_path_factory.mktemp('report') / 'opdb.db'}"
     migrate.upgrade(url)

@@ -13,15 +13,15 @@ from types import ModuleType
 import pytest
 
 from opdb.codegen import validators as generator
-from opdb.conformance.cases import CaseSet, broken_rules, cases, past, read_config
-from opdb.conformance.executors.validators import CExecutor, PythonExecutor
-from opdb.conformance.expressions import in_force, reader
-from opdb.conformance.judge import Seen, outcome
 from opdb.generated import validators
+from opdb.judge.validate import check
+from opdb.measure.conformance.cases import CaseSet, broken_rules, cases, past, read_config
+from opdb.measure.conformance.executors.validators import CExecutor, PythonExecutor
+from opdb.measure.conformance.expressions import in_force, reader
+from opdb.measure.conformance.judge import Seen, outcome
 from opdb.runtime import native
 from opdb.spec.catalog import Catalog
 from opdb.spec.model import OpDef
-from opdb.validate import check
 
 pytestmark = pytest.mark.native
 Cases = Callable[[str], CaseSet]
@@ -103,8 +103,8 @@ def _digest(catalog: Catalog, op: str) -> str:
 def test_the_same_cases_every_time(hash_seed: str, catalog: Catalog) -> None:
     """In another process with another hash seed."""
     code = (
-        "import hashlib; from opdb import settings; from opdb.store import read_catalog\n"
-        "from opdb.conformance.cases import cases\n"
+        "import hashlib; from opdb import settings; from opdb.catalog.store import read_catalog\n"
+        "from opdb.measure.conformance.cases import cases\n"
         "c = read_catalog(settings.specs_folder())\n"
         "t = '\\n'.join(repr(x.record()) + x.note for x in cases(c, 'LayerNorm').cases)\n"
         "print(hashlib.sha256(t.encode()).hexdigest())\n"

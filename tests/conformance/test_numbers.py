@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opdb.conformance.cases import Case, CaseSet
-from opdb.conformance.executors.base import Answer, Array
-from opdb.conformance.executors.validators import CExecutor, PythonExecutor
-from opdb.conformance.judge import outcome, seen
-from opdb.conformance.lanes import Judge, Lane, pytorch
-from opdb.op_config import OpConfig
+from opdb.catalog.store import ResultRecord
+from opdb.core.op_config import OpConfig
+from opdb.measure.conformance.cases import Case, CaseSet
+from opdb.measure.conformance.executors.base import Answer, Array
+from opdb.measure.conformance.executors.validators import CExecutor, PythonExecutor
+from opdb.measure.conformance.judge import outcome, seen
+from opdb.measure.conformance.lanes import Judge, Lane, pytorch
 from opdb.spec.catalog import Catalog
-from opdb.store import ResultRecord
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.native, pytest.mark.torch]

@@ -9,24 +9,24 @@ from fnmatch import fnmatchcase
 import numpy as np
 import pytest
 
-from opdb.conformance import data
-from opdb.conformance.cases import Case, CaseSet
-from opdb.conformance.executors import EXECUTORS
-from opdb.conformance.executors.base import NoOracle
-from opdb.conformance.executors.onnx_differences import DIFFERENCES
-from opdb.conformance.judge import outcome, seen
-from opdb.conformance.lanes import Judge, Lane
-from opdb.conformance.run import run
-from opdb.dtypes import BY_SHORT
-from opdb.errors import MissingExtra
-from opdb.op_config import Quant, TensorConfig
+from opdb.catalog.store import ResultRecord, Store
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import MissingExtra
+from opdb.core.op_config import Quant, TensorConfig
+from opdb.measure.conformance import data
+from opdb.measure.conformance.cases import Case, CaseSet
+from opdb.measure.conformance.executors import EXECUTORS
+from opdb.measure.conformance.executors.base import NoOracle
+from opdb.measure.conformance.executors.onnx_differences import DIFFERENCES
+from opdb.measure.conformance.judge import outcome, seen
+from opdb.measure.conformance.lanes import Judge, Lane
+from opdb.measure.conformance.run import run
 from opdb.spec.catalog import Catalog
-from opdb.store import ResultRecord, Store
 
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
-from opdb.conformance.executors import onnx_reference
-from opdb.conformance.executors.onnx_nodes import node
+from opdb.measure.conformance.executors import onnx_reference
+from opdb.measure.conformance.executors.onnx_nodes import node
 
 pytestmark = pytest.mark.torch
 Cases = Callable[[str], CaseSet]

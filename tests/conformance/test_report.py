@@ -13,12 +13,12 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from opdb.conformance.gaps import gaps
-from opdb.conformance.report import Row, plain, read_rows, report
-from opdb.conformance.report.html import RESULT, data, page
-from opdb.errors import OpdbError
+from opdb.catalog.store import Store
+from opdb.core.errors import OpdbError
+from opdb.measure.conformance.gaps import gaps
+from opdb.measure.conformance.report import Row, plain, read_rows, report
+from opdb.measure.conformance.report.html import RESULT, data, page
 from opdb.spec.catalog import Catalog
-from opdb.store import Store
 
 from .conftest import REPORTED
 
@@ -174,7 +174,7 @@ def test_junit(catalog: Catalog, filled: Store) -> None:
 
 
 def test_junit_tells_a_failure_from_a_finding() -> None:
-    from opdb.conformance.report.junit import document
+    from opdb.measure.conformance.report.junit import document
 
     rows = [row(log="bad \x00 byte", detail="y[0]"), row(case="b", outcome="finding", reason="no: finalizes")]
     root = Xml.fromstring(document(rows))

@@ -16,18 +16,18 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from opdb.conformance.report import Row, read_rows, report, site
-from opdb.conformance.report.badge import badge
-from opdb.conformance.report.changes import changes
-from opdb.conformance.report.measured import measured
-from opdb.conformance.report.pages import files
-from opdb.conformance.report.plots import plots
-from opdb.conformance.run import run
-from opdb.errors import OpdbError
-from opdb.pages import LARGEST
-from opdb.source_folder import write_folder
+from opdb.catalog.store import Store
+from opdb.core.errors import OpdbError
+from opdb.core.pages import LARGEST
+from opdb.core.source_folder import write_folder
+from opdb.measure.conformance.report import Row, read_rows, report, site
+from opdb.measure.conformance.report.badge import badge
+from opdb.measure.conformance.report.changes import changes
+from opdb.measure.conformance.report.pages import files
+from opdb.measure.conformance.report.plots import plots
+from opdb.measure.conformance.report.type_rows import measured
+from opdb.measure.conformance.run import run
 from opdb.spec.catalog import Catalog
-from opdb.store import Store
 
 from .conftest import REPORTED
 
@@ -170,7 +170,7 @@ def test_an_op_with_many_cases_has_several_pages(filled: Store) -> None:
 def test_a_page_of_everything_that_is_too_large_is_refused(
     catalog: Catalog, filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opdb.pages.LARGEST", 100_000)
+    monkeypatch.setattr("opdb.core.pages.LARGEST", 100_000)
     with pytest.raises(
         OpdbError, match=r"more than 0\.1 MB: opdb conformance report --format site --output DIR"
     ):

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.conformance.errata_by_sdk import page, read_observations
-from opdb.conformance.reprobe import Observation, observe, propose
-from opdb.conformance.reproductions import hits, reproduction, trial
-from opdb.errors import OpdbError
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.measure.conformance.errata_by_sdk import page, read_observations
+from opdb.measure.conformance.reprobe import Observation, observe, propose
+from opdb.measure.conformance.reproductions import hits, reproduction, trial
 from opdb.runtime.qnn.libraries import installed
 from opdb.spec.catalog import Catalog
 from opdb.spec.erratum import Erratum
-from opdb.targets.target import Target
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.native, pytest.mark.torch]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from opdb import schema
-from opdb.conformance import executors
-from opdb.conformance.report import read_rows
-from opdb.conformance.run import Progress, run
-from opdb.errors import MissingExtra, OpdbError
-from opdb.query import ask
+from opdb.catalog import schema
+from opdb.catalog.query import ask
+from opdb.catalog.store import Store
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.measure.conformance import executors
+from opdb.measure.conformance.report import read_rows
+from opdb.measure.conformance.run import Progress, run
 from opdb.spec.catalog import Catalog
-from opdb.store import Store
 
 pytestmark = pytest.mark.native
 OWN = ("python", "c")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from opdb.conformance.report import read_rows
-from opdb.conformance.run import Progress, RunSummary, run
-from opdb.probe.reasons import kept, masked
+from opdb.catalog.store import Store
+from opdb.measure.conformance.report import read_rows
+from opdb.measure.conformance.run import Progress, RunSummary, run
+from opdb.run.libraries.reasons import kept, masked
 from opdb.spec.catalog import Catalog
-from opdb.store import Store
 
 from ..dask_cluster import kill_a_worker, local_cluster
 
@@ -22,7 +22,7 @@ def rows(store: Store) -> list[Any]:
     """The latest row of each case, without what differs from run to run: its number and its time.
 
     Of the log of a verdict the numbers do not count, nor what a library does once in a process; the log of a graph does
-    not count at all: its lines come from several threads (``opdb.probe.sweep.evidence_hash``).
+    not count at all: its lines come from several threads (``opdb.measure.sweeps.sweep.evidence_hash``).
     """
     return sorted(
         (replace(r, seconds=None, run="", log=said(r)) for r in read_rows(store)),

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opdb.conformance import tiles
-from opdb.conformance.tiles import Guarded, Tile
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
+from opdb.measure.conformance import tiles
+from opdb.measure.conformance.tiles import Guarded, Tile
 from opdb.spec.catalog import Catalog
 from opdb.spec.tiling import Tiling
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opdb.conformance import data
-from opdb.conformance.tolerance import Bounds, compare
-from opdb.op_config import OpConfig, Quant, TensorConfig, centred
+from opdb.core.op_config import OpConfig, Quant, TensorConfig, centred
+from opdb.measure.conformance import data
+from opdb.measure.conformance.tolerance import Bounds, compare
 
 ONE = np.float32(1.0)
 

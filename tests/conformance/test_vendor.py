@@ -7,22 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from opdb.conformance.cases import Case, CaseSet, cases, read_config
-from opdb.conformance.executors import EXECUTORS
-from opdb.conformance.executors.base import Executor
-from opdb.conformance.executors.torch_oracle import OPS
-from opdb.conformance.gaps import gaps
-from opdb.conformance.judge import outcome, seen
-from opdb.conformance.known import explain, hits, reason, shows
-from opdb.conformance.lanes import Judge, Lane
-from opdb.conformance.reproductions import reproduction
-from opdb.conformance.run import run
-from opdb.errata.records import RECORDS
-from opdb.errors import MissingExtra
+from opdb.catalog.schema import STATUS_COLUMNS
+from opdb.catalog.store import ResultRecord, Store
+from opdb.core.errors import MissingExtra
+from opdb.judge.errata.records import RECORDS
+from opdb.measure.conformance.cases import Case, CaseSet, cases, read_config
+from opdb.measure.conformance.executors import EXECUTORS
+from opdb.measure.conformance.executors.base import Executor
+from opdb.measure.conformance.executors.torch_oracle import OPS
+from opdb.measure.conformance.expected_failures import explain, hits, reason, shows
+from opdb.measure.conformance.gaps import gaps
+from opdb.measure.conformance.judge import outcome, seen
+from opdb.measure.conformance.lanes import Judge, Lane
+from opdb.measure.conformance.reproductions import reproduction
+from opdb.measure.conformance.run import run
 from opdb.runtime.errata import PREFER_OTHER, Erratum
-from opdb.schema import STATUS_COLUMNS
 from opdb.spec.catalog import Catalog
-from opdb.store import ResultRecord, Store
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.vendor, pytest.mark.native, pytest.mark.torch]

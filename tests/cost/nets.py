@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig
 
 SOC = "SA8255"
 

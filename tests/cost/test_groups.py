@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb.cost.compared import kinds
-from opdb.cost.figures import Group, SimulatedChip
-from opdb.cost.groups import IDLE, INPUTS, OUTPUTS, OWN, engines, groups, shares
-from opdb.cost.trace import Slice
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.measure.cost.difference import kinds
+from opdb.measure.cost.figures import Group, SimulatedChip
+from opdb.measure.cost.groups import IDLE, INPUTS, OUTPUTS, OWN, engines, groups, shares
+from opdb.measure.cost.trace import Slice
 
 CHIP = SimulatedChip("SA8255", "Kailua", 1000.0, 4, 8 << 20)
 NAMES = {1: "a", 2: "b"}

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.cost import Simulator
-from opdb.cost.prices.build import measured
-from opdb.cost.prices.checked import checks, spearman
-from opdb.cost.prices.fitted import _non_negative, table
-from opdb.cost.prices.measured import Network, bypassed
-from opdb.cost.prices.pairs import Pair, less, line, parsed, work_of_graph
-from opdb.coverage.load import export
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp
-from opdb.lowering.cost import Cost
-from opdb.lowering.prices import Kind, written
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp
+from opdb.lower.cost import Cost
+from opdb.lower.prices import Kind, written
+from opdb.measure.cost import Simulator
+from opdb.measure.cost.prices.accuracy import checks, spearman
+from opdb.measure.cost.prices.build import measured
+from opdb.measure.cost.prices.fit import _non_negative, table
+from opdb.measure.cost.prices.network_pairs import Network, bypassed
+from opdb.measure.cost.prices.pairs import Pair, less, line, parsed, work_of_graph
+from opdb.programs.load import export
 
 from .nets import SOC, conv_relu
 

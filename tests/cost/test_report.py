@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from opdb.cost import Estimate, Simulator
-from opdb.cost.report import words
-from opdb.cost.report.html import BARS, page
-from opdb.cost.report.rows import BY, TOP, rows
+from opdb.measure.cost import Estimate, Simulator
+from opdb.measure.cost.report import text as words
+from opdb.measure.cost.report.html import BARS, page
+from opdb.measure.cost.report.rows import BY, TOP, rows
 
 from .nets import SOC, conv_relu, uncosted
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from opdb.cost import Estimate, NotEstimated, Simulator, compare, estimate
-from opdb.cost.chips import simulated
-from opdb.cost.groups import IDLE, REST
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.quantize import named
-from opdb.quantize.assumed import quantized
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.lower.quantize import named
+from opdb.lower.quantize.default_ranges import quantized
+from opdb.measure.cost import Estimate, NotEstimated, Simulator, compare, estimate
+from opdb.measure.cost.chips import simulated
+from opdb.measure.cost.groups import IDLE, REST
 from opdb.runtime.qnn.graph import GraphOptions
-from opdb.targets.target import Target
 
 from .nets import SOC, conv_relu, uncosted
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opdb.cost.trace import HEADER, chip_of, node_names, text_of
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
+from opdb.measure.cost.trace import HEADER, chip_of, node_names, text_of
 
 JSON = b'{"traceEvents": [], "Hextimate Configuration": {"soc_type": "SA8255", "sim_core_freq": 1497.6}}\n'
 

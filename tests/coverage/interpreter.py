@@ -15,7 +15,7 @@ from scattering import SCATTERING
 from simple import SIMPLE
 from torch import Tensor, nn
 
-from opdb.graph import QnnGraph
+from opdb.core.graph import QnnGraph
 
 STORED = {
     "f32": torch.float32,

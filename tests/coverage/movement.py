@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from opdb.graph import QnnGraph
+from opdb.core.graph import QnnGraph
 
 Params = dict[str, Any]
 PAD_MODES = {0: "constant", 1: "symmetric", 2: "reflect", 3: "edge"}

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from onnx_cases import difference, read
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import build_part
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.errors import OpdbError
-from opdb.lowering.candidates import mapped
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_part
+from opdb.check.verdicts import check_nodes
+from opdb.core.errors import OpdbError
+from opdb.lower.candidates import mapped
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
-from opdb.targets.target import Target
 
 RIGHT, WRONG, UNREAD, KNOWN, UNMAPPED, REFUSED, NO_KERNEL = (
     "right", "wrong", "not read", "known", "unmapped", "refused", "no kernel"

@@ -22,7 +22,7 @@ from opinfo_run import FAILED, PLACES, REFUSED, RIGHT, Kernels, outcomes
 from opinfo_samples import BY_NAME, TAKEN, UNTAKEN, kind_of, samples
 
 from opdb.generated.builders import TARGETS
-from opdb.probe.client import VendorWorker
+from opdb.run.libraries.client import VendorWorker
 
 #: Families of reasons, in the order in which they are looked for.
 FAMILIES = (

@@ -14,16 +14,16 @@ from opinfo_samples import Call, Sample
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import Part, build_part
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
-from opdb.lowering.candidates import mapped
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import Part, build_part
+from opdb.check.verdicts import check_nodes
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
+from opdb.lower.candidates import mapped
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
-from opdb.targets.target import Target
 
 #: opdb's own kernels take what the op definitions accept.
 PLACES = {

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from opdb.graph import QnnGraph
+from opdb.core.graph import QnnGraph
 
 Params = dict[str, Any]
 #: What becomes of the old and the new value, by the numbers of QnnOpDef.h.

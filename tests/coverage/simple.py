@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from opdb.graph import QnnGraph
+from opdb.core.graph import QnnGraph
 
 Params = dict[str, Any]
 STORED = {"f32": torch.float32, "f16": torch.float16, "i32": torch.int32, "bool8": torch.bool}

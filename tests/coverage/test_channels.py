@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opdb.op_config import Quant
-from opdb.runtime.channels import LARGEST_SHIFT, channel_bias, channel_filter, floats, numbers
+from opdb.core.op_config import Quant
+from opdb.runtime.per_channel import LARGEST_SHIFT, channel_bias, channel_filter, floats, numbers
 from opdb.runtime.tensors import Rejection, TensorRef, full, inverse_root, minus, times
 
 X = TensorRef((1, 4, 5, 3), "uq8", key=("x", 0), quant=Quant("SCALE_OFFSET", (0.02,), (-128,)))

@@ -14,18 +14,18 @@ from interpreter import run
 from modules import CASES, Function
 from torch import Tensor, nn
 
-from opdb.coverage.check import Row, check_nodes, check_program
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.dispatch.plan import partition
-from opdb.errors import OpdbError
-from opdb.lowering.candidates import unmapped_reason
-from opdb.lowering.select import judge, violations
-from opdb.op_config import Quant
-from opdb.runtime.lowering import Lowered, LoweredOp
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import Row, check_nodes, check_program
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import Quant
+from opdb.lower.candidates import unmapped_reason
+from opdb.lower.select import judge, violations
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.run.dispatch.plan import partition
+from opdb.runtime.forms import Lowered, LoweredOp
 from opdb.runtime.tensors import TensorRef
-from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
 CPU, HTP = Target("CPU"), Target("HTP", "SM8650")

@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from opdb.coverage.nodes import SHAPE_ONLY  # noqa: E402
-from opdb.lowering.candidates import mapped  # noqa: E402
+from opdb.lower.candidates import mapped  # noqa: E402
+from opdb.programs.torch.program import SHAPE_ONLY  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -12,11 +12,11 @@ from modules import Function
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from opdb.coverage.check import Row, check_program
-from opdb.coverage.cost import node_cost
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.flops import node_cost
+from opdb.check.verdicts import Row, check_program
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
 
 pytestmark = pytest.mark.torch
 CPU = Target("CPU")

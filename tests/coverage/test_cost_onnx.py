@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from opdb.coverage.check import Row, check_program
-from opdb.coverage.load import load_program
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import Row, check_program
+from opdb.programs.load import load_program
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650")

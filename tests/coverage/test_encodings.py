@@ -20,13 +20,13 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from torch import Tensor, nn
 
-from opdb.coverage.check import read_and_check
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import load_program
-from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
-from opdb.onnx_modules.encodings import read_encodings
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import read_and_check
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
+from opdb.programs.load import load_program
+from opdb.programs.onnx.encodings import read_encodings
 
 from ..cli.compiling import Here
 

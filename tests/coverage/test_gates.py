@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from opdb.coverage.check import Coverage, check_program
-from opdb.coverage.gates import gate
-from opdb.coverage.load import export
-from opdb.errors import OpdbError
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.gates import gate
+from opdb.check.verdicts import Coverage, check_program
+from opdb.core.errors import OpdbError
+from opdb.programs.load import export
 
 pytestmark = pytest.mark.torch
 

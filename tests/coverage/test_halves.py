@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812  as everybody calls it
 from torch import Tensor
 
-from opdb.compile.model import lowered
-from opdb.coverage.check import Coverage, check_program
-from opdb.coverage.load import export
-from opdb.errors import MissingExtra
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import Coverage, check_program
+from opdb.core.errors import MissingExtra
+from opdb.programs.load import export
+from opdb.run.compile.model import lowered
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.libraries import installed
-from opdb.targets.target import Target
 
 #: As `opdb compile` compiles it: for a device.
 HTP = Target("HTP", "SM8650")

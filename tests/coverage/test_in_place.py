@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from opdb.coverage.composites import plain  # noqa: E402
-from opdb.coverage.in_place import out_of_place  # noqa: E402
+from opdb.programs.torch.composites import plain  # noqa: E402
+from opdb.programs.torch.in_place import out_of_place  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

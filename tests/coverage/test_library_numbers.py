@@ -9,14 +9,14 @@ import pytest
 import torch
 from every_module import BOUNDS, CASES, Case
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.errors import MissingExtra
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import check_nodes
+from opdb.core.errors import MissingExtra
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.libraries import installed
-from opdb.targets.target import Target
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch]
 PLACES = {"CPU": Target("CPU", execution="emulator"), "HTP": Target("HTP", "SM8650", execution="emulator")}

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from opdb.coverage.load import load_model, load_program
-from opdb.errors import MissingExtra, OpdbError
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.programs.load import load_model, load_program
 
 pytestmark = pytest.mark.torch
 SOURCE = """

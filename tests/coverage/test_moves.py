@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.fx import Graph, Node
 
-from opdb.coverage.moves import of_constants, read_in_ranks, shown
+from opdb.programs.torch.views import of_constants, read_in_ranks, shown
 
 aten = torch.ops.aten
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from opdb.compile.model import lowered
-from opdb.coverage.bounds import interval
-from opdb.coverage.check import check_program
-from opdb.coverage.load import export
-from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_program
+from opdb.programs.load import export
+from opdb.programs.torch.bounds import interval
+from opdb.run.compile.model import lowered
+from opdb.run.libraries.client import VendorWorker
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650", execution="emulator")

@@ -7,13 +7,13 @@ import torch
 from every_module import CASES, Case, one_in
 from interpreter import run
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import check_nodes
 from opdb.generated.builders import TARGETS
-from opdb.runtime.lowering import Rejected
-from opdb.targets.target import Target
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.runtime.forms import Rejected
 
 pytestmark = pytest.mark.torch
 PLACES = {"CPU": Target("CPU", execution="emulator"), "HTP": Target("HTP", "SM8650", execution="emulator")}

@@ -13,14 +13,14 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from opdb.coverage.check import check_program
-from opdb.coverage.load import load_model, load_program
-from opdb.coverage.onnx import unread, with_names
-from opdb.dispatch import Dispatcher
-from opdb.dispatch.plan import partition
-from opdb.errors import OpdbError
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_program
+from opdb.core.errors import OpdbError
+from opdb.programs.load import load_model, load_program
+from opdb.programs.onnx.files import unread, with_names
+from opdb.run.dispatch import Dispatcher
+from opdb.run.dispatch.plan import partition
 from opdb.runtime.qnn.backend import Backend
-from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650", execution="emulator")

@@ -11,9 +11,9 @@ from opinfo_known import KNOWN
 from opinfo_run import FAILED, NO_PROGRAM, PLACES, REFUSED, UNMAPPED, Kernels, Library, Outcome, outcomes
 from opinfo_samples import BY_NAME, TAKEN, UNTAKEN, kind_of, samples
 
-from opdb.errors import MissingExtra
+from opdb.core.errors import MissingExtra
 from opdb.generated.builders import TARGETS
-from opdb.probe.client import VendorWorker
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.libraries import installed
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch]

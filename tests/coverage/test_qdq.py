@@ -13,14 +13,14 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from torch import nn
 from torch.nn import functional
 
-from opdb.coverage.check import read_and_check
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import load_program
-from opdb.dispatch.plan import partition
-from opdb.optimize import optimize
-from opdb.probe.client import VendorWorker
-from opdb.runtime.qnn.ends import to_real, to_stored
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import read_and_check
+from opdb.lower.passes import optimize
+from opdb.programs.load import load_program
+from opdb.run.dispatch.plan import partition
+from opdb.run.libraries.client import VendorWorker
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]
 HTP = Target("HTP", "SM8650", execution="emulator")

@@ -11,15 +11,15 @@ import torch
 import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 from torch import Tensor, nn
 
-from opdb.coverage.check import Coverage, check_program, read_and_check
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.graph import QnnGraph
-from opdb.optimize import optimize
-from opdb.probe.client import VendorWorker
-from opdb.runtime.qnn.ends import to_real, to_stored
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import Coverage, check_program, read_and_check
+from opdb.core.graph import QnnGraph
+from opdb.lower.passes import optimize
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.run.libraries.client import VendorWorker
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]
 PT2E = torch.ops.quantized_decomposed

@@ -11,11 +11,11 @@ import torch
 import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 from torch import nn
 
-from opdb.compile.model import lowered
-from opdb.coverage.load import load_program
-from opdb.probe.client import VendorWorker
-from opdb.runtime.qnn.ends import to_real, to_stored
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.programs.load import load_program
+from opdb.run.compile.model import lowered
+from opdb.run.libraries.client import VendorWorker
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 Q = torch.ops.quantized_decomposed
 STEP = 0.05

@@ -25,17 +25,17 @@ from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from opdb.coverage.check import Coverage, read_and_check
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import load_program
-from opdb.coverage.onnx import with_names
-from opdb.coverage.report.plain import table
-from opdb.coverage.said import unsaid
-from opdb.graph import QnnGraph
-from opdb.optimize import optimize
-from opdb.probe.client import VendorWorker
-from opdb.runtime.qnn.ends import to_real, to_stored
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.notes import unsaid
+from opdb.check.report.plain import table
+from opdb.check.verdicts import Coverage, read_and_check
+from opdb.core.graph import QnnGraph
+from opdb.lower.passes import optimize
+from opdb.programs.load import load_program
+from opdb.programs.onnx.files import with_names
+from opdb.run.libraries.client import VendorWorker
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]
 HTP = Target("HTP", "SM8650", execution="emulator")

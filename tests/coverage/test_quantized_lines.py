@@ -10,11 +10,11 @@ import torch
 import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 from torch import Tensor, nn
 
-from opdb.compile.model import lowered
-from opdb.coverage.load import export
-from opdb.probe.client import VendorWorker
-from opdb.runtime.qnn.ends import to_real, to_stored
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.programs.load import export
+from opdb.run.compile.model import lowered
+from opdb.run.libraries.client import VendorWorker
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]
 PT2E = torch.ops.quantized_decomposed

@@ -8,12 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opdb.coverage.check import read_and_check
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import export
-from opdb.coverage.ranks import MOST, in_fewer_dimensions, permutations
-from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import read_and_check
+from opdb.programs.load import export
+from opdb.programs.torch.ranks import MOST, in_fewer_dimensions, permutations
+from opdb.run.libraries.client import VendorWorker
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650", execution="emulator")

@@ -17,13 +17,13 @@ import torch
 from modules import Function
 from torch import nn
 
-from opdb.coverage.check import VERDICTS, Coverage, check_program
-from opdb.coverage.load import export
-from opdb.coverage.report import lines
-from opdb.coverage.report.folds import MOST, Fold, folded
-from opdb.coverage.report.plain import table
-from opdb.errors import OpdbError
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.report import lines
+from opdb.check.report.folds import MOST, Fold, folded
+from opdb.check.report.plain import table
+from opdb.check.verdicts import VERDICTS, Coverage, check_program
+from opdb.core.errors import OpdbError
+from opdb.programs.load import export
 
 pytestmark = pytest.mark.torch
 

@@ -12,12 +12,12 @@ from every_module import Case, one_in
 from modules import Function
 from test_check import REJECTED
 
-from opdb.coverage.check import Row, check_nodes, read_program
-from opdb.coverage.load import export, load_program
-from opdb.coverage.nodes import Program
-from opdb.coverage.reproduce import module_and_inputs, source
-from opdb.errors import OpdbError
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.reproduce import module_and_inputs, source
+from opdb.check.verdicts import Row, check_nodes, read_program
+from opdb.core.errors import OpdbError
+from opdb.programs.load import export, load_program
+from opdb.programs.torch.program import Program
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650")

@@ -10,11 +10,13 @@ import pytest
 import torch
 from modules import Function, aten
 
-from opdb.coverage.check import check_program
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.op_config import Quant
-from opdb.runtime.lowering import Lowered, layout_ops, lowered_op
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_program
+from opdb.core.op_config import Quant
+from opdb.judge.validate import check
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.runtime.forms import Lowered, layout_ops, lowered_op
 from opdb.runtime.static import ramp_values, transformed
 from opdb.runtime.tensors import (
     Rejection,
@@ -36,8 +38,6 @@ from opdb.runtime.tensors import (
     widened,
     wrapped,
 )
-from opdb.targets.target import Target
-from opdb.validate import check
 
 
 def values(t: TensorRef) -> np.ndarray[Any, Any]:

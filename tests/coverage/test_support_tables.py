@@ -11,14 +11,14 @@ import pytest
 import torch
 from every_module import CASES
 
+from opdb.catalog.store import read_catalog
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_nodes
 from opdb.codegen.support import Support
 from opdb.codegen.support_tables import measured_places, op_support
-from opdb.coverage.check import check_nodes
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.runtime.lowering import Rejected
-from opdb.store import read_catalog
-from opdb.targets.target import Target
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.runtime.forms import Rejected
 
 pytestmark = pytest.mark.torch
 SPECS = Path(__file__).parent.parent.parent / "specs"

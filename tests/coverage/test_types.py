@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from opdb.compile.model import lowered
-from opdb.coverage.load import export
-from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.programs.load import export
+from opdb.run.compile.model import lowered
+from opdb.run.libraries.client import VendorWorker
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]
 HTP = Target("HTP", "SM8650", execution="emulator")

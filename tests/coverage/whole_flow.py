@@ -25,8 +25,8 @@ from every_module import CASES
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-import opdb.executorch
-from opdb.executorch import flow, quantizing
+import opdb.plugins.executorch
+from opdb.plugins.executorch import flow, quantize
 
 STEPS, PART, FLOATS = 3.01, 5e-3, 1e-2
 
@@ -37,11 +37,11 @@ def measure(names: list[str], recipe: str, soc: str) -> list[dict[str, Any]]:
     from spare_time import spare_time
 
     spare_time()
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         return [_measured(name, recipe, soc) for name in names]
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def _measured(name: str, recipe: str, soc: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _measured(name: str, recipe: str, soc: str) -> dict[str, Any]:
         inputs = [i.contiguous() for i in case.inputs()]  # as ExecuTorch's runtime wants them
         module, precision, scales = case.build(), "fp16", None
         if recipe != "fp16":
-            module, precision = quantizing.quantize(module, inputs, soc, recipe), "quantized"
+            module, precision = quantize.quantize(module, inputs, soc, recipe), "quantized"
             scales = _scales(module)
             if not any(scales):
                 return line | {"outcome": "floats"}

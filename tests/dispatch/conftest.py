@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import MissingExtra
+from opdb.core.errors import MissingExtra
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.libraries import Libraries, installed
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from opdb.coverage.load import export
-from opdb.dispatch import Plan, partition
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.programs.load import export
+from opdb.run.dispatch import Plan, partition
 
 CPU, HTP = Target("CPU", execution="emulator"), Target("HTP", "SM8650", execution="emulator")
 

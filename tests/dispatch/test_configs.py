@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.dispatch import Dispatcher, PlanError, graph_of, partition
-from opdb.errors import OpdbError
-from opdb.op_config import ConfigError, OpConfig, ParamConfig, Quant, TensorConfig, from_json
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import ConfigError, OpConfig, ParamConfig, Quant, TensorConfig, from_json
+from opdb.run.dispatch import Dispatcher, PlanError, graph_of, partition
 from opdb.runtime.qnn.backend import Backend
-from opdb.targets.target import Target
 
 pytestmark = [pytest.mark.vendor, pytest.mark.native]
 RNG = np.random.default_rng(5)

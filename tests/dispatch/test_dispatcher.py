@@ -10,12 +10,12 @@ import torch
 from dispatch_models import CPU, HTP, Attention, Call, Model, agree, plan_of, seeded, truth
 from torch import nn
 
-from opdb.coverage.load import export
-from opdb.demo import guide_model
-from opdb.dispatch import Dispatcher, PlanError, partition
-from opdb.dispatch.segments import TorchRunner, Values
-from opdb.errors import OpdbError
-from opdb.op_config import ConfigError
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import ConfigError
+from opdb.plugins.executorch.demo import guide_model
+from opdb.programs.load import export
+from opdb.run.dispatch import Dispatcher, PlanError, partition
+from opdb.run.dispatch.segments import TorchRunner, Values
 from opdb.runtime.qnn.backend import Backend
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.native]

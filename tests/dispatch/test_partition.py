@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opdb.coverage.partition import groups, in_order
-from opdb.errors import OpdbError
+from opdb.check.partition import groups, in_order
+from opdb.core.errors import OpdbError
 
 SIDES = ("qnn", "kernels", "torch")
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 from dispatch_models import HTP, Call, Model, agree, plan_of, seeded, truth
 
-from opdb.dispatch import Dispatcher
-from opdb.errors import OpdbError
-from opdb.op_config import ConfigError
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import ConfigError
+from opdb.run.dispatch import Dispatcher
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.errors import QnnError
 

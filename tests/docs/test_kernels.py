@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from opdb.store import read_catalog
+from opdb.catalog.store import read_catalog
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opdb import migrate
-from opdb.store import Store
+from opdb.catalog import migrate
+from opdb.catalog.store import Store
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from opdb.errata.policy import AVOID, IGNORE, WARN, active, costs, decide, in_scope, policy, warning
-from opdb.errata.records import RECORDS
+from opdb.catalog.targets.target import Target
+from opdb.judge.errata.policy import AVOID, IGNORE, WARN, active, costs, decide, in_scope, policy, warning
+from opdb.judge.errata.records import RECORDS
 from opdb.runtime.errata import Erratum
-from opdb.targets.target import Target
 
 DEVICE = Target("HTP", "SM8650", "2.47")
 EMULATOR = replace(DEVICE, execution="emulator")

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from opdb.catalog.store import Store, read_catalog
 from opdb.codegen import validators
-from opdb.errors import SpecError
-from opdb.op_config import OpConfig, from_json
+from opdb.core.errors import SpecError
+from opdb.core.op_config import OpConfig, from_json
 from opdb.runtime.binding import Context
 from opdb.runtime.checks import Violation
 from opdb.spec.catalog import Catalog
-from opdb.store import Store, read_catalog
 
 SOUND = """\
 erratum: HTP-0007

@@ -16,7 +16,7 @@ FAULT = re.compile(
 )
 ERRATUM = re.compile(r"\b[A-Z]{3,}-[0-9]{4}\b")
 #: Where a version of QNN may stand beside a fault: records, and what a run measured.
-RECORDS = ("specs/errata", "opdb/errata", "docs/results")
+RECORDS = ("specs/errata", "opdb/judge/errata", "docs/results")
 FOLDERS = ("benchmarks", "codegen", "docs", "opdb", "runtime", "specs", "tools")
 SUFFIXES = (".py", ".md", ".yaml", ".c", ".h", ".j2", ".rst", ".json")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.evidence.build import Progress, build
-from opdb.evidence.check import check, chosen
-from opdb.evidence.measure import rows_of
-from opdb.evidence.places import chips, class_of, places
-from opdb.reference.evidence import Evidence
-from opdb.reference.evidence.format import read, shipped
+from opdb.catalog.evidence import Evidence
+from opdb.catalog.evidence.format import read, shipped
+from opdb.core.errors import OpdbError
+from opdb.measure.evidence.build import Progress, build
+from opdb.measure.evidence.check import check, chosen
+from opdb.measure.evidence.chips import chips, class_of, places
+from opdb.measure.evidence.measure import rows_of
 from opdb.spec.catalog import Catalog
 
 pytest.importorskip("torch")

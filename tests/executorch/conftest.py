@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import opdb.runtime
-from opdb.executorch import env
+from opdb.plugins.executorch import env
 
 SOURCES = sorted((Path(str(opdb.runtime.__file__)).parent / "forward").glob("*.c"))
 FLAGS = [

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from opdb.errors import OpdbError
-from opdb.executorch import flow, registration
-from opdb.runtime.lowering import Lowered, NodeView, one_op
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch import flow, registration
+from opdb.runtime.forms import Lowered, NodeView, one_op
 
 TARGET = "opdb_custom.my_relu.default"
 

@@ -12,14 +12,14 @@ from executorch_differences import run, worker
 from plugged_cases import SOC
 from torch import nn
 
-import opdb.executorch
-import opdb.lowering.select
-from opdb.executorch import env
-from opdb.executorch.edge import edge_program
-from opdb.executorch.tools.differences import of_program
-from opdb.op_config import ParamConfig
-from opdb.runtime.lowering import Lowered, LoweredOp, Reason, Rejected
-from opdb.targets.target import Target
+import opdb.lower.select
+import opdb.plugins.executorch
+from opdb.catalog.targets.target import Target
+from opdb.core.op_config import ParamConfig
+from opdb.plugins.executorch import env
+from opdb.plugins.executorch.edge import edge_program
+from opdb.plugins.executorch.tools.differences import of_program
+from opdb.runtime.forms import Lowered, LoweredOp, Reason, Rejected
 
 TARGET = Target("HTP", SOC, "2.47", execution="emulator")
 X, Y = torch.linspace(-2, 2, 24).reshape(2, 3, 4), torch.linspace(1, 3, 24).reshape(2, 3, 4)
@@ -77,16 +77,16 @@ def everything(folder: str) -> dict[str, Any]:
 
 def _found(change: Callable[[LoweredOp], LoweredOp | None]) -> dict[str, list[str]]:
     def lower(view: Any, target: Any) -> Lowered | Rejected:
-        lowered = opdb.lowering.select.lower(view, target)
+        lowered = opdb.lower.select.lower(view, target)
         assert isinstance(lowered, Lowered)
         ops = [change(op) for op in lowered.ops]
         if None in ops:
             return Rejected((Reason("Concat", "Concat.C1", "a reason"),))
         return replace(lowered, ops=tuple(op for op in ops if op))
 
-    opdb.executorch.register(keep_stock=True, lower=lower, target=TARGET)
+    opdb.plugins.executorch.register(keep_stock=True, lower=lower, target=TARGET)
     try:
         differences = of_program(edge_program(nn.Module.eval(Module()), (X, Y), env.chipset(SOC)).whole)
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
     return {d.edge: [str(line) for line in d.lines] for d in differences}

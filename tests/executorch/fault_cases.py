@@ -15,8 +15,8 @@ from plugged_cases import Calls
 from torch import nn
 from torch.nn import functional as f
 
-import opdb.executorch
-from opdb.executorch import flow
+import opdb.plugins.executorch
+from opdb.plugins.executorch import flow
 
 SOC = "SM8650"
 
@@ -205,14 +205,14 @@ def outcome(name: str) -> SimpleNamespace:
     make, inputs = CASES[name]
     torch.manual_seed(0)
     module = nn.Module.eval(make())
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         compiled = flow.compile_module(module, inputs, SOC)
         got = flow.run_pte(compiled.pte, inputs)
     except Exception as e:
         return SimpleNamespace(raised=f"{type(e).__name__}: {e}"[:500], left={}, error=None)
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
     with torch.no_grad():
         wanted = module(*inputs)
     pairs = list(zip(got, wanted if isinstance(wanted, (tuple, list)) else (wanted,), strict=True))

@@ -10,8 +10,8 @@ from plugged_cases import Calls
 from torch import nn
 from torch.nn import functional as f
 
-import opdb.executorch
-from opdb.executorch import flow
+import opdb.plugins.executorch
+from opdb.plugins.executorch import flow
 
 SOC = "SM8350"
 
@@ -34,11 +34,11 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
 
 def outcomes() -> dict[str, Any]:
     """``left``: nodes on the CPU, with reasons; ``error``: the largest, against PyTorch."""
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         return {name: _outcome(module.eval(), inputs) for name, (module, inputs) in cases().items()}
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def _outcome(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Any:

@@ -12,14 +12,14 @@ import hand_lowering
 import torch
 from torch import nn
 
-import opdb.lowering.select
-from opdb.errors import OpdbError
-from opdb.executorch import flow, registration
-from opdb.executorch.builder import operators
-from opdb.executorch.patches.registry import BACKEND, states
+import opdb.lower.select
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
 from opdb.generated.builders import TARGETS
-from opdb.runtime.lowering import Reason, one_op
-from opdb.targets.target import Target
+from opdb.plugins.executorch import flow, registration
+from opdb.plugins.executorch.builder import operators
+from opdb.plugins.executorch.patches.registry import BACKEND, states
+from opdb.runtime.forms import Reason, one_op
 
 SOC = "SM8650"
 INT64 = f"{BACKEND}_passes.i64_to_i32:I64toI32.I64_IN_OPS"
@@ -187,7 +187,7 @@ def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str
             module = quantized(module, inputs)
         if form == "generated":
             registration.register(
-                lower=opdb.lowering.select.lower,
+                lower=opdb.lower.select.lower,
                 target=Target("HTP", SOC, execution="emulator"),
                 targets=TARGETS,
                 preserve_ops=(),

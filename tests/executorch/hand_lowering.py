@@ -1,14 +1,14 @@
-"""A few lowerings written by hand in the terms of opdb.runtime.lowering, to drive the ExecuTorch adapter.
+"""A few lowerings written by hand in the terms of opdb.runtime.forms, to drive the ExecuTorch adapter.
 
-``lower`` has the signature of opdb.lowering.select.lower; it does not look at ``target``.
+``lower`` has the signature of opdb.lower.select.lower; it does not look at ``target``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from opdb.op_config import ParamConfig
-from opdb.runtime.lowering import Lowered, LoweredOp, NodeView, Reason, Rejected
+from opdb.core.op_config import ParamConfig
+from opdb.runtime.forms import Lowered, LoweredOp, NodeView, Reason, Rejected
 from opdb.runtime.tensors import Rejection, permute
 
 

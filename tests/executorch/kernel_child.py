@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from opdb.executorch.portable_kernels import kernels
+from opdb.plugins.executorch.portable_kernels import kernels
 
 
 def main(program: str, inputs: str, results: str, *libraries: str) -> None:

@@ -9,8 +9,8 @@ import torch
 from plugged_cases import Calls
 from torch import nn
 
-import opdb.executorch
-from opdb.executorch import env, flow, quantizing
+import opdb.plugins.executorch
+from opdb.plugins.executorch import env, flow, quantize
 
 SOC = "SM8650"
 X = torch.linspace(-3, 3, 2 * 3 * 4).reshape(2, 3, 4)
@@ -54,16 +54,16 @@ CASES: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], str | None]] = {
 def everything() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, (module, inputs, recipe) in CASES.items():
-        opdb.executorch.register(execution="emulator")
+        opdb.plugins.executorch.register(execution="emulator")
         try:
             module = (
-                module.eval() if recipe is None else quantizing.quantize(module.eval(), inputs, SOC, recipe)
+                module.eval() if recipe is None else quantize.quantize(module.eval(), inputs, SOC, recipe)
             )
             found[name] = outcome(module, inputs)
         except Exception as error:
             found[name] = f"{type(error).__name__}: {error}"
         finally:
-            opdb.executorch.unregister()
+            opdb.plugins.executorch.unregister()
     found["trained convolution"] = trained()
     return found
 
@@ -98,7 +98,7 @@ def trained() -> Any:
     torch.manual_seed(0)
     inputs = (torch.randn(2, 3, 8, 8),)
     layer = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         quantizer = QnnQuantizer(backend=QnnExecuTorchBackendType.kHtpBackend, soc_model=env.chipset(SOC))
         quantizer.set_default_quant_config(QuantDtype.use_8a8w, is_qat=True, is_conv_per_channel=True)
@@ -113,4 +113,4 @@ def trained() -> Any:
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()

@@ -1,4 +1,4 @@
-"""What the tests of opdb.executorch.backend_opinfo do in their child process."""
+"""What the tests of opdb.plugins.executorch.backend_opinfo do in their child process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def everything(url: str) -> dict[str, Any]:
     from executorch.backends.qualcomm.quantizer import backend_opinfo_adapter as adapter
     from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
 
-    from opdb.errors import OpdbError
-    from opdb.executorch import backend_opinfo
+    from opdb.core.errors import OpdbError
+    from opdb.plugins.executorch import backend_opinfo
 
     found: dict[str, Any] = {
         "before": adapter.get_backend_opinfo("htp", QcomChipset.SM8650).get_all_supported_ops()
@@ -94,7 +94,7 @@ def _quantizer() -> dict[str, Any]:
     from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
-    from opdb.executorch import backend_opinfo
+    from opdb.plugins.executorch import backend_opinfo
 
     asked: list[str] = []
     plain = backend_opinfo.BackendOpInfo.get_op_info

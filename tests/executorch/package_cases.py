@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-import opdb.torch_ops  # noqa: F401  defines the operators
-from opdb.executorch import flow, op_packages, registration
-from opdb.lowering import select
-from opdb.runtime.lowering import Lowered, NodeView, Rejected
+import opdb.programs.torch_ops  # noqa: F401  defines the operators
+from opdb.lower import select
+from opdb.plugins.executorch import flow, op_packages, registration
+from opdb.runtime.forms import Lowered, NodeView, Rejected
 
 PAD = "qnn.Pad.default"
 

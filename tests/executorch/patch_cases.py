@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-import opdb.executorch
-from opdb.executorch import env
-from opdb.executorch.builder import decider, operators
-from opdb.executorch.patches.registry import Context, Patch, found, patches, state, states
+import opdb.plugins.executorch
+from opdb.catalog.targets.target import Target
 from opdb.generated.builders import TARGETS
-from opdb.lowering.select import lower
-from opdb.targets.target import Target
+from opdb.lower.select import lower
+from opdb.plugins.executorch import env
+from opdb.plugins.executorch.builder import decider, operators
+from opdb.plugins.executorch.patches.registry import Context, Patch, found, patches, state, states
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,8 +63,8 @@ def on_a_later_release() -> dict[str, Any]:
     env.version = lambda: "99.0.0"
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        made = opdb.executorch.register()
-    opdb.executorch.unregister()
+        made = opdb.plugins.executorch.register()
+    opdb.plugins.executorch.unregister()
     one = next(p for p in patches() if not p.until)
     return {
         "applied": {s.patch.id for s in made.patches if s.applied},

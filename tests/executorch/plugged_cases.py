@@ -1,4 +1,4 @@
-"""What ``opdb.executorch.register()`` does to ExecuTorch's flow; ``everything`` runs in the tests' child process."""
+"""What ``opdb.plugins.executorch.register()`` does to ExecuTorch's flow; ``everything`` runs in the tests' child process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-import opdb.executorch
-from opdb.executorch import flow, quantizing
+import opdb.plugins.executorch
+from opdb.plugins.executorch import flow, quantize
 
 SOC = "SM8650"
 
@@ -108,13 +108,13 @@ def read_by_two_graphs(x: torch.Tensor) -> torch.Tensor:
 def run(module: nn.Module, inputs: tuple[torch.Tensor, ...], recipe: str | None = None) -> SimpleNamespace:
     """``wrong``: the largest difference from PyTorch, of a float over the largest value, of the quantized in steps."""
     torch.manual_seed(0)
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
-        module = module.eval() if recipe is None else quantizing.quantize(module.eval(), inputs, SOC, recipe)
+        module = module.eval() if recipe is None else quantize.quantize(module.eval(), inputs, SOC, recipe)
         compiled = flow.compile_module(module, inputs, SOC)
         got = flow.run_pte(compiled.pte, inputs)
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
     with torch.no_grad():
         wanted = module(*inputs)
     pairs = list(zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True))
@@ -137,12 +137,12 @@ def unmapped() -> SimpleNamespace:
         stock = ""
     except Exception as e:
         stock = f"{type(e).__name__}: {e}"
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         compiled = flow.compile_module(module, inputs, SOC)
         (got,) = flow.run_pte(compiled.pte, inputs)
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
     return SimpleNamespace(
         stock=stock, left=compiled.not_delegated, reasons=dict(compiled.reasons), delegated=compiled.delegated,
         error=float((got - module(*inputs)).abs().max()),
@@ -157,11 +157,11 @@ def whole_results() -> SimpleNamespace:
         stock = ""
     except Exception as e:
         stock = str(e.__cause__)
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         return SimpleNamespace(stock=stock, left=flow.compile_module(module, inputs, SOC).not_delegated)
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def compared() -> dict[str, tuple[str, ...]]:
@@ -170,11 +170,11 @@ def compared() -> dict[str, tuple[str, ...]]:
     module = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.SELU(), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5), nn.Softmax(-1)
     )
-    opdb.executorch.register(keep_stock=True, execution="emulator")
+    opdb.plugins.executorch.register(keep_stock=True, execution="emulator")
     try:
         compiled = flow.compile_module(module.eval(), (torch.randn(1, 3, 8, 8),), SOC)
-        found = opdb.executorch.differences()
+        found = opdb.plugins.executorch.differences()
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
     assert compiled.not_delegated == ()
     return {d.target: tuple(map(str, d.lines)) for d in found}

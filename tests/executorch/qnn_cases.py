@@ -1,4 +1,4 @@
-"""Operators of opdb.torch_ops in ExecuTorch's flow on SM8650's emulation; PyTorch's own operators judge."""
+"""Operators of opdb.programs.torch_ops in ExecuTorch's flow on SM8650's emulation; PyTorch's own operators judge."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from plugged_cases import Calls
 from torch import nn
 from torch.nn import functional as f
 
-import opdb.executorch
-from opdb.executorch import flow
+import opdb.plugins.executorch
+from opdb.plugins.executorch import flow
 
 SOC = "SM8650"
 qnn = torch.ops.qnn
@@ -146,14 +146,14 @@ def cases() -> dict[str, tuple[nn.Module, Any, tuple[torch.Tensor, ...]]]:
 
 def outcomes() -> dict[str, Any]:
     """``errors``: of each result over its largest value; ``left``: nodes on the CPU, with reasons."""
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         return {
             name: _outcome(module.eval(), wanted, inputs)
             for name, (module, wanted, inputs) in cases().items()
         }
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def _outcome(module: nn.Module, wanted: Any, inputs: tuple[torch.Tensor, ...]) -> Any:

@@ -10,10 +10,10 @@ from plugged_cases import Calls
 from torch import nn
 from torch.nn import functional as f
 
-import opdb.executorch
-from opdb.errors import OpdbError
-from opdb.executorch import flow, quantizing
-from opdb.executorch.builder import blocks
+import opdb.plugins.executorch
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch import flow, quantize
+from opdb.plugins.executorch.builder import blocks
 
 SOC, PRECISION = "SM8650", "quantized"
 
@@ -312,9 +312,9 @@ def several_results() -> Any:
     torch.manual_seed(3)
     x = torch.randn(4, 9)
     module = Calls(lambda x: tuple(torch.topk(x, 3)))
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
-        quantized = quantizing.quantize(module.eval(), (x,), SOC, "8a8w")
+        quantized = quantize.quantize(module.eval(), (x,), SOC, "8a8w")
         compiled = flow.compile_module(quantized, (x,), SOC, PRECISION)
         return SimpleNamespace(
             left=compiled.not_delegated,
@@ -322,7 +322,7 @@ def several_results() -> Any:
             wanted=[t.tolist() for t in quantized(x)],
         )
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def steps_of_unlike_channels(soc: str, recipe: str) -> float:
@@ -330,16 +330,16 @@ def steps_of_unlike_channels(soc: str, recipe: str) -> float:
     torch.manual_seed(6)
     given = (torch.randn(1, 4, 6, 5),)
     module = nn.Sequential(nn.ReLU(), unlike_channels(nn.BatchNorm2d(4))).eval()
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
-        quantized = quantizing.quantize(module, given, soc, recipe)
+        quantized = quantize.quantize(module, given, soc, recipe)
         compiled = flow.compile_module(quantized, given, soc, PRECISION)
         assert not compiled.not_delegated
         (got,) = flow.run_pte(compiled.pte, given)
         scales = [n.args[1] for n in quantized.graph.nodes if "quantize_per_tensor" in str(n.target)]
         return float((got - quantized(*given)).abs().max() / scales[-1])
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def mask_of_infinities() -> str:
@@ -348,15 +348,15 @@ def mask_of_infinities() -> str:
     rows = torch.randn(1, 2, 6, 8)
     mask = torch.full((6, 6), float("-inf")).triu(1)
     module = Calls(lambda x, m: f.scaled_dot_product_attention(x, x, x, attn_mask=m))
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         flow.compile_module(
-            quantizing.quantize(module.eval(), (rows, mask), SOC, "8a8w"), (rows, mask), SOC, PRECISION
+            quantize.quantize(module.eval(), (rows, mask), SOC, "8a8w"), (rows, mask), SOC, PRECISION
         )
     except OpdbError as e:
         return str(e)
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
     return ""
 
 
@@ -364,9 +364,9 @@ def calls_of_a_cache(soc: str, recipe: str) -> list[float]:
     """The largest errors of three calls, each of which writes another row of the buffer."""
     torch.manual_seed(5)
     inputs = (torch.tensor([2]), torch.randn(1, 1, 12, 64).clamp(-1, 1))
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
-        module = quantizing.quantize(Cache().eval(), inputs, soc, recipe)
+        module = quantize.quantize(Cache().eval(), inputs, soc, recipe)
         pte = flow.compile_module(module, inputs, soc, PRECISION).pte
         program = flow.load(pte)
         cache, errors = Cache(), []
@@ -376,7 +376,7 @@ def calls_of_a_cache(soc: str, recipe: str) -> list[float]:
             errors.append(float((got - cache(*given)).abs().max()))
         return errors
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def buffers_after_calibration() -> tuple[list[float], list[float]]:
@@ -394,7 +394,7 @@ def buffers_after_calibration() -> tuple[list[float], list[float]]:
             return result
 
     module, x = Counts().eval(), torch.ones(1, 4)
-    made = quantizing.quantize(module, (x,), SOC, "8a8w", [(x,)] * 5)
+    made = quantize.quantize(module, (x,), SOC, "8a8w", [(x,)] * 5)
     own, held = module.get_buffer("calls"), dict(made.named_buffers())["calls"]
     return own.flatten().tolist(), held.flatten().tolist()
 
@@ -422,29 +422,29 @@ def on_v68() -> dict[str, Any]:
             for mode in ("bilinear", "nearest")
         },
     }
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         return {n: _outcome(m.eval(), inputs, r, "SM8350") for n, (m, inputs, r) in asked.items()}
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def view_on_the_cpu() -> Any:
     """A product of five dimensions in 16 bits on v68, which leaves a view of one side to the CPU."""
     torch.manual_seed(8)
     inputs = (torch.randn(2, 2, 3, 4, 5), torch.randn(2, 2, 3, 5, 6))
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         return _outcome(Calls(lambda x, y: x.relu() @ y.relu()), inputs, "16a8w", "SM8350")
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def linear_in_blocks() -> float:
     """The largest error, in steps of 16 bits, of a linear layer whose weight has a scale for 16 input channels."""
     torch.manual_seed(7)
     module, inputs = nn.Linear(64, 32).eval(), (torch.randn(1, 6, 64),)
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     stock = blocks.sizes
     blocks.sizes = lambda graph: {
         n.name: (1, 16) for n in graph.graph.nodes if n.target is torch.ops.aten.linear.default
@@ -455,23 +455,23 @@ def linear_in_blocks() -> float:
         return float(found.steps)
     finally:
         blocks.sizes = stock
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def outcomes() -> dict[str, Any]:
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         asked = {name: (*case, "8a8w") for name, case in (cases() | hard_cases()).items()} | by_recipe()
         return {
             name: _outcome(module.eval(), inputs, recipe) for name, (module, inputs, recipe) in asked.items()
         }
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
 
 
 def _outcome(module: Any, inputs: tuple[torch.Tensor, ...], recipe: str, soc: str = SOC) -> Any:
     """``steps``: the largest error in steps of the output's scale; ``left``: nodes on the CPU, with reasons."""
-    quantized = quantizing.quantize(module, inputs, soc, recipe)
+    quantized = quantize.quantize(module, inputs, soc, recipe)
     compiled = flow.compile_module(quantized, inputs, soc, PRECISION)
     left = {n: "; ".join(r.message for r in compiled.reasons.get(n, ())) for n in compiled.not_delegated}
     last = next(n for n in quantized.graph.nodes if n.op == "output").args[0]

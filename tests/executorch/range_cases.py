@@ -1,4 +1,4 @@
-"""Functions of numbers as large and as small as fp16 has them; run by ``opdb.executorch.process``."""
+"""Functions of numbers as large and as small as fp16 has them; run by ``opdb.plugins.executorch.process``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
-from opdb.executorch import flow, registration
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.plugins.executorch import flow, registration
 
 SOC = "SM8650"
 LARGEST = 65504.0  # of fp16

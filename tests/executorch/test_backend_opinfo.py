@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from opdb import migrate
-from opdb.executorch import env, process
-from opdb.store import Store
+from opdb.catalog import migrate
+from opdb.catalog.store import Store
+from opdb.plugins.executorch import env, process
 
 pytestmark = [pytest.mark.executorch]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opdb.lowering.constants import encoded
+from opdb.lower.constant_encodings import encoded
 from opdb.runtime.tensors import Rejection
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from opdb.coverage.check import check_program
-from opdb.coverage.load import export
-from opdb.errors import OpdbError
-from opdb.executorch import env
-from opdb.executorch.flow import Plugin, compile_program, run_program
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_program
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch import env
+from opdb.plugins.executorch.flow import Plugin, compile_program, run_program
+from opdb.programs.load import export
 
 pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor]
-PLUGIN = Plugin("opdb.lowering.select:lower", Target("HTP", "SM8650", execution="emulator"))
+PLUGIN = Plugin("opdb.lower.select:lower", Target("HTP", "SM8650", execution="emulator"))
 
 
 class Shapes(torch.nn.Module):

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import MissingExtra, OpdbError
-from opdb.executorch import env, registration
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.plugins.executorch import env, registration
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
@@ -187,7 +187,7 @@ def test_the_report_says_what_is_missing_and_the_cure(monkeypatch: pytest.Monkey
 
 def test_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys, opdb.executorch.env as e; e.environment_report(); import opdb.executorch.process\n"
+        "import sys, opdb.plugins.executorch.env as e; e.environment_report(); import opdb.plugins.executorch.process\n"
         "print([m for m in ('torch', 'numpy', 'executorch') if m in sys.modules])"
     )
     env_ = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

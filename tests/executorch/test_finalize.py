@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opdb.executorch import env, process
+from opdb.plugins.executorch import env, process
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 #: What the CPU gets, and the rule that says so.

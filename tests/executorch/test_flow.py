@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from opdb.errors import OpdbError
-from opdb.executorch import env, flow, process
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
 from opdb.generated.builders import TARGETS
-from opdb.targets.target import Target
+from opdb.plugins.executorch import env, flow, process
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
@@ -185,7 +185,7 @@ def test_an_exported_program_is_compiled_and_run_in_child_processes(environment:
     x = torch.randn(200, 768)
     program = torch.export.export(module, (x,))
     plugin = flow.Plugin(
-        "opdb.lowering.select:lower", Target("HTP", "SM8650", execution="emulator"), tuple(TARGETS)
+        "opdb.lower.select:lower", Target("HTP", "SM8650", execution="emulator"), tuple(TARGETS)
     )
     compiled = flow.compile_program(program, "SM8650", environment=environment, plugin=plugin)
     assert compiled.not_delegated == () and len(compiled.forms) == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from opdb.executorch import env, flow
+from opdb.plugins.executorch import env, flow
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 

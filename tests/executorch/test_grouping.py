@@ -9,7 +9,7 @@ import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from opdb.executorch.tools.grouping import as_executorch
+from opdb.plugins.executorch.tools.grouping import as_executorch
 
 pytestmark = pytest.mark.torch
 

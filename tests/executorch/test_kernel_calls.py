@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from opdb.codegen.et_glue import NoForm
-from opdb.codegen.et_tests import HeldTensor, KernelCall, KernelTests
-from opdb.executorch.portable_kernels import kernels
-from opdb.executorch.portable_kernels.kernel_calls import tests_of as made_for
-from opdb.op_config import OpConfig
+from opdb.core.op_config import OpConfig
+from opdb.plugins.executorch.codegen.glue import NoForm
+from opdb.plugins.executorch.codegen.gtests import HeldTensor, KernelCall, KernelTests
+from opdb.plugins.executorch.portable_kernels import kernels
+from opdb.plugins.executorch.portable_kernels.kernel_calls import tests_of as made_for
+from opdb.programs.torch_ops.call import TORCH
 from opdb.runtime import native
 from opdb.spec.catalog import Catalog
-from opdb.torch_ops.call import TORCH
 
 pytestmark = pytest.mark.executorch
 

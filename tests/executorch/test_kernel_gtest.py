@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from opdb.codegen.et_glue import NoForm
-from opdb.executorch.portable_kernels import kernels
+from opdb.plugins.executorch.codegen.glue import NoForm
+from opdb.plugins.executorch.portable_kernels import kernels
 from opdb.spec.catalog import Catalog
 
 pytestmark = [

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from opdb.codegen import et_folder
-from opdb.codegen.et_glue import NoForm
-from opdb.executorch.portable_kernels import kernels
-from opdb.package import make
+from opdb.plugins.executorch.codegen import kernel_library
+from opdb.plugins.executorch.codegen.glue import NoForm
+from opdb.plugins.executorch.portable_kernels import kernels
+from opdb.run.packages.package import make
 from opdb.spec.catalog import Catalog
 
 pytestmark = pytest.mark.executorch
@@ -58,7 +58,7 @@ def known(catalog: Catalog) -> kernels.Kernels:
     return kernels.Kernels(catalog)
 
 
-@pytest.mark.parametrize("name", et_folder.RUNTIME)
+@pytest.mark.parametrize("name", kernel_library.RUNTIME)
 def test_the_written_glue_has_no_more_than_it_may(name: str) -> None:
     own = name in REGISTRATION
     headers = C_HEADERS | (REGISTRATION_HEADERS if own else set())
@@ -73,10 +73,10 @@ def test_no_generated_kernel_has_more_than_it_may(known: kernels.Kernels) -> Non
         except NoForm:
             continue
         variants.append(variant)
-        if wrong := faults(et_folder.kernel(variant, forms)):
+        if wrong := faults(kernel_library.kernel(variant, forms)):
             found[variant.name] = wrong
     assert not found and len(variants) > 200
-    assert not faults(et_folder.native_functions(variants), {"tuple"})
+    assert not faults(kernel_library.native_functions(variants), {"tuple"})
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import torch
 
-from opdb.errors import OpdbError
-from opdb.executorch.portable_kernels import kernels
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch.portable_kernels import kernels
 from opdb.spec.catalog import Catalog
 
 from .kernel_cases import LACKING, LEFT, REPLACED, Case

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from opdb.executorch import env, process
+from opdb.plugins.executorch import env, process
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 HERE = Path(__file__).parent

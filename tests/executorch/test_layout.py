@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb.executorch.builder import layout
-from opdb.runtime.lowering import layout_ops
+from opdb.plugins.executorch.builder import layout
+from opdb.runtime.forms import layout_ops
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 ORDERS = [(0, 2, 1), (0, 2, 3, 1), (0, 2, 3, 4, 1)]

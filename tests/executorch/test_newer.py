@@ -8,7 +8,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from opdb.executorch import env, process
+from opdb.plugins.executorch import env, process
 
 pytestmark = [
     pytest.mark.executorch,

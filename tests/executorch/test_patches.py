@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from opdb.executorch import env, process
-from opdb.executorch.patches.registry import KINDS, patches
+from opdb.plugins.executorch import env, process
+from opdb.plugins.executorch.patches.registry import KINDS, patches
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 HERE = Path(__file__).parent

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from opdb.errors import OpdbError
-from opdb.executorch import env
-from opdb.executorch.tools import check
-from opdb.executorch.tools.check import check_model
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch import env
+from opdb.plugins.executorch.tools import check
+from opdb.plugins.executorch.tools.check import check_model
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
@@ -102,7 +102,7 @@ def test_values_beyond_fp16_are_warned_of(model: Path) -> None:
 
 
 def test_a_saved_program_is_judged_alike(model: Path, tmp_path: Path) -> None:
-    from opdb.coverage.load import export, load_model
+    from opdb.programs.load import export, load_model
 
     torch.export.save(export(*load_model(f"{model}:make")), tmp_path / "model.pt2")
     saved = check_model(str(tmp_path / "model.pt2"), HTP)

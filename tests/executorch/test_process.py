@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.executorch import env, process
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch import env, process
 
 from .. import forked
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-import opdb.torch_ops  # noqa: F401  defines the operators
-from opdb.executorch import env, flow, process
-from opdb.targets.target import Target
+import opdb.programs.torch_ops  # noqa: F401  defines the operators
+from opdb.catalog.targets.target import Target
+from opdb.plugins.executorch import env, flow, process
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 
@@ -34,6 +34,6 @@ class L2Norm(torch.nn.Module):
 
 def test_a_program_that_names_one_is_compiled_in_another_process(environment: env.Environment) -> None:
     program = torch.export.export(L2Norm(), (torch.ones(2, 4),))
-    plugin = flow.Plugin("opdb.lowering.select:lower", Target("HTP", "SM8650", execution="emulator"))
+    plugin = flow.Plugin("opdb.lower.select:lower", Target("HTP", "SM8650", execution="emulator"))
     compiled = flow.compile_program(program, "SM8650", environment=environment, plugin=plugin)
     assert (compiled.delegated, compiled.not_delegated) == (("qnn_l2norm_default",), ())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opdb.executorch import env, process
+from opdb.plugins.executorch import env, process
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 #: Steps that the emulation is off in 16 bits, with ExecuTorch's own builders as well: at most 6e-4 of the range.

@@ -1,4 +1,4 @@
-"""opdb.executorch.register(): models through ExecuTorch's own flow, executed on the HTP emulation."""
+"""opdb.plugins.executorch.register(): models through ExecuTorch's own flow, executed on the HTP emulation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from opdb.executorch import env, process
-from opdb.executorch.patches.casts import keeps_values
+from opdb.plugins.executorch import env, process
+from opdb.plugins.executorch.patches.casts import keeps_values
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 

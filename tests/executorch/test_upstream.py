@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opdb.executorch import env, process
-from opdb.executorch.patches.registry import patches
+from opdb.plugins.executorch import env, process
+from opdb.plugins.executorch.patches.registry import patches
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
 HERE = Path(__file__).parent

@@ -11,8 +11,8 @@ from plugged_cases import Calls
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-import opdb.executorch
-from opdb.executorch import env, flow
+import opdb.plugins.executorch
+from opdb.plugins.executorch import env, flow
 
 SOC = "SM8650"
 ODD = torch.tensor([1.1, float("inf"), -float("inf"), 0.0, float("nan"), 0.6])
@@ -48,7 +48,7 @@ def everything() -> dict[str, Any]:
     """``ranges``: of the integers that weights and biases are stored as; ``error``: from PyTorch's quantized module, over the
     largest value."""
     found: dict[str, Any] = {}
-    opdb.executorch.register(execution="emulator")
+    opdb.plugins.executorch.register(execution="emulator")
     try:
         for name, (module, inputs, recipe) in CASES.items():
             torch.manual_seed(3)
@@ -66,5 +66,5 @@ def everything() -> dict[str, Any]:
                 error=float((got.double() - wanted.double()).abs().max() / wanted.double().abs().max()),
             )
     finally:
-        opdb.executorch.unregister()
+        opdb.plugins.executorch.unregister()
     return found

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from opdb import c_library
-from opdb.conformance.executors.hexagon import program
-from opdb.hexagon import Server, emulator
+from opdb.plugins.hexagon import Server, emulator
+from opdb.plugins.hexagon.executor import program
+from opdb.plugins.packages import c_library
 from opdb.spec.catalog import Catalog
 
 HERE = Path(__file__).parent

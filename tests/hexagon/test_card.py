@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb import package
-from opdb.codegen import aic
-from opdb.conformance import data
-from opdb.conformance.cloud_ai_hexagon import HexagonCard
-from opdb.errors import OpdbError
-from opdb.hexagon import Server, emulator
-from opdb.hexagon.card import Card, CardTensor, compile_card
-from opdb.op_config import OpConfig
-from opdb.samples import kernel_configs
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig
+from opdb.judge.samples import kernel_configs
+from opdb.measure.conformance import data
+from opdb.plugins.cloud_ai.card import HexagonCard
+from opdb.plugins.cloud_ai.codegen import aic
+from opdb.plugins.hexagon import Server, emulator
+from opdb.plugins.hexagon.card import Card, CardTensor, compile_card
+from opdb.run.packages import package
 from opdb.spec.catalog import Catalog
 
 #: Sums of products, quantized results, two outputs; each generation of the interface.

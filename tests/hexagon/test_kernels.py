@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb import c_library
-from opdb.conformance import data
-from opdb.conformance.cases import CaseSet
-from opdb.conformance.executors.hexagon import HexagonExecutor
-from opdb.conformance.judge import outcome, seen
-from opdb.conformance.lanes import Judge, Lane
-from opdb.hexagon import Server
-from opdb.hexagon.process import ServerLost
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
-from opdb.package import compiler_command
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.judge.samples import kernel_configs
+from opdb.measure.conformance import data
+from opdb.measure.conformance.cases import CaseSet
+from opdb.measure.conformance.judge import outcome, seen
+from opdb.measure.conformance.lanes import Judge, Lane
+from opdb.plugins.hexagon import Server
+from opdb.plugins.hexagon.executor import HexagonExecutor
+from opdb.plugins.hexagon.process import ServerLost
+from opdb.plugins.packages import c_library
+from opdb.run.packages.package import compiler_command
 from opdb.runtime import native
-from opdb.samples import kernel_configs
 from opdb.spec.catalog import Catalog
 
 ROOT = Path(__file__).parents[2]

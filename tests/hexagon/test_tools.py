@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from opdb.conformance.executors import USUAL, open_executors
-from opdb.errors import OpdbError
-from opdb.hexagon import check_compiler, emulator
-from opdb.hexagon.tools import EMULATOR
+from opdb.core.errors import OpdbError
+from opdb.measure.conformance.executors import USUAL, open_executors
+from opdb.plugins.hexagon import check_compiler, emulator
+from opdb.plugins.packages.hexagon_tools import EMULATOR
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from opdb import reference
-from opdb.dtypes import BY_SHORT
-from opdb.reference.refresh import SUPPLEMENTS
+from opdb.catalog import facts
+from opdb.catalog.facts.refresh import SUPPLEMENTS
+from opdb.core.dtypes import BY_SHORT
 
 HEAD = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"/><title>{0}</title></head><body>
@@ -22,7 +22,7 @@ TAIL = "</section>\n</body></html>\n"
 def write_folder(folder: Path, names: Iterable[str], sdk: str = "2.25.0", **changes: Any) -> Path:
     """MasterOpDef.html, supplements, history and table of ``names``; ``changes``: facts by op in place of the bundled."""
     folder.mkdir(parents=True, exist_ok=True)
-    ops = {n: changes.get(n) or reference.documented_op(n) for n in names}
+    ops = {n: changes.get(n) or facts.documented_op(n) for n in names}
     (folder / "MasterOpDef.html").write_text(master(ops.values()), encoding="utf-8")
     for backend in ("CPU", "HTP"):
         having = [op for op in ops.values() if backend in op.backends]
@@ -32,23 +32,23 @@ def write_folder(folder: Path, names: Iterable[str], sdk: str = "2.25.0", **chan
     return folder
 
 
-def master(ops: Iterable[reference.DocumentedOp]) -> str:
+def master(ops: Iterable[facts.DocumentedOp]) -> str:
     return HEAD.format("Operations") + "".join(map(op_section, ops)) + TAIL
 
 
-def op_section(op: reference.DocumentedOp) -> str:
+def op_section(op: facts.DocumentedOp) -> str:
     out = [_heading(2, op.name), "<p>What the op computes.</p>\n"]
     for title, group in (("Inputs", op.inputs), ("Parameters", op.params), ("Outputs", op.outputs)):
         if group:
             out.append(_heading(3, title))
         for part in group:
-            tensor = isinstance(part, reference.DocumentedTensor)
+            tensor = isinstance(part, facts.DocumentedTensor)
             out.append(_heading(4, part.slot if tensor else part.name))
             out.append("<p>A tensor or number.</p>\n" + (_tensor(part) if tensor else _param(part)))
     return "<section>\n" + "".join(out) + "</section>\n"
 
 
-def _tensor(t: reference.DocumentedTensor) -> str:
+def _tensor(t: facts.DocumentedTensor) -> str:
     raw = t.facts["dtypes"]
     dtypes = ["backend"] if raw == "backend" else raw
     shape = f"[{', '.join(t.shape)}]" if t.shape else "n-dimensional"
@@ -58,7 +58,7 @@ def _tensor(t: reference.DocumentedTensor) -> str:
     )
 
 
-def _param(p: reference.DocumentedParam) -> str:
+def _param(p: facts.DocumentedParam) -> str:
     shape = "scalar" if p.shape is None else f"{len(p.shape)}D of shape [{', '.join(p.shape)}]"
     points = [f"Mandatory: {str(p.mandatory).lower()}", f"Data type: {_dtypes([p.dtype])}", f"Shape: {shape}"]
     if p.default is not None and not isinstance(p.default, dict):
@@ -87,7 +87,7 @@ def phrase(fact: Mapping[str, Any]) -> str | None:
     return "Value: As is explained above, in words."
 
 
-def supplement(backend: str, ops: Iterable[reference.DocumentedOp]) -> str:
+def supplement(backend: str, ops: Iterable[facts.DocumentedOp]) -> str:
     return (
         HEAD.format(f"{backend} supplement")
         + "".join(_backend(op, op.backends[backend]) for op in ops)
@@ -95,7 +95,7 @@ def supplement(backend: str, ops: Iterable[reference.DocumentedOp]) -> str:
     )
 
 
-def _backend(op: reference.DocumentedOp, part: reference.DocumentedBackend) -> str:
+def _backend(op: facts.DocumentedOp, part: facts.DocumentedBackend) -> str:
     slots = list(dict.fromkeys(s for _, cells in part.rows for s in cells))
     rows = [
         [config, *("<br/>".join(_macros(cells.get(s, ()))) for s in slots)] for config, cells in part.rows
@@ -128,7 +128,7 @@ def history(sdk: str) -> str:
     return HEAD.format("History") + _table(["Op Set Version", "SDK Version", "Description"], rows) + TAIL
 
 
-def supported(ops: Iterable[reference.DocumentedOp]) -> str:
+def supported(ops: Iterable[facts.DocumentedOp]) -> str:
     rows = [[op.name, *("YES" if b in op.backends else "NO" for b in ("CPU", "HTP"))] for op in ops]
     return HEAD.format("Supported ops") + _table(["Operation", "CPU", "HTP INT8"], rows) + TAIL
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.importers.cloud_ai import read
-from opdb.importers.opxml.draft import drafts
+from opdb.author.importers.opxml.draft import drafts
+from opdb.core.errors import OpdbError
+from opdb.plugins.cloud_ai.importer import read
 from opdb.spec.catalog import Catalog
 
 OP = """\

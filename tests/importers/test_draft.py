@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 import opdb.specs
-from opdb import reference
-from opdb.errors import OpdbError
-from opdb.importers import phrases
-from opdb.importers.draft import CONTEXT, draft
-from opdb.importers.naming import names_of, snake
-from opdb.importers.symbolic import Condition, translate
+from opdb.author.importers import phrases
+from opdb.author.importers.draft import CONTEXT, draft
+from opdb.author.importers.naming import names_of, snake
+from opdb.author.importers.symbolic import Condition, translate
+from opdb.catalog import facts
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import OpdbError
 from opdb.spec import files as spec
 from opdb.spec import mapping
-from opdb.spec.compiled import CompiledOp
 from opdb.spec.compiler import compile_op
+from opdb.spec.definitions import CompiledOp
 from opdb.spec.model import OpDef
-from opdb.store import read_catalog
 
 FOLDER = Path(opdb.specs.__file__).parent
 SEVERAL = [
@@ -106,14 +106,14 @@ def test_what_a_definition_lacks_is_said_in_words() -> None:
     ],
 )  # fmt: skip
 def test_turns_of_phrase(text: str, plain: str) -> None:
-    names = names_of(reference.documented_op("ElementWiseAdd"))
+    names = names_of(facts.documented_op("ElementWiseAdd"))
     assert phrases.plain(text, names, "x", "x[0]") == plain
 
 
 def _check(name: str) -> None:
     op = compiled(draft(name), name)
     for target, m in op.definition.torch.items():
-        schema = reference.aten_schema(target)
+        schema = facts.aten_schema(target)
         assert mapping.unaccounted(mapping.compile_mapping(op, target, m, schema), schema) == []
 
 
@@ -123,7 +123,7 @@ def test_drafts_compile(name: str) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", [n for n in reference.documented_ops() if n != "If"])
+@pytest.mark.parametrize("name", [n for n in facts.documented_ops() if n != "If"])
 def test_every_draft_compiles(name: str) -> None:
     _check(name)
 
@@ -207,7 +207,7 @@ def test_an_op_like_another() -> None:
     ],
 )
 def test_facts_become_expressions(op: str, own: str, text: str, require: str, when: str | None) -> None:
-    names = names_of(reference.documented_op(op))
+    names = names_of(facts.documented_op(op))
     assert translate(text, names, own) == Condition(require, text, when)
 
 

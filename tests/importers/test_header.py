@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 import opdb.specs
-from opdb import reference
+from opdb.author.importers import header
+from opdb.catalog import facts
+from opdb.catalog.store import read_catalog
 from opdb.codegen.constants import op_macro
-from opdb.errors import OpdbError, SpecError
-from opdb.importers import header
+from opdb.core.errors import OpdbError, SpecError
 from opdb.spec import files as spec
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiler import compile_op
 from opdb.spec.model import OpDef, resolve
-from opdb.store import read_catalog
 
 FOLDER = Path(opdb.specs.__file__).parent
 
@@ -35,7 +35,7 @@ def text(catalog: Catalog) -> str:
         for n, op in catalog.ops.items()
         if op.package == "qti.aisw"
     }
-    ops["If"] = {p.name: {} for p in reference.documented_op("If").params}
+    ops["If"] = {p.name: {} for p in facts.documented_op("If").params}
     return "\n".join(lines(ops)) + "\n#endif  // QNN_OP_DEF_H\n"
 
 
@@ -58,8 +58,8 @@ def read(tmp_path: Path, text: str) -> header.Header:
 
 
 def test_the_macros_of_every_documented_op_are_qnns() -> None:
-    for name in reference.documented_ops():
-        op = reference.documented_op(name)
+    for name in facts.documented_ops():
+        op = facts.documented_op(name)
         assert op_macro(name) == op.facts["macro"]
 
 

@@ -10,18 +10,18 @@ import pytest
 import yaml
 
 import opdb.specs
-from opdb.errors import OpdbError, SpecError
-from opdb.importers.opxml.collection import Collection
-from opdb.importers.opxml.draft import XmlDraft, drafts
-from opdb.importers.opxml.limits import LIMITS, left_out
-from opdb.importers.opxml.read import read
-from opdb.importers.opxml.specs import collection
-from opdb.importers.opxml.write import write
+from opdb.author.importers.opxml.collection import Collection
+from opdb.author.importers.opxml.draft import XmlDraft, drafts
+from opdb.author.importers.opxml.limits import LIMITS, left_out
+from opdb.author.importers.opxml.read import read
+from opdb.author.importers.opxml.specs import collection
+from opdb.author.importers.opxml.write import write
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import OpdbError, SpecError
 from opdb.spec import files as spec
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiler import compile_op
 from opdb.spec.model import OpDef, TensorDef
-from opdb.store import read_catalog
 
 FOLDER = Path(opdb.specs.__file__).parent
 FOREIGN = """<?xml version="1.0" encoding="UTF-8"?>

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 import opdb.specs
-from opdb import reference
-from opdb.errors import OpdbError
-from opdb.importers.pages import phrases
-from opdb.importers.pages.next_version import COLUMNS, Report, update
-from opdb.importers.pages.read import read
+from opdb.author.importers.pages import phrases
+from opdb.author.importers.pages.next_version import COLUMNS, Report, update
+from opdb.author.importers.pages.read import read
+from opdb.catalog import facts
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import OpdbError
 from opdb.spec import files as spec
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiler import compile_op
 from opdb.spec.model import OpDef, resolve
-from opdb.store import read_catalog
 
 from .opdef_pages import write_folder
 
@@ -70,7 +70,7 @@ def load(text: str, name: str) -> OpDef:
 
 
 def test_the_pages_of_the_bundled_facts_change_nothing(catalog: Catalog, tmp_path: Path) -> None:
-    names = [n for n in reference.documented_ops() if "MasterOpDef" in reference.documented_op(n).source]
+    names = [n for n in facts.documented_ops() if "MasterOpDef" in facts.documented_op(n).source]
     pages = read(write_folder(tmp_path / "OpDef", names))
     assert (pages.sdk, len(pages.ops), len(pages.backends["HTP"])) == ("2.25.0", 151, 121)
     report = update(pages, catalog)

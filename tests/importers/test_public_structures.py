@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from opdb.cli import importing
-from opdb.importers.opxml.draft import drafts
-from opdb.importers.opxml.read import read
-from opdb.lint import lint
+from opdb.author.importers.opxml.draft import drafts
+from opdb.author.importers.opxml.read import read
+from opdb.cli import imports
+from opdb.judge.lint import lint
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiler import compile_op
 from opdb.spec.files import load, parse_document
@@ -45,7 +45,7 @@ def test_the_command_writes_them_with_warnings(tmp_path: Path) -> None:
         path, out = tmp_path / f"p{i}.xml", tmp_path / f"own{i}" / "ops"
         path.write_text(structure.text)
         (out.parent / "kernels").mkdir(parents=True)
-        done = runner.invoke(importing.import_app, ["xml", str(path), "--output", str(out)])
+        done = runner.invoke(imports.import_app, ["xml", str(path), "--output", str(out)])
         assert done.exit_code == 0, (structure, done.output, done.exception)
         assert len(list(out.glob("*.yaml"))) == structure.ops
         assert done.stderr.count("warning: ") == len(structure.notes)

@@ -7,8 +7,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb import reference
-from opdb.importers.rows import compact
+from opdb.author.importers.rows import compact
+from opdb.catalog import facts
 
 DTYPES = st.sampled_from(["f16", "f32", "uq8", "sq8"])
 ROWS = st.lists(st.tuples(DTYPES, DTYPES, DTYPES), max_size=20)
@@ -26,8 +26,8 @@ def test_the_same_combinations_each_once(rows: list[tuple[str, str, str]]) -> No
 
 def test_documented_tables_shrink_without_loss() -> None:
     before = after = 0
-    for name in reference.documented_ops():
-        htp = reference.documented_op(name).backends.get("HTP")
+    for name in facts.documented_ops():
+        htp = facts.documented_op(name).backends.get("HTP")
         if htp is None:
             continue
         for config in {c for c, _ in htp.rows}:

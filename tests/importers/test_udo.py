@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.importers.opxml.draft import drafts
-from opdb.importers.udo import read
+from opdb.author.importers.opxml.draft import drafts
+from opdb.author.importers.udo import read
+from opdb.core.errors import OpdbError
 from opdb.spec.catalog import Catalog
 from opdb.spec.model import OpDef
 

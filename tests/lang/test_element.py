@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from opdb.codegen.emit_element import element
-from opdb.lang.element import REAL, TRUTH, WHOLE, is_wide, limits, parse_element
-from opdb.lang.parse import ExpressionError
+from opdb.spec.lang.element import REAL, TRUTH, WHOLE, is_wide, limits, parse_element
+from opdb.spec.lang.parse import ExpressionError
 
 INPUTS, PARAMS = ("x", "y"), ("alpha", "low")
 

@@ -15,11 +15,11 @@ from inline_snapshot import snapshot
 from isolated import isolated
 
 from opdb.codegen.emit_english import sentence, term
-from opdb.lang.functions import FUNCTIONS, Function
-from opdb.lang.nodes import BOOL, Name, Scope
-from opdb.lang.parse import parse
-from opdb.op_config import Quant, TensorConfig
-from opdb.runtime import channels, checks, constants, lowering, tensors
+from opdb.core.op_config import Quant, TensorConfig
+from opdb.runtime import checks, forms, per_channel, tensors, windows
+from opdb.spec.lang.functions import FUNCTIONS, Function
+from opdb.spec.lang.nodes import BOOL, Name, Scope
+from opdb.spec.lang.parse import parse
 
 EXAMPLES = [(f, text, value) for f in FUNCTIONS.values() for text, value in f.examples]
 #: Why a row has no examples of the rule language.
@@ -130,7 +130,7 @@ def test_same_quant_and_the_numbers_of_an_encoding(tmp_path: Path) -> None:
 
 def test_the_python_functions_are_those_of_checks_or_builtins() -> None:
     for f in FUNCTIONS.values():
-        homes = (lowering, tensors, constants, channels) if f.torch else (checks,)
+        homes = (forms, tensors, windows, per_channel) if f.torch else (checks,)
         builtin = f.python in ("len", "min", "max", "float", "present")
         assert builtin or any(callable(getattr(home, f.python, None)) for home in homes), f.name
 

@@ -9,8 +9,8 @@ import warnings
 import pytest
 from expressions import SCOPE
 
-from opdb.lang.nodes import Name, Node, Scope, walk
-from opdb.lang.parse import MAX_DEPTH, MAX_LENGTH, MAX_LEVELS, MAX_NODES, ExpressionError, parse
+from opdb.spec.lang.nodes import Name, Node, Scope, walk
+from opdb.spec.lang.parse import MAX_DEPTH, MAX_LENGTH, MAX_LEVELS, MAX_NODES, ExpressionError, parse
 
 TORCH = Scope(
     {"input": Name("tensor"), "dims": Name("ints"), "mode": Name("str"), "eps": Name("float")}, torch=True

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.coverage.check import Coverage, check_nodes
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.errata.records import RECORDS
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import Coverage, check_nodes
+from opdb.judge.errata.records import RECORDS
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
 
 pytestmark = pytest.mark.torch
 EMULATOR = Target("HTP", "SM8650", execution="emulator")

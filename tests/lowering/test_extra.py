@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.coverage.check import Coverage, check_nodes
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.errata.report import Extra
-from opdb.lowering.cost import total
-from opdb.runtime.lowering import Lowered
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import Coverage, check_nodes
+from opdb.judge.errata.report import Extra
+from opdb.lower.cost import total
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.runtime.forms import Lowered
 
 pytestmark = pytest.mark.torch
 EMULATOR = Target("HTP", "SM8650", execution="emulator")

@@ -31,9 +31,9 @@ def test_instance_norm_of_a_row_is_one_of_an_image() -> None:
     """GroupNorm as exporters write it: [1, 32, 32768] took 12 s to finalize."""
     import torch
 
-    from opdb.compile.model import lowered
-    from opdb.coverage.load import export
-    from opdb.targets.target import Target
+    from opdb.catalog.targets.target import Target
+    from opdb.programs.load import export
+    from opdb.run.compile.model import lowered
 
     program = export(torch.nn.InstanceNorm1d(32), (torch.randn(1, 32, 32768),))
     graph = lowered(program, Target("HTP", "SM8650"), "row")[1]

@@ -11,10 +11,10 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch.nn import functional
 
-from opdb.compile.model import lowered
-from opdb.probe.client import VendorWorker
-from opdb.runtime.qnn.ends import to_real, to_stored
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.run.compile.model import lowered
+from opdb.run.libraries.client import VendorWorker
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = pytest.mark.vendor
 OPS = torch.ops.quantized_decomposed

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from opdb.errors import OpdbError
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
 from opdb.generated.builders import TARGETS
-from opdb.lowering import prices
-from opdb.lowering.candidates import forms
-from opdb.lowering.cost import MODELLED, Cost
-from opdb.lowering.prices import (
+from opdb.lower import prices
+from opdb.lower.candidates import forms
+from opdb.lower.cost import MODELLED, Cost
+from opdb.lower.prices import (
     Kind,
     Line,
     OfOperator,
@@ -25,9 +26,8 @@ from opdb.lowering.prices import (
     work_of,
     written,
 )
-from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar
+from opdb.runtime.forms import Lowered, LoweredOp, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, permute, reshape
-from opdb.targets.target import Target
 
 RELU, TANH = Kind("Relu", "fp16", ""), Kind("Tanh", "fp16", "")
 TABLE = Table("SA8255", "v1", ("net",), {RELU: Line(10.0, 1.0, 0.0, 4), TANH: Line(1.0, 1.0, 0.0, 2)})

@@ -1,4 +1,4 @@
-"""The migrations make the tables of opdb.schema, from nothing and from every older revision."""
+"""The migrations make the tables of opdb.catalog.schema, from nothing and from every older revision."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import sqlalchemy
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, text
 
-from opdb import migrate
-from opdb.errors import OpdbError
-from opdb.schema import DEFINITIONS, EVIDENCE, HISTORY, REVISION, metadata
-from opdb.schema.views import drop_views
-from opdb.store.connect import Database
+from opdb.catalog import migrate
+from opdb.catalog.schema import DEFINITIONS, EVIDENCE, HISTORY, REVISION, metadata
+from opdb.catalog.schema.views import drop_views
+from opdb.catalog.store.connect import Database
+from opdb.core.errors import OpdbError
 
 
 def tables(url: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from opdb.dtypes import BY_SHORT
+from opdb.core.dtypes import BY_SHORT
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [ROOT / "runtime/src/lists.c", ROOT / "runtime/src/report.c"]

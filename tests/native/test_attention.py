@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.conformance.executors.torch_oracle import compute
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.measure.conformance.executors.torch_oracle import compute
 from opdb.runtime import native
 from opdb.runtime.native import KernelError
 

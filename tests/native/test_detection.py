@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_boxes import BOXES, configured
 
-from opdb.conformance.executors.torch_oracle import compute
+from opdb.measure.conformance.executors.torch_oracle import compute
 from opdb.runtime import native
 from opdb.runtime.native import KernelError
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 from case import SPECIAL
 
-from opdb.conformance import data
-from opdb.dtypes import BY_SHORT
-from opdb.lang.element import TRUTH, WHOLE
-from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.measure.conformance import data
 from opdb.runtime import native
 from opdb.spec.each import kind_of
+from opdb.spec.lang.element import TRUTH, WHOLE
 
 from ..repository_specs import repository_catalog
 

@@ -22,7 +22,7 @@ from cases_elementwise import BINARIES
 from kernel_cases import all_cases
 
 import opdb
-from opdb.dtypes import DTYPES
+from opdb.core.dtypes import DTYPES
 
 CASES: dict[str, list[Case]] = defaultdict(list)
 for _case in all_cases():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from case import SPECIAL
 
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.runtime import native
 
 pytestmark = pytest.mark.native

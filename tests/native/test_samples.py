@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from opdb.conformance import data, tolerance
-from opdb.conformance.executors.base import NoOracle
-from opdb.conformance.executors.torch_oracle import compute
+from opdb.judge.samples import kernel_configs
+from opdb.measure.conformance import data, tolerance
+from opdb.measure.conformance.executors.base import NoOracle
+from opdb.measure.conformance.executors.torch_oracle import compute
 from opdb.runtime import native
-from opdb.samples import kernel_configs
 
 from ..repository_specs import repository_catalog
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.runtime import native
 from opdb.runtime.native import KernelError, Prepared
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from opdb.op_config import from_json
+from opdb.core.op_config import from_json
+from opdb.judge.validate import Target, check
 from opdb.runtime import native
-from opdb.validate import Target, check
 
 F32 = {"dtype": "FLOAT_32", "shape": [2, 3]}
 GATHER: dict[str, Any] = {

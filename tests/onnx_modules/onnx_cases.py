@@ -17,9 +17,9 @@ import onnx.backend.test.case.node as node_tests
 import torch
 from onnx import numpy_helper
 
-from opdb.errors import OpdbError
-from opdb.onnx_modules.graph import to_module
-from opdb.onnx_modules.node import tensor
+from opdb.core.errors import OpdbError
+from opdb.programs.onnx.graph import to_module
+from opdb.programs.onnx.node import tensor
 
 #: onnx.backend.test compares with these.
 RELATIVE, ABSOLUTE = 1e-3, 1e-7

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import numpy_helper, parser
 
-from opdb.onnx_modules.chains import joined
+from opdb.programs.onnx.chains import joined
 
 ERF = "a = Div(d, root)  b = Erf(a)  c = Add(b, one)"
 TANH = "s = Pow(d, three)  m = Mul(s, small)  i = Add(d, m)  o = Mul(i, wide)  b = Tanh(o)  c = Add(one, b)"

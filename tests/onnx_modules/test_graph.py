@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from opdb.errors import OpdbError
-from opdb.onnx_modules.graph import Graph, to_module
+from opdb.core.errors import OpdbError
+from opdb.programs.onnx.graph import Graph, to_module
 
 pytestmark = pytest.mark.torch
 Array = np.ndarray[Any, Any]
@@ -270,7 +270,7 @@ def test_an_opset_that_is_too_old_is_refused() -> None:
 
 
 def test_a_newer_form_of_an_operator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opdb.onnx_modules.graph.NEWEST", 19)
+    monkeypatch.setattr("opdb.programs.onnx.graph.NEWEST", 19)
     with pytest.raises(
         OpdbError, match="its form of opset 20 is newer than what opdb knows, which is opset 19"
     ):

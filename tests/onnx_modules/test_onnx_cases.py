@@ -11,11 +11,11 @@ import torch
 from onnx import defs
 from onnx_cases import OTHERS_NUMBERS, cases, difference, read
 
-from opdb.errors import OpdbError
-from opdb.onnx_modules import node
-from opdb.onnx_modules.graph import NEWEST
-from opdb.onnx_modules.node import array
-from opdb.onnx_modules.operators import OPERATORS, WITHOUT_SCHEMA, products, windows
+from opdb.core.errors import OpdbError
+from opdb.programs.onnx import node
+from opdb.programs.onnx.graph import NEWEST
+from opdb.programs.onnx.node import array
+from opdb.programs.onnx.operators import OPERATORS, WITHOUT_SCHEMA, products, windows
 
 pytestmark = pytest.mark.torch
 #: Of equal numbers PyTorch's topk takes any, ONNX's the first.

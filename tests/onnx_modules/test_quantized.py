@@ -11,7 +11,7 @@ import pytest
 import torch
 from onnx import helper, numpy_helper
 
-from opdb.onnx_modules.graph import to_module
+from opdb.programs.onnx.graph import to_module
 
 pytestmark = pytest.mark.torch
 MS = "com.microsoft"

@@ -14,12 +14,12 @@ import torch
 from onnx import TensorProto, helper
 from onnx_cases import cases, read
 
-from opdb.coverage.check import check_program
-from opdb.coverage.composites import stays_whole
-from opdb.coverage.load import export, load_program
-from opdb.errors import OpdbError
-from opdb.onnx_modules.recorded import RecordedProgram, Unrecordable, recorded
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_program
+from opdb.core.errors import OpdbError
+from opdb.programs.load import export, load_program
+from opdb.programs.onnx.recorder import RecordedProgram, Unrecordable, recorded
+from opdb.programs.torch.composites import stays_whole
 
 pytestmark = pytest.mark.torch
 SOME = 8  # every eighth of ONNX's cases; all of them are part of the breadth

@@ -12,12 +12,12 @@ import pytest
 import torch
 from onnx import helper, numpy_helper
 
-from opdb.coverage.check import check_program
-from opdb.coverage.load import export
-from opdb.errors import OpdbError
-from opdb.onnx_modules.graph import to_module
-from opdb.onnx_modules.unread import Unread
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_program
+from opdb.core.errors import OpdbError
+from opdb.programs.load import export
+from opdb.programs.onnx.graph import to_module
+from opdb.programs.onnx.host_shapes import Unread
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650", execution="emulator")

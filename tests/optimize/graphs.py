@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig, Quant
-from opdb.optimize import PASSES, Optimized, optimize
+from opdb.catalog.targets.target import Target
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig, Quant
+from opdb.lower.passes import PASSES, Optimized, optimize
 from opdb.runtime.kernels import run_graph
-from opdb.runtime.qnn.ends import to_real
-from opdb.targets.target import Target
+from opdb.runtime.qnn.real_numbers import to_real
 
 Array = np.ndarray[Any, Any]
 CPU, HTP = Target("CPU"), Target("HTP", "SM8650")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from graphs import HTP, Made, agree, drawn, kinds, number, numbers, passed
 
-from opdb.op_config import ParamConfig, Quant
+from opdb.catalog.targets.target import Target
+from opdb.core.op_config import ParamConfig, Quant
 from opdb.runtime.kernels import run_graph
-from opdb.targets.target import Target
 
 SHAPE = (2, 3, 4)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.optimize import Pass, optimize
-from opdb.optimize.edit import Edit
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.lower.passes import Pass, optimize
+from opdb.lower.passes.edit import Edit
 
 TARGET = Target("HTP", "SM8650")
 

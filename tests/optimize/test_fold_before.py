@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from graphs import Made, agree, kinds, number, numbers, pads, passed
 
-from opdb.op_config import ParamConfig
+from opdb.core.op_config import ParamConfig
 
 PASS = "fold-normalization"
 IMAGE = [numbers("stride", 1, 1), pads(0, 0, 0, 0)]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from graphs import Made, agree, drawn, kinds, number, numbers, pads, passed
 
-from opdb.graph import QnnGraph
-from opdb.op_config import ParamConfig
-from opdb.probe.client import VendorWorker
+from opdb.core.graph import QnnGraph
+from opdb.core.op_config import ParamConfig
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
 
 PASS = "fold-batchnorm"

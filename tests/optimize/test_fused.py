@@ -13,12 +13,12 @@ from graphs import HTP, Made, agree, kinds, number, numbers, passed
 from of_torch import Of, Tensor
 from torch.nn import functional
 
-from opdb.compile.model import lowered
-from opdb.coverage.load import export
-from opdb.graph import QnnGraph
-from opdb.op_config import ParamConfig
+from opdb.catalog.targets.target import Target
+from opdb.core.graph import QnnGraph
+from opdb.core.op_config import ParamConfig
+from opdb.programs.load import export
+from opdb.run.compile.model import lowered
 from opdb.runtime.kernels import run_graph
-from opdb.targets.target import Target
 
 torch.manual_seed(3)
 GAMMA, BETA = torch.rand(16) + 0.5, torch.rand(16)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from graphs import CPU, HTP, Made, agree, kinds, numbers, passed
 
-from opdb.graph import QnnGraph
-from opdb.op_config import ParamConfig
-from opdb.optimize import optimize
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.core.graph import QnnGraph
+from opdb.core.op_config import ParamConfig
+from opdb.lower.passes import optimize
 
 
 def block(*image: int, activation: str = "ElementWiseNeuron") -> QnnGraph:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from graphs import HTP, Made, agree, kinds, number, passed
 
-from opdb.graph import QnnGraph
-from opdb.op_config import Quant
+from opdb.core.graph import QnnGraph
+from opdb.core.op_config import Quant
 
 
 def merged(graph: QnnGraph) -> list[str]:

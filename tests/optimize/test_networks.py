@@ -12,16 +12,16 @@ import pytest
 import torch
 from torch import nn
 
-from opdb.compile.model import lowered
-from opdb.coverage.load import export
-from opdb.errors import MissingExtra, OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig
-from opdb.optimize import optimize
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig
+from opdb.lower.passes import optimize
+from opdb.programs.load import export
+from opdb.run.compile.model import lowered
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.libraries import installed
-from opdb.targets.target import Target
 
 pytestmark = pytest.mark.torch
 HTP, CPU = Target("HTP", "SA8255"), Target("CPU", execution="emulator")

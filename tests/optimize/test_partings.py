@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from graphs import HTP, Made, agree, kinds, number, numbers, passed
 
-from opdb.graph import GraphOp, QnnGraph
-from opdb.op_config import Quant
-from opdb.optimize import optimize
+from opdb.core.graph import GraphOp, QnnGraph
+from opdb.core.op_config import Quant
+from opdb.lower.passes import optimize
 from opdb.runtime.kernels import run_graph
 
 
@@ -86,8 +86,8 @@ def test_the_attention_of_a_vision_transformer() -> None:
     import torch
     from torch import nn
 
-    from opdb.compile.model import lowered
-    from opdb.coverage.load import export
+    from opdb.programs.load import export
+    from opdb.run.compile.model import lowered
 
     class Attention(nn.Module):
         def __init__(self) -> None:

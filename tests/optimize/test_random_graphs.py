@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from graphs import CPU, HTP, Made, agree, number, numbers, pads, passed
 
-from opdb.graph import QnnGraph
-from opdb.op_config import ParamConfig
-from opdb.optimize import optimize
+from opdb.core.graph import QnnGraph
+from opdb.core.op_config import ParamConfig
+from opdb.lower.passes import optimize
 
 SEEDS = range(60)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from graphs import Made, agree, drawn, kinds, numbers, passed
 
-from opdb.graph import GraphOp, QnnGraph
-from opdb.op_config import Quant
-from opdb.optimize.casts import holds
+from opdb.core.graph import GraphOp, QnnGraph
+from opdb.core.op_config import Quant
+from opdb.lower.passes.casts import holds
 from opdb.runtime.kernels import run_graph
 
 SHAPE = (3, 4)

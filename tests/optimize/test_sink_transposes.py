@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from graphs import CPU, HTP, Made, agree, kinds, number, numbers, pads, passed
 
-from opdb.graph import QnnGraph
-from opdb.op_config import ParamConfig, Quant
-from opdb.optimize.layouts import ELEMENTWISE, RULES
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.core.graph import QnnGraph
+from opdb.core.op_config import ParamConfig, Quant
+from opdb.lower.passes.layouts import ELEMENTWISE, RULES
 
 NCHW, NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 #: The definition alone: every rule of the table counts, whatever a chip takes.
@@ -316,7 +316,7 @@ def test_an_axis_encoding_goes_with_its_dimension() -> None:
     y = made.op("ElementWiseMultiply", [x, made.random(3, 1, 1)], (2, 3, 4, 5))
     graph = made.output(turned(made, y, NHWC), real)
     sunk(graph, 0)
-    from opdb.optimize.stored import stored
+    from opdb.lower.passes.tensor_layouts import stored
 
     moved = stored(graph.tensors[weight], (1, 2, 0))
     assert moved is not None and moved.quant is not None and moved.quant.axis == 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from graphs import HTP, Made, agree, kinds, number, numbers, passed
 
-from opdb.graph import QnnGraph
-from opdb.op_config import ParamConfig, Quant
+from opdb.core.graph import QnnGraph
+from opdb.core.op_config import ParamConfig, Quant
 
 
 def sliced(made: Made, x: str, axis: int, begin: int, end: int, step: int = 1, shrink: bool = False) -> str:

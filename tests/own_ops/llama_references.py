@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from opdb.conformance import data
-from opdb.op_config import OpConfig
+from opdb.core.op_config import OpConfig
+from opdb.measure.conformance import data
 
 Array = np.ndarray[Any, Any]
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from opdb.lang.element import FUNCTIONS, REAL, WHOLE, parse_element
-from opdb.own_ops import elements
+from opdb.author.own_ops import elements
+from opdb.spec.lang.element import FUNCTIONS, REAL, WHOLE, parse_element
 
 X, Y = 0.75, -2.5
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from opdb import package
-from opdb.errors import MissingExtra
-from opdb.lint import lint
-from opdb.own_ops import trials
-from opdb.probe.client import VendorWorker
+from opdb.author.own_ops import trials
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import MissingExtra
+from opdb.judge.lint import lint
+from opdb.run.libraries.client import VendorWorker
+from opdb.run.packages import package
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
 from opdb.spec.paths import kernel_files
-from opdb.store import read_catalog
 
 from .llama_references import REAL, STORED, reference
 

@@ -10,10 +10,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from opdb.cli import authoring
-from opdb.errors import MissingExtra, OpdbError, SpecError
+from opdb.catalog.store import read_catalog
+from opdb.cli import add_op
+from opdb.core.errors import MissingExtra, OpdbError, SpecError
 from opdb.runtime.qnn import libraries
-from opdb.store import read_catalog
 
 XML = """<OpDefCollection PackageName="Caps" Domain="aisw" Version="1.0" UseQHPI="true">
   <OpDefList><OpDef>
@@ -51,7 +51,7 @@ ROW_SCALE_PY = "def row_scale(x, w, gain, shift):\n    return x * w * gain + sum
 
 COMMANDS = typer.Typer()
 COMMANDS.callback()(lambda: None)  # so that the one command has a name
-authoring.add_to(COMMANDS)
+add_op.add_to(COMMANDS)
 
 
 def add(*arguments: object) -> Any:
@@ -147,7 +147,7 @@ def test_from_onnx_with_a_kernel_to_be_written(model: Path, tmp_path: Path) -> N
 
 
 def test_what_a_model_says_of_a_foreign_op(model: Path) -> None:
-    onnx_nodes = pytest.importorskip("opdb.importers.onnx_nodes")
+    onnx_nodes = pytest.importorskip("opdb.author.importers.onnx_nodes")
     (found,) = onnx_nodes.read(model)
     assert (found.package, found.domain) == ("com_acme_ops", "com.acme.ops")
     (op,) = found.ops
@@ -191,9 +191,9 @@ def test_faults_are_one_line_and_leave_nothing(xml: Path, model: Path, tmp_path:
 
 
 def test_references_that_do_not_fit(xml: Path, tmp_path: Path) -> None:
-    from opdb.importers.opxml.read import read
-    from opdb.own_ops import references
-    from opdb.own_ops.folder import drafted, open_folder, with_kernel, write
+    from opdb.author.importers.opxml.read import read
+    from opdb.author.own_ops import references
+    from opdb.author.own_ops.folder import drafted, open_folder, with_kernel, write
 
     text, _ = drafted("SoftCap", [read(xml)], xml)
     catalog = write(open_folder(tmp_path / "own", "SoftCap"), with_kernel(text, "x", None, None), None)
@@ -229,11 +229,11 @@ def test_an_op_like_another(xml: Path, tmp_path: Path, catalog: Any) -> None:
     """Elu's parameter alpha is cap here; PyTorch's ELU judges."""
     import numpy as np
 
-    from opdb.importers.opxml.read import read
-    from opdb.importers.trial import validator_of
-    from opdb.own_ops import references
-    from opdb.own_ops.folder import drafted, open_folder, with_kernel, write
-    from opdb.samples import kernel_types, sample_config
+    from opdb.author.importers.opxml.read import read
+    from opdb.author.own_ops import references
+    from opdb.author.own_ops.folder import drafted, open_folder, with_kernel, write
+    from opdb.judge.samples import kernel_types, sample_config
+    from opdb.judge.trial import validator_of
 
     text, _ = drafted("SoftCap", [read(xml)], xml)
     own = write(

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import opdb.specs
-from opdb import package
-from opdb.codegen import aic, c_sources, package_folder
-from opdb.package import PackageFolder
+from opdb.catalog.store import read_catalog
+from opdb.codegen import c_sources, package_folder
+from opdb.plugins.cloud_ai.codegen import aic
+from opdb.run.packages import package
+from opdb.run.packages.package import PackageFolder
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
 MIX = """\
 op: Mix

@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb import package
-from opdb.codegen import aic
-from opdb.conformance import cloud_ai, tiles
-from opdb.conformance.data import inputs as data_of
-from opdb.errors import OpdbError
-from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.judge.samples import kernel_types, sample_config
+from opdb.measure.conformance import tiles
+from opdb.measure.conformance.data import inputs as data_of
+from opdb.plugins.cloud_ai import conformance
+from opdb.plugins.cloud_ai.codegen import aic
+from opdb.run.packages import package
 from opdb.runtime import native
-from opdb.samples import kernel_types, sample_config
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
 from .conftest import QUICK
 
@@ -71,8 +72,8 @@ def pixels(shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, shape, np.uint8)
 
 
-def loaded(aic_made: tuple[str, Path], op: str) -> cloud_ai.Package:
-    return cloud_ai.Package(aic_made[1], aic_made[0], op)
+def loaded(aic_made: tuple[str, Path], op: str) -> conformance.Package:
+    return conformance.Package(aic_made[1], aic_made[0], op)
 
 
 def test_every_argument_arrives_in_both_kernels(aic_made: tuple[str, Path]) -> None:
@@ -90,7 +91,7 @@ def test_every_argument_arrives_in_both_kernels(aic_made: tuple[str, Path]) -> N
         copied = mix.on_card(mixed("uq8"), stored)
         assert np.array_equal(copied.outputs[0], stored[0])
 
-    cloud_ai.in_child(ran)
+    conformance.in_child(ran)
 
 
 def test_a_refusal_says_why_in_the_log(aic_made: tuple[str, Path]) -> None:
@@ -117,9 +118,9 @@ def test_a_refusal_says_why_in_the_log(aic_made: tuple[str, Path]) -> None:
             assert not good and reason in log
         shapes, log = mix.infer(replace(bad, inputs=bad.inputs[1:], outputs=bad.outputs * 2))
         assert shapes is None and "it has 1 outputs here, not 2" in log
-        assert cloud_ai.unfit(mix.entry, [], mixed(list=())).startswith("list: a list without values")
+        assert conformance.unfit(mix.entry, [], mixed(list=())).startswith("list: a list without values")
 
-    cloud_ai.in_child(ran)
+    conformance.in_child(ran)
 
 
 def test_select_names_kernels_that_exist(aic_made: tuple[str, Path]) -> None:
@@ -132,7 +133,7 @@ def test_select_names_kernels_that_exist(aic_made: tuple[str, Path]) -> None:
             assert name == mix.entry.kernels[backend][0] and hasattr(library, name)
         assert mix.select(mixed(), "GPU") is None and mix.select(mixed("i32"), "AIC") is None
 
-    cloud_ai.in_child(ran)
+    conformance.in_child(ran)
 
 
 def test_tiles_read_what_the_spec_says_and_compute_what_the_whole_does(
@@ -167,7 +168,7 @@ def test_tiles_read_what_the_spec_says_and_compute_what_the_whole_does(
         assert blur.map_tile(config, (0, 6, 0, 0), (1, 8, 1, 1)) is None  # reads row 9 of 9
         return count
 
-    assert cloud_ai.in_child(ran) > 100
+    assert conformance.in_child(ran) > 100
 
 
 def test_threads_in_any_order_and_each_meets_the_others_once(aic_made: tuple[str, Path]) -> None:
@@ -176,24 +177,24 @@ def test_threads_in_any_order_and_each_meets_the_others_once(aic_made: tuple[str
     def ran() -> None:
         blur, config = loaded(aic_made, "Blur"), blurred((3, 7, 2, 8), "uq8")
         x = pixels(config.inputs[0].shape)
-        for order in itertools.permutations(range(cloud_ai.THREADS)):
+        for order in itertools.permutations(range(conformance.THREADS)):
             answer = blur.on_card(config, [x], order)
             assert np.array_equal(answer.outputs[0], blur_of(x)) and answer.syncs == [1, 1, 1, 1]
 
-    cloud_ai.in_child(ran)
+    conformance.in_child(ran)
 
 
 def test_real_ops_compute_what_python_does(aic_real: Path, catalog: Catalog) -> None:
     """C35, C36: floats of 32 and 16 bits and quantized types, bit by bit."""
 
     def ran(name: str) -> int:
-        op, of = catalog.compiled(name), cloud_ai.Package(aic_real, "1.21", name)
+        op, of = catalog.compiled(name), conformance.Package(aic_real, "1.21", name)
         equal = 0
         for number, dtype in itertools.product(
             range(len(op.definition.samples)), op.definition.kernel.dtypes
         ):
             config = held(sample_config(op, number, kernel_types(op, dtype)))
-            if cloud_ai.unfit(of.entry, aic.rows(op), config):
+            if conformance.unfit(of.entry, aic.rows(op), config):
                 continue
             inputs = data_of(f"{name}-{number}-{dtype}", config)
             wanted = native.run(config, inputs)
@@ -204,7 +205,7 @@ def test_real_ops_compute_what_python_does(aic_real: Path, catalog: Catalog) -> 
         return equal
 
     for name, least in (("DequantizeAdd", 4), ("MatMul", 10), ("Softmax", 20)):
-        assert cloud_ai.in_child(ran, name) >= least
+        assert conformance.in_child(ran, name) >= least
 
 
 def test_ops_that_compute_element_by_element_are_divided(catalog: Catalog, tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ def test_ops_that_compute_element_by_element_are_divided(catalog: Catalog, tmp_p
     package.make(tmp_path, "the package", QUICK, "all", "card")
 
     def ran() -> None:
-        add = cloud_ai.Package(tmp_path, "1.21", "ElementWiseAdd")
+        add = conformance.Package(tmp_path, "1.21", "ElementWiseAdd")
         for other, axes, mine in (((2, 6, 5), {0: 1, 1: 1, 2: 1}, 15), ((1, 6, 5), {}, 60)):
             config = OpConfig(
                 "ElementWiseAdd",
@@ -229,7 +230,7 @@ def test_ops_that_compute_element_by_element_are_divided(catalog: Catalog, tmp_p
             alone = add.on_card(config, [x, y], [0]).outputs[0]
             assert int((alone == x + y).sum()) == mine
 
-    cloud_ai.in_child(ran)
+    conformance.in_child(ran)
 
 
 def held(config: OpConfig) -> OpConfig:
@@ -250,7 +251,7 @@ def test_scratch_that_does_not_suffice_is_refused(aic_real: Path) -> None:
         (ParamConfig("axis", "u32", 1),),
         (TensorConfig("y", "f16", (1, 20000)),),
     )
-    good, log = cloud_ai.in_child(lambda: cloud_ai.Package(aic_real, "1.21", "Softmax").verify(big))
+    good, log = conformance.in_child(lambda: conformance.Package(aic_real, "1.21", "Softmax").verify(big))
     assert not good
     assert (
         "Softmax: it needs 160000 bytes of scratch and has 65536; make the package with --scratch 160000"
@@ -272,16 +273,16 @@ def test_with_headers_that_do_not_say_how_tiles_are_told_ops_stay_whole(
     package.make(tmp_path, "the package", QUICK, "AIC_INC=vendor", "all", "card")
 
     def ran() -> None:
-        blur, config = cloud_ai.Package(tmp_path, "1.21", "Blur"), blurred()
+        blur, config = conformance.Package(tmp_path, "1.21", "Blur"), blurred()
         x = pixels(config.inputs[0].shape)
         assert blur.tile_axes(config) == {} and blur.map_tile(config, (0, 0, 0, 0), (1, 1, 1, 4)) is None
         assert np.array_equal(blur.on_card(config, [x]).outputs[0], blur_of(x))
 
-    cloud_ai.in_child(ran)
+    conformance.in_child(ran)
 
 
 def test_a_package_that_ends_the_process_is_an_error() -> None:
     import os
 
     with pytest.raises(OpdbError, match="the package ended the process with"):
-        cloud_ai.in_child(os.abort)
+        conformance.in_child(os.abort)

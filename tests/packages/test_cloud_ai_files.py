@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from opdb import package
-from opdb.codegen import aic
-from opdb.conformance import cloud_ai
-from opdb.errors import OpdbError
-from opdb.importers import cloud_ai as importer
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import OpdbError
+from opdb.plugins.cloud_ai import conformance, importer
+from opdb.plugins.cloud_ai.codegen import aic
+from opdb.run.packages import package
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
 pytestmark = pytest.mark.native
 STACK = 12288
@@ -34,7 +33,7 @@ def test_the_configuration_is_what_readers_expect(aic_made: tuple[str, Path], ai
     assert f"version: {aic.VERSIONS[aic_made[0]]}\n" in text and ("\n    name: Mix\n" in text) == (
         aic_made[0] == "1.17"
     )
-    entry = cloud_ai.entries(aic_made[1])["Mix"]
+    entry = conformance.entries(aic_made[1])["Mix"]
     assert entry.inputs == (("x", 5), ("a", 5), ("b", 5)) and entry.outputs == (("y", 5),)
     assert "      - name: mode\n        dataType: int # 1 ONE, 2 TWO\n        scalar: true\n" in text
     assert (
@@ -189,7 +188,7 @@ def test_what_no_package_can_have(catalog: Catalog, tmp_path: Path) -> None:
 def test_open_numbers_of_tensors_are_said_by_the_user(catalog: Catalog, tmp_path: Path) -> None:
     counts = aic.Counts({"Concat": 3}, {"Split": 2}, frozenset({"Conv2d.bias", "Conv2d.group"}))
     package.write_aic(catalog, ["Concat", "Conv2d", "Split"], aic.Choice("1.21", counts=counts), tmp_path)
-    found = cloud_ai.entries(tmp_path)
+    found = conformance.entries(tmp_path)
     assert len(found["Concat"].inputs) == 3 and len(found["Split"].outputs) == 2
     assert [n for n, _ in found["Conv2d"].inputs] == ["x", "filter"]
     assert "name: group" not in (tmp_path / "custom_op_config.yaml").read_text()

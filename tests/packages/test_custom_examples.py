@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb import package
 from opdb.codegen.packages import types
-from opdb.conformance import tolerance
-from opdb.conformance.data import inputs as data_of
-from opdb.errors import MissingExtra
-from opdb.graph import single
-from opdb.op_config import OpConfig
-from opdb.package import PackageFolder
-from opdb.probe.client import VendorWorker
+from opdb.core.errors import MissingExtra
+from opdb.core.graph import single
+from opdb.core.op_config import OpConfig
+from opdb.judge.samples import kernel_types, sample_config
+from opdb.measure.conformance import tolerance
+from opdb.measure.conformance.data import inputs as data_of
+from opdb.run.libraries.client import VendorWorker
+from opdb.run.packages import package
+from opdb.run.packages.package import PackageFolder
 from opdb.runtime import native
 from opdb.runtime.qnn import libraries
-from opdb.samples import kernel_types, sample_config
 from opdb.spec.catalog import Catalog
 
 pytestmark = [pytest.mark.vendor, pytest.mark.native]
@@ -51,7 +51,7 @@ def configs(catalog: Catalog) -> Iterator[OpConfig]:
 
 
 def test_pytorch_says_the_same(catalog: Catalog) -> None:
-    oracle = pytest.importorskip("opdb.conformance.executors.torch_oracle")
+    oracle = pytest.importorskip("opdb.measure.conformance.executors.torch_oracle")
     for config in configs(catalog):
         inputs = data_of(config.op, config)
         found = tolerance.compare(

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb import package
-from opdb.errors import MissingExtra, OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig, Quant
-from opdb.package import PackageFolder
-from opdb.probe.client import VendorWorker
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig, Quant
+from opdb.run.libraries.client import VendorWorker
+from opdb.run.packages import package
+from opdb.run.packages.package import PackageFolder
 from opdb.runtime.qnn import libraries
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.errors import QnnError

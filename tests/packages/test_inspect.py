@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from opdb import package
-from opdb.errors import OpdbError
-from opdb.package import PackageFolder
-from opdb.probe import package_file
-from opdb.probe.packages import ask
+from opdb.core.errors import OpdbError
+from opdb.run.packages import elf, package
+from opdb.run.packages.check import ask
+from opdb.run.packages.package import PackageFolder
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
 
@@ -25,14 +24,14 @@ def library(made: PackageFolder) -> Path:
 
 
 def test_a_package_for_cpu(custom: PackageFolder) -> None:
-    found = package_file.read(library(custom))
+    found = elf.read(library(custom))
     assert (found.kind, found.bits, found.machine) == ("QNN package for CPU", 64, "x86-64")
     assert found.providers == ("OpdbCustomInterfaceProvider",) and "libQnnHtp.so" not in found.needs
     assert found.loadable
 
 
 def test_a_package_for_htp(custom_htp: PackageFolder) -> None:
-    found = package_file.read(library(custom_htp))
+    found = elf.read(library(custom_htp))
     assert (found.kind, found.providers) == ("QNN package for HTP (QHPI)", ("OpdbCustomInterfaceProvider",))
     assert "libQnnHtp.so" in found.needs
 
@@ -43,20 +42,20 @@ def test_qnn_says_the_ops(custom: PackageFolder, mix: PackageFolder) -> None:
         pytest.skip("no QNN library for CPU")
     for made, ops in ((custom, ("DequantizeAdd",)), (mix, ("Mix",))):
         built = library(made)
-        loaded = ask(built, package_file.read(built), "SM8650")
+        loaded = ask(built, elf.read(built), "SM8650")
         assert (loaded.ops, loaded.why) == (ops, "") and loaded.by.startswith("QNN 2.47")
 
 
 @pytest.mark.vendor
 def test_another_name_of_the_file_is_said(custom: PackageFolder, tmp_path: Path) -> None:
     other = shutil.copy(library(custom), tmp_path / "libmine.so")
-    loaded = ask(other, package_file.read(other), "SM8650")
+    loaded = ask(other, elf.read(other), "SM8650")
     assert not loaded.ops and "mineInterfaceProvider" in loaded.why
 
 
 def test_custom_ops_of_onnx_runtime(catalog: Catalog, tmp_path: Path) -> None:
     root, _ = package.write_ort(catalog, ["DequantizeAdd"], "opdb", tmp_path / "ort", domain="com.opdb")
-    found = package_file.read(package.build_ort(root, "opdb"))
+    found = elf.read(package.build_ort(root, "opdb"))
     assert found.kind == "custom ops of ONNX Runtime" and "RegisterCustomOps" in found.exports
 
 
@@ -72,7 +71,7 @@ def test_custom_ops_of_onnx_runtime(catalog: Catalog, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_kind_follows_from_the_symbols(source: str, kind: str, tmp_path: Path) -> None:
-    assert package_file.read(compiled(tmp_path, source, "-shared")).kind == kind
+    assert elf.read(compiled(tmp_path, source, "-shared")).kind == kind
 
 
 def test_a_hexagon_file_is_read_and_not_loaded(custom: PackageFolder, tmp_path: Path) -> None:
@@ -82,7 +81,7 @@ def test_a_hexagon_file_is_read_and_not_loaded(custom: PackageFolder, tmp_path: 
     struct.pack_into("<I", content, 48, 0x73)  # e_flags of ELF64
     other = tmp_path / "libQnnOpdbCustom.so"
     other.write_bytes(content)
-    found = package_file.read(other)
+    found = elf.read(other)
     assert (found.machine, found.loadable) == ("Hexagon v73", False)
     assert ask(other, found, "SM8650").why == "only a Hexagon v73 machine can load it"
 
@@ -93,16 +92,16 @@ def test_what_is_no_shared_library(tmp_path: Path, custom: PackageFolder) -> Non
     empty.write_bytes(b"")
     for path in (text, empty):
         with pytest.raises(OpdbError, match=rf"{path.name}: not a shared library in ELF"):
-            package_file.read(path)
+            elf.read(path)
     whole = library(custom).read_bytes()
     for size in (*range(4, 64, 5), *range(64, len(whole), len(whole) // 60)):
         cut.write_bytes(whole[:size])
         with pytest.raises(OpdbError, match=r"cut\.so: "):
-            package_file.read(cut)
+            elf.read(cut)
     with pytest.raises(OpdbError, match=r"ET_REL, no shared library; link it with -shared"):
-        package_file.read(compiled(tmp_path, "int f(void) { return 0; }", "-c"))
+        elf.read(compiled(tmp_path, "int f(void) { return 0; }", "-c"))
     with pytest.raises(OpdbError, match=r"none\.so: there is no such file; `opdb package qnn"):
-        package_file.read(tmp_path / "none.so")
+        elf.read(tmp_path / "none.so")
 
 
 def test_the_command(custom: PackageFolder) -> None:

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import opdb.specs
-from opdb import package
+from opdb.catalog.store import read_catalog
 from opdb.cli import main
-from opdb.errors import OpdbError
-from opdb.probe import onnx_runtime
+from opdb.core.errors import OpdbError
+from opdb.run.libraries import onnx_runtime
+from opdb.run.packages import package
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
 from .conftest import BLUR, BLUR_C, MIX, MIX_C
 

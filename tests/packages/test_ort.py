@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb import package
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
+from opdb.run.packages import package
 from opdb.spec.catalog import Catalog
 
 onnx = pytest.importorskip("onnx")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from opdb import package
+from opdb.catalog.store import read_catalog
 from opdb.codegen import c_sources, package_folder, packages
-from opdb.errors import OpdbError, SpecError
-from opdb.package import PackageFolder
+from opdb.core.errors import OpdbError, SpecError
+from opdb.run.packages import package
+from opdb.run.packages.package import PackageFolder
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
 
 from .conftest import MIX
 

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb import package, skeleton
-from opdb.conformance import cloud_ai
-from opdb.errors import OpdbError
-from opdb.importers import cloud_ai_nodes
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.plugins.cloud_ai import conformance, onnx_nodes, skeleton
+from opdb.run.packages import package
 from opdb.spec.catalog import Catalog
 
 onnx = pytest.importorskip("onnx")
@@ -72,7 +71,7 @@ def model(tmp_path: Path) -> Path:
 
 def test_ranks_types_and_attributes_of_all_nodes(model: Path) -> None:
     """C2, C5: ONNX's own nodes are left alone."""
-    scaled, dequantize, top = cloud_ai_nodes.read(model)
+    scaled, dequantize, top = onnx_nodes.read(model)
     assert (scaled.name, scaled.nodes, scaled.first) == ("Scaled", 2, "Scaled_b")
     assert scaled.inputs[0].shapes == [(2, 4), (2, 4)] and scaled.inputs[0].dtypes == ["f32"]
     assert scaled.attributes["alpha"].base == "f32" and not scaled.attributes["alpha"].listed
@@ -110,12 +109,12 @@ def test_drafts_and_a_package_of_what_has_a_kernel(model: Path, catalog: Catalog
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
 
     def ran() -> None:
-        of = cloud_ai.Package(written.folder, "1.21", "Scaled")
+        of = conformance.Package(written.folder, "1.21", "Scaled")
         assert of.verify(config) == (True, "") and of.infer(config) == ([("DTFloat32", (2, 4))], "")
         for answer in (of.on_host(config, [x]), of.on_card(config, [x])):
             assert np.array_equal(answer.outputs[0], x * np.float32([0.5, 1, 0.5, 1]))
 
-    cloud_ai.in_child(ran)
+    conformance.in_child(ran)
 
 
 def test_a_second_time_nothing_is_overwritten(model: Path, catalog: Catalog, tmp_path: Path) -> None:

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-import opdb.torch_ops
-from opdb import package
-from opdb.coverage.check import check_program
-from opdb.coverage.load import export
-from opdb.errors import OpdbError
-from opdb.package import PackageFolder
-from opdb.probe import onnx_runtime
+import opdb.programs.torch_ops
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_program
+from opdb.core.errors import OpdbError
+from opdb.programs.load import export
+from opdb.programs.torch_ops import onnx as to_onnx
+from opdb.run.libraries import onnx_runtime
+from opdb.run.packages import package
+from opdb.run.packages.package import PackageFolder
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
-from opdb.targets.target import Target
-from opdb.torch_ops import onnx as to_onnx
 
 pytestmark = [pytest.mark.torch, pytest.mark.native]
 X = torch.arange(-60, 60, dtype=torch.int8).reshape(2, 15, 4)
@@ -53,7 +53,7 @@ def test_a_call_runs_the_kernel() -> None:
         call(X, BIAS, scale=-1.0)
     with pytest.raises(OpdbError, match=r"DequantizeAdd\.SHAPE_bias: .*got bias\.shape = \[3\]"):
         call(X, torch.ones(3), scale=1.0)
-    assert "OpdbCustom.DequantizeAdd.default" in opdb.torch_ops.targets()
+    assert "OpdbCustom.DequantizeAdd.default" in opdb.programs.torch_ops.targets()
 
 
 def test_pytorch_s_own_checks() -> None:

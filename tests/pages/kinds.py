@@ -7,15 +7,16 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from opdb import migrate, settings
-from opdb.conformance.report import report, site
-from opdb.conformance.run import run
-from opdb.coverage.check import Coverage, check_program
-from opdb.coverage.load import export
-from opdb.executorch.delegate.debug import OpRow, Report
+from opdb.catalog import migrate
+from opdb.catalog.store import Store
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import Coverage, check_program
+from opdb.core import settings
+from opdb.measure.conformance.report import report, site
+from opdb.measure.conformance.run import run
+from opdb.plugins.executorch.delegate.debug import OpRow, Report
+from opdb.programs.load import export
 from opdb.spec.catalog import Catalog
-from opdb.store import Store
-from opdb.targets.target import Target
 
 KINDS = ("check", "conformance", "site", "op", "debug", "query")
 
@@ -96,11 +97,11 @@ def debugged(ops: int = 12) -> Report:
 
 def write_pages(folder: Path, catalog: Catalog) -> dict[str, Path]:
     """The file of each of KINDS below ``folder``."""
+    from opdb.catalog.query import Filters, ask
+    from opdb.check.report.html import page
     from opdb.cli.options import Format
     from opdb.cli.output import print_rows
-    from opdb.coverage.report.html import page
-    from opdb.executorch.delegate.debug_page import page as debug_page
-    from opdb.query import Filters, ask
+    from opdb.plugins.executorch.delegate.debug_page import page as debug_page
 
     url = f"sqlite:///{folder / 'opdb.db'}"
     migrate.upgrade(url)

@@ -11,8 +11,8 @@ import browser
 import pytest
 from kinds import KINDS, coverage_of, write_pages
 
-from opdb.coverage.report.html import page
-from opdb.pages import LARGEST
+from opdb.check.report.html import page
+from opdb.core.pages import LARGEST
 from opdb.spec.catalog import Catalog
 
 pytestmark = [

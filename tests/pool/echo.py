@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from opdb.errors import MissingExtra, OpdbError
-from opdb.pool import DEATHS, Pool, cluster, open_pool
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.pool import DEATHS, Pool, cluster, open_pool
 
 from ..dask_cluster import (
     ALLOWED_DEATHS,

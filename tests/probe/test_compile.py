@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb.compile.build import compile_to_file
-from opdb.compile.model import config_graph
-from opdb.errors import MissingExtra, OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
-from opdb.probe.client import VendorWorker
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.run.compile.build import compile_to_file
+from opdb.run.compile.model import config_graph
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.libraries import installed
 

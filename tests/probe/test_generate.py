@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.op_config import from_json, to_json
-from opdb.probe.generate import CHANGES, Generator
-from opdb.probe.mutate import MOST
-from opdb.probe.verdicts import Validator, validators_of
+from opdb.catalog.store import read_catalog
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import from_json, to_json
+from opdb.measure.sweeps.generate import CHANGES, Generator
+from opdb.measure.sweeps.mutate import MOST
+from opdb.measure.sweeps.verdicts import Validator, validators_of
 from opdb.spec.catalog import Catalog
-from opdb.store import read_catalog
-from opdb.targets.target import Target
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 CPU, HTP = Target("CPU", None, "2.25"), Target("HTP", "SM8650", "2.25")
@@ -53,9 +53,9 @@ def test_a_config_depends_on_its_number_alone(generator: Generator) -> None:
 def test_another_process_makes_the_same(validators: dict[str, Validator]) -> None:
     code = (
         "import json, pathlib, sys\n"
-        "from opdb.op_config import to_json\nfrom opdb.probe.generate import Generator\n"
-        "from opdb.probe.verdicts import validators_of\nfrom opdb.store import read_catalog\n"
-        "from opdb.targets.target import Target\n"
+        "from opdb.core.op_config import to_json\nfrom opdb.measure.sweeps.generate import Generator\n"
+        "from opdb.measure.sweeps.verdicts import validators_of\nfrom opdb.catalog.store import read_catalog\n"
+        "from opdb.catalog.targets.target import Target\n"
         f"v = validators_of(read_catalog(pathlib.Path({str(MINI)!r})))['LayerNorm']\n"
         "g = Generator(v, Target('HTP', 'SM8650', '2.25'), 3)\n"
         "print(json.dumps([to_json(g.config(i).config) for i in range(40, 60)]))"

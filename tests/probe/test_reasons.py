@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opdb.probe.reasons import KINDS, Reason, kept, masked, parse
+from opdb.run.libraries.reasons import KINDS, Reason, kept, masked, parse
 
 #: As CPU and HTP 2.47 print them.
 LINES = {

@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from opdb import migrate, schema
-from opdb.errors import MissingExtra, OpdbError
-from opdb.op_config import from_json
-from opdb.pool import DEATHS, processes
-from opdb.probe import sweep as module
-from opdb.probe.client import VendorWorker
-from opdb.probe.reasons import parse
-from opdb.probe.sweep import Limits, Progress, Summary, evidence_hash, sweep
-from opdb.query import Filters, ask
+from opdb.catalog import migrate, schema
+from opdb.catalog.query import Filters, ask
+from opdb.catalog.store import Store
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.op_config import from_json
+from opdb.core.pool import DEATHS, processes
+from opdb.measure.sweeps import sweep as module
+from opdb.measure.sweeps.sweep import Limits, Progress, Summary, evidence_hash, sweep
+from opdb.run.libraries.client import VendorWorker
+from opdb.run.libraries.reasons import parse
 from opdb.runtime.qnn.libraries import installed
 from opdb.spec.catalog import Catalog
-from opdb.store import Store
 
 from ..dask_cluster import kill_a_worker, local_cluster
 

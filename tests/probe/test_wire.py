@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.probe.wire import LARGE, Wire
+from opdb.run.libraries.wire import LARGE, Wire
 
 
 def through(value: Any) -> Any:

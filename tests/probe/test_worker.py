@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.errors import MissingExtra, OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig
-from opdb.probe import client
-from opdb.probe.client import VendorWorker
-from opdb.probe.wire import Wire
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.run.libraries import client
+from opdb.run.libraries.client import VendorWorker
+from opdb.run.libraries.wire import Wire
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.libraries import Libraries, installed
 
@@ -228,16 +228,14 @@ def test_a_closed_worker() -> None:
 
 
 def test_the_client_loads_neither_numpy_nor_the_binding() -> None:
-    code = (
-        "import sys, opdb.probe.client; print(sorted({'numpy', 'cffi', '_cffi_backend'} & set(sys.modules)))"
-    )
+    code = "import sys, opdb.run.libraries.client; print(sorted({'numpy', 'cffi', '_cffi_backend'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_the_child_leaves_when_its_parent_is_killed() -> None:
     code = (
-        "import time; from opdb.probe.client import VendorWorker\n"
+        "import time; from opdb.run.libraries.client import VendorWorker\n"
         "w = VendorWorker('CPU'); w.info(); print(w.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
@@ -262,7 +260,7 @@ def test_damaged_memory_is_a_crash() -> None:
     """CPython raises SystemError where its own data is damaged: what the library wrote outside its buffers."""
     code = (
         "import sys\n"
-        "from opdb.probe import worker\n"
+        "from opdb.run.libraries import worker\n"
         "def damaged(*_): raise SystemError('Negative size passed to PyBytes_FromStringAndSize')\n"
         "worker.Server.answer = damaged\n"
         "worker.main()\n"

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from opdb.dtypes import DTYPES
+from opdb.core.dtypes import DTYPES
 from opdb.runtime import native
 
 Undo = Callable[[], None]

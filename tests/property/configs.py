@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from opdb.dtypes import BY_SHORT, DTYPES
+from opdb.catalog.targets.target import Target
+from opdb.core.dtypes import BY_SHORT, DTYPES
+from opdb.core.op_config import ENCODINGS, MAX_DIM, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
 from opdb.generated import validators
-from opdb.op_config import ENCODINGS, MAX_DIM, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
+from opdb.judge.samples import sparse_within
 from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
-from opdb.samples import sparse_within
-from opdb.spec.compiled import CompiledOp, Param, Slot
-from opdb.targets.target import Target
+from opdb.spec.definitions import CompiledOp, Param, Slot
 
 #: What the op definition asks, and two backends on three Hexagon versions.
 CPU = (Context("CPU", 2025), Context("CPU", 2047))

@@ -19,15 +19,15 @@ from expressions import DTYPES, ENCODINGS, ENUMS, SCOPE
 
 from opdb.codegen import emit_c, emit_python
 from opdb.codegen.emit_c import Block
-from opdb.dtypes import BY_SHORT
-from opdb.lang.functions import TENSOR_TYPES
-from opdb.lang.nodes import BOOL, DTYPE, ENCODING, FLOAT, INT, INTS, TENSOR_TYPE, Node, is_enum
-from opdb.lang.parse import parse
-from opdb.op_config import Quant, TensorConfig
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.op_config import Quant, TensorConfig
 from opdb.runtime import checks
 from opdb.runtime.binding import Tensor
 from opdb.runtime.native import ENCODINGS as ENCODING_NUMBERS
 from opdb.runtime.native import TENSOR_TYPES as TYPE_NUMBERS
+from opdb.spec.lang.functions import TENSOR_TYPES
+from opdb.spec.lang.nodes import BOOL, DTYPE, ENCODING, FLOAT, INT, INTS, TENSOR_TYPE, Node, is_enum
+from opdb.spec.lang.parse import parse
 
 UNDECIDABLE = "undecidable"
 LETS = {"t": INT, "h": FLOAT, "c": BOOL, "bounds": INTS}

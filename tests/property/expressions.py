@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from opdb.lang.functions import TENSOR_TYPES
-from opdb.lang.nodes import (
+from opdb.spec.lang.functions import TENSOR_TYPES
+from opdb.spec.lang.nodes import (
     BOOL,
     DTYPE,
     ENCODING,

@@ -32,15 +32,15 @@ from changes import Changer
 from configs import CONTEXTS, OTHERS, Maker
 from isolated import isolated
 
-from opdb.dtypes import BY_SHORT
-from opdb.files import write_atomically
+from opdb.catalog.store import read_catalog
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.files import write_atomically
+from opdb.core.op_config import OpConfig, TensorConfig, from_json, to_json
+from opdb.core.settings import specs_folder
 from opdb.generated import validators
-from opdb.op_config import OpConfig, TensorConfig, from_json, to_json
 from opdb.runtime import native
-from opdb.settings import specs_folder
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp
-from opdb.store import read_catalog
+from opdb.spec.definitions import CompiledOp
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "fuzz"

@@ -11,7 +11,7 @@ from pathlib import Path
 import fuzz
 import pytest
 
-from opdb.op_config import from_json
+from opdb.core.op_config import from_json
 from opdb.spec.catalog import Catalog
 
 OPS = ["Gather", "Relu"]

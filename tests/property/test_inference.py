@@ -13,8 +13,8 @@ from configs import Maker, infer
 from isolated import isolated
 
 import opdb.specs
+from opdb.core.op_config import OpConfig, TensorConfig
 from opdb.generated import validators
-from opdb.op_config import OpConfig, TensorConfig
 from opdb.runtime import native
 from opdb.runtime.checks import Undecidable
 from opdb.spec.catalog import Catalog

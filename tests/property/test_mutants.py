@@ -19,13 +19,13 @@ import pytest
 from configs import CONTEXTS, OTHERS, Maker
 from test_inference import flat
 
+from opdb.catalog.targets.target import Target
 from opdb.codegen import validators
-from opdb.conformance.cases import CaseSet
-from opdb.op_config import OpConfig
+from opdb.core.op_config import OpConfig
+from opdb.measure.conformance.cases import CaseSet
 from opdb.runtime.checks import Undecidable
 from opdb.spec.catalog import Catalog
 from opdb.spec.model import OpDef
-from opdb.targets.target import Target
 
 CONFIGS = 500
 #: Of each Hexagon version a chip; number 88 is the one with BF16.

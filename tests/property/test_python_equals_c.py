@@ -19,15 +19,15 @@ from expressions import SCOPE, TYPES, batch
 from isolated import isolated
 
 from opdb.codegen.emit_c import Block
-from opdb.conformance.cases import CaseSet
 from opdb.generated import validators
-from opdb.lang.nodes import INT, Node, walk
-from opdb.lang.printer import MULTIPLY
+from opdb.measure.conformance.cases import CaseSet
 from opdb.runtime import native
 from opdb.runtime.binding import Context
 from opdb.runtime.checks import Violation
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp
+from opdb.spec.definitions import CompiledOp
+from opdb.spec.lang.nodes import INT, Node, walk
+from opdb.spec.lang.printer import MULTIPLY
 
 EXPRESSIONS, ARGUMENTS = 210, 150
 CONFIGS = 400  # for each op, each in all contexts, and in one of each other backend that has a document of it

@@ -6,9 +6,9 @@ import pytest
 from expressions import ENUMS, SCOPE, TYPES, texts
 from hypothesis import example, given, settings
 
-from opdb.lang.nodes import Name, Scope, walk
-from opdb.lang.parse import parse
-from opdb.lang.printer import to_text
+from opdb.spec.lang.nodes import Name, Scope, walk
+from opdb.spec.lang.parse import parse
+from opdb.spec.lang.printer import to_text
 
 #: Every node kind, awkward precedence, and the edges of constants.
 BY_HAND = (

@@ -1,4 +1,4 @@
-"""``opdb.nearest``: what it returns is accepted, is what its changes say, and no smaller change would do.
+"""``opdb.judge.nearest``: what it returns is accepted, is what its changes say, and no smaller change would do.
 
 The smaller changes are looked for here by brute force: every data type in every tensor, every integer near a
 parameter, each parameter left out, the inferred shapes.
@@ -17,15 +17,15 @@ from configs import Maker, infer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opdb.dtypes import DTYPES
+from opdb.catalog.targets.target import Target
+from opdb.core.dtypes import DTYPES
+from opdb.core.op_config import OpConfig, from_json, to_json
 from opdb.generated import validators
-from opdb.nearest import Variant, nearest
-from opdb.op_config import OpConfig, from_json, to_json
+from opdb.judge.nearest import Variant, nearest
+from opdb.judge.validate import check
 from opdb.runtime.checks import Undecidable
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp
-from opdb.targets.target import Target
-from opdb.validate import check
+from opdb.spec.definitions import CompiledOp
 
 TARGETS = (Target(), Target("CPU"), Target("HTP", "SM8650", "2.47"), Target("HTP", "SM8350", "2.47"))
 OPS = sorted(validators.MODULES)

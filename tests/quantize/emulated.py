@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from opdb.compile.model import lowered
-from opdb.graph import QnnGraph
-from opdb.probe.client import VendorWorker
-from opdb.quantize import quantize
-from opdb.runtime.qnn.ends import to_real, to_stored
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.core.graph import QnnGraph
+from opdb.lower.quantize import quantize
+from opdb.run.compile.model import lowered
+from opdb.run.libraries.client import VendorWorker
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 WITH_FLOATS, WITHOUT = "SM8650", "QCM6490"
 #: No two of a row are equal, and none is closer than 0.05 to zero.

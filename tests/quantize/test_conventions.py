@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import Quant
-from opdb.quantize.conventions import CONVENTIONS, ONNX, PYTORCH, QHPI, QNN, Encoding, converted
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import Quant
+from opdb.lower.quantize.conventions import CONVENTIONS, ONNX, PYTORCH, QHPI, QNN, Encoding, converted
 
 #: type -> its smallest and largest integer
 ENDS = {"uq8": (0, 255), "sq8": (-128, 127), "uq16": (0, 65535), "sq16": (-32768, 32767)}

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb.graph import GraphTensor
-from opdb.op_config import Quant
-from opdb.quantize import Range
-from opdb.quantize.encodings import encoding, of_data, product
-from opdb.runtime.qnn.ends import limits, to_real, to_stored
+from opdb.core.graph import GraphTensor
+from opdb.core.op_config import Quant
+from opdb.lower.quantize import Range
+from opdb.lower.quantize.encodings import encoding, of_data, product
+from opdb.runtime.qnn.real_numbers import limits, to_real, to_stored
 
 TYPES = ("uq8", "sq8", "uq16", "sq16")
 ends = st.floats(0, 2.0**20, width=32).filter(lambda v: v == 0 or v > 2.0**-20)

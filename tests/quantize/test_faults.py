@@ -11,12 +11,12 @@ import torch
 from emulated import WITH_FLOATS, WITHOUT, Module, X, signal_to_noise
 from torch.nn import functional
 
-from opdb.compile.model import lowered
-from opdb.compile.quantized_coverage import quantized_coverage
-from opdb.graph import QnnGraph
-from opdb.quantize import named, quantize
-from opdb.runtime.qnn.ends import to_real
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.core.graph import QnnGraph
+from opdb.lower.quantize import named, quantize
+from opdb.run.compile.model import lowered
+from opdb.run.compile.quantized_check import quantized_coverage
+from opdb.runtime.qnn.real_numbers import to_real
 
 pytestmark = pytest.mark.vendor
 Call = Callable[..., Any]

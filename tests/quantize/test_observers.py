@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opdb.quantize import Range
-from opdb.quantize.encodings import encoding
-from opdb.quantize.observers import Observation, Observer
-from opdb.runtime.qnn.ends import quantized
+from opdb.lower.quantize import Range
+from opdb.lower.quantize.encodings import encoding
+from opdb.lower.quantize.observers import Observation, Observer
+from opdb.runtime.qnn.real_numbers import quantized
 
 GENERATOR = np.random.default_rng(0)
 #: Four samples of a distribution with one outlier each.

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig, Quant
-from opdb.quantize import Range, propagate
-from opdb.quantize.encodings import encoding
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig, Quant
+from opdb.lower.quantize import Range, propagate
+from opdb.lower.quantize.encodings import encoding
 from opdb.runtime.kernels import run_graph
-from opdb.runtime.qnn.ends import to_real, to_stored
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 QUANT = Quant("SCALE_OFFSET", (0.03125,), (-77,))
 SHAPES = [(24,), (2, 12), (3, 8), (2, 3, 4), (4, 3, 2), (2, 2, 2, 3), (1, 24, 1)]

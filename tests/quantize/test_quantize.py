@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.errors import MissingExtra, OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig
-from opdb.probe.client import VendorWorker
-from opdb.quantize import Asked, WeightType, quantize
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig
+from opdb.judge.validate import check
+from opdb.lower.quantize import Asked, WeightType, quantize
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
-from opdb.runtime.qnn.ends import to_real, to_stored
 from opdb.runtime.qnn.libraries import installed
-from opdb.targets.target import Target
-from opdb.validate import check
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 CPU, HTP, OLD = Target("CPU"), Target("HTP", "SM8650"), Target("HTP", "SM8450")
 RNG = np.random.default_rng(0)

@@ -10,19 +10,19 @@ import pytest
 import torch
 from torch import nn
 
-from opdb.compile.model import lowered
-from opdb.compile.sources import sources_of
-from opdb.errors import OpdbError, SpecError
-from opdb.graph import QnnGraph
-from opdb.probe.client import VendorWorker
-from opdb.quantize import named, quantize
-from opdb.quantize.asked import asked
-from opdb.quantize.recipe import names, parsed
-from opdb.quantize.weights import WeightType, of_weight
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError, SpecError
+from opdb.core.graph import QnnGraph
+from opdb.lower.quantize import named, quantize
+from opdb.lower.quantize.recipe import names, parsed
+from opdb.lower.quantize.recipe_types import asked
+from opdb.lower.quantize.weights import WeightType, of_weight
+from opdb.run.compile.model import lowered
+from opdb.run.compile.sources import sources_of
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
-from opdb.runtime.qnn.ends import quantized, to_real, to_stored
-from opdb.spec.written import dump_data
-from opdb.targets.target import Target
+from opdb.runtime.qnn.real_numbers import quantized, to_real, to_stored
+from opdb.spec.rules import dump_data
 
 HTP = Target("HTP", "SM8650", execution="emulator")
 OLD = Target("HTP", "QCM6490", execution="emulator")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import opdb.quantize
+import opdb.lower.quantize
 from opdb.generated import validators
 from opdb.generated.constants.quant import RULES
-from opdb.quant_rules import QuantRules, SlotRule, read
+from opdb.spec.quant_rules import QuantRules, SlotRule, read
 
 INPUTS, OUTPUTS, ENUMS = ["x", "w", "b"], ["y"], {"mode": {"SOFT": 3, "HARD": 4}}
 
@@ -82,7 +82,7 @@ def test_what_is_no_rule(quant: dict[str, Any], message: str) -> None:
 
 def test_every_op_has_rules_and_the_engine_knows_none_by_name() -> None:
     assert set(RULES) == set(validators.MODULES)
-    folder = Path(opdb.quantize.__file__).parent
+    folder = Path(opdb.lower.quantize.__file__).parent
     apart = {
         "assumed.py",  # ops that are never negative
         "clamps.py", "linears.py", "neighbors.py", "repeats.py", "taps.py",  # with faults that errata record

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.errors import MissingExtra
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig
-from opdb.probe.client import VendorWorker
-from opdb.quantize import Asked, Range, quantize
-from opdb.quantize.encodings import encoding
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import MissingExtra
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig
+from opdb.judge.validate import check
+from opdb.lower.quantize import Asked, Range, quantize
+from opdb.lower.quantize.encodings import encoding
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
-from opdb.runtime.qnn.ends import to_real, to_stored
 from opdb.runtime.qnn.libraries import installed
-from opdb.targets.target import Target
-from opdb.validate import check
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 HTP = Target("HTP", "SA8255")
 RNG = np.random.default_rng(5)

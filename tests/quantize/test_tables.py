@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch.nn import functional
 
-from opdb.compile.model import lowered
-from opdb.compile.quantized_coverage import quantized_coverage
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig, Quant
-from opdb.probe.client import VendorWorker
-from opdb.quantize import named, quantize
-from opdb.quantize.tables import entries, source
-from opdb.runtime.qnn.ends import to_real, to_stored
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig, Quant
+from opdb.lower.quantize import named, quantize
+from opdb.lower.quantize.tables import entries, source
+from opdb.run.compile.model import lowered
+from opdb.run.compile.quantized_check import quantized_coverage
+from opdb.run.libraries.client import VendorWorker
+from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch]
 Function = Callable[..., Any]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.graph import GraphTensor
-from opdb.quantize.weights import WeightType, of_weight
-from opdb.runtime.qnn.ends import quantized, to_real
+from opdb.core.graph import GraphTensor
+from opdb.lower.quantize.weights import WeightType, of_weight
+from opdb.runtime.qnn.real_numbers import quantized, to_real
 
 W = np.random.default_rng(0).normal(size=(1, 1, 128, 24)).astype(np.float32)
 W[..., 5] = 0  # a channel that is always zero

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from opdb.compile.model import lowered
-from opdb.probe.client import VendorWorker
-from opdb.quantize import quantize
-from opdb.runtime.qnn.ends import limits, to_real, to_stored
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.lower.quantize import quantize
+from opdb.run.compile.model import lowered
+from opdb.run.libraries.client import VendorWorker
+from opdb.runtime.qnn.real_numbers import limits, to_real, to_stored
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch]
 CHIPS = ("QCM6490", "SM8635")

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 import opdb.specs
-from opdb import reference
-from opdb.importers.naming import symbol
-from opdb.lang.nodes import FLOAT, INT, INTS, Node, children
-from opdb.reference import DocumentedOp, DocumentedParam, DocumentedTensor
+from opdb.author.importers.naming import symbol
+from opdb.catalog import facts
+from opdb.catalog.facts import DocumentedOp, DocumentedParam, DocumentedTensor
 from opdb.spec import files as spec
-from opdb.spec.compiled import CompiledOp, CompiledRule, Param, Slot, TypeRow
 from opdb.spec.compiler import compile_op
+from opdb.spec.definitions import CompiledOp, CompiledRule, Param, Slot, TypeRow
+from opdb.spec.lang.nodes import FLOAT, INT, INTS, Node, children
 
 FOLDER = Path(opdb.specs.__file__).parent
 CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}
@@ -256,7 +256,7 @@ class Comparison:
     """One documented op beside its spec; ``missing`` are the facts that are not found."""
 
     def __init__(self, name: str) -> None:
-        self.facts: DocumentedOp = reference.documented_op(name)
+        self.facts: DocumentedOp = facts.documented_op(name)
         self.op = compile_op(specs().ops[name], CONTEXT)
         self.slots = pairs(self.facts.inputs, self.op.inputs) | pairs(self.facts.outputs, self.op.outputs)
         self.params = {p.name: p for p in self.op.params}
@@ -452,7 +452,7 @@ def numbers(text: str) -> list[float]:
     return [float(n) for n in re.findall(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?", text)]
 
 
-@pytest.mark.parametrize("name", reference.documented_ops())
+@pytest.mark.parametrize("name", facts.documented_ops())
 def test_every_fact_stands_in_the_spec(name: str) -> None:
     reasons = NOT_FOUND.get(name, {})
     found = list(Comparison(name).missing()) if name in specs().ops else ["the op"]
@@ -461,12 +461,12 @@ def test_every_fact_stands_in_the_spec(name: str) -> None:
 
 
 def test_reasons_name_documented_ops() -> None:
-    assert set(NOT_FOUND) <= set(reference.documented_ops())
+    assert set(NOT_FOUND) <= set(facts.documented_ops())
 
 
 def test_every_kind_of_constraint_occurs() -> None:
     kinds: set[str] = set()
-    for op in map(reference.documented_op, reference.documented_ops()):
+    for op in map(facts.documented_op, facts.documented_ops()):
         groups = [op.constraints, *(t.constraints for t in (*op.inputs, *op.outputs))]
         groups += [p.constraints for p in op.params]
         kinds |= {c["kind"] for group in groups for c in group}

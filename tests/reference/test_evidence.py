@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.reference.evidence import EXECUTIONS, STAGES, WORST, Cell, Evidence, Outcome, Run
-from opdb.reference.evidence.format import packed, read, shipped, shipped_path, write
-from opdb.reference.evidence.merged import merge
-from opdb.reference.evidence.words import told
-from opdb.schema import STATUSES
+from opdb.catalog.evidence import EXECUTIONS, STAGES, WORST, Cell, Evidence, Outcome, Run
+from opdb.catalog.evidence.format import packed, read, shipped, shipped_path, write
+from opdb.catalog.evidence.merge import merge
+from opdb.catalog.evidence.text import told
+from opdb.catalog.schema import STATUSES
+from opdb.core.errors import OpdbError
 from opdb.spec.catalog import Catalog
 
 RUN = Run(

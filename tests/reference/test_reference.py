@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-import opdb.reference
-from opdb import reference
-from opdb.dtypes import BY_SHORT
-from opdb.errors import OpdbError
+import opdb.catalog.facts
+from opdb.catalog import facts
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
 
-DATA = Path(opdb.reference.__file__).parent / "data"
+DATA = Path(opdb.catalog.facts.__file__).parent / "data"
 
 
 def test_every_documented_op_can_be_read() -> None:
-    ops = [reference.documented_op(name) for name in reference.documented_ops()]
+    ops = [facts.documented_op(name) for name in facts.documented_ops()]
     documented = [op for op in ops if op.source.startswith("MasterOpDef.html@2.25.0#")]
     assert len(documented) == 151
     assert sum(len(op.inputs) for op in documented) == 287
@@ -31,15 +31,15 @@ def test_every_documented_op_can_be_read() -> None:
 
 def test_types_are_known_by_their_short_names() -> None:
     unknown = set()
-    for op in map(reference.documented_op, reference.documented_ops()):
+    for op in map(facts.documented_op, facts.documented_ops()):
         for backend in op.backends.values():
             for _, row in backend.rows:
                 unknown |= {d for cell in row.values() for d in cell if d not in BY_SHORT}
-    assert unknown <= {"backend", "FLOAT_8"}, "a type of the documents that opdb.dtypes lacks"
+    assert unknown <= {"backend", "FLOAT_8"}, "a type of the documents that opdb.core.dtypes lacks"
 
 
 def test_layer_norm() -> None:
-    op = reference.documented_op("LayerNorm")
+    op = facts.documented_op("LayerNorm")
     assert [(t.slot, t.name, t.mandatory) for t in op.inputs] == [
         ("in[0]", "input", True),
         ("in[1]", "gamma", False),
@@ -53,19 +53,19 @@ def test_layer_norm() -> None:
 
 
 def test_every_op_has_a_sentence_and_known_targets() -> None:
-    for name in reference.documented_ops():
-        sentence = reference.summary(name)
+    for name in facts.documented_ops():
+        sentence = facts.summary(name)
         assert sentence and sentence.endswith(".") and "\n" not in sentence, name
-        for target in reference.torch_targets(name):
-            reference.aten_schema(target)
+        for target in facts.torch_targets(name):
+            facts.aten_schema(target)
 
 
 @pytest.mark.parametrize(
     ("call", "wanted"),
     [
-        (lambda: reference.documented_op("LayrNorm"), "did you mean 'LayerNorm'"),
-        (lambda: reference.aten_schema("aten.native_layer_nrm.default"), "'aten.native_layer_norm.default'"),
-        (lambda: reference.aten_schema("relu"), "'aten.relu.default'"),
+        (lambda: facts.documented_op("LayrNorm"), "did you mean 'LayerNorm'"),
+        (lambda: facts.aten_schema("aten.native_layer_nrm.default"), "'aten.native_layer_norm.default'"),
+        (lambda: facts.aten_schema("relu"), "'aten.relu.default'"),
     ],
 )
 def test_unknown_names_are_answered_with_near_ones(call, wanted: str) -> None:  # type: ignore[no-untyped-def]
@@ -83,7 +83,7 @@ def test_files_are_small_and_have_one_entry_on_a_line() -> None:
 
 def test_reading_needs_no_torch() -> None:
     code = (
-        "import sys, opdb.reference as r; r.aten_schema('aten.relu.default'); r.documented_op('Relu');"
+        "import sys, opdb.catalog.facts as r; r.aten_schema('aten.relu.default'); r.documented_op('Relu');"
         "print(sorted({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -93,11 +93,11 @@ def test_reading_needs_no_torch() -> None:
 @pytest.mark.torch
 def test_schemas_are_those_of_the_installed_torch() -> None:
     torch = pytest.importorskip("torch")
-    from opdb.reference.refresh import _schema
+    from opdb.catalog.facts.refresh import _schema
 
-    if torch.__version__.partition("+")[0] != reference.TORCH:
-        pytest.skip(f"the schemas are those of torch {reference.TORCH}, installed is {torch.__version__}")
-    known = json.loads((DATA / f"aten-{reference.TORCH}.json").read_text(encoding="utf-8"))["targets"]
+    if torch.__version__.partition("+")[0] != facts.TORCH:
+        pytest.skip(f"the schemas are those of torch {facts.TORCH}, installed is {torch.__version__}")
+    known = json.loads((DATA / f"aten-{facts.TORCH}.json").read_text(encoding="utf-8"))["targets"]
     for target, entry in known.items():
         _, name, overload = target.split(".")
         assert _schema(getattr(getattr(torch.ops.aten, name), overload)._schema) == entry, target

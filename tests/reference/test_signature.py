@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.reference import aten_schema
-from opdb.reference.signature import torch_schema
+from opdb.catalog.facts import aten_schema
+from opdb.catalog.facts.signature import torch_schema
+from opdb.core.errors import OpdbError
 
 TEXT = "g(Tensor x, Tensor? w=None, Scalar a=1, int[2] d=[1, 2], *, ScalarType? dt=None, str m='sum') -> (Tensor a, Tensor b)"
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import opdb.specs
-from opdb import reference
-from opdb.importers import trial
-from opdb.importers.naming import names_of
+from opdb.author.importers.naming import names_of
+from opdb.catalog import facts as reference
+from opdb.catalog.store import read_catalog
+from opdb.judge import trial
 from opdb.spec import files as spec
 from opdb.spec import mapping
-from opdb.spec.compiled import CompiledOp, expand_row
 from opdb.spec.compiler import compile_op
-from opdb.store import read_catalog
+from opdb.spec.definitions import CompiledOp, expand_row
 
 FOLDER = Path(opdb.specs.__file__).parent
 FOURTEEN = [

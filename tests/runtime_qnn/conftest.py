@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.errors import MissingExtra
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig
+from opdb.core.errors import MissingExtra
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig
 from opdb.runtime.qnn.libraries import Libraries, installed
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.graph import QnnGraph
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.verdicts import check_nodes
+from opdb.core.graph import QnnGraph
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
 
 Array = np.ndarray[Any, Any]
 MOVES = ("Reshape", "Transpose")

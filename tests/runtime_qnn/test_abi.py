@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from opdb.codegen import abi
-from opdb.dtypes import DTYPES
-from opdb.errors import SpecError
+from opdb.core.dtypes import DTYPES
+from opdb.core.errors import SpecError
 from opdb.generated.constants.qnn_errors import NAMES, RANGES
 from opdb.generated.constants.qnn_layouts import LAYOUTS, OLDEST_CORE_API, SINCE
 from opdb.generated.constants.socs import SOCS

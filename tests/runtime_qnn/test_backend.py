@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb.errors import MissingExtra, OpdbError
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.generated.constants.socs import SOCS as ALL_SOCS
-from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.runtime.qnn import libraries as qnn_libraries
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.errors import QnnError

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import Quant
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import Quant
 from opdb.runtime.qnn import context_file
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context

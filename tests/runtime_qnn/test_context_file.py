@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphTensor
-from opdb.op_config import Blocks, Quant, Vectors
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphTensor
+from opdb.core.op_config import Blocks, Quant, Vectors
 from opdb.runtime.qnn import context_file
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context_file import MAGIC, PREFIX, Header

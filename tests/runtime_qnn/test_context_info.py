@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphTensor
+from opdb.core.op_config import Quant
 from opdb.generated.constants.qnn_layouts import LAYOUTS
-from opdb.graph import GraphTensor
-from opdb.op_config import Quant
 from opdb.runtime.qnn import binary_info, context_file, context_info
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.binary_info import GRAPH_INFO, TensorInfo

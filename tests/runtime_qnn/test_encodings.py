@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb.dtypes import DTYPES
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ENCODINGS, TENSOR_TYPES, Blocks, ConfigError, Quant, Vectors
+from opdb.core.dtypes import DTYPES
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ENCODINGS, TENSOR_TYPES, Blocks, ConfigError, Quant, Vectors
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.native import Arena, CData, ffi, lib

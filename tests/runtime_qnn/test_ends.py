@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb.dtypes import BY_SHORT
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ConfigError, Quant
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ConfigError, Quant
 from opdb.runtime.qnn.backend import Backend
-from opdb.runtime.qnn.ends import limits, to_real, to_stored
+from opdb.runtime.qnn.real_numbers import limits, to_real, to_stored
 
 EXACT = ("uq8", "sq8", "uq16", "sq16")
 scales = st.floats(2.0**-40, 2.0**20, width=32)

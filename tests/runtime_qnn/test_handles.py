@@ -23,8 +23,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from opdb.errors import MissingExtra, OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.runtime.qnn import handles
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context

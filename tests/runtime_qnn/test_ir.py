@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import OpConfig, TensorConfig
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import OpConfig, TensorConfig
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.graph import GraphOptions

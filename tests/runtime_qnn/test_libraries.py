@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.executorch.env import forwarding_library
-from opdb.graph import QnnGraph
-from opdb.op_config import OpConfig, TensorConfig
-from opdb.probe.client import VendorWorker
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
+from opdb.core.op_config import OpConfig, TensorConfig
+from opdb.plugins.executorch.env import forwarding_library
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn import identity
 from opdb.runtime.qnn import libraries as qnn_libraries
 from opdb.runtime.qnn.backend import Backend

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.op_config import OpConfig, TensorConfig
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, TensorConfig
 from opdb.runtime.qnn.backend import Backend
 
 pytestmark = [pytest.mark.vendor, pytest.mark.usefixtures("libraries")]

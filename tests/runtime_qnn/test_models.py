@@ -16,13 +16,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from networks import MOVES, Array, pytorch_values, silu, sqnr, subject  # noqa: E402
 
+from opdb.catalog.targets.target import Target  # noqa: E402
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph  # noqa: E402
+from opdb.core.op_config import ParamConfig, Quant  # noqa: E402
 from opdb.generated.constants.socs import SOCS  # noqa: E402
-from opdb.graph import GraphOp, GraphTensor, QnnGraph  # noqa: E402
-from opdb.op_config import ParamConfig, Quant  # noqa: E402
-from opdb.probe.client import VendorWorker  # noqa: E402
-from opdb.quantize import Asked, WeightType, quantize  # noqa: E402
-from opdb.runtime.qnn.ends import to_real, to_stored  # noqa: E402
-from opdb.targets.target import Target  # noqa: E402
+from opdb.lower.quantize import Asked, WeightType, quantize  # noqa: E402
+from opdb.run.libraries.client import VendorWorker  # noqa: E402
+from opdb.runtime.qnn.real_numbers import to_real, to_stored  # noqa: E402
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.usefixtures("libraries")]
 gelu: Callable[..., Any] = torch.nn.functional.gelu

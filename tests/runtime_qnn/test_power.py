@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.native import Arena, ffi

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from opdb.cli.options import Format
 from opdb.cli.output import print_rows
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ParamConfig
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ParamConfig
 from opdb.runtime.qnn import profile_report as report
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.libraries import find

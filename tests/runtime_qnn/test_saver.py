@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.dtypes import BY_SHORT, DTYPES
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import ConfigError, ParamConfig, Quant, TensorConfig
-from opdb.probe.client import record
+from opdb.core.dtypes import BY_SHORT, DTYPES
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import ConfigError, ParamConfig, Quant, TensorConfig
+from opdb.run.libraries.client import record
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.libraries import Libraries

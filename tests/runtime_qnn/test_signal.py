@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.graph import QnnGraph
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.native import Arena, ffi

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.runtime.qnn import handles
 from opdb.runtime.qnn.backend import Backend
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.op_config import ConfigError, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import ConfigError, OpConfig, ParamConfig, Quant, Sparse, TensorConfig
 from opdb.runtime.qnn.native import NULL, Arena, ffi, lib
 from opdb.runtime.qnn.structs import array, op_config
 from opdb.runtime.qnn.tensor_read import read_tensor

@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from opdb import migrate
-from opdb.errors import MissingExtra, OpdbError
-from opdb.store import Store, connect
+from opdb.catalog import migrate
+from opdb.catalog.store import Store, connect
+from opdb.core.errors import MissingExtra, OpdbError
 
 
 def message(call: object) -> str:

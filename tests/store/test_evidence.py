@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from opdb.query import Filters, ask
-from opdb.reference.evidence import Cell, Evidence, Outcome, Run
-from opdb.reference.evidence.format import write
-from opdb.schema import STATUS_COLUMNS
-from opdb.store import CaseRecord, ExecutorRecord, LibraryRecord, ResultRecord, RunRecord, Store
-from opdb.store import evidence as evidence_sql
+from opdb.catalog.evidence import Cell, Evidence, Outcome, Run
+from opdb.catalog.evidence.format import write
+from opdb.catalog.query import Filters, ask
+from opdb.catalog.schema import STATUS_COLUMNS
+from opdb.catalog.store import CaseRecord, ExecutorRecord, LibraryRecord, ResultRecord, RunRecord, Store
+from opdb.catalog.store import evidence as evidence_sql
 
 RUN = Run(
     "HTP",

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from opdb import migrate
-from opdb import schema as t
-from opdb.errors import OpdbError
-from opdb.query import ask
-from opdb.store import (
+from opdb.catalog import migrate
+from opdb.catalog import schema as t
+from opdb.catalog.query import ask
+from opdb.catalog.store import (
     ArtifactRecord,
     CaseRecord,
     ExecutorRecord,
@@ -25,6 +24,7 @@ from opdb.store import (
     RunRecord,
     Store,
 )
+from opdb.core.errors import OpdbError
 
 HTP = LibraryRecord("onnxruntime-qnn", "2.3.0", "v2.47.0.260601", "ab" * 32, "HTP", "2.47", emulated=True)
 PYTHON = ExecutorRecord("python", "0.1.0")

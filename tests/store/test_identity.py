@@ -10,17 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opdb import migrate
-from opdb.dtypes import BY_SHORT
-from opdb.schema.names import TABLES
+from opdb.catalog import migrate
+from opdb.catalog.schema.names import TABLES
+from opdb.catalog.store import Store, read_catalog
+from opdb.catalog.store.load import load_catalog
+from opdb.catalog.store.write import Rows
+from opdb.core.dtypes import BY_SHORT
 from opdb.spec import files as spec
 from opdb.spec.backend import Backend
 from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.family import FamilyDef
 from opdb.spec.model import STRENGTHS, BaseDef, OpDef
-from opdb.store import Store, read_catalog
-from opdb.store.load import load_catalog
-from opdb.store.write import Rows
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 REAL = Path(__file__).parents[2] / "specs"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from opdb import migrate
-from opdb.store import Store, read_catalog
+from opdb.catalog import migrate
+from opdb.catalog.store import Store, read_catalog
 
 #: On a server more of the time goes by outside the process that is killed.
 KILLS = {"sqlite": 50, "postgresql": 20}

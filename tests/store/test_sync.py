@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from opdb import migrate
-from opdb import schema as t
-from opdb.errors import OpdbError, SpecError
+from opdb.catalog import migrate
+from opdb.catalog import schema as t
+from opdb.catalog.store import Store, read_catalog
+from opdb.core.errors import OpdbError, SpecError
 from opdb.spec.catalog import Catalog
-from opdb.store import Store, read_catalog
 
 
 def replace(path: Path, old: str, new: str) -> None:
@@ -129,7 +129,7 @@ def test_what_an_op_inherits_is_stored_once(store: Store, specs: Path) -> None:
 
 def test_every_id_of_a_rule_is_a_row(store: Store, specs: Path) -> None:
     """INPUTS, RANK_x, SHAPE_y, C1, H1, TYPES_HTP...: what a verdict can carry can be asked about."""
-    from opdb.query import ask
+    from opdb.catalog.query import ask
 
     store.sync(specs)
     catalog = store.load_catalog()

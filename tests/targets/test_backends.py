@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from opdb.catalog.store import read_catalog
+from opdb.catalog.targets.sdks import installed_sdks, known_sdk
+from opdb.catalog.targets.target import Target, emulates_here, half
 from opdb.codegen import constants, docs
-from opdb.errors import OpdbError, SpecError
+from opdb.core.errors import OpdbError, SpecError
+from opdb.core.op_config import from_json
 from opdb.generated.constants.backends import ASKED, BACKENDS, DEFAULT, PREFERRED
 from opdb.generated.constants.sdks import DEFAULT_SDK, SDKS
-from opdb.lint import lint
-from opdb.op_config import from_json
+from opdb.judge.lint import lint
+from opdb.judge.validate import check
 from opdb.runtime import native
-from opdb.store import read_catalog
-from opdb.targets.sdks import installed_sdks, known_sdk
-from opdb.targets.target import Target, emulates_here, half
-from opdb.validate import check
 
 from .made_up import NPU, RELU, SPECS, run, with_file, write_constants
 
@@ -151,7 +151,7 @@ def test_cloud_ai_is_one_file() -> None:
     """Without number, library, rules: the op definitions, on its chip."""
     mentions = [p for p in (ROOT / "opdb").rglob("*.py") if re.search(r"\bAIC\b", p.read_text())]
     packages = (
-        "opdb/aic_check/",
+        "opdb/plugins/cloud_ai/check/",
         "opdb/cli/aic",
         "opdb/conformance/cloud_ai",
     )  # of custom ops, whose YAML calls the card so
@@ -185,15 +185,18 @@ def test_no_code_names_a_backend() -> None:
     for room in ("opdb", "codegen", "runtime"):
         for path in (ROOT / room).rglob("*.py"):
             name = path.relative_to(ROOT).as_posix()
-            if not name.startswith(("runtime/qnn/", "opdb/errata/")):
+            if not name.startswith(("runtime/qnn/", "opdb/judge/errata/")):
                 tree = ast.parse(path.read_text())
                 texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and n.value in BACKENDS]
                 found += [(name, n.value) for n in texts]
     found += [(p.name, m) for p in (ROOT / "codegen/templates").iterdir()
               for m in re.findall(r"[\"'](\w+)[\"']", p.read_text()) if m in BACKENDS]  # fmt: skip
-    cores = [("opdb/importers/udo.py", core) for core in ("CPU", "DSP", "GPU")]
-    card = [(name, "AIC") for name in ("opdb/aic_check/config.py", "opdb/conformance/cloud_ai.py")]
-    assert sorted(found) == [*card, *cores, ("opdb/torch_ops/__init__.py", "CPU")]
+    cores = [("opdb/author/importers/udo.py", core) for core in ("CPU", "DSP", "GPU")]
+    card = [
+        (name, "AIC")
+        for name in ("opdb/plugins/cloud_ai/check/config.py", "opdb/plugins/cloud_ai/conformance.py")
+    ]
+    assert sorted(found) == [*card, *cores, ("opdb/programs/torch_ops/__init__.py", "CPU")]
 
 
 # -- SDKs

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from opdb import migrate
-from opdb.errors import OpdbError
+from opdb.catalog import migrate
+from opdb.catalog.query import ask
+from opdb.catalog.query.rows import Filters
+from opdb.catalog.store import Store
+from opdb.catalog.targets.target import Target, soc_name
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, from_json
 from opdb.generated.constants.socs import SOCS
-from opdb.op_config import OpConfig, from_json
-from opdb.probe.chips import chips
-from opdb.probe.client import VendorWorker
-from opdb.query import ask
-from opdb.query.rows import Filters
+from opdb.judge.validate import check, validator
+from opdb.run.libraries.chips import chips
+from opdb.run.libraries.client import VendorWorker
 from opdb.runtime import native
 from opdb.runtime.qnn.libraries import installed
-from opdb.store import Store
-from opdb.targets.target import Target, soc_name
-from opdb.validate import check, validator
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 WITHOUT_FLOATS = ("SM8635", "SM7550", "QCM6490", "SM6450", "SM8735", "SC8280X", "SAR2230P")

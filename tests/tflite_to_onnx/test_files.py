@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from opdb.compile.ends import Ends
-from opdb.compile.model import lowered
-from opdb.coverage.check import read_and_check
-from opdb.coverage.graph import build_graph
-from opdb.coverage.load import load_program
-from opdb.coverage.onnx import ends, with_names
-from opdb.coverage.report.plain import table
-from opdb.coverage.said import unsaid
-from opdb.errors import OpdbError
-from opdb.optimize import optimize
-from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target
-from opdb.tflite_to_onnx import model
-from opdb.tflite_to_onnx.operators import OPERATORS
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_graph
+from opdb.check.notes import unsaid
+from opdb.check.report.plain import table
+from opdb.check.verdicts import read_and_check
+from opdb.core.errors import OpdbError
+from opdb.lower.passes import optimize
+from opdb.programs.load import load_program
+from opdb.programs.onnx.files import ends, with_names
+from opdb.programs.tflite import model
+from opdb.programs.tflite.operators import OPERATORS
+from opdb.run.compile.model import lowered
+from opdb.run.compile.model_io import Ends
+from opdb.run.libraries.client import VendorWorker
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]
 HTP = Target("HTP", "SM8650", execution="emulator")

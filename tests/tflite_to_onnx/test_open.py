@@ -12,10 +12,10 @@ import pytest
 import torch
 from ai_edge_litert import schema_py_generated as schema
 
-from opdb.coverage.check import read_and_check
-from opdb.coverage.load import load_model, load_program
-from opdb.errors import OpdbError
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import read_and_check
+from opdb.core.errors import OpdbError
+from opdb.programs.load import load_model, load_program
 
 pytestmark = pytest.mark.torch
 FILES = Path(__file__).parent / "files"

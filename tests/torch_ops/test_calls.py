@@ -9,16 +9,16 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as f
 
-import opdb.torch_ops
-from opdb.coverage.check import check_program
-from opdb.coverage.load import export
-from opdb.errors import OpdbError
+import opdb.programs.torch_ops
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_program
+from opdb.core.errors import OpdbError
 from opdb.generated.torch_ops import SCHEMAS
-from opdb.samples import sample_config, slot_of
+from opdb.judge.samples import sample_config, slot_of
+from opdb.programs.load import export
+from opdb.programs.torch_ops.call import TORCH
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp
-from opdb.targets.target import Target
-from opdb.torch_ops.call import TORCH
+from opdb.spec.definitions import CompiledOp
 
 pytestmark = [pytest.mark.torch]
 qnn = torch.ops.qnn
@@ -131,4 +131,4 @@ def test_a_program_with_such_operators_is_checked() -> None:
     program = export(Calls(lambda x: qnn.L2Norm(x, axis=9)), (X,))
     (row,) = check_program(program, Target("HTP", "SM8650", execution="emulator")).rows
     assert row.verdict != "supported"
-    assert opdb.torch_ops.targets()[0] == "qnn.ArgbToRgb.default"
+    assert opdb.programs.torch_ops.targets()[0] == "qnn.ArgbToRgb.default"

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from opdb.errors import OpdbError
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, TensorConfig
 from opdb.generated.torch_ops import SCHEMAS
-from opdb.lowering.candidates import forms
-from opdb.lowering.select import judge
-from opdb.op_config import OpConfig, TensorConfig
+from opdb.judge.samples import sample_config, slot_of
+from opdb.lower.candidates import forms
+from opdb.lower.select import judge
 from opdb.runtime.direct import targets
 from opdb.runtime.tensors import TensorRef
-from opdb.samples import sample_config, slot_of
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp, some_of_row
-from opdb.targets.target import Target
+from opdb.spec.definitions import CompiledOp, some_of_row
 
 #: An op that a library finalizes in no graph (CPU-0324, HTP-0405) is reached as far as rules go.
 TARGETS = {

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import opdb.specs
-from opdb import authoring
-from opdb.errors import OpdbError, SpecError
-from opdb.importers.draft import draft
-from opdb.store import read_catalog
+from opdb.author import add_op
+from opdb.author.importers.draft import draft
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import OpdbError, SpecError
 
 SPECS = Path(opdb.specs.__file__).parent
 
@@ -40,13 +40,13 @@ def specs(tmp_path: Path) -> Path:
 def test_a_kept_draft_is_taken_up_and_moves(specs: Path) -> None:
     kept = specs / "drafts" / "ElementWiseRound.yaml"
     text = kept.read_text(encoding="utf-8")
-    new = authoring.draft("ElementWiseRound", specs)
+    new = add_op.draft("ElementWiseRound", specs)
     assert (new.text, new.path, new.kept) == (text, specs / "ops" / "ElementWiseRound.yaml", kept)
-    assert kept.is_file() and not new.path.exists() and authoring.changes(new) == ""
-    authoring.write(new, specs)
+    assert kept.is_file() and not new.path.exists() and add_op.changes(new) == ""
+    add_op.write(new, specs)
     assert new.path.read_text(encoding="utf-8") == text and not kept.exists()
     with pytest.raises(OpdbError, match="the spec is there already"):
-        authoring.draft("ElementWiseRound", specs)
+        add_op.draft("ElementWiseRound", specs)
 
 
 def test_a_kept_draft_that_cannot_be_read_stays(specs: Path) -> None:
@@ -55,16 +55,16 @@ def test_a_kept_draft_that_cannot_be_read_stays(specs: Path) -> None:
         kept.read_text(encoding="utf-8").replace("op: ElementWiseRound", "op: ElementWiseRound\nsurplus: 1"),
         encoding="utf-8",
     )
-    new = authoring.draft("ElementWiseRound", specs)
+    new = add_op.draft("ElementWiseRound", specs)
     with pytest.raises(SpecError, match="surplus"):
-        authoring.write(new, specs)
+        add_op.write(new, specs)
     assert kept.is_file() and not new.path.exists()
 
 
 def test_another_target_asks_for_a_new_draft(specs: Path) -> None:
-    new = authoring.draft("ElementWiseRound", specs, ["aten.round.default"])
+    new = add_op.draft("ElementWiseRound", specs, ["aten.round.default"])
     assert new.kept is None and "aten.round.default" in new.text
-    authoring.write(new, specs)
+    add_op.write(new, specs)
     assert (specs / "drafts" / "ElementWiseRound.yaml").is_file()
 
 
@@ -72,20 +72,20 @@ def test_a_deleted_spec_is_drafted_anew_although_errata_and_candidates_name_the_
     shutil.copytree(SPECS / "errata", specs / "errata", dirs_exist_ok=True)
     with pytest.raises(SpecError, match="no op 'ElementWiseRound' in ops/"):
         read_catalog(specs)
-    authoring.write(authoring.draft("ElementWiseRound", specs, ["aten.round.default"]), specs)
+    add_op.write(add_op.draft("ElementWiseRound", specs, ["aten.round.default"]), specs)
     catalog = read_catalog(specs)
     assert {e.op for e in catalog.errata_of("ElementWiseRound")} == {"ElementWiseRound"}
     (specs / "ops" / "Relu.yaml").unlink()
-    assert "aten.relu.default" in authoring.draft("Relu", specs, ["aten.relu.default"]).text
+    assert "aten.relu.default" in add_op.draft("Relu", specs, ["aten.relu.default"]).text
 
 
 def test_the_next_version_of_a_spec_takes_its_place(specs: Path) -> None:
     path, kept = specs / "ops" / "Relu.yaml", specs / "drafts" / "Relu.yaml"
     old = path.read_text(encoding="utf-8")
     kept.write_text(old.replace("summary: ", "summary: Again. ", 1), encoding="utf-8")
-    new = authoring.draft("Relu", specs)
-    assert new.path == path and "+summary: Again. " in authoring.changes(new)
-    authoring.write(new, specs)
+    new = add_op.draft("Relu", specs)
+    assert new.path == path and "+summary: Again. " in add_op.changes(new)
+    add_op.write(new, specs)
     assert path.read_text(encoding="utf-8") == new.text and not kept.exists()
 
 
@@ -94,7 +94,7 @@ def test_a_next_version_that_cannot_be_read_leaves_the_spec(specs: Path) -> None
     old = path.read_text(encoding="utf-8")
     kept.write_text(old + "surplus: 1\n", encoding="utf-8")
     with pytest.raises(SpecError, match="surplus"):
-        authoring.write(authoring.draft("Relu", specs), specs)
+        add_op.write(add_op.draft("Relu", specs), specs)
     assert path.read_text(encoding="utf-8") == old and kept.is_file()
 
 
@@ -106,16 +106,16 @@ def test_drafts_can_be_read_with_the_specs(specs: Path) -> None:
 
 def test_a_target_with_candidates_gets_one_more_in_its_family(specs: Path) -> None:
     """The draft of the mapping is the last candidate; what a person must say stands in it as comments."""
-    new = authoring.draft("ElementWiseRound", specs, ["aten.relu6.default"])
+    new = add_op.draft("ElementWiseRound", specs, ["aten.relu6.default"])
     assert "aten.relu6.default" not in new.text
     ((path, text),) = new.families
     assert path == specs / "torch" / "hardtanh.yaml"
     before = path.read_text(encoding="utf-8")
     added = "  - torch: [aten.relu6.default]\n    op: ElementWiseRound\n    inputs:\n      x: self\n    outputs:\n      y: 0\n"
-    assert text == before + added and added.splitlines()[0] in authoring.changes(
-        authoring.draft("Relu", specs, ["aten.relu6.default"])
+    assert text == before + added and added.splitlines()[0] in add_op.changes(
+        add_op.draft("Relu", specs, ["aten.relu6.default"])
     )
-    authoring.write(authoring.draft("Relu", specs, ["aten.relu6.default"]), specs)
-    assert authoring.unmapped("Relu", specs) == []
+    add_op.write(add_op.draft("Relu", specs, ["aten.relu6.default"]), specs)
+    assert add_op.unmapped("Relu", specs) == []
     names = [c.name for c in read_catalog(specs).candidates if "aten.relu6.default" in c.torch]
     assert names[-1] == "Relu"

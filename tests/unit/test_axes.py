@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.op_config import Blocks, Quant
+from opdb.core.op_config import Blocks, Quant
 from opdb.runtime.axes import reshaped
 from opdb.runtime.static import transformed
 from opdb.runtime.tensors import Rejection, TensorRef, block_diagonal, permute, reshape, spaced, tiled

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from opdb import migrate
-from opdb.errors import Problem, SpecError
+from opdb.catalog import migrate
+from opdb.catalog.store import Store, read_catalog
+from opdb.core.errors import Problem, SpecError
 from opdb.spec.document import MAX_BYTES
-from opdb.store import Store, read_catalog
 
 BAD = Path(__file__).parents[1] / "data/bad"
 SPECS = Path(__file__).parents[2] / "specs"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from opdb.lowering.candidates import cheapest
-from opdb.lowering.cost import BYTES, MACS, Modelled, cost_of, macs, total
-from opdb.runtime.lowering import Lowered, LoweredOp, Reason, lowered_op, scalar
+from opdb.lower.candidates import cheapest
+from opdb.lower.cost import BYTES, MACS, Modelled, cost_of, macs, total
+from opdb.runtime.forms import Lowered, LoweredOp, Reason, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, permute
 
 

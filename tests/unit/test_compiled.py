@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from opdb.lang.nodes import Node
-from opdb.lang.printer import to_text
 from opdb.spec.catalog import Catalog
-from opdb.spec.compiled import CompiledOp, CompileError, TypeRow, expand_row, overlap, some_of_row
 from opdb.spec.compiler import compile_op
+from opdb.spec.definitions import CompiledOp, CompileError, TypeRow, expand_row, overlap, some_of_row
+from opdb.spec.lang.nodes import Node
+from opdb.spec.lang.printer import to_text
 from opdb.spec.model import OpDef
 
 SPECS = Path(__file__).parents[2] / "specs"

@@ -1,4 +1,4 @@
-"""``opdb.query.diff``: what the specs and the measurements say otherwise of two SDKs, SoCs or backends."""
+"""``opdb.catalog.query.diff``: what the specs and the measurements say otherwise of two SDKs, SoCs or backends."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb import migrate
-from opdb.errors import OpdbError
-from opdb.query.diff import COLUMNS, Side, diff, failing, residual, side
-from opdb.store import CaseRecord, ExecutorRecord, LibraryRecord, ProbeRecord, ResultRecord, RunRecord, Store
+from opdb.catalog import migrate
+from opdb.catalog.query.diff import COLUMNS, Side, diff, failing, residual, side
+from opdb.catalog.store import (
+    CaseRecord,
+    ExecutorRecord,
+    LibraryRecord,
+    ProbeRecord,
+    ResultRecord,
+    RunRecord,
+    Store,
+)
+from opdb.core.errors import OpdbError
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 #: In Relu.yaml: a row that came, one that went, one in other words; rules of some SDKs; and an op that came to HTP.

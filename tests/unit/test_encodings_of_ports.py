@@ -1,4 +1,4 @@
-"""``opdb.query.encodings``: what the rules of an op ask of the encodings of its ports, and only that."""
+"""``opdb.catalog.query.encodings``: what the rules of an op ask of the encodings of its ports, and only that."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from opdb import migrate
-from opdb.errors import OpdbError
-from opdb.lang.certain import parsed
-from opdb.op_config import OpConfig, ParamConfig, Quant, TensorConfig
-from opdb.query import ask
-from opdb.query.encodings import Encodings, Port, Ports, Variant
-from opdb.query.rows import Filters
-from opdb.store import Store
-from opdb.targets.target import Target
-from opdb.validate import check
+from opdb.catalog import migrate
+from opdb.catalog.query import ask
+from opdb.catalog.query.encodings import Encodings, Port, Ports, Variant
+from opdb.catalog.query.rows import Filters
+from opdb.catalog.store import Store
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.judge.validate import check
+from opdb.spec.lang.certain import parsed
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 CONCAT = """

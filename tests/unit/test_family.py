@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import SpecError
-from opdb.lint import lint
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import SpecError
+from opdb.judge.lint import lint
 from opdb.spec.family import Candidate, FamilyDef, expand
 from opdb.spec.files import dump, load, parse_document
 from opdb.spec.model import Decomposition, TorchMapping
-from opdb.store import read_catalog
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 HEAD = "family: sums\nsummary: Sums.\ncandidates:\n"

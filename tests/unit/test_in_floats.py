@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from opdb.lowering.select import lower
-from opdb.op_config import Quant
-from opdb.runtime.lowering import Lowered, Rejected
+from opdb.catalog.targets.target import Target
+from opdb.core.op_config import Quant
+from opdb.lower.select import lower
+from opdb.runtime.forms import Lowered, Rejected
 from opdb.runtime.tensors import TensorRef
-from opdb.targets.target import Target
 
 HTP, V68 = (Target("HTP", soc, execution="emulator") for soc in ("SM8650", "SM8350"))
 QUANT = Quant("SCALE_OFFSET", (0.02,), (-128,))

@@ -1,4 +1,4 @@
-"""``opdb.nearest``: the change that is found, and how it is told."""
+"""``opdb.judge.nearest``: the change that is found, and how it is told."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.nearest import Variant, nearest
-from opdb.nearest.encodings import reencoded
-from opdb.nearest.rows import far, retyped
-from opdb.op_config import OpConfig, Quant, from_json
-from opdb.targets.target import Target
-from opdb.validate import check
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, Quant, from_json
+from opdb.judge.nearest import Variant, nearest
+from opdb.judge.nearest.encodings import reencoded
+from opdb.judge.nearest.rows import far, retyped
+from opdb.judge.validate import check
 
 HTP, OLD, CPU = Target("HTP", "SM8650"), Target("HTP", "SM8350"), Target("CPU")
 
@@ -152,7 +152,7 @@ def test_rows_of_an_sdk_only() -> None:
     """What is in a table but not in force is not proposed: ``nearest`` reads the rows that the SDK has."""
     from types import SimpleNamespace
 
-    from opdb.nearest.moves import _Site
+    from opdb.judge.nearest.single_changes import _Site
     from opdb.runtime.binding import Context, Signature, Slot, rows
 
     module = SimpleNamespace(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb.dtypes import BY_SHORT, DTYPES
-from opdb.op_config import (
+from opdb.core.dtypes import BY_SHORT, DTYPES
+from opdb.core.op_config import (
     ENCODINGS,
     MAX_DIM,
     MAX_RANK,

@@ -14,16 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import inspect, text
 
-from opdb import migrate
-from opdb.errors import OpdbError
-from opdb.query import QUESTIONS, Filters, ask
-from opdb.query.pivot import pivot
-from opdb.query.rows import View
-from opdb.query.where import condition, parse_where
-from opdb.reference.evidence import Cell, Evidence, Outcome
-from opdb.reference.evidence import Run as EvidenceRun
-from opdb.schema.views import ABOUT
-from opdb.store import (
+from opdb.catalog import migrate
+from opdb.catalog.evidence import Cell, Evidence, Outcome
+from opdb.catalog.evidence import Run as EvidenceRun
+from opdb.catalog.query import QUESTIONS, Filters, ask
+from opdb.catalog.query.pivot import pivot
+from opdb.catalog.query.rows import View
+from opdb.catalog.query.where import condition, parse_where
+from opdb.catalog.schema.views import ABOUT
+from opdb.catalog.store import (
     CaseRecord,
     ExecutorRecord,
     LibraryRecord,
@@ -33,6 +32,7 @@ from opdb.store import (
     RunRecord,
     Store,
 )
+from opdb.core.errors import OpdbError
 
 MINI = Path(__file__).parents[1] / "data" / "mini"
 HTP = LibraryRecord("onnxruntime-qnn", "2.3.0", "b", "ab", "HTP", "2.47.0", emulated=True)
@@ -324,7 +324,7 @@ def test_names_that_there_are_not(store: Store, question: str, filters: dict[str
 
 def test_imports_stay_small() -> None:
     """What a query must not wait for."""
-    code = "import sys, opdb.query, opdb.settings; print(*sys.modules)"
+    code = "import sys, opdb.catalog.query, opdb.core.settings; print(*sys.modules)"
     loaded = set(
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from opdb.lowering.ranges import unranged
-from opdb.op_config import Quant
-from opdb.runtime.lowering import Lowered, lowered_op, scalar
+from opdb.core.op_config import Quant
+from opdb.lower.ranges import unranged
+from opdb.runtime.forms import Lowered, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, intermediate, widened
 
 X = TensorRef((2,), "uq8", key=("x", 0), quant=Quant("SCALE_OFFSET", (0.5,), (-3,)), base_shape=(2,))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import opdb
-from opdb import settings
-from opdb.errors import OpdbError
+from opdb.core import settings
+from opdb.core.errors import OpdbError
 
 
 @pytest.fixture(autouse=True)

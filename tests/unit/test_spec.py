@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdb.errors import SpecError
+from opdb.core.errors import SpecError
 from opdb.spec.document import parse_document
 from opdb.spec.family import FamilyDef
 from opdb.spec.files import dump, gather, load, read_folder
 from opdb.spec.model import BaseDef, OpDef, ParamDef
-from opdb.spec.written import dump_data
+from opdb.spec.rules import dump_data
 
 SPECS = Path(__file__).parents[2] / "specs"
 FILES = (

@@ -1,4 +1,4 @@
-"""``opdb.validate``: verdicts and their JSON, targets, and tensors bound by name or by position."""
+"""``opdb.judge.validate``: verdicts and their JSON, targets, and tensors bound by name or by position."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.nearest import nearest
-from opdb.op_config import OpConfig, ParamConfig, TensorConfig, from_json
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig, from_json
+from opdb.judge.nearest import nearest
+from opdb.judge.validate import check, infer
 from opdb.runtime import native
 from opdb.runtime.checks import Undecidable
-from opdb.targets.target import Target
-from opdb.validate import check, infer
 
 HTP = Target("HTP", "SM8650")
 

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from opdb.runtime.constants import (
+from opdb.runtime.tensors import Rejection, TensorRef
+from opdb.runtime.windows import (
     adaptive_means,
     adaptive_places,
     adaptive_window,
@@ -26,7 +27,6 @@ from opdb.runtime.constants import (
     window_places,
     window_sums,
 )
-from opdb.runtime.tensors import Rejection, TensorRef
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional

@@ -11,7 +11,7 @@ from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.lowered_backend_module import LoweredBackendModule
 from torch.nn import functional
 
-from opdb.executorch.delegate.specs import Options
+from opdb.plugins.executorch.delegate.specs import Options
 
 X = torch.arange(16.0).reshape(2, 8).sin()
 #: Leaves torch.sort to others, so that a module has two groups.

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from executorch.exir import EdgeProgramManager, to_edge_transform_and_lower
 
-import opdb.executorch.delegate.backend  # noqa: F401  ExecuTorch looks for the class by its name
-from opdb.executorch.delegate import blob
-from opdb.executorch.delegate.partitioner import OpdbPartitioner
-from opdb.executorch.delegate.specs import Options
+import opdb.plugins.executorch.delegate.backend  # noqa: F401  ExecuTorch looks for the class by its name
+from opdb.plugins.executorch.delegate import blob
+from opdb.plugins.executorch.delegate.partitioner import OpdbPartitioner
+from opdb.plugins.executorch.delegate.specs import Options
 
 CHILD = Path(__file__).with_name("runtime_child.py")
 X = torch.arange(16.0).reshape(2, 8) / 8 - 1

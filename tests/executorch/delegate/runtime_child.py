@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from opdb.executorch.delegate import blob, library
+from opdb.plugins.executorch.delegate import blob, library
 
 
 def program(data: bytes, etdump: bool = False) -> Any:

@@ -14,13 +14,13 @@ import torch
 from executorch.exir import to_edge, to_edge_transform_and_lower
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 
-from opdb.errors import OpdbError
-from opdb.executorch.delegate import blob, graph_read
-from opdb.executorch.delegate.backend import OpdbBackend
-from opdb.executorch.delegate.blob import Payload
-from opdb.executorch.delegate.partitioner import OpdbPartitioner
-from opdb.executorch.delegate.run import Runner, named_data
-from opdb.executorch.delegate.specs import Options
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch.delegate import blob, graph_read
+from opdb.plugins.executorch.delegate.backend import OpdbBackend
+from opdb.plugins.executorch.delegate.blob import Payload
+from opdb.plugins.executorch.delegate.partitioner import OpdbPartitioner
+from opdb.plugins.executorch.delegate.run import Runner, named_data
+from opdb.plugins.executorch.delegate.specs import Options
 
 from .modules import Cached, Net, Sorted, X, export, lower, lowered
 
@@ -59,8 +59,8 @@ def test_two_builds_are_equal() -> None:
         "import hashlib, importlib.util\n"
         f"spec = importlib.util.spec_from_file_location('modules', {str(HERE / 'modules.py')!r})\n"
         "m = importlib.util.module_from_spec(spec); spec.loader.exec_module(m)\n"
-        "from opdb.executorch.delegate.partitioner import OpdbPartitioner\n"
-        "from opdb.executorch.delegate.specs import Options\n"
+        "from opdb.plugins.executorch.delegate.partitioner import OpdbPartitioner\n"
+        "from opdb.plugins.executorch.delegate.specs import Options\n"
         f"for options in {kinds!r}:\n"
         "    made = m.lower(m.Sorted(), [m.X], OpdbPartitioner(options))\n"
         "    print('sha256', hashlib.sha256(made.to_executorch().buffer).hexdigest())\n"

@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.executorch.delegate import blob, graph_form, graph_read
-from opdb.executorch.delegate.module import Arg, ContextFile, Identity, Module, State
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import Blocks, ParamConfig, Quant, Sparse, Vectors
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import Blocks, ParamConfig, Quant, Sparse, Vectors
+from opdb.plugins.executorch.delegate import blob, graph_form, graph_read
+from opdb.plugins.executorch.delegate.module import Arg, ContextFile, Identity, Module, State
 
 W = np.arange(12, dtype=np.float32).reshape(4, 3)
 QUANTS = (

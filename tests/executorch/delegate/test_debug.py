@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from opdb.errors import OpdbError
-from opdb.executorch.delegate.debug import Report, debug
-from opdb.executorch.delegate.specs import KERNELS, Options
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch.delegate.debug import Report, debug
+from opdb.plugins.executorch.delegate.specs import KERNELS, Options
 
 from . import runtime_cases
 from .runtime_cases import Classifier, Made, X, changed, edge

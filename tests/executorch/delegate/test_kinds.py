@@ -12,10 +12,10 @@ from executorch.exir import to_edge_transform_and_lower
 from torch import Tensor, nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-from opdb.executorch.delegate.decide import Judge
-from opdb.executorch.delegate.partitioner import BACKEND, OpdbPartitioner
-from opdb.executorch.delegate.run import Runner
-from opdb.executorch.delegate.specs import KERNELS, Options
+from opdb.plugins.executorch.delegate.decide import Judge
+from opdb.plugins.executorch.delegate.partitioner import BACKEND, OpdbPartitioner
+from opdb.plugins.executorch.delegate.run import Runner
+from opdb.plugins.executorch.delegate.specs import KERNELS, Options
 
 from .modules import calls, export, lower
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opdb.errors import OpdbError
-from opdb.executorch.delegate import library
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch.delegate import library
 
 EMPTY = 'extern "C" void opdb_nothing() {}\n'
 

@@ -13,9 +13,9 @@ from executorch.exir.backend.backend_api import to_backend
 from executorch.exir.backend.utils import is_identical_graph
 from torch.export import Dim
 
-from opdb.errors import OpdbError
-from opdb.executorch.delegate.partitioner import BACKEND, OpdbPartitioner
-from opdb.executorch.delegate.specs import KERNELS, Options
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch.delegate.partitioner import BACKEND, OpdbPartitioner
+from opdb.plugins.executorch.delegate.specs import KERNELS, Options
 
 from .modules import NO_LINEAR, NO_SORT, Cached, Constants, Net, Sorted, X, calls, export, lower, lowered
 

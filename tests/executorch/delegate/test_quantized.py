@@ -15,9 +15,9 @@ from torch import nn
 from torch.nn import functional
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-from opdb.executorch.delegate.partitioner import BACKEND, OpdbPartitioner
-from opdb.executorch.delegate.run import Runner
-from opdb.executorch.delegate.specs import KERNELS, Options
+from opdb.plugins.executorch.delegate.partitioner import BACKEND, OpdbPartitioner
+from opdb.plugins.executorch.delegate.run import Runner
+from opdb.plugins.executorch.delegate.specs import KERNELS, Options
 
 from .modules import calls
 

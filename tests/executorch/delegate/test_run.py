@@ -7,12 +7,12 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
-from opdb.errors import OpdbError
-from opdb.executorch.delegate.inspect import inspect_node
-from opdb.executorch.delegate.partitioner import OpdbPartitioner
-from opdb.executorch.delegate.run import Delegate, Runner, named_data
-from opdb.executorch.delegate.shapes import Padded
-from opdb.executorch.delegate.specs import Options
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch.delegate.inspect import inspect_node
+from opdb.plugins.executorch.delegate.partitioner import OpdbPartitioner
+from opdb.plugins.executorch.delegate.run import Delegate, Runner, named_data
+from opdb.plugins.executorch.delegate.shapes import Padded
+from opdb.plugins.executorch.delegate.specs import Options
 
 from .modules import NO_LINEAR, NO_SORT, Cached, Sorted, X, export, lower, lowered
 

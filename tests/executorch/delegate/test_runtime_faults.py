@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from opdb.executorch.delegate.specs import KERNELS, Options
+from opdb.plugins.executorch.delegate.specs import KERNELS, Options
 
 from .runtime_cases import Classifier, Ends, Made, X, changed, child, made
 

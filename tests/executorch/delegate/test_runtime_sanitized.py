@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from opdb import c_library
-from opdb.executorch.delegate import blob, library
-from opdb.executorch.delegate.specs import KERNELS, Options
+from opdb.plugins.executorch.delegate import blob, library
+from opdb.plugins.executorch.delegate.specs import KERNELS, Options
+from opdb.plugins.packages import c_library
 from opdb.spec.catalog import Catalog
 
 from .runtime_cases import Classifier, X, edge

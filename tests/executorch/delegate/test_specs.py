@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 
-from opdb.errors import OpdbError
-from opdb.executorch.delegate.specs import KERNELS, Options, options_of
+from opdb.core.errors import OpdbError
+from opdb.plugins.executorch.delegate.specs import KERNELS, Options, options_of
 
 CHIP = "SM8650"
 

@@ -6,7 +6,7 @@
 
 namespace opdb::delegate {
 
-/* Rules read the values of constants that have no more of them (opdb.op_config.MAX_VALUES). */
+/* Rules read the values of constants that have no more of them (opdb.core.op_config.MAX_VALUES). */
 enum { MAX_VALUES = 1 << 18 };
 
 static Error fault(const char *what, const char *name) {

@@ -1,4 +1,4 @@
-/* The records of a blob (docs/reference/executorch-delegate.md, "Blob"; opdb/executorch/delegate/blob.py
+/* The records of a blob (docs/reference/executorch-delegate.md, "Blob"; opdb/plugins/executorch/delegate/blob.py
  * writes them). Little-endian, each a multiple of 8 bytes or of 4; the blob begins at a multiple of 8. */
 #ifndef OPDB_DELEGATE_RECORDS_H
 #define OPDB_DELEGATE_RECORDS_H

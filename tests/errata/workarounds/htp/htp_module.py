@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.graph import build_part
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.graph import QnnGraph
-from opdb.probe.client import VendorWorker
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
+from opdb.check.graph import build_part
+from opdb.check.verdicts import check_nodes
+from opdb.core.graph import QnnGraph
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.run.libraries.client import VendorWorker
 
 HTP, V68 = (Target("HTP", soc, execution="emulator") for soc in ("SM8650", "SM8350"))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from opdb.errata.policy import active
-from opdb.errata.workarounds import Nowhere, Surroundings
-from opdb.lowering.errata import obeyed
-from opdb.lowering.select import hits
-from opdb.runtime.lowering import Lowered, LoweredOp
+from opdb.catalog.targets.target import Target
+from opdb.judge.errata.policy import active
+from opdb.lower.obey import obeyed
+from opdb.lower.select import hits
+from opdb.lower.workarounds import Nowhere, Surroundings
+from opdb.runtime.forms import Lowered, LoweredOp
 from opdb.runtime.tensors import TensorRef
-from opdb.targets.target import Target
 
 EMULATOR = Target("HTP", "SM8650", execution="emulator")
 

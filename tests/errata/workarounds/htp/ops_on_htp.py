@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import Quant
-from opdb.runtime.lowering import LoweredOp
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import Quant
+from opdb.runtime.forms import LoweredOp
 from opdb.runtime.tensors import TensorRef, stored_range
 
 

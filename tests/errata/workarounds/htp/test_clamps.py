@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from obeying import avoided, obeying
 
-from opdb.op_config import Quant
-from opdb.runtime.lowering import LoweredOp, lowered_op, scalar
+from opdb.core.op_config import Quant
+from opdb.runtime.forms import LoweredOp, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, full
 
 STEPS = {"uq8": 255, "uq16": 65535}

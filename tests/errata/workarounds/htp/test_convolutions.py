@@ -11,13 +11,13 @@ from obeying import avoided, obeying
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.op_config import Quant
-from opdb.runtime.lowering import LoweredOp, lowered_op, tensor_param
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import check_nodes
+from opdb.core.op_config import Quant
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.runtime.forms import LoweredOp, lowered_op, tensor_param
 from opdb.runtime.tensors import TensorRef
-from opdb.targets.target import Target
 
 pytestmark = pytest.mark.vendor
 Function = Callable[..., Tensor]

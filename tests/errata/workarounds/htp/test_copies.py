@@ -14,8 +14,8 @@ import torch
 from obeying import avoided, obeying
 from ops_on_htp import off, real, run, tensor
 
-from opdb.op_config import ParamConfig
-from opdb.runtime.lowering import LoweredOp, lowered_op, scalar, tensor_param
+from opdb.core.op_config import ParamConfig
+from opdb.runtime.forms import LoweredOp, lowered_op, scalar, tensor_param
 from opdb.runtime.tensors import intermediate
 
 X = (1 / 32, -128)

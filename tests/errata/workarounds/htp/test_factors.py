@@ -11,8 +11,8 @@ from obeying import Place, obeying
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.op_config import Quant
-from opdb.runtime.lowering import LoweredOp, lowered_op, scalar
+from opdb.core.op_config import Quant
+from opdb.runtime.forms import LoweredOp, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, full
 
 VOLUME = (2, 2, 8, 6, 4)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from obeying import avoided, obeying
 
-from opdb.dtypes import BY_SHORT
-from opdb.graph import GraphOp, GraphTensor, QnnGraph
-from opdb.op_config import Quant
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.op_config import Quant
+from opdb.runtime.forms import LoweredOp, layout_ops, lowered_op, scalar
 from opdb.runtime.kernels import run_graph
-from opdb.runtime.lowering import LoweredOp, layout_ops, lowered_op, scalar
 from opdb.runtime.static import made_values, transformed
 from opdb.runtime.tensors import TensorRef, intermediate
 

@@ -10,9 +10,9 @@ from htp_module import HTP, V68, Call, Htp
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.coverage.check import check_nodes
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
+from opdb.check.verdicts import check_nodes
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
 
 pytestmark = pytest.mark.vendor
 CASES = {

@@ -11,14 +11,14 @@ from htp_module import V68, Call, Htp
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.coverage.check import Coverage, check_nodes
-from opdb.coverage.load import export
-from opdb.coverage.nodes import Program
-from opdb.dispatch.plan import partition
-from opdb.errata.workarounds.htp.precision import in_half_precision
-from opdb.runtime.lowering import LoweredOp, lowered_op
+from opdb.catalog.targets.target import Target
+from opdb.check.verdicts import Coverage, check_nodes
+from opdb.lower.workarounds.htp.precision import in_half_precision
+from opdb.programs.load import export
+from opdb.programs.torch.program import Program
+from opdb.run.dispatch.plan import partition
+from opdb.runtime.forms import LoweredOp, lowered_op
 from opdb.runtime.tensors import TensorRef, full
-from opdb.targets.target import Target
 
 W = torch.linspace(-1, 1, 8 * 8 * 9).reshape(8, 8, 3, 3)
 #: name -> function, shapes of its inputs

@@ -12,8 +12,8 @@ from obeying import obeying
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.op_config import Quant
-from opdb.runtime.lowering import LoweredOp, lowered_op
+from opdb.core.op_config import Quant
+from opdb.runtime.forms import LoweredOp, lowered_op
 from opdb.runtime.tensors import TensorRef
 
 pytestmark = pytest.mark.vendor

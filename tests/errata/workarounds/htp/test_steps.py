@@ -15,12 +15,12 @@ import torch
 from obeying import EMULATOR, avoided, obeying
 from ops_on_htp import off, real, run, tensor
 
-from opdb.errata.policy import AVOID, policy
-from opdb.lowering.ranges import unranged
-from opdb.op_config import Quant
-from opdb.runtime.lowering import Lowered, LoweredOp, lowered_op, scalar
+from opdb.catalog.targets.target import Target
+from opdb.core.op_config import Quant
+from opdb.judge.errata.policy import AVOID, policy
+from opdb.lower.ranges import unranged
+from opdb.runtime.forms import Lowered, LoweredOp, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, stored_range
-from opdb.targets.target import Target
 
 HALF, DOUBLE = (1, 5, 6, 3), (1, 10, 12, 3)
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from obeying import Place, obeying
 
-from opdb.op_config import Quant
-from opdb.runtime.lowering import lowered_op
+from opdb.core.op_config import Quant
+from opdb.runtime.forms import lowered_op
 from opdb.runtime.tensors import TensorRef
 
 

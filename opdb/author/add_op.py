@@ -1,0 +1,255 @@
+"""``opdb add-op``: from a name to a proven op.
+
+Draft the spec from the bundled facts and the torch operators' schemas, check it, write it, regenerate, compile, run
+the op's conformance and calls of the operators.  A spec that cannot be read leaves nothing behind; one in which a
+person must still say what an argument means is written, and nothing is made of it before they have.
+"""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from opdb.catalog.store import read_catalog
+from opdb.core.errors import OpdbError
+from opdb.core.files import write_atomically
+from opdb.spec.catalog import Catalog
+from opdb.spec.model import OpDef
+
+BUILD_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A spec that has not been written: its text and where it will stand.  ``kept`` is its file in specs/drafts.
+
+    ``families``: the files of specs/torch that change with it, for targets that have other candidates there.
+    """
+
+    op: str
+    path: Path
+    text: str
+    kept: Path | None = None
+    families: tuple[tuple[Path, str], ...] = ()
+
+    @property
+    def texts(self) -> tuple[tuple[Path, str], ...]:
+        """Every file with its new text."""
+        return ((self.path, self.text), *self.families)
+
+    @property
+    def new(self) -> list[Path]:
+        """The files that are not as they would be written."""
+        return [p for p, text in self.texts if not p.exists() or p.read_text(encoding="utf-8") != text]
+
+
+def draft(
+    op: str,
+    specs: Path,
+    torch_targets: Sequence[str] = (),
+    like: str | None = None,
+    package: str | None = None,
+    *,
+    xml: Path | None = None,
+    library: str | None = None,
+) -> Draft:
+    """The draft of ``op``: the one kept in specs/drafts, which may be the next version of a spec, else a new one.
+
+    Targets, a similar op, a package or ``xml`` (an OpDef collection) ask for a new one; where the spec is there,
+    targets alone are added to it.  ``library``: the file or module that defines the targets that are not ATen's.
+    Raises OpdbError: no facts about the op, an unknown target, the spec exists.
+    """
+    from opdb.author.importers.draft import draft as write
+
+    path = specs / "ops" / f"{op}.yaml"
+    kept = specs / "drafts" / path.name
+    new = (like, package, xml) != (None, None, None)
+    if kept.is_file() and not torch_targets and not new:
+        return Draft(op, path, kept.read_text(encoding="utf-8"), kept)
+    signatures = signatures_of([t for t in torch_targets if not t.startswith("aten.")], library)
+    if path.exists():
+        catalog = read_catalog(specs)
+        known = catalog.mappings(op) if op in catalog.ops else {}
+        wanted = [t for t in torch_targets if t not in known]
+        if not torch_targets or (new and wanted):
+            raise OpdbError(
+                f"{path}: the spec is there already; edit it, name a target that it does not map with --torch, or "
+                "delete it to have a new draft written"
+            )
+        return _with_targets(Draft(op, path, path.read_text(encoding="utf-8")), specs, wanted, signatures)
+    if xml is not None:
+        text = _from_xml(op, xml, specs)
+    else:
+        text = write(
+            op,
+            torch_targets or None,
+            _like(like, specs, op),
+            package=package,
+            signatures=signatures,
+            ranked=_families(read_catalog(specs, missing=op)),
+        )
+    if package is not None and f"\npackage: {package}\n" not in text:
+        text = text.replace(f"op: {op}\n", f"op: {op}\npackage: {package}\n", 1)
+    return _with_targets(Draft(op, path, text), specs, torch_targets, signatures)
+
+
+def signatures_of(targets: Sequence[str], library: str | None) -> dict[str, str]:
+    """What PyTorch prints for operators that are not ATen's, after ``library`` was loaded.
+
+    Raises OpdbError: PyTorch knows no such operator; MissingExtra without PyTorch.
+    """
+    if not targets:
+        return {}
+    from opdb.measure.conformance.torch_calls import load_library, operator
+
+    if library is not None:
+        load_library(library)
+    return {t: str(operator(t)._schema).partition("::")[2] for t in targets}
+
+
+def _families(catalog: Catalog) -> dict[str, str]:
+    """Target -> the family that has its candidates."""
+    return {target: c.family for c in catalog.candidates for target in c.torch}
+
+
+def _with_targets(new: Draft, specs: Path, targets: Sequence[str], signatures: Mapping[str, str]) -> Draft:
+    """``new`` with an entry for each target that it has none for, as far as names and schema settle it.
+
+    A target that has candidates in a family gets one more there, as the last one.
+    """
+    from opdb.author.importers.torch_targets import draft_mapping, with_candidate, with_mapping
+    from opdb.spec.compiler import compile_op
+    from opdb.spec.family import FamilyDef
+    from opdb.spec.files import load, parse_document
+    from opdb.spec.model import resolve
+
+    catalog, text = read_catalog(specs, missing=new.op), new.text
+    families = _families(catalog)
+    changed = dict(new.families)
+    for target in dict.fromkeys(targets):
+        own = load(OpDef, parse_document(text, new.path.name))
+        if target in own.torch:
+            continue
+        compiled = compile_op(resolve(own, catalog.bases), catalog.context)
+        known = catalog.mappings(new.op) if new.op in catalog.ops else own.torch
+        made = draft_mapping(compiled, target, signatures.get(target), known)
+        if target not in families:
+            text = with_mapping(text, own, made)
+            continue
+        path = specs / "torch" / f"{families[target]}.yaml"
+        before = changed.get(path) or path.read_text(encoding="utf-8")
+        changed[path] = with_candidate(
+            before, load(FamilyDef, parse_document(before, path.name)), new.op, made
+        )
+    return replace(new, text=text, families=tuple(changed.items()))
+
+
+def _from_xml(op: str, file: Path, specs: Path) -> str:
+    from opdb.author.importers.opxml.draft import drafts
+    from opdb.author.importers.opxml.read import read
+
+    found = {d.op: d.text for d in drafts(read(file), file.name, read_catalog(specs, missing=op).backends)}
+    if op not in found:
+        raise OpdbError(f"{file}: no op '{op}'; it has {', '.join(found)}")
+    return found[op]
+
+
+def _like(name: str | None, specs: Path, op: str) -> OpDef | None:
+    if name is None:
+        return None
+    ops = read_catalog(specs, missing=op).ops
+    if name not in ops:
+        close = difflib.get_close_matches(name, ops, 1)
+        raise OpdbError(
+            f"--like {name}: no such op"
+            + (f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(ops)}")
+        )
+    return ops[name]
+
+
+def changes(new: Draft) -> str:
+    """What the draft changes in the files that are there, as unified diffs; "" where the spec is new."""
+    if not new.path.exists():
+        return ""
+    lines: list[str] = []
+    for path, text in new.texts:
+        name = f"specs/{path.parent.name}/{path.name}"
+        before = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines += difflib.unified_diff(before, text.splitlines(keepends=True), name, name)
+    return "".join(lines)
+
+
+def write(new: Draft, specs: Path) -> None:
+    """Writes the draft into the specs.  Raises SpecError if they cannot be read with it; then nothing has changed."""
+    before = {path: path.read_bytes() if path.exists() else None for path, _ in new.texts}
+    for path, text in new.texts:
+        write_atomically(path, text)
+    try:
+        read_catalog(specs)
+    except BaseException:
+        for path, content in before.items():
+            if content is None:
+                path.unlink(missing_ok=True)
+            else:
+                write_atomically(path, content)
+        raise
+    if new.kept is not None:
+        new.kept.unlink(missing_ok=True)
+
+
+def unmapped(op: str, specs: Path) -> list[str]:
+    """What the spec's mappings leave open, as ``FILE:LINE:COLUMN: what and its cure``."""
+    from opdb.judge.lint import open_mappings
+
+    return [str(p) for p in open_mappings(specs, op)]
+
+
+def make_package(op: str, specs: Path, root: Path) -> Path | None:
+    """The op package of an op that is not QNN's own, written below build/ and compiled; None for QNN's own.
+
+    Raises OpdbError where it cannot be built, above all for an op without a kernel.
+    """
+    from opdb.codegen.constants import PACKAGE
+    from opdb.codegen.packages import of_catalog
+    from opdb.run.packages import package
+
+    catalog = read_catalog(specs)
+    name = catalog.ops[op].package
+    if name == PACKAGE:
+        return None
+    made = package.write(catalog, of_catalog(catalog)[name], root / "build" / "packages" / name)
+    return package.build(made)
+
+
+def build(root: Path) -> None:
+    """Compiles the generated C in the checkout.  Raises OpdbError with the compiler's first complaint."""
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    try:
+        done = subprocess.run(
+            command, cwd=root, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OpdbError(f"the C code was not built: {error}") from None
+    if done.returncode != 0:
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if "error" in line.lower()] or [
+            "no message"
+        ]
+        raise OpdbError(f"the C code was not built: {lines[0].strip()}")
+
+
+def prove(op: str, root: Path, arguments: Sequence[str] = ()) -> int:
+    """Runs the op's conformance in a new process, which loads the code just built; its exit status."""
+    return _again(root, "conformance", "run", "--op", op, *arguments)
+
+
+def prove_calls(op: str, root: Path, arguments: Sequence[str] = ()) -> int:
+    """Runs calls of the torch operators that the op maps, likewise."""
+    return _again(root, "conformance", "torch", op, *arguments)
+
+
+def _again(root: Path, *arguments: str) -> int:
+    return subprocess.run([sys.executable, "-m", "opdb", *arguments], cwd=root, check=False).returncode

@@ -1,0 +1,89 @@
+"""What an OpDef collection holds, as data; ``opdb.author.importers.opxml.limits`` says what of a spec it cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: In the place of data types or a layout: each backend's supplement says.
+BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
+#: Rank of the document -> number of dims; None: any.
+RANKS: dict[str, int | None] = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4, "5D": 5, "ND": None}
+#: NONTRIVIAL keeps a converter from moving a tensor's axes.
+LAYOUTS = ("NHWC", "NHCW", "NDHWC", "NONTRIVIAL")
+KINDS = ("Number", "Shape", "Value", "Datatype", "Description")
+#: The element of each kind of tensor -> what a message calls it.
+ROLES = {"Input": "input", "Output": "output", "Parameter": "parameter"}
+
+
+@dataclass(frozen=True)
+class Constraint:
+    number: int
+    kind: str  # one of KINDS
+    text: str
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input, output or parameter.  ``dtypes``: short names, () where the backend decides."""
+
+    role: str  # Input, Output, Parameter
+    name: str
+    mandatory: bool = True
+    dtypes: tuple[str, ...] = ()
+    rank: str | None = None  # one of RANKS; None in a supplement
+    layout: str | None = None
+    text: str | None = None  # the shape, in words or in the notation of specs
+    description: str | None = None
+    code: tuple[str, ...] = ()
+    default: str | None = None
+    repeated: bool = False
+    static: bool = False
+    enum: tuple[str, ...] = ()  # values are 0, 1, ... in this order
+    constraints: tuple[Constraint, ...] = ()
+    only_default: bool = False  # of a supplement
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class OpXml:
+    name: str
+    tensors: tuple[Tensor, ...]
+    description: str | None = None
+    code: tuple[str, ...] = ()
+    references: tuple[tuple[str, str], ...] = ()  # source and URL
+    default_translation: bool | None = None  # whether the op stands in for a native one of QNN
+    backends: tuple[str, ...] = ()
+    unread: tuple[str, ...] = field(default=(), compare=False)  # elements that no schema known here has
+    line: int = field(default=0, compare=False)
+    #: Uses of the op: shapes of inputs and values of parameters, by role and name.
+    examples: tuple[Mapping[tuple[str, str], Any], ...] = field(default=(), compare=False)
+
+    def of(self, role: str) -> tuple[Tensor, ...]:
+        return tuple(t for t in self.tensors if t.role == role)
+
+
+@dataclass(frozen=True)
+class Supplement:
+    """What one backend says: the ops that it has, and tensors of an op with what differs there."""
+
+    backend: str
+    ops: tuple[str, ...]
+    tensors: Mapping[str, tuple[Tensor, ...]]  # by op
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Collection:
+    package: str
+    domain: str
+    version: str
+    ops: tuple[OpXml, ...]
+    supplements: tuple[Supplement, ...] = ()
+    qhpi: bool = False  # the package is written for QHPI (UseQHPI)
+    notes: tuple[str, ...] = field(default=(), compare=False)  # what was left out, each with its line
+    rows: str = field(
+        default="xml", compare=False
+    )  # the configuration that its data types go into: it has no names for them

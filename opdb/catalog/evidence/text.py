@@ -1,0 +1,73 @@
+"""Evidence in a few words, for tables and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from opdb.catalog.evidence import STAGES, Cell, Outcome, Run
+from opdb.core.sdk import sdk_number
+
+#: What it means that a stage did not say yes.
+_NO = {
+    "validates": "refused",
+    "finalizes": "not finalized",
+    "executes": "does not run",
+    "matches": "wrong numbers",
+}
+
+
+def told(outcome: Outcome) -> str:
+    """E.g. right; wrong numbers in 1 of 3 (HTP-0201); refused; crashes in 2 of 3."""
+    found = []
+    for stage, counts in zip(STAGES, outcome.counts, strict=True):
+        for status, number in sorted(counts.items()):
+            if status in ("no", "crashed", "hung"):
+                what = {"crashed": "crashes", "hung": "hangs"}.get(status, _NO[stage])
+                found.append(what if number == outcome.cases else f"{what} in {number} of {outcome.cases}")
+    errata = f" ({', '.join(outcome.errata)})" if outcome.errata else ""
+    if found:
+        return f"{', '.join(found)}{errata}"
+    ends = outcome.counts[-1]
+    if ends.get("yes"):
+        return "right"
+    if outcome.counts[-2].get("yes"):
+        return "runs, numbers not judged"
+    return "validated" if outcome.counts[0].get("yes") else "unknown"
+
+
+def of_chips(cells: Iterable[Cell]) -> str:
+    """Cells of one row and library: what most chips have, then the others with their names."""
+    groups: dict[str, list[str]] = {}
+    for cell in cells:
+        groups.setdefault(told(cell.outcome), []).append(cell.run.soc)
+    ordered = sorted(groups.items(), key=lambda e: (-len(e[1]), e[0]))
+    return "; ".join(
+        f"{what} on {', '.join(sorted(chips))}" if i else what for i, (what, chips) in enumerate(ordered)
+    )
+
+
+def by_row(cells: Iterable[Cell]) -> dict[str, dict[str, str]]:
+    """Row -> where, e.g. HTP 2.47 emulator -> what it came to there, chips that differ named."""
+    groups: dict[tuple[str, str, str, str], list[Cell]] = {}
+    for c in cells:
+        groups.setdefault((c.row, c.run.backend, c.run.sdk, c.run.execution), []).append(c)
+    found: dict[str, dict[str, str]] = {}
+    for key in sorted(groups, key=lambda k: (k[0], k[1], sdk_number(k[2]), k[3])):
+        found.setdefault(key[0], {})[" ".join(key[1:])] = of_chips(groups[key])
+    return found
+
+
+def provenance(runs: Iterable[Run]) -> list[str]:
+    """A line for each library: what it is, where and when it was asked, for which chips."""
+    groups: dict[tuple[str, ...], set[Run]] = {}
+    for r in runs:
+        groups.setdefault((r.backend, r.sdk, r.package, r.version, r.execution, r.flow), set()).add(r)
+    lines = []
+    for key in sorted(groups, key=lambda k: (k[0], sdk_number(k[1]), *k[2:])):
+        backend, sdk, package, version, execution, flow = key
+        dates = sorted({r.date for r in groups[key]})
+        when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        chips = ", ".join(sorted({r.soc for r in groups[key]} - {""}))
+        parts = [f"{backend} {sdk}: {package} {version}", execution, flow, when, chips]
+        lines.append(", ".join(filter(None, parts)))
+    return lines

@@ -1,0 +1,101 @@
+"""Creates the tables of opdb.catalog.schema and brings them up to date.  The only module that imports Alembic.
+
+Each call is one transaction: a process that is killed leaves the old tables or the new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection
+
+import opdb.migrations
+from opdb.catalog.schema import metadata
+from opdb.catalog.store.connect import Database
+from opdb.core.errors import OpdbError
+
+
+def config(connection: Connection | None = None) -> Config:
+    """Alembic's settings; the migrations run on ``connection``."""
+    folder = Path(opdb.migrations.__file__).parent
+    settings = Config(attributes={} if connection is None else {"connection": connection})
+    settings.set_main_option("script_location", str(folder).replace("%", "%%"))
+    settings.set_main_option("path_separator", "os")
+    settings.set_main_option("file_template", "%%(rev)s_%%(slug)s")
+    return settings
+
+
+def heads() -> tuple[str, ...]:
+    """The newest revisions; one, unless two branches were not joined."""
+    return tuple(ScriptDirectory.from_config(config()).get_heads())
+
+
+def upgrade(url: str, revision: str = "head") -> None:
+    """Creates the database and its tables, or brings them up to ``revision``; does nothing if they are."""
+    database = Database(url)
+    if database.sqlite:
+        _make_folder(Path(database.name).parent)
+    with _migration(database) as connection:
+        command.upgrade(config(connection), revision)
+
+
+def downgrade(url: str, revision: str) -> None:
+    """Takes the tables back to ``revision`` ("base": none).  What the older tables cannot hold is lost."""
+    with _migration(Database(url)) as connection:
+        command.downgrade(config(connection), revision)
+
+
+def check(url: str) -> list[str]:
+    """How the tables differ from opdb.catalog.schema, one line each; empty if they do not.
+
+    Raises OpdbError for a database without tables or with those of another revision.
+    """
+    with Database(url).reading() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        return [_difference(d) for d in compare_metadata(context, metadata)]
+
+
+def draft(url: str, message: str) -> None:
+    """Writes the draft of a revision, from the tables at ``url`` to opdb.catalog.schema; to be read and edited."""
+    with _migration(Database(url)) as connection:
+        number = len(list(ScriptDirectory.from_config(config()).walk_revisions())) + 1
+        command.revision(config(connection), message, autogenerate=True, rev_id=f"{number:04}")
+
+
+@contextmanager
+def _migration(database: Database) -> Iterator[Connection]:
+    with database.transaction(write=True, migrate=True) as connection:
+        try:
+            yield connection
+        except CommandError as error:
+            raise OpdbError(f"{database.name}: {error}; was it written by a newer opdb?") from None
+        if database.sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+            raise OpdbError(f"{database.name}: rows refer to rows that are not there; nothing was changed")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OpdbError(
+            f"{folder}: cannot make the folder: {error.strerror}; name another database with --db or OPDB_URL"
+        ) from None
+
+
+def _difference(entry: object) -> str:
+    """One entry of Alembic's comparison as text; a changed column is a list of one."""
+    return (
+        "; ".join(map(str, entry))
+        if isinstance(entry, list)
+        else " ".join(map(str, entry if isinstance(entry, tuple) else [entry]))
+    )

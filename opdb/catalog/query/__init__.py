@@ -1,0 +1,213 @@
+"""Read-only questions to the catalogue and its history: rows with stable keys.
+
+    rows = ask(Store(url), "support", Filters(op="LayerNorm", soc="SM8650"), where="validates <> 'yes'")
+
+Nothing here imports SQLAlchemy, pydantic or the YAML library: a question reads SQL and starts fast.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from opdb.catalog.query import definitions, evidence
+from opdb.catalog.query.rows import Filters, Row, View
+from opdb.catalog.query.where import Condition, condition
+from opdb.catalog.schema import STATUS_COLUMNS
+from opdb.catalog.schema.views import ABOUT
+from opdb.catalog.store import Store
+from opdb.core.errors import OpdbError
+
+__all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask", "stream"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, the keys of its rows in order, and the filters that it heeds."""
+
+    name: str
+    about: str
+    columns: tuple[str, ...]
+    answer: Callable[[View], Iterable[Row]]
+    filters: tuple[str, ...]
+
+    @property
+    def view(self) -> str:
+        """The SQL view with the same rows."""
+        return f"v_{self.name}"
+
+
+def _question(
+    name: str, about: str, columns: str, answer: Callable[[View], Iterable[Row]], filters: str
+) -> Question:
+    return Question(name, about, tuple(columns.split()), answer, tuple(filters.split()))
+
+
+_STATUSES = " ".join(STATUS_COLUMNS)
+QUESTIONS: dict[str, Question] = {
+    q.name: q
+    for q in (
+        _question(
+            "ops",
+            "the ops of the catalogue",
+            "op package extends inputs params outputs backends torch rules kernel summary source",
+            definitions.ops,
+            "op backend torch_op",
+        ),
+        _question(
+            "params",
+            "their parameters",
+            "op param type dtype dims optional default kind enum inherited doc",
+            definitions.params,
+            "op dtype",
+        ),
+        _question(
+            "types",
+            "the documented type rows",
+            "op backend config type_row cells since until needs source",
+            definitions.types,
+            "op backend sdk dtype torch_op",
+        ),
+        _question(
+            "torch",
+            "the ATen targets and how each becomes QNN ops",
+            "torch_op form ops decomposition when why inputs absent params outputs ignored family place source",
+            definitions.torch,
+            "op torch_op",
+        ),
+        _question(
+            "rules",
+            "every rule, written and derived",
+            "op rule backend kind strength unchecked when expression why inherited source",
+            definitions.rules,
+            "op backend",
+        ),
+        _question(
+            "backends",
+            "the QNN backends, and which libraries can be asked here",
+            "backend about id letter library asked chips ops context",
+            definitions.backends,
+            "backend",
+        ),
+        _question(
+            "socs",
+            "the chips, and what the HTP device takes",
+            "soc names soc_model htp_arch fp16 bf16 soc_ids libraries",
+            definitions.socs,
+            "soc",
+        ),
+        _question(
+            "errata",
+            "the faults of vendor libraries",
+            "erratum backend op title effect cause since until arch socs execution workaround cost seen",
+            definitions.errata,
+            "op backend soc sdk torch_op",
+        ),
+        _question(
+            "support",
+            "the five statuses of each op, type row, backend, SoC and SDK",
+            f"op type_row cells backend soc sdk {_STATUSES} measurements counts furthest stopped code_name reason errata"
+            " library measured execution source",
+            evidence.support,
+            "op backend soc sdk dtype torch_op",
+        ),
+        _question(
+            "measured",
+            "the evidence that opdb ships, and what was merged from others' files, as it was measured",
+            f"kind op type_row torch_op precision backend soc sdk execution {' '.join(STATUS_COLUMNS[1:])} cases counts furthest"
+            " case config stopped stopped_case code code_name reason errata package package_version build_id sha256 flow"
+            " measured host generator seed case_limit origin",
+            evidence.measured,
+            "op backend soc sdk torch_op",
+        ),
+        _question(
+            "quirks",
+            "where documents, libraries and PyTorch disagree",
+            "op type_row cells backend soc sdk quirk emulated package package_version case code code_name log"
+            " run measurements",
+            evidence.quirks,
+            "op backend soc sdk dtype torch_op",
+        ),
+        _question(
+            "evidence",
+            "every measurement",
+            f"kind run started op type_row backend soc sdk {_STATUSES} ours rules reasons code code_name log"
+            " error_max ulp magnitude seconds detail package package_version emulated config case case_kind executor"
+            " executor_version",
+            evidence.evidence,
+            "op backend soc sdk dtype disagree",
+        ),
+        _question(
+            "agreement",
+            "how often a library's validation and ours agree, by the last sweeps of 'opdb probe'",
+            "op backend soc sdk n both_accept both_reject we_accept_it_rejects we_reject_it_accepts undecided"
+            " crashed percent package package_version",
+            evidence.agreement,
+            "op backend soc sdk",
+        ),
+        _question(
+            "census",
+            "how far each op comes in a library, by the last sweeps of 'opdb probe': validates, finalizes, executes",
+            "op backend soc sdk asked validates finalizes executes furthest stopped code code_name config"
+            " package package_version",
+            evidence.census,
+            "op backend soc sdk",
+        ),
+        _question(
+            "coverage",
+            "for each rule: where it is, and which cases tried it",
+            "op rule backend stated python c positive negative executed implied_by",
+            evidence.coverage,
+            "op backend",
+        ),
+    )
+}
+
+
+def ask(store: Store, question: str, filters: Filters | None = None, where: str | None = None) -> list[Row]:
+    """The rows that answer a question; each has all of ``QUESTIONS[question].columns``, in order.
+
+    Raises OpdbError for an unknown question, op, backend, SoC or dtype, a filter that the question does not
+    heed, or a ``where`` that cannot be read.
+    """
+    return list(stream(store, question, filters, where))
+
+
+def stream(
+    store: Store, question: str, filters: Filters | None = None, where: str | None = None
+) -> Iterator[Row]:
+    """The same rows one by one: millions of measurements need no memory.  Raises as ``ask``, at once."""
+    asked = _checked(question, filters or Filters())
+    columns: dict[str, str | None] = {c.name: c.type for c in ABOUT[asked.view].columns}
+    return _answers(store, asked, filters or Filters(), condition(where, columns) if where else None)
+
+
+def _answers(store: Store, asked: Question, filters: Filters, keep: Condition | None) -> Iterator[Row]:
+    narrowed = {} if keep is None or keep.sql is None else {asked.view: keep.sql}
+    with store.asking() as reader:
+        for row in asked.answer(View(reader, filters, narrowed)):
+            if keep is None or keep.keeps(row):
+                yield {c: row[c] for c in asked.columns}
+
+
+def _checked(question: str, filters: Filters) -> Question:
+    asked = QUESTIONS.get(question)
+    if asked is None:
+        close = difflib.get_close_matches(question, QUESTIONS, 1)
+        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(QUESTIONS)}"
+        raise OpdbError(f"no question '{question}'; {hint}")
+    for name, value in vars(filters).items():
+        if value not in (None, ()) and name not in asked.filters:
+            known = ", ".join(f"--{f.replace('_', '-')}" for f in asked.filters)
+            raise OpdbError(
+                f"'{question}' cannot be filtered by --{name.replace('_', '-')}; it takes {known}"
+            )
+    return asked
+
+
+def agreement_of(store: Store, runs: Collection[int]) -> list[Row]:
+    """The rows of the question "agreement" for single probe runs, in their order."""
+    with store.asking() as reader:
+        found = evidence.agreement_of_runs(View(reader, Filters()), runs)
+    return [{c: row[c] for c in QUESTIONS["agreement"].columns} for row in found]

@@ -1,0 +1,210 @@
+"""What all questions share: filters, and the definitions with what they inherit, read from SQL."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opdb.catalog.query.sql import Sql, every
+from opdb.catalog.schema.names import FEATURES
+from opdb.catalog.schema.views import ABOUT, NARROWED, VALUES, select_of
+from opdb.catalog.store.reader import Reader
+from opdb.catalog.store.reader import Row as Record
+from opdb.catalog.targets.chips import resolve
+from opdb.catalog.targets.sdks import known_sdk
+from opdb.core.dtypes import BY_SHORT, lookup
+from opdb.core.errors import OpdbError
+from opdb.core.sdk import same_sdk
+
+Row = dict[str, Any]
+
+Several = str | Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What rows must be about: one value, several of which one must fit, or None for anything."""
+
+    op: Several = None
+    backend: Several = None
+    soc: Several = None
+    sdk: Several = None  # 2.47 stands for 2.47.0 too
+    dtype: Several = None  # short name or QNN's; a type row with it in any slot
+    torch_op: Several = None  # e.g. aten.relu.default, or aten.relu
+    disagree: bool | None = None  # True: only what a library said otherwise than we did
+
+    def many(self, name: str) -> tuple[str, ...]:
+        """The values of a filter; none for anything."""
+        value = getattr(self, name)
+        return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+@dataclass(frozen=True)
+class Op:
+    """An op, and the definitions whose parts it has: its base's, then its own."""
+
+    name: str
+    definitions: tuple[int, ...]
+
+
+class View:
+    """One reading of the database, narrowed by filters that have been checked against what is known.
+
+    ``narrowed`` is a condition on the columns of one view, by the view's name.
+    """
+
+    def __init__(self, reader: Reader, filters: Filters, narrowed: Mapping[str, Sql] | None = None) -> None:
+        self.reader = reader
+        self.narrowed = narrowed or {}
+        self.backends = {r["id"]: r for r in reader.rows("SELECT * FROM backend ORDER BY position")}
+        chips = [*reader.rows("SELECT * FROM soc ORDER BY position")]
+        self.chips = {str(r["chip"]): str(r["names"] or "").split(", ") for r in chips}
+        self.features = {str(r["chip"]): {name: r[name] for name in FEATURES} for r in chips}
+        socs = [resolve(name, self.chips) for name in filters.many("soc")]
+        self.filters = replace(filters, soc=socs or None)
+        ops = {str(r["name"]): _op(r) for r in reader.rows(_OPS)}
+        self.ops = {name: ops[name] for name in sorted(ops)}
+        self.dtypes = self._check()
+        self.inside: dict[str, list[str]] = {}  # what rows are counted for, if not for all
+        if asked := filters.many("op"):
+            self.ops = {name: op for name, op in self.ops.items() if name in asked}
+
+    def _check(self) -> list[str]:
+        """The short names of the data types that are asked about."""
+        f = self.filters
+        _require("op", f.many("op"), self.ops)
+        _require("backend", f.many("backend"), [b["name"] for b in self.backends.values()])
+        for sdk in f.many("sdk"):
+            known_sdk(sdk, self._sdks())
+        found = {name: lookup(name) for name in f.many("dtype")}
+        _require("data type", [name for name, dtype in found.items() if dtype is None], BY_SHORT)
+        return [dtype.short for dtype in found.values() if dtype is not None]
+
+    def _sdks(self) -> tuple[str, ...]:
+        """The SDKs that the specs speak of, and those whose libraries were measured."""
+        columns = (
+            "version AS sdk FROM sdk",
+            "sdk FROM library",
+            "sdk FROM evidence_run",
+            "sdk FROM conformance_case",
+        )
+        found = {str(r["sdk"]) for c in columns for r in self.reader.rows(f"SELECT DISTINCT {c}") if r["sdk"]}
+        return tuple(sorted(found))
+
+    def stream(self, name: str, *conditions: Sql, order: Sequence[str] = ()) -> Iterator[Row]:
+        """The rows of an SQL view, as they come; text in the order of its characters."""
+        columns = {c.name: c.type for c in ABOUT[name].columns}
+        listed = ", ".join(f'"{c}"' for c in columns)
+        inside, values = self._inside(name)
+        query = f"SELECT {listed} FROM {inside}"
+        said, more = _where([*conditions, *([self.narrowed[name]] if name in self.narrowed else [])])
+        query += said
+        if order:
+            collate = ' COLLATE "C"' if self.reader.postgres else ""
+            keys = (f'"{c}"{collate if columns[c] == "text" else ""} NULLS FIRST' for c in order)
+            query += f" ORDER BY {', '.join(keys)}"
+        booleans = [c for c, kind in columns.items() if kind == "boolean"]
+        for found in self.reader.rows(query, **values, **more):
+            row = dict(found)
+            for c in booleans:  # SQLite has numbers
+                row[c] = None if row[c] is None else bool(row[c])
+            yield row
+
+    def _inside(self, name: str) -> tuple[str, dict[str, Any]]:
+        """The view; or its SELECT, narrowed from inside by the filters that are columns of it, and their values."""
+        inner = {n: self.inside[n] for n in ("op", "backend", "soc", "sdk") if self.inside.get(n)}
+        if name not in NARROWED or not inner:
+            return name, {}
+        return f"({select_of(name, self.reader.postgres, inner)}) AS narrowed", dict(inner)
+
+    def read(self, name: str, *conditions: Sql, order: Sequence[str] = ()) -> list[Row]:
+        return list(self.stream(name, *conditions, order=order))
+
+    def matching(self, query: str, *conditions: Sql) -> Iterator[Record]:
+        """The rows of a SELECT with these conditions on its columns, by id."""
+        said, values = _where(conditions)
+        return self.reader.rows(f"SELECT * FROM ({query}) AS asked{said} ORDER BY id", **values)
+
+    def merged(self, table: str, key: str) -> dict[str, list[Record]]:
+        """The rows of a table by op: its base's first; its own take the place of those with the same key."""
+        parts: dict[int, list[Record]] = {}
+        for row in self.reader.rows(f"SELECT * FROM {table} ORDER BY position"):
+            parts.setdefault(row["definition_id"], []).append(row)
+        return {
+            op.name: list({r[key]: r for d in op.definitions for r in parts.get(d, ())}.values())
+            for op in self.ops.values()
+        }
+
+    def wants_backend(self, name: str) -> bool:
+        return name in (self.filters.many("backend") or (name,))
+
+    def per_soc(self, backend: str) -> bool:
+        """Whether verdicts of a backend depend on the SoC: its rules may read the architecture."""
+        return any(
+            b["name"] == backend and b["context"] and '"arch"' in b["context"] for b in self.backends.values()
+        )
+
+    def has(self, soc: str | None, feature: str | None) -> bool:
+        """Whether a chip has what a type row needs (v_types.needs); True for a row that needs nothing."""
+        return feature is None or bool(self.features.get(soc or "", {}).get(feature))
+
+    def wants_sdk(self, version: str) -> bool:
+        asked = self.filters.many("sdk")
+        return not asked or any(same_sdk(s, version) for s in asked)
+
+    def has_dtype(self, cells: str | None) -> bool:
+        """Whether a type row allows one of the data types that are asked about, in any slot."""
+        if not self.dtypes:
+            return True
+        found = {d for cell in (cells or "").split(", ") for d in cell.partition(": ")[2].split("|")}
+        return not found.isdisjoint(self.dtypes)
+
+    def wanted_ops(self) -> list[str]:
+        """The ops of the catalogue that are asked about, by name or by a torch op that becomes them."""
+        asked = self.filters.many("torch_op")
+        if not asked:
+            return list(self.ops)
+        rows = self.read("v_op_torch")
+        found = {
+            r["op"]
+            for r in rows
+            if any(r["torch_op"] == a or r["torch_op"].startswith(f"{a}.") for a in asked)
+        }
+        return [name for name in self.ops if name in found]
+
+
+def _where(conditions: Sequence[Sql]) -> tuple[str, dict[str, Any]]:
+    """The clause in which every condition holds, with its values by name; nothing for none."""
+    if not conditions:
+        return "", {}
+    condition = every(conditions)
+    names = (f"{VALUES}v{i}" for i in range(len(condition.values)))
+    said = re.sub("[?]", lambda _: next(names), condition.text)
+    return f" WHERE {said}", {f"v{i}": v for i, v in enumerate(condition.values)}
+
+
+_OPS = """SELECT o.name, o.definition_id, b.definition_id AS base_definition
+FROM op AS o LEFT JOIN base AS b ON b.id = o.base_id"""
+
+
+def _op(r: Record) -> Op:
+    base = r["base_definition"]
+    return Op(str(r["name"]), (*(() if base is None else (base,)), r["definition_id"]))
+
+
+def _require(what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    known = list(known)
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1, 0.5) or [
+                k for k in known if k.lower() == name.lower()
+            ]
+            hint = (
+                f"did you mean '{close[0]}'?"
+                if close
+                else f"known: {', '.join(known) or 'none; run opdb sync'}"
+            )
+            raise OpdbError(f"no {what} '{name}' in the catalogue; {hint}")

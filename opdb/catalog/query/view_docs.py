@@ -1,0 +1,36 @@
+"""docs/reference/sql-views.md: the views and their columns as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opdb.catalog.schema.views import ABOUT
+
+_HEAD = """# SQL views
+
+The questions of `opdb query` are views of the database, with the same rows: `opdb query support` reads `v_support`.
+They hold no data and are made anew by `opdb init` and `opdb db upgrade`, on SQLite and PostgreSQL alike.
+
+    opdb query evidence --where "validates = 'crashed' and backend = 'HTP'" --format parquet --output crashes.parquet
+    sqlite3 opdb.db "SELECT op, COUNT(*) FROM v_rules GROUP BY op"
+    opdb db datasette --db opdb.db --output metadata.json     # prints how datasette is started with it
+
+`--where` takes any column below: comparisons, `in`, `like`, `is null`, `and`, `or`, `not`, parentheses. It is parsed
+and never given to the database as text. A view that counts (`v_support`, `v_agreement`, `v_quirks`) reads every
+measurement when it is asked by SQL; `opdb query` with `--op`, `--backend`, `--soc` or `--sdk` reads only those it needs.
+
+`opdb query support --pivot` has an op to a line and a target to a column. Its cells name the configurations of data
+types by verdict: yes (all that the library was asked for went well), no, crashed, hung, declared (documented, not
+measured). Without `--soc` a column is the worst over all SoCs.
+"""
+
+
+def markdown() -> Iterator[str]:
+    """The lines of the page."""
+    yield from _HEAD.splitlines()
+    for view in sorted(ABOUT.values(), key=lambda v: v.name):
+        yield from ("", f"## {view.name}", "", view.about, "", "| column | type | meaning |", "|---|---|---|")
+        for c in view.columns:
+            unit = f" [{c.unit}]" if c.unit else ""
+            about = c.about.replace("|", "\\|")
+            yield f"| `{c.name}` | {c.type}{unit} | {about} |"

@@ -1,0 +1,161 @@
+"""The SQL tables: definitions (kept in line with the specs), generation, evidence and conformance (history).
+
+Principles.  Nouns in the singular; an integer ``id`` and a UNIQUE natural key; every constraint has a
+name, so that migrations can speak of it; ``position`` wherever order is meaning; nothing that only one
+database knows.  Expressions are text in the rule language.  Values without a fixed form are JSON text.
+A part of a definition belongs to the file that says it: what an op inherits is stored once, with its base.
+History names ops, rules, rows and SoCs by their permanent names, and '' (never NULL, which no UNIQUE
+sees) says that a backend, SoC or SDK plays no part.  Times are ISO 8601 text in UTC.
+The package imports SQLAlchemy, and builds the tables, when a table is first asked for: a question reads SQL as text.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from opdb.catalog.schema.names import BINDING_KINDS, FEATURES, REVISION, RULE_KINDS, STATUS_COLUMNS, STATUSES
+
+if TYPE_CHECKING:
+    from opdb.catalog.schema.columns import metadata
+    from opdb.catalog.schema.definitions import (
+        DEFINITIONS,
+        backend,
+        backend_need,
+        base,
+        decomposition,
+        decomposition_name,
+        decomposition_step,
+        decomposition_target,
+        decomposition_tensor,
+        definition,
+        erratum,
+        erratum_evidence,
+        erratum_let,
+        erratum_seen,
+        family,
+        kernel,
+        op,
+        op_backend,
+        op_enum,
+        op_let,
+        op_param,
+        op_rule,
+        op_tensor,
+        quant_rule,
+        retired,
+        sample,
+        sdk,
+        snapshot,
+        soc,
+        source,
+        spec_file,
+        step_binding,
+        tolerance,
+        torch_binding,
+        torch_mapping,
+        type_cell,
+        type_config,
+        type_row,
+        unchecked,
+    )
+    from opdb.catalog.schema.evidence import (
+        EVIDENCE,
+        evidence_cell,
+        evidence_file,
+        evidence_outcome,
+        evidence_run,
+    )
+    from opdb.catalog.schema.history import (
+        HISTORY,
+        artifact,
+        artifact_input,
+        case_rule,
+        conformance_case,
+        executor,
+        implication,
+        library,
+        probe_result,
+        probe_run,
+        result,
+        run,
+    )
+
+__all__ = [
+    "BINDING_KINDS",
+    "DEFINITIONS",
+    "EVIDENCE",
+    "FEATURES",
+    "HISTORY",
+    "REVISION",
+    "RULE_KINDS",
+    "STATUSES",
+    "STATUS_COLUMNS",
+    "artifact",
+    "artifact_input",
+    "backend",
+    "backend_need",
+    "base",
+    "case_rule",
+    "conformance_case",
+    "decomposition",
+    "decomposition_name",
+    "decomposition_step",
+    "decomposition_target",
+    "decomposition_tensor",
+    "definition",
+    "erratum",
+    "erratum_evidence",
+    "erratum_let",
+    "erratum_seen",
+    "evidence_cell",
+    "evidence_file",
+    "evidence_outcome",
+    "evidence_run",
+    "executor",
+    "family",
+    "implication",
+    "kernel",
+    "library",
+    "metadata",
+    "op",
+    "op_backend",
+    "op_enum",
+    "op_let",
+    "op_param",
+    "op_rule",
+    "op_tensor",
+    "probe_result",
+    "probe_run",
+    "quant_rule",
+    "result",
+    "retired",
+    "run",
+    "sample",
+    "sdk",
+    "snapshot",
+    "soc",
+    "source",
+    "spec_file",
+    "step_binding",
+    "tolerance",
+    "torch_binding",
+    "torch_mapping",
+    "type_cell",
+    "type_config",
+    "type_row",
+    "unchecked",
+]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        modules = [
+            import_module(f"opdb.catalog.schema.{m}")
+            for m in ("columns", "definitions", "history", "evidence")
+        ]
+        found = next(getattr(m, name) for m in modules if hasattr(m, name))
+        globals()[name] = found
+        return found

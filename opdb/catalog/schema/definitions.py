@@ -1,0 +1,314 @@
+"""The tables that every sync brings in line with the specs."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Float, Integer, UniqueConstraint
+
+from opdb.catalog.schema.columns import (
+    maybe,
+    metadata,
+    number,
+    of,
+    one_of,
+    parts,
+    position,
+    shape,
+    table,
+    text,
+    to,
+)
+from opdb.catalog.schema.names import BINDING_KINDS, FEATURES, RULE_KINDS, TABLES
+
+# -- what the world has
+
+source = table(
+    "source", text("text"), text("document"), maybe("version"), maybe("locator"), UniqueConstraint("text")
+)
+backend = table(
+    "backend",
+    *position(),
+    text("name"),
+    Column("number", Integer, nullable=True),  # QNN's backend id
+    text("letter"),  # of its rules; e.g. H
+    maybe("context"),  # JSON: what its rules may read; e.g. {"arch": "u32"}
+    text("more", "{}"),  # JSON: the other fields of its file
+    maybe("about"),  # what it computes on
+    maybe("library"),  # its file, where opdb drives it
+    maybe("chips"),  # the only ones that it runs on, between commas
+    Column("asked", Integer, nullable=False, server_default="0"),  # 1: the library answers on x86-64 Linux
+    UniqueConstraint("name"),
+    UniqueConstraint("letter"),
+)
+backend_need = parts(  # of type rows, by the first word of their configuration
+    "backend_need",
+    "backend",
+    text("feature"),
+    key="word",  # a column of soc, e.g. fp16
+)
+soc = table(
+    "soc",
+    *position(),
+    text("chip"),  # e.g. SM8650
+    Column("soc_model", Integer, nullable=True),
+    Column("htp_arch", Integer, nullable=True),
+    text("more", "{}"),  # JSON: the other fields of socs.yaml
+    *(Column(name, Integer, nullable=False, server_default="0") for name in FEATURES),  # 1: it has
+    maybe("soc_ids"),  # numbers between blanks
+    maybe("names"),  # between commas
+    maybe("libraries"),  # the versions that open it, e.g. since 2.48; null: all that were asked
+    UniqueConstraint("chip"),
+)
+sdk = table("sdk", text("version"), UniqueConstraint("version"))
+retired = table(
+    "retired",
+    text("kind"),
+    *position(),
+    text("entry"),  # JSON
+    one_of("kind", ("rules", "ops")),
+    UniqueConstraint("kind", "position"),
+)
+spec_file = table("spec_file", text("path"), text("sha256"), text("synced_at"), UniqueConstraint("path"))
+snapshot = table(
+    "snapshot",  # one row: the state that the last sync left
+    text("hash"),
+    text("reader"),  # which code read the files
+    text("synced_at"),
+    CheckConstraint("id = 1", name="single"),
+)
+
+# -- ops and bases
+
+definition = table(
+    "definition", text("kind"), maybe("summary"), to("source", nullable=True), one_of("kind", ("op", "base"))
+)
+base = table(
+    "base", of("definition"), text("name"), UniqueConstraint("definition_id"), UniqueConstraint("name")
+)
+op = table(
+    "op",
+    of("definition"),
+    text("name"),
+    text("package"),
+    to("base", nullable=True),
+    text("hash"),
+    UniqueConstraint("definition_id"),
+    UniqueConstraint("name"),
+)
+op_tensor = table(
+    "op_tensor",
+    of("definition"),
+    Column("output", Boolean, nullable=False),
+    *position(),
+    text("name"),
+    *shape(),
+    text("dtypes", ""),  # short names between spaces
+    Column("optional", Boolean, nullable=False),
+    Column("static", Boolean, nullable=False),
+    Column("variadic", Boolean, nullable=False),
+    number("minimum"),
+    maybe("count"),
+    maybe("index_name"),
+    maybe("layout"),
+    maybe("doc"),
+    UniqueConstraint("definition_id", "output", "position"),
+    UniqueConstraint("definition_id", "name"),
+)
+op_param = parts(
+    "op_param",
+    "definition",
+    text("type"),  # as written; e.g. u32[2] = [1, 1]
+    text("dtype"),  # e.g. u32
+    text("dims"),  # e.g. [2]
+    Column("optional", Boolean, nullable=False),
+    maybe("default_value"),
+    text("kind"),
+    maybe("doc"),
+    one_of("kind", ("axis", "axes", "perm", "shape", "pads", "scalar")),
+)
+op_enum = parts("op_enum", "op_param", Column("value", BigInteger, nullable=False))
+op_let = parts("op_let", "definition", text("expression"))
+op_rule = table(
+    "op_rule",
+    of("definition"),
+    to("backend", nullable=True),
+    *position(),
+    text("name"),  # e.g. C3
+    text("kind"),
+    text("strength"),
+    maybe("guard"),  # `when`
+    text("expression"),
+    maybe("why"),
+    to("source", nullable=True),
+    one_of("kind", RULE_KINDS),
+    one_of("strength", ("require", "expect")),
+    UniqueConstraint("definition_id", "name"),
+)
+op_backend = table(
+    "op_backend",
+    of("definition"),
+    to("backend"),
+    *position(),
+    to("source", nullable=True),
+    maybe("since"),  # first SDK
+    maybe("until"),  # last SDK
+    UniqueConstraint("definition_id", "position"),
+    UniqueConstraint("definition_id", "backend_id"),
+)
+type_config = parts("type_config", "op_backend", to("source", nullable=True), maybe("since"), maybe("until"))
+unchecked = parts(  # rules of the op that a backend does not check
+    "unchecked", "op_backend", to("source"), maybe("since"), maybe("until"), maybe("why"), key="rule"
+)
+type_row = parts("type_row", "type_config")  # e.g. HTP.FP16.1
+type_cell = parts(
+    "type_cell", "type_row", text("dtypes"), key="slot"
+)  # short names between spaces: each is allowed
+torch_mapping = parts(
+    "torch_mapping",
+    "definition",
+    maybe("guard"),
+    maybe("why"),
+    to("source", nullable=True),
+    maybe("signature"),
+    maybe("family"),  # that has the mapping as a candidate; NULL: the op's own spec
+    number("rank"),  # the candidate's place in the family
+    key="target",
+)
+torch_binding = parts(
+    "torch_binding",
+    "torch_mapping",
+    text("expression"),  # of an ignored argument: the reason
+    one_of("kind", BINDING_KINDS),
+    within=("kind",),
+)
+quant_rule = parts("quant_rule", "definition", text("value"))  # JSON
+kernel = table(
+    "kernel",
+    of("definition"),
+    text("function"),
+    text("dtypes"),
+    maybe("each"),  # JSON: what an element of the result is, where the function is generated
+    maybe("by"),  # the enum parameter that chooses among them
+    maybe("arguments"),  # names between blanks; NULL: all inputs, parameters and outputs
+    maybe("computes"),  # the data type that the function is written for
+    maybe("scratch"),  # expression: bytes
+    maybe("tiling"),  # JSON: how a run can be divided
+    UniqueConstraint("definition_id"),
+)
+tolerance = parts(
+    "tolerance", "definition", text("ulp"), Column("absolute", Float, nullable=False), key="dtype"
+)
+sample = table(
+    "sample",
+    of("definition"),
+    *position(),
+    text("value"),  # JSON
+    UniqueConstraint("definition_id", "position"),
+)
+
+# -- families of candidates
+
+family = table(
+    "family",
+    text("name"),
+    text("summary"),
+    text("value"),  # JSON: the file; the candidates below have its variants expanded
+    UniqueConstraint("name"),
+)
+decomposition = table(
+    "decomposition",  # a candidate that is a chain of ops; those of one op are rows of torch_mapping
+    text("name"),
+    text("summary"),
+    maybe("guard"),
+    maybe("why"),
+    text("family"),
+    number("rank"),  # its place in the family
+    UniqueConstraint("name"),
+)
+decomposition_target = table(
+    "decomposition_target",
+    of("decomposition"),
+    *position(),
+    text("target"),
+    UniqueConstraint("decomposition_id", "position"),
+)
+decomposition_name = parts(
+    "decomposition_name",  # named expressions, and ignored arguments with their reasons
+    "decomposition",
+    text("expression"),
+    one_of("kind", ("let", "ignored")),
+    within=("kind",),
+)
+decomposition_tensor = parts("decomposition_tensor", "decomposition", *shape(), text("like_tensor"))
+decomposition_step = table(
+    "decomposition_step",
+    of("decomposition"),
+    *position(),
+    text("op"),
+    UniqueConstraint("decomposition_id", "position"),
+)
+step_binding = parts(
+    "step_binding",
+    "decomposition_step",
+    text("expression"),
+    one_of("kind", BINDING_KINDS[:-1]),
+    within=("kind",),
+)
+
+# -- faults of vendor libraries
+
+erratum = table(
+    "erratum",
+    text("name"),  # its id; e.g. HTP-0042
+    to("backend"),
+    maybe("op"),  # the op whose config the conditions read; the name, as an op can be written again
+    text("title"),
+    maybe("pattern"),  # the ops that it needs, in words
+    text("effect"),
+    maybe("guard"),  # `when`
+    maybe("exception"),  # `unless`
+    maybe("detail"),
+    text("cause"),
+    maybe("since"),  # first version of QNN that has it
+    maybe("until"),  # last version
+    text("arch"),  # JSON: Hexagon versions; []: all
+    text("socs"),  # JSON: chips; []: all
+    text("execution"),  # where it was seen
+    text("workaround"),
+    maybe("cost_class"),
+    maybe("cost_note"),
+    maybe("reproduction"),  # JSON
+    Column("flaky", Boolean, nullable=False),
+    one_of("effect", ("wrong-result", "not-finalized", "crash", "refuses-valid", "imprecise")),
+    one_of("cause", ("graph-preparation", "kernel", "unknown")),
+    one_of("execution", ("emulator", "device", "unknown")),
+    one_of("cost_class", ("none", "small", "large")),
+    UniqueConstraint("name"),
+)
+erratum_let = parts("erratum_let", "erratum", text("expression"))
+erratum_seen = table(
+    "erratum_seen",
+    of("erratum"),
+    *position(),
+    text("library"),  # e.g. HTP 2.47.0
+    text("socs"),  # JSON
+    maybe("date"),
+    to("source", nullable=True),
+    UniqueConstraint("erratum_id", "position"),
+)
+erratum_evidence = table(
+    "erratum_evidence",  # what a device shows
+    of("erratum"),
+    *position(),
+    text("device"),
+    text("model"),
+    text("runtime"),
+    text("figure"),
+    text("shows"),
+    to("source", nullable=True),
+    one_of("shows", ("absent", "present")),
+    UniqueConstraint("erratum_id", "position"),
+)
+
+#: In an order in which parents come first.
+
+DEFINITIONS = tuple(metadata.tables[name] for name in TABLES)

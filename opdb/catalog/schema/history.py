@@ -1,0 +1,169 @@
+"""The tables of what happened: generation, evidence, conformance.  They outlive the definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, UniqueConstraint
+
+from opdb.catalog.schema.columns import history, maybe, of, one_of, position, text, to
+from opdb.catalog.schema.names import STATUS_COLUMNS, STATUSES
+
+
+def _statuses(*columns: str) -> list[Any]:
+    return [text(c, "unknown") for c in columns] + [one_of(c, STATUSES) for c in columns]
+
+
+def _reply() -> list[Any]:
+    """What a library said: the low 16 bits of the code, its name, the log."""
+    return [Column("code", BigInteger, nullable=True), text("code_name", ""), text("log", "")]
+
+
+# -- generation
+
+artifact = history(
+    "artifact", text("path"), text("target"), text("key"), text("sha256"), UniqueConstraint("path")
+)
+artifact_input = history(
+    "artifact_input",
+    of("artifact"),
+    *position(),
+    text("path"),  # a spec file
+    UniqueConstraint("artifact_id", "position"),
+    UniqueConstraint("artifact_id", "path"),
+)
+
+# -- evidence
+
+library = history(
+    "library",  # named by what it is, not by where it lies
+    text("package"),  # e.g. onnxruntime-qnn
+    text("version"),  # e.g. 2.3.0
+    text("build_id"),
+    text("sha256"),
+    text("backend"),
+    text("sdk"),  # e.g. 2.47
+    Column("emulated", Boolean, nullable=False),
+    UniqueConstraint("package", "version", "build_id", "sha256", "backend"),
+)
+
+
+def _run(name: str, *parts: Any, last: tuple[Any, ...] = ()) -> Table:
+    """One execution of a command that measures; ``last`` are columns that came later."""
+    return history(
+        name,
+        text("uid"),
+        *parts,
+        text("started"),
+        maybe("finished"),
+        Column("seed", BigInteger, nullable=True),
+        text("opdb_version"),
+        text("catalog_hash"),
+        text("command", ""),
+        text("note", ""),
+        *last,
+        UniqueConstraint("uid"),
+    )
+
+
+#: What we say to a config; '' where we were not asked.
+OURS = ("", "accept", "reject", "unknown")
+#: One sweep over one op; ``catalog_hash`` is that of the op, ``note`` says what else its configs depend on.
+probe_run = _run(
+    "probe_run",
+    to("library"),
+    last=(text("op", ""), text("soc", ""), Index("ix_probe_run_sweeps", "op", "library_id", "soc")),
+)
+probe_result = history(
+    "probe_result",
+    of("probe_run"),
+    *position(),
+    text("op"),
+    text("type_row", ""),
+    text("backend"),
+    text("soc", ""),
+    text("sdk"),
+    text("config"),  # JSON: the op config that was asked about
+    *_statuses("validates", "finalizes", "executes"),
+    *_reply(),
+    Column("seconds", Float, nullable=True),
+    text("detail", ""),
+    text("ours", ""),
+    one_of("ours", OURS),
+    text("rules", ""),  # the ids that we reported, between blanks
+    text("reasons", ""),  # JSON: what the log says, typed
+    UniqueConstraint("probe_run_id", "position"),
+    # What the questions count, without reading configs and logs: support, agreement.
+    Index(
+        "ix_probe_result_statuses",
+        "op",
+        "backend",
+        "sdk",
+        "soc",
+        "type_row",
+        "validates",
+        "finalizes",
+        "executes",
+    ),
+    Index("ix_probe_result_verdicts", "probe_run_id", "ours", "validates"),
+)
+
+# -- conformance
+
+executor = history(
+    "executor",
+    text("name"),  # python, c, hexagon, torch, onnx.reference, qnn-cpu, qnn-htp
+    text("version"),  # of what computes; e.g. 2.47
+    text("backend", ""),  # the QNN backend that it measures, '' for our own code and PyTorch
+    to("library", nullable=True),
+    UniqueConstraint("name", "version"),
+)
+run = _run("run")
+conformance_case = history(
+    "conformance_case",
+    text("name"),  # e.g. LayerNorm-sample0-HTP.FP16.2-SM8650
+    text("sha256"),  # of the content: a case that changes is another row under the same name
+    text("op"),
+    text("kind"),
+    text("backend", ""),
+    text("soc", ""),
+    text("sdk", ""),
+    text("type_row", ""),
+    text("config"),  # JSON
+    one_of("kind", ("positive", "negative")),
+    UniqueConstraint("name", "sha256"),
+)
+case_rule = history(
+    "case_rule",  # the rules that a negative case is expected to break
+    of("conformance_case"),
+    *position(),
+    text("rule"),  # e.g. LayerNorm.C3
+    UniqueConstraint("conformance_case_id", "position"),
+    UniqueConstraint("conformance_case_id", "rule"),
+)
+implication = history(
+    "implication",  # a rule that no case can break alone
+    text("rule"),
+    text("implied_by"),
+    text("why", ""),
+    UniqueConstraint("rule", "implied_by"),
+)
+result = history(
+    "result",
+    of("run"),
+    to("conformance_case", index=True),
+    to("executor", index=True),
+    text("soc", ""),
+    *_statuses(*STATUS_COLUMNS),
+    text("rules", ""),  # the ids that the executor reported, between spaces
+    *_reply(),
+    Column("error_max", Float, nullable=True),
+    Column("ulp", Float, nullable=True),
+    Column("seconds", Float, nullable=True),
+    text("detail", ""),
+    Column("magnitude", Float, nullable=True),  # of PyTorch's number where ulp is largest
+    UniqueConstraint("run_id", "conformance_case_id", "executor_id", "soc"),
+)
+
+#: What no spec and no generation can bring back: dumped and restored.
+HISTORY = (library, probe_run, probe_result, executor, run, conformance_case, case_rule, implication, result)

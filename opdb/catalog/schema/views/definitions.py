@@ -1,0 +1,161 @@
+"""The SQL of the views of what the specs say."""
+
+from __future__ import annotations
+
+from opdb.catalog.schema.names import BINDING_KINDS, RULE_KINDS
+from opdb.catalog.schema.views.sql import PART, Dialect, merged
+
+#: "rule": the rules of each op; those of a backend that the op itself speaks of come from the op alone.
+_IN_FORCE = f"""every AS ({merged("op_rule")}),
+own AS (
+  SELECT o.name AS op, x.backend_id FROM op AS o JOIN op_backend AS x ON x.definition_id = o.definition_id),
+rule AS (
+  SELECT r.* FROM every AS r
+  WHERE r.own = 1 OR r.backend_id IS NULL
+     OR NOT EXISTS (SELECT 1 FROM own WHERE own.op = r.op AND own.backend_id = r.backend_id))"""
+
+
+def ops(d: Dialect) -> str:
+    slot = (
+        "s.name || CASE WHEN s.variadic THEN '...' ELSE '' END || CASE WHEN s.optional THEN '?' ELSE '' END"
+    )
+    inputs = d.joined(slot, ", ", "slot AS s WHERE s.op = o.name AND NOT s.output", "s.place")
+    outputs = d.joined(slot, ", ", "slot AS s WHERE s.op = o.name AND s.output", "s.place")
+    backends = "place AS x JOIN backend AS b ON b.id = x.backend_id WHERE x.op = o.name"
+    own, base = "h.id = o.definition_id", "h.id = b.definition_id"
+    return f"""
+WITH {PART}, slot AS ({merged("op_tensor")}), param AS ({merged("op_param")}),
+place AS ({merged("op_backend", "backend_id")}), mapping AS ({merged("torch_mapping", "target")}),
+head AS (
+  SELECT h.id, NULLIF(h.summary, '') AS summary, s.text AS source
+  FROM definition AS h LEFT JOIN source AS s ON s.id = h.source_id),
+{_IN_FORCE}, counted AS (SELECT r.op, COUNT(*) AS rules FROM rule AS r GROUP BY r.op)
+SELECT o.name AS op, o.package, b.name AS extends,
+       COALESCE({inputs}, '') AS inputs,
+       COALESCE({d.joined("x.name", ", ", "param AS x WHERE x.op = o.name", "x.place")}, '') AS params,
+       COALESCE({outputs}, '') AS outputs,
+       COALESCE({d.joined("b.name", ", ", backends, "x.place")}, '') AS backends,
+       COALESCE({d.joined("x.target", ", ", "mapping AS x WHERE x.op = o.name", "x.place")}, '') AS torch,
+       COALESCE(counted.rules, 0) AS rules,
+       COALESCE((SELECT k.function FROM kernel AS k WHERE k.definition_id = o.definition_id),
+                (SELECT k.function FROM kernel AS k WHERE k.definition_id = b.definition_id)) AS kernel,
+       COALESCE((SELECT h.summary FROM head AS h WHERE {own}), (SELECT h.summary FROM head AS h WHERE {base}))
+         AS summary,
+       COALESCE((SELECT h.source FROM head AS h WHERE {own}), (SELECT h.source FROM head AS h WHERE {base}))
+         AS source
+FROM op AS o LEFT JOIN base AS b ON b.id = o.base_id LEFT JOIN counted ON counted.op = o.name"""
+
+
+def params(d: Dialect) -> str:
+    enum = d.joined("e.name || '=' || e.value", ", ", "op_enum AS e WHERE e.op_param_id = x.id", "e.position")
+    return f"""
+WITH {PART}, param AS ({merged("op_param")})
+SELECT x.op, x.name AS param, x.type, x.dtype, x.dims, x.optional, x.default_value AS "default", x.kind,
+       {enum} AS enum, x.inherited, x.doc, x.place
+FROM param AS x"""
+
+
+def types(d: Dialect) -> str:
+    cells = d.joined(
+        "x.slot || ': ' || replace(x.dtypes, ' ', '|')", ", ", "type_cell AS x WHERE x.type_row_id = r.id",
+        "x.position",
+    )  # fmt: skip
+    return f"""
+WITH {PART}, supplement AS ({merged("op_backend", "backend_id")})
+SELECT s.op, b.name AS backend, c.name AS config, r.name AS type_row, {cells} AS cells,
+       COALESCE(c.since, s.since) AS since, COALESCE(c.until, s.until) AS until, e.text AS source,
+       e.version AS source_version, n.feature AS needs,
+       row_number() OVER (PARTITION BY s.op ORDER BY s.place, c.position, r.position) AS place
+FROM supplement AS s
+JOIN backend AS b ON b.id = s.backend_id
+JOIN type_config AS c ON c.op_backend_id = s.id
+JOIN type_row AS r ON r.type_config_id = c.id
+LEFT JOIN backend_need AS n ON n.backend_id = s.backend_id AND (c.name = n.word OR c.name LIKE n.word || '!_%' ESCAPE '!')
+LEFT JOIN source AS e ON e.id = COALESCE(c.source_id, s.source_id)"""
+
+
+def torch(d: Dialect) -> str:
+    def bound(kind: str) -> str:
+        rows = f"torch_binding AS x WHERE x.torch_mapping_id = m.id AND x.kind = '{kind}'"
+        text = d.joined("x.name || ': ' || x.expression", "; ", rows, "x.position")
+        return f"{text} AS {kind}"
+
+    steps = d.joined("x.op", ", ", "decomposition_step AS x WHERE x.decomposition_id = h.id", "x.position")
+    ignored = d.joined(
+        "x.name || ': ' || x.expression", "; ",
+        "decomposition_name AS x WHERE x.decomposition_id = h.id AND x.kind = 'ignored'", "x.position",
+    )  # fmt: skip
+    return f"""
+WITH {PART}, mapping AS ({merged("torch_mapping", "target")})
+SELECT m.target AS torch_op, 'op' AS form, m.op AS ops, CAST(NULL AS TEXT) AS decomposition, m.guard AS "when", m.why,
+       {", ".join(map(bound, BINDING_KINDS))}, m.family, m.rank + 1 AS place, s.text AS source
+FROM mapping AS m LEFT JOIN source AS s ON s.id = m.source_id
+UNION ALL
+SELECT t.target, 'decomposition', {steps}, h.name, h.guard, h.why,
+       {", ".join("NULL" for _ in BINDING_KINDS[:-1])}, {ignored}, h.family, h.rank + 1, NULL
+FROM decomposition_target AS t JOIN decomposition AS h ON h.id = t.decomposition_id"""
+
+
+def op_torch(d: Dialect) -> str:
+    return f"""
+WITH {PART}, mapping AS ({merged("torch_mapping", "target")})
+SELECT m.op, m.target AS torch_op FROM mapping AS m
+UNION
+SELECT s.op, t.target
+FROM decomposition_target AS t JOIN decomposition_step AS s ON s.decomposition_id = t.decomposition_id"""
+
+
+def unchecked(d: Dialect) -> str:
+    return f"""
+WITH {PART}, supplement AS ({merged("op_backend", "backend_id")})
+SELECT x.op, x.op || '.' || u.rule AS rule, b.name AS backend, u.since, u.until, u.why, s.text AS source,
+       row_number() OVER (PARTITION BY x.op ORDER BY b.position, u.position) AS place
+FROM supplement AS x
+JOIN unchecked AS u ON u.op_backend_id = x.id
+JOIN backend AS b ON b.id = x.backend_id
+LEFT JOIN source AS s ON s.id = u.source_id"""
+
+
+def rules(d: Dialect) -> str:
+    kinds = " ".join(f"WHEN '{k}' THEN {i}" for i, k in enumerate(RULE_KINDS))
+    order = f"COALESCE(b.position, -1), CASE r.kind {kinds} END, r.own, r.position"
+    said = "u.backend || COALESCE(' since ' || u.since, '') || COALESCE(' until ' || u.until, '')"
+    unchecked = d.joined(said, ", ", "open AS u WHERE u.rule = o.rule", "u.place")
+    # "open" and "said" are made once: worked out for each rule, they would take 90 % of the time.
+    return f"""
+WITH {PART}, {_IN_FORCE}, open AS MATERIALIZED (SELECT * FROM v_unchecked),
+said AS MATERIALIZED (SELECT o.rule, {unchecked} AS backends FROM (SELECT DISTINCT rule FROM open) AS o)
+SELECT r.op, r.op || '.' || r.name AS rule, b.name AS backend, r.kind, r.strength,
+       u.backends AS unchecked, r.guard AS "when", NULLIF(r.expression, '') AS expression, r.why, r.inherited, s.text AS source,
+       row_number() OVER (PARTITION BY r.op ORDER BY {order}) AS place
+FROM rule AS r
+LEFT JOIN said AS u ON u.rule = r.op || '.' || r.name
+LEFT JOIN backend AS b ON b.id = r.backend_id
+LEFT JOIN source AS s ON s.id = r.source_id"""
+
+
+def backends(d: Dialect) -> str:
+    return f"""
+WITH {PART}, place AS ({merged("op_backend", "backend_id")})
+SELECT b.name AS backend, b.about, b.number AS id, b.letter, b.library, b.asked, b.chips,
+       (SELECT COUNT(DISTINCT x.op) FROM place AS x WHERE x.backend_id = b.id) AS ops, b.context, b.position AS place
+FROM backend AS b"""
+
+
+def socs(d: Dialect) -> str:
+    columns = ", ".join(f"s.{name}" for name in ("soc_model", "htp_arch", "fp16", "bf16"))
+    return f"SELECT s.chip AS soc, s.names, {columns}, s.soc_ids, s.libraries FROM soc AS s"
+
+
+def errata(d: Dialect) -> str:
+    def listed(column: str) -> str:
+        """A JSON list of plain names or numbers without its marks; NULL for an empty one."""
+        return f"NULLIF(replace(replace(replace({column}, '[', ''), ']', ''), '\"', ''), '')"
+
+    where = f"s.library || COALESCE(' ' || {listed('s.socs')}, '')"
+    seen = d.joined(where, "; ", "erratum_seen AS s WHERE s.erratum_id = e.id", "s.position")
+    return f"""
+SELECT e.name AS erratum, b.name AS backend, e.op, e.title, e.effect, e.cause, e.since, e.until,
+       {listed("e.arch")} AS arch, {listed("e.socs")} AS socs, e.execution, e.workaround,
+       e.cost_class AS cost, {seen} AS seen
+FROM erratum AS e JOIN backend AS b ON b.id = e.backend_id"""

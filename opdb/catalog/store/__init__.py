@@ -1,0 +1,253 @@
+"""The only place that opens a transaction: specs in, catalogue out, history kept.
+
+    store = Store(settings.database_url())
+    store.sync(settings.specs_folder())
+    catalog = store.load_catalog()
+
+What needs the models (pydantic), SQLAlchemy or the YAML library is imported by the method that needs it, not by a question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opdb.catalog import schema
+from opdb.catalog.store import artifacts, current, state
+from opdb.catalog.store.connect import Database
+from opdb.catalog.store.records import (
+    ArtifactRecord,
+    CaseRecord,
+    ExecutorRecord,
+    LibraryRecord,
+    ProbeRecord,
+    ProbeRunRecord,
+    ResultRecord,
+    RunRecord,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from opdb.catalog.evidence import Evidence
+    from opdb.catalog.store.current import Snapshot, SyncReport
+    from opdb.catalog.store.reader import Reader
+    from opdb.spec.catalog import Catalog
+
+__all__ = [
+    "ArtifactRecord",
+    "CaseRecord",
+    "Database",
+    "ExecutorRecord",
+    "LibraryRecord",
+    "ProbeRecord",
+    "ProbeRunRecord",
+    "ResultRecord",
+    "RunRecord",
+    "Store",
+    "read_catalog",
+]
+
+
+def read_catalog(folder: Path, drafts: bool = False, missing: str | None = None) -> Catalog:
+    """The catalogue in a folder of specs, without a database (for lint).  Raises SpecError with all faults.
+
+    ``drafts``, ``missing``: as in ``opdb.catalog.store.check.read_catalog``.
+    """
+    from opdb.catalog.store.check import read_catalog as read
+
+    return read(folder, drafts=drafts, missing=missing)
+
+
+class Store:
+    """The catalogue in one database.  Every method is one transaction; failures are OpdbError in one line."""
+
+    def __init__(self, url: str) -> None:
+        self.database = Database(url)
+
+    @property
+    def name(self) -> str:
+        """How messages name the database; without a password."""
+        return self.database.name
+
+    def is_current(self) -> bool:
+        """Whether the tables and views are those of this opdb; False where only an upgrade could tell."""
+        return self.database.is_current()
+
+    def asking(self) -> AbstractContextManager[Reader]:
+        """A consistent, read-only view for SQL as text: for questions."""
+        return self.database.asking()
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """The same for SQLAlchemy's expressions."""
+        return self.database.reading()
+
+    # -- definitions
+
+    def sync(self, specs_folder: Path, full: bool = False) -> SyncReport:
+        """Brings SQL in line with the specs; ``full`` reads unchanged files too.  SpecError: no change."""
+        files = current.digests(specs_folder)
+        if not full and self.is_current():  # the usual case, which needs no models and locks nobody out
+            with self.database.asking() as reader:
+                report = current.compare(reader, files)
+            if report.nothing_new and report.reader == current.reader():
+                return report
+        from opdb.catalog.store.sync import sync
+
+        with self.database.changing() as writer:
+            return sync(writer, specs_folder, files, full)
+
+    def snapshot(self, read: Catalog | None = None) -> Snapshot:
+        """What stands for the catalogue until something of it must be read.  Raises OpdbError before the first sync.
+
+        ``read``: the catalogue, if somebody has read it already.
+        """
+        with self._synced() as reader:
+            return current.snapshot(reader, self.load_catalog if read is None else lambda: read)
+
+    def load_catalog(self) -> Catalog:
+        """The catalogue as it is in SQL.  Raises OpdbError before the first sync."""
+        from opdb.catalog.store.load import load_catalog
+
+        with self._synced() as reader:
+            return load_catalog(reader)
+
+    def load_op(self, name: str) -> Catalog:
+        """A catalogue with one op and its errata, and no families; the whole one if there is no such op.  Raises as before."""
+        from opdb.catalog.store.load import load_catalog
+
+        with self._synced() as reader:
+            found = load_catalog(reader, op=name)
+            return found if name in found.ops else load_catalog(reader)
+
+    def load_erratum(self, ident: str) -> Catalog:
+        """A catalogue with one erratum and the op that it is about; the whole one if there is none.  Raises as before."""
+        from opdb.catalog.store.load import load_catalog
+
+        with self._synced() as reader:
+            found = load_catalog(reader, erratum=ident)
+            return found if ident in found.errata else load_catalog(reader)
+
+    @contextmanager
+    def _synced(self) -> Iterator[Reader]:
+        with self.database.asking() as reader:
+            state.require_synced(reader, self.name)
+            yield reader
+
+    def catalog_hash(self) -> str | None:
+        """The hash that ``load_catalog().hash`` would have; None before the first sync."""
+        with self.database.asking() as reader:
+            return state.catalog_hash(reader)
+
+    # -- generation
+
+    def artifacts(self) -> dict[str, ArtifactRecord]:
+        """The generated files that are on record, by path."""
+        with self.database.asking() as reader:
+            return artifacts.read(reader)
+
+    def record_artifacts(self, records: Iterable[ArtifactRecord], removed: Iterable[str] = ()) -> None:
+        """Puts these records in place of those with the same paths; forgets ``removed``."""
+        with self.database.changing() as writer:
+            artifacts.record(writer, records, removed)
+
+    # -- probes and conformance
+
+    def begin_run(self, record: RunRecord) -> int:
+        """A new conformance run; its number for the calls below."""
+        from opdb.catalog.store import history
+
+        with self.database.writing() as connection:
+            return history.begin_run(connection, schema.run, record)
+
+    def record_results(self, run: int, results: Iterable[ResultRecord]) -> None:
+        """Adds results, with their cases and executors; the same case, executor and SoC again replaces."""
+        from opdb.catalog.store import history
+
+        with self.database.writing() as connection:
+            history.record_results(connection, run, results)
+
+    def record_implications(self, implications: Iterable[tuple[str, str, str]]) -> None:
+        """(rule, the rule that implies it, why), in place of what was known of the same ops."""
+        from opdb.catalog.store import history
+
+        with self.database.writing() as connection:
+            history.record_implications(connection, implications)
+
+    def finish_run(self, run: int) -> None:
+        """Marks a conformance run as complete."""
+        from opdb.catalog.store import history
+
+        with self.database.writing() as connection:
+            history.finish_run(connection, schema.run, run, state.now())
+
+    def begin_probe_run(self, record: RunRecord, library: LibraryRecord) -> int:
+        """A new probe run on one library."""
+        from opdb.catalog.store import history
+
+        with self.database.writing() as connection:
+            return history.begin_run(connection, schema.probe_run, record, library)
+
+    def continue_probe_run(
+        self, record: ProbeRunRecord, library: LibraryRecord
+    ) -> tuple[int, frozenset[int]]:
+        """The last sweep that asks the same, else a new one; and the positions that have an answer."""
+        from opdb.catalog.store import history
+
+        with self.database.writing() as connection:
+            return history.continue_probe_run(connection, record, library)
+
+    def record_probes(self, run: int, probes: Iterable[ProbeRecord]) -> None:
+        """Adds what a library answered about configs to a probe run."""
+        from opdb.catalog.store import history
+
+        with self.database.writing() as connection:
+            history.record_probes(connection, run, probes)
+
+    def finish_probe_run(self, run: int) -> None:
+        """Marks a probe run as complete."""
+        from opdb.catalog.store import history
+
+        with self.database.writing() as connection:
+            history.finish_run(connection, schema.probe_run, run, state.now())
+
+    # -- evidence from files
+
+    def load_shipped(self) -> int | None:
+        """Puts the evidence that opdb ships in the place of the last one; its cells, None where it is there already."""
+        from opdb.catalog.store import evidence
+
+        with self.database.changing() as writer:
+            return evidence.load_shipped(writer)
+
+    def evidence(self, *origins: str, name: str | None = None) -> Evidence:
+        """The evidence that came in files: of origin "shipped", "merged" or both; the newest of each cell, of one op if named."""
+        from opdb.catalog.store import evidence
+
+        with self.database.asking() as reader:
+            return evidence.stored(reader, origins, name)
+
+    def record_merged(self, cells: Evidence) -> None:
+        """What was merged from colleagues' files is this, and nothing else."""
+        from opdb.catalog.store import evidence
+
+        with self.database.changing() as writer:
+            evidence.replace(writer, "merged", cells)
+
+    # -- backup
+
+    def dump(self) -> Iterator[str]:
+        """The history as JSON lines; the definitions come from the specs."""
+        from opdb.catalog.store import dump
+
+        with self.database.reading() as connection:
+            yield from dump.dump(connection)
+
+    def restore(self, lines: Iterable[str], name: str = "dump") -> int:
+        """Adds the rows of a dump that are not there yet; returns their number.  All or nothing."""
+        from opdb.catalog.store import dump
+
+        with self.database.writing() as connection:
+            return dump.restore(connection, lines, name)

@@ -1,0 +1,150 @@
+"""Evidence from files <-> SQL: the set that opdb ships, and what was merged from colleagues' files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opdb.catalog.evidence import STAGES, WORST, Cell, Evidence, Outcome, Run
+from opdb.catalog.evidence.format import read, shipped_path
+from opdb.catalog.store import state
+
+if TYPE_CHECKING:
+    from opdb.catalog.store.reader import Reader, Writer
+
+_RUN = ("backend", "sdk", "soc", "execution", "package", "version", "build_id", "sha256", "date", "host", "generator",
+        "seed", "flow")  # fmt: skip
+_OUTCOME = (
+    "spec",
+    "cases",
+    "furthest",
+    "case",
+    "config",
+    "stopped",
+    "stopped_case",
+    "code",
+    "code_name",
+    "reason",
+)
+
+
+def load_shipped(writer: Writer, path: Path | None = None) -> int | None:
+    """Puts the set that opdb ships in the place of the last one; its cells, or None where it is there already.
+
+    Raises OpdbError where the file is damaged.
+    """
+    path = path or shipped_path()
+    data = path.read_bytes() if path.is_file() else b""
+    sha256 = hashlib.sha256(data).hexdigest()
+    if writer.value("SELECT sha256 FROM evidence_file WHERE origin = 'shipped'") == sha256:
+        return None
+    evidence = read(path) if data else Evidence()
+    replace(writer, "shipped", evidence)
+    writer.run("DELETE FROM evidence_file WHERE origin = 'shipped'")
+    writer.insert("evidence_file", [{"origin": "shipped", "sha256": sha256, "loaded": state.now()}])
+    return len(evidence)
+
+
+def replace(writer: Writer, origin: str, evidence: Evidence) -> None:
+    """The cells of one origin are these, and no others."""
+    writer.run(
+        "DELETE FROM evidence_cell WHERE evidence_run_id IN (SELECT id FROM evidence_run WHERE origin = @o)",
+        o=origin,
+    )
+    writer.run("DELETE FROM evidence_outcome WHERE origin = @o", o=origin)
+    writer.run("DELETE FROM evidence_run WHERE origin = @o", o=origin)
+    first = {
+        t: int(writer.value(f"SELECT COALESCE(MAX(id), 0) FROM {t}")) + 1
+        for t in ("evidence_run", "evidence_outcome")
+    }
+    runs = {run: first["evidence_run"] + i for i, run in enumerate(evidence.runs)}
+    writer.insert("evidence_run", [_run_row(run, ident, origin) for run, ident in runs.items()])
+    outcomes: dict[tuple[str, str, str], list[Outcome]] = {}
+    rows: list[dict[str, Any]] = []
+    ids: dict[tuple[str, str, str, int], int] = {}
+    cells = []
+    for cell in evidence.cells.values():
+        of = (cell.kind, cell.name, cell.row)
+        known = outcomes.setdefault(of, [])
+        place = next((i for i, o in enumerate(known) if o is cell.outcome or o == cell.outcome), None)
+        if place is None:
+            place = len(known)
+            known.append(cell.outcome)
+            ids[*of, place] = first["evidence_outcome"] + len(rows)
+            rows.append(_outcome_row(cell, place, ids[*of, place], origin))
+        cells.append({"evidence_outcome_id": ids[*of, place], "evidence_run_id": runs[cell.run]})
+    writer.insert("evidence_outcome", rows)
+    writer.insert("evidence_cell", cells)
+
+
+def _run_row(run: Run, ident: int, origin: str) -> dict[str, Any]:
+    said = {n: getattr(run, n) for n in _RUN} | {"case_limit": run.limit}
+    uid = hashlib.sha256(repr(sorted(said.items())).encode()).hexdigest()
+    return {"id": ident, "origin": origin, "uid": uid, **said}
+
+
+def _outcome_row(cell: Cell, place: int, ident: int, origin: str) -> dict[str, Any]:
+    o = cell.outcome
+    head = {
+        "id": ident,
+        "origin": origin,
+        "kind": cell.kind,
+        "name": cell.name,
+        "type_row": cell.row,
+        "position": place,
+    }
+    statuses = dict(zip(STAGES, o.statuses, strict=True))
+    return (
+        head
+        | {n: getattr(o, n) for n in _OUTCOME}
+        | statuses
+        | {"counts": spelled(o), "errata": " ".join(o.errata)}
+    )
+
+
+def spelled(outcome: Outcome) -> str:
+    """The counts in words: e.g. validates 3 yes; matches 2 yes 1 no.  A stage of which nothing is known is left out."""
+    found = []
+    for stage, counts in zip(STAGES, outcome.counts, strict=True):
+        told = [
+            f"{n} {s}" for s, n in sorted(counts.items(), key=lambda e: -WORST.index(e[0])) if s != "unknown"
+        ]
+        found += [f"{stage} {' '.join(told)}"] if told else []
+    return "; ".join(found)
+
+
+def _counted(text: str, cases: int) -> tuple[dict[str, int], ...]:
+    """The counts that ``spelled`` wrote."""
+    found: dict[str, dict[str, int]] = {stage: {} for stage in STAGES}
+    for part in filter(None, text.split("; ")):
+        stage, *words = part.split(" ")
+        found[stage] = {s: int(n) for n, s in zip(words[::2], words[1::2], strict=True)}
+    for counts in found.values():
+        if left := cases - sum(counts.values()):
+            counts["unknown"] = left
+    return tuple(found.values())
+
+
+def stored(reader: Reader, origins: Iterable[str], name: str | None = None) -> Evidence:
+    """The cells of these origins, of one op if it is named; of one key the newest, of one day a merged one before a shipped."""
+    order = "ORDER BY r.date, CASE r.origin WHEN 'shipped' THEN 0 ELSE 1 END"
+    rows = reader.rows(f"""
+SELECT {", ".join(f"r.{n} AS run_{n}" for n in _RUN)}, r.case_limit, o.kind, o.name, o.type_row, o.counts, o.errata,
+       {", ".join(f'o."{n}"' for n in _OUTCOME)}
+FROM evidence_cell AS c
+JOIN evidence_run AS r ON r.id = c.evidence_run_id
+JOIN evidence_outcome AS o ON o.id = c.evidence_outcome_id
+WHERE r.origin IN @origins{" AND o.name = @name" if name else ""} {order}""", origins=list(origins),
+        **({"name": name} if name else {}))  # fmt: skip
+    found = Evidence()
+    for row in rows:
+        run = Run(**{n: row[f"run_{n}"] for n in _RUN}, limit=row["case_limit"])
+        said = {n: row[n] for n in _OUTCOME}
+        outcome = Outcome(
+            **said, counts=_counted(row["counts"], row["cases"]), errata=tuple(row["errata"].split())
+        )
+        cell = Cell(row["kind"], row["name"], row["type_row"], run, outcome)
+        found.cells[cell.key] = cell
+    return found

@@ -1,0 +1,159 @@
+"""Specs -> SQL: one transaction that ends in the new state or in the old one.
+
+Only files whose content changed are read again, and only definitions whose meaning changed are written
+again; the models of the other files come out of SQL.  A change of the code that reads reads everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from opdb.catalog.schema.names import TABLES
+from opdb.catalog.store import current, errata
+from opdb.catalog.store.check import read_catalog
+from opdb.catalog.store.current import SyncReport
+from opdb.catalog.store.load import load_catalog
+from opdb.catalog.store.reader import Writer
+from opdb.catalog.store.state import now
+from opdb.catalog.store.write import Rows
+from opdb.spec.catalog import Catalog
+from opdb.spec.paths import KINDS, spec_name
+from opdb.spec.sdks import sdks_of
+
+
+def sync(writer: Writer, folder: Path, files: Mapping[str, str], full: bool = False) -> SyncReport:
+    """Brings the definitions in line with ``folder``.  Raises SpecError; then nothing was written.
+
+    ``files``: their checksums; a file that changes after that is read again by the next sync.
+    """
+    report = current.compare(writer, files)
+    touched = {*report.added, *report.changed, *report.removed}
+    if report.reader == current.reader() and not full:
+        if report.nothing_new:
+            return report
+        before = load_catalog(writer)
+        catalog = read_catalog(folder, _known(before, report.unchanged), touched=touched)
+    else:
+        before = None
+        catalog = read_catalog(folder)
+    _write(writer, catalog, before, touched)
+    _write_files(writer, files, catalog)
+    return replace(report, hash=catalog.hash, catalog=catalog)
+
+
+def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
+    groups = (before.backends, before.bases, before.errata, before.own, before.families)
+    models: dict[str, Any] = {
+        spec_name(kind, name): model
+        for kind, group in zip(KINDS, groups, strict=True)
+        for name, model in group.items()
+    }
+    models["socs.yaml"] = [s.data() for s in before.socs.values()]
+    models["retired.yaml"] = {kind: list(entries) for kind, entries in before.retired.items()}
+    return {path: models[path] for path in unchanged}
+
+
+def _write(writer: Writer, catalog: Catalog, before: Catalog | None, touched: set[str]) -> None:
+    """Replaces what changed; everything where the backends did, because every definition names them."""
+    if before is None or any(p.startswith("backends/") for p in touched):
+        for table in reversed(TABLES):
+            writer.run(f"DELETE FROM {table}")
+        before, touched = None, {"retired.yaml", "socs.yaml"}
+        stale_ops, stale_bases = set(catalog.own), set(catalog.bases)
+        stale_families, stale_errata = set(catalog.families), set(catalog.errata)
+    else:
+        stale_bases = {_stem(p) for p in touched if p.startswith("bases/")}
+        stale_ops = {_stem(p) for p in touched if p.startswith("ops/")}
+        stale_ops |= {n for c in (before, catalog) for n, o in c.own.items() if o.extends in stale_bases}
+        stale_families = {_stem(p) for p in touched if p.startswith("torch/")}
+        stale_ops |= _direct(before, stale_families) | _direct(catalog, stale_families)
+        stale_errata = {_stem(p) for p in touched if p.startswith("errata/")}
+        # The hash of an op covers its errata.
+        stale_ops |= {
+            e.op for c in (before, catalog) for i, e in c.errata.items() if i in stale_errata and e.op
+        }
+        _erase(writer, stale_ops, stale_bases, stale_families, stale_errata)
+    rows = Rows(writer)
+    if before is None:
+        rows.add_backends(catalog.backends.values())
+    if "socs.yaml" in touched:
+        writer.run("DELETE FROM soc")
+        rows.add_socs(catalog.socs.values())
+    if "retired.yaml" in touched:
+        writer.run("DELETE FROM retired")
+        rows.add_retired(catalog.retired)
+    for name in sorted(stale_bases & catalog.bases.keys()):
+        rows.add_base(catalog.bases[name])
+    for name in sorted(stale_ops & catalog.own.keys()):
+        definition = rows.add_op(catalog.own[name], catalog.op_hash(name), catalog.candidates)
+        rows.add_derived(definition, catalog.compiled(name))
+    for name in sorted(stale_families & catalog.families.keys()):
+        rows.add_family(catalog.families[name], [c for c in catalog.candidates if c.family == name])
+    for name in sorted(stale_errata & catalog.errata.keys()):
+        errata.add(rows, catalog.errata[name])
+    rows.flush()
+
+
+def _stem(path: str) -> str:
+    return Path(path).stem
+
+
+def _direct(catalog: Catalog, families: set[str]) -> set[str]:
+    """The ops of the candidates of one op; their rows belong to the op."""
+    if not families:  # the usual case, in which nothing is expanded
+        return set()
+    return {
+        c.op for c in catalog.candidates if c.family in families and c.op is not None and c.op in catalog.own
+    }
+
+
+def _erase(writer: Writer, ops: set[str], bases: set[str], families: set[str], records: set[str]) -> None:
+    """Ops before bases: an op refers to its base.  The parts go with their definition (ON DELETE CASCADE)."""
+    for statement, names in (
+        ("DELETE FROM definition WHERE id IN (SELECT definition_id FROM op WHERE name IN @names)", ops),
+        ("DELETE FROM definition WHERE id IN (SELECT definition_id FROM base WHERE name IN @names)", bases),
+        ("DELETE FROM decomposition WHERE family IN @names", families),
+        ("DELETE FROM family WHERE name IN @names", families),
+        ("DELETE FROM erratum WHERE name IN @names", records),
+    ):
+        if names:
+            writer.run(statement, names=sorted(names))
+
+
+#: The tables whose rows may name a source.
+NAMING = (
+    "definition",
+    "op_rule",
+    "op_backend",
+    "unchecked",
+    "type_config",
+    "torch_mapping",
+    "erratum_seen",
+    "erratum_evidence",
+)
+
+
+def _write_files(writer: Writer, files: Mapping[str, str], catalog: Catalog) -> None:
+    """What was read, which SDKs it speaks of, and the state it makes; sources that nothing names go."""
+    used = " UNION ".join(f"SELECT source_id FROM {table} WHERE source_id IS NOT NULL" for table in NAMING)
+    writer.run(f"DELETE FROM source WHERE id NOT IN ({used})")
+    writer.run("DELETE FROM sdk")
+    writer.insert("sdk", [{"id": i, "version": v} for i, v in enumerate(sdks_of(catalog), 1)])
+    stamp = now()
+    kept = {
+        r["path"]: r["synced_at"]
+        for r in writer.rows("SELECT * FROM spec_file")
+        if files.get(r["path"]) == r["sha256"]
+    }
+    writer.run("DELETE FROM spec_file")
+    rows = [
+        {"id": i, "path": p, "sha256": s, "synced_at": kept.get(p, stamp)}
+        for i, (p, s) in enumerate(files.items(), 1)
+    ]
+    writer.insert("spec_file", rows)
+    state = {"id": 1, "hash": catalog.hash, "reader": current.reader(), "synced_at": stamp}
+    writer.run("DELETE FROM snapshot")
+    writer.insert("snapshot", [state])

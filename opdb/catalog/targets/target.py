@@ -1,0 +1,139 @@
+"""Where an op is to run: backend, SoC and SDK, and what rules read of them."""
+
+from __future__ import annotations
+
+import difflib
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from opdb.catalog.targets.chips import resolve
+from opdb.catalog.targets.sdks import known_sdk
+from opdb.core.errors import OpdbError
+from opdb.generated.constants.backends import BACKENDS, Context
+from opdb.generated.constants.sdks import DEFAULT_SDK
+from opdb.generated.constants.socs import SOCS
+
+EXECUTIONS = ("device", "emulator")
+POLICIES = ("avoid", "warn", "ignore")
+#: Up to this architecture HTP has no floats to speak of; a graph of floats that is to be quantized is judged as on the other.
+NO_FLOATS, FLOATS = 68, 75
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an op is to run.  Without ``backend``, only the op definition is checked.
+
+    ``soc`` is required by backends whose rules depend on the Hexagon version (HTP); the library's default is never used.
+    ``execution`` is "device" or "emulator", the library's emulation on this machine; by it the policy on faults of the
+    library is chosen (opdb.judge.errata.policy).  ``errata`` sets one policy for all faults: "avoid", "warn", or "ignore".
+    ``ignored``: ids of errata to ignore, e.g. HTP-0395.  ``to_quantize``: judges graphs in floats that will be quantized, so that it
+    does not count whether the chip has floating point.
+    """
+
+    backend: str | None = None  # e.g. HTP
+    soc: str | None = None  # e.g. SM8650
+    sdk: str | None = None  # e.g. 2.47
+    execution: str = "device"  # one of EXECUTIONS
+    errata: str | None = None  # one of POLICIES for all errata; None: the default of the execution
+    ignored: frozenset[str] = frozenset()  # ids of errata that are ignored
+    to_quantize: bool = False
+
+    def __post_init__(self) -> None:
+        if self.execution not in EXECUTIONS:
+            raise OpdbError(f"unknown execution '{self.execution}'; one of {', '.join(EXECUTIONS)}")
+        if self.errata is not None and self.errata not in POLICIES:
+            raise OpdbError(f"unknown policy for errata '{self.errata}'; one of {', '.join(POLICIES)}")
+
+    def context(self) -> Context:
+        """The values that rules read, e.g. ``arch``.  Raises OpdbError for an unknown backend, SoC, or SDK."""
+        return _context(self)
+
+    def _read(self) -> Context:
+        backend = None if self.backend is None else backend_name(self.backend)
+        record = None if backend is None else BACKENDS[backend]
+        fields = {} if record is None else record.chip_fields
+        if self.soc is None and fields:
+            raise OpdbError(
+                f"{backend}: its rules depend on the SoC; give one, e.g. --soc SM8650 (opdb query socs lists them)"
+            )
+        soc = None if self.soc is None else soc_name(self.soc)
+        if record is not None and soc is not None and record.chips and soc not in record.chips:
+            raise OpdbError(f"{backend} runs on {', '.join(record.chips)}, not on {soc}")
+        chip = None if soc is None else SOCS[soc]
+        read: dict[str, Any] = {name: getattr(chip, of) or 0 for name, of in fields.items()}
+        if self.to_quantize and "has_fp16" in read and not (read["has_fp16"] and read["arch"] > NO_FLOATS):
+            read |= {"has_fp16": True, "arch": max(read["arch"], FLOATS)}
+        return Context(backend, known_sdk(self.sdk or DEFAULT_SDK), **read)
+
+    def check_chip(self) -> None:
+        """Raises OpdbError for a chip that is older than the backend.
+
+        ``context`` takes such a chip: cases are derived for each Hexagon version that rules tell apart.
+        """
+        asked = self.spelled()
+        if asked.backend is None or asked.soc is None or "arch" not in BACKENDS[asked.backend].chip_fields:
+            return
+        record, arch = BACKENDS[asked.backend], SOCS[asked.soc].htp_arch or 0
+        if arch < record.oldest_arch:
+            has = f"has Hexagon v{arch}" if arch else "has no Hexagon version that is known"
+            raise OpdbError(
+                f"{asked.soc} {has}, and {record.name} begins with v{record.oldest_arch}; {record.older}"
+            )
+
+    def spelled(self) -> Target:
+        """The same in the own spelling of backend and SoC; e.g. htp -> HTP."""
+        backend = None if self.backend is None else backend_name(self.backend)
+        return replace(self, backend=backend, soc=None if self.soc is None else soc_name(self.soc))
+
+    @property
+    def integers_only(self) -> bool:
+        """Whether the chip has no floating point on this backend."""
+        return half(self.backend) and not self.context().has_fp16
+
+    def __str__(self) -> str:
+        return " ".join(
+            p for p in (self.backend or "any backend", self.soc, self.sdk and f"SDK {self.sdk}") if p
+        )
+
+
+def execution_here() -> str:
+    """Where graphs run on this machine: Qualcomm's libraries for x86-64 emulate the chip."""
+    return "emulator" if platform.machine() in ("x86_64", "AMD64") else "device"
+
+
+def emulates_here(backend: str) -> bool:
+    """Whether the backend's library emulates a chip on this machine."""
+    record = BACKENDS.get(backend)
+    return record is not None and record.emulated and execution_here() == "emulator"
+
+
+def half(backend: str | None) -> bool:
+    """Whether a backend computes float32 in float16."""
+    record = BACKENDS.get(backend or "")
+    return record is not None and record.half
+
+
+@lru_cache(256)
+def _context(target: Target) -> Context:
+    return target._read()
+
+
+def backend_name(name: str) -> str:
+    """The backend's own spelling.  Raises OpdbError with the known ones."""
+    if name.upper() in BACKENDS:
+        return name.upper()
+    raise OpdbError(f"unknown backend '{name}'{hint(name.upper(), BACKENDS)}; known: {', '.join(BACKENDS)}")
+
+
+def soc_name(name: str) -> str:
+    """The SoC that is meant, by its own name or what it is sold as.  Raises OpdbError with the nearest ones."""
+    return resolve(name, {chip: soc.names for chip, soc in SOCS.items()})
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """A proposal for a name that is not known, to end a message with; empty where nothing is close."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean '{close[0]}'?" if close else ""

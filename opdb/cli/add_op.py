@@ -1,0 +1,170 @@
+"""add-op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opdb.cli.options import Db, Specs, synced
+
+Torch = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--torch",
+        metavar="TARGET",
+        help="Torch operator, e.g. aten.relu.default, mylib.my_relu.default; may be repeated.",
+    ),
+]
+Library = Annotated[
+    str | None,
+    typer.Option(
+        "--torch-library",
+        metavar="FILE.py|MODULE",
+        help="File or module that defines operators outside ATen.",
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(name="add-op")(add_op)
+
+
+def add_op(
+    name: Annotated[str, typer.Argument(help="QNN's name of the op, e.g. LayerNorm.")],
+    torch: Torch = None,
+    like: Annotated[
+        str | None,
+        typer.Option("--like", metavar="OP", help="Copy what the documents do not say from this op."),
+    ] = None,
+    xml: Annotated[
+        Path | None, typer.Option("--from-xml", metavar="FILE", help="An OpDef collection with the op.")
+    ] = None,
+    onnx: Annotated[
+        Path | None,
+        typer.Option("--from-onnx", metavar="MODEL", help="A model with nodes of the op; with --to."),
+    ] = None,
+    package: Annotated[str | None, typer.Option("--package", help="Op package; default: qti.aisw.")] = None,
+    library: Library = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            help="A folder of your own: spec, kernel and HTP package go there, and it runs.",
+        ),
+    ] = None,
+    each: Annotated[
+        str | None,
+        typer.Option("--each", metavar="TEXT", help="Expression for one element of the result; with --to."),
+    ] = None,
+    kernel: Annotated[
+        Path | None, typer.Option("--kernel", metavar="FILE.c", help="The kernel in C; with --to.")
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option("--reference", metavar="FILE.py", help="Reference implementation in numpy; with --to."),
+    ] = None,
+    soc: Annotated[
+        list[str] | None,
+        typer.Option("--soc", metavar="SOC", help="The chip to run for; may be repeated; with --to."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False,
+    db: Db = None,
+    specs: Specs = None,
+) -> None:
+    """Write the spec of an op, or map further torch operators to it; regenerate, compile, and prove it."""
+    from opdb.author import add_op as authoring
+    from opdb.cli import own_ops
+    from opdb.cli.generation import repository
+    from opdb.core.settings import specs_folder
+
+    if to is not None:
+        not_here = {"--torch": torch, "--torch-library": library, "--db": db, "--specs": specs}
+        _refuse(not_here, "does not go with --to, which leaves opdb's own specs alone")
+        own_ops.add(
+            name, own_ops.Asked(to, xml, onnx, each, kernel, like, reference, package, soc or (), yes)
+        )
+        return
+    only_there = {
+        "--from-onnx": onnx,
+        "--each": each,
+        "--kernel": kernel,
+        "--reference": reference,
+        "--soc": soc,
+    }
+    _refuse(only_there, "goes with --to DIR, the folder in which the op is made")
+    root, folder = repository(), specs_folder(specs)
+    new = authoring.draft(name, folder, torch or (), like, package, xml=xml, library=library)
+    files = new.new or [new.path]
+    shown = ", ".join(str(p.relative_to(root) if p.is_relative_to(root) else p) for p in files)
+    if new.kept is None and not new.new:
+        print(f"{name} has {', '.join(torch or ())} already")
+    else:
+        _write(new, folder, shown, yes)
+    open_points = authoring.unmapped(name, folder)
+    if open_points:
+        _print_left(open_points)
+        print(f"say that in {shown}, then give the same command again")
+        raise typer.Exit(1)
+    if not _make_and_prove(name, folder, root, db, specs, library):
+        raise typer.Exit(1)
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """Raises OpdbError for the first option that was given."""
+    from opdb.core.errors import OpdbError
+
+    for option, value in options.items():
+        if value:
+            raise OpdbError(f"{option} {why}")
+
+
+def _write(new: object, folder: Path, shown: str, yes: bool) -> None:
+    from opdb.author import add_op as authoring
+
+    assert isinstance(new, authoring.Draft)
+    print(authoring.changes(new) or new.text, end="")
+    if not yes and not typer.confirm(f"\nwrite {shown}?"):
+        print("nothing written")
+        raise typer.Exit(1)
+    authoring.write(new, folder)
+    print(f"\nwrote     {shown}")
+
+
+def _make_and_prove(
+    name: str, folder: Path, root: Path, db: str | None, specs: Path | None, library: str | None
+) -> bool:
+    """Whether all that was asked is as the spec and PyTorch say."""
+    from opdb.author import add_op as authoring
+    from opdb.cli.generation import MEMORY, recorder
+    from opdb.codegen import writer
+    from opdb.codegen.targets import TARGETS
+    from opdb.judge.lint import lint
+
+    opened, catalog = synced(db, specs)
+    outcome = writer.generate(catalog, root, TARGETS, record=recorder(opened), memory=root / MEMORY)
+    print(f"generated {len(outcome.written)} files, {outcome.unchanged} unchanged")
+    for path in outcome.written:
+        print(f"  {path}")
+    authoring.build(root)
+    print("compiled  validators, shim and kernel", flush=True)
+    made = authoring.make_package(name, folder, root)
+    if made is not None:
+        print(f"package   {made.relative_to(root)}", flush=True)
+    where = [*(["--db", db] if db else []), *(["--specs", str(specs)] if specs else [])]
+    statuses = [authoring.prove(name, root, where)]
+    if catalog.mappings(name):
+        more = ["--torch-library", library] if library else []
+        statuses.append(authoring.prove_calls(name, root, [*where, *more]))
+    words = (folder / "ops" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    left = [line.removeprefix("# ") for line in words if line.startswith("# not ")]
+    _print_left(left + [str(p) for p in lint(folder) if Path(p.path).stem == name])
+    return not any(statuses)
+
+
+def _print_left(points: list[str]) -> None:
+    for point in points:
+        print(f"left: {point}")

@@ -1,0 +1,207 @@
+"""--quantize, --data and --ranges of compile: what a model is calibrated on, and what came out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opdb.core.errors import OpdbError
+from opdb.core.files import write_atomically
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from opdb.catalog.targets.target import Target
+    from opdb.check.verdicts import Row
+    from opdb.cli.progress import Stages
+    from opdb.core.graph import GraphTensor, QnnGraph
+    from opdb.lower.quantize import Recipe, Source
+    from opdb.lower.quantize.ranges import TensorRange
+    from opdb.run.compile.calibration import Sample
+    from opdb.run.compile.states import State
+
+Quantize = Annotated[
+    str | None,
+    typer.Option(
+        "--quantize",
+        metavar="RECIPE",
+        help="8a8w, 16a8w, 16a4w, 16a4w-block, 8a4w, fp16 or a .yaml file; see opdb recipe show.",
+    ),
+]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="SPEC",
+        help="What --quantize calibrates on: FILE.npz, a folder of .npz files, module:callable, example (the model's own "
+        "inputs) or random[:SEED].",
+    ),
+]
+Ranges = Annotated[
+    Path | None,
+    typer.Option("--ranges", metavar="FILE.json", help="Write the range and encoding of each tensor."),
+]
+NO_DATA = """\
+opdb: --quantize {recipe} needs calibration data: give --data FILE.npz, a folder of .npz files, or module:callable
+  The data decide the range of each tensor, and values outside it are clipped: without samples of real inputs the compiled
+  model runs, but its results are wrong.  To try out compilation, calibrate on --data example (the model's own example inputs)
+  or --data random (normally distributed numbers)."""
+#: Tensors whose ranges are printed.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the command line says: how to quantize, on what, and where to write the ranges."""
+
+    recipe: Recipe
+    data: str
+    ranges: Path | None
+
+
+def calibration(
+    quantize: str | None, recipe: Recipe | None, data: str | None, ranges: Path | None
+) -> Calibration | None:
+    """None where nothing is quantized; exits 2 for --quantize without --data.
+
+    ``recipe``: that of --quantize ``quantize``.  Raises OpdbError for --data or --ranges that nothing uses.
+    """
+    if recipe is None and quantize is not None and (data or ranges):
+        raise OpdbError(f"--quantize {quantize} quantizes nothing; leave --data and --ranges out")
+    if recipe is None:
+        for option, given in (("--data", data), ("--ranges", ranges)):
+            if given is not None:
+                raise OpdbError(f"{option} {given}: for --quantize; give --quantize 8a8w, too")
+        return None
+    if data is None:
+        print(NO_DATA.format(recipe=quantize), file=sys.stderr)
+        raise typer.Exit(2)
+    return Calibration(recipe, data, ranges)
+
+
+def samples_of(how: Calibration, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
+    """The samples that --data names, for inputs in the order of the program's."""
+    return named_samples(how.data, inputs, program)
+
+
+def named_samples(data: str, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
+    """The samples that ``data`` (the value of --data) names, for inputs in the order of the program's."""
+    from opdb.programs.load import named_callable
+    from opdb.run.compile.calibration import read_samples
+
+    example = None if program.example_inputs is None else [x.numpy() for x in program.example_inputs[0]]
+    return read_samples(data, inputs, example=example, found=named_callable)
+
+
+def quantized(
+    graph: QnnGraph,
+    how: Calibration,
+    samples: Sequence[Sample],
+    target: Target,
+    stages: Stages,
+    states: Sequence[State] = (),
+    sources: Mapping[str, Source] | None = None,
+) -> tuple[QnnGraph, Calibrated]:
+    """``graph`` by opdb.lower.quantize; samples of a graph with states are steps one after the other.
+
+    ``sources``: what its nodes come from, for the rules of the recipe.  Raises OpdbError for a graph that is quantized already.
+    """
+    from opdb.core.dtypes import BY_SHORT
+    from opdb.lower.quantize import Range, crowded, quantize, ranges_of
+
+    if already := [t.name for t in graph.tensors.values() if BY_SHORT[t.dtype].quantized]:
+        raise OpdbError(
+            f"--quantize {how.recipe.name}: the model is quantized already (e.g. the tensor {already[0]}); leave --quantize out"
+        )
+    stages("calibrate")
+    observed: dict[str, Range] = {}
+    told: list[str] = []
+    made = quantize(
+        graph,
+        _counted(samples, stages),
+        target=target,
+        recipe=how.recipe,
+        sources=sources,
+        states=states,
+        observed=observed,
+        told=told,
+    )
+    warnings = map(str, crowded(made, observed))
+    return made, Calibrated(how, len(samples), ranges_of(made), tuple(warnings), tuple(told))
+
+
+@contextmanager
+def rounded_file(
+    model: str,
+    how: Calibration,
+    samples: Sequence[Sample],
+    graph: QnnGraph,
+    rows: Sequence[Row],
+    stages: Stages,
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """A copy of the ONNX file ``model`` with the weights that its recipe has rounded, and lines for the report."""
+    from opdb.run.compile.rounding import rounded
+
+    stages("round")
+    with TemporaryDirectory() as folder:
+        copy, said = rounded(model, samples, how.recipe, graph, rows, Path(folder))
+        yield copy, (said,)
+
+
+def _counted(samples: Sequence[Sample], stages: Stages) -> Iterator[Sample]:
+    for done, sample in enumerate(samples):
+        stages.count(done, len(samples))
+        yield sample
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What became of it: how many samples there were, the range of each tensor, and what its encoding cannot tell apart."""
+
+    how: Calibration
+    samples: int
+    ranges: Mapping[str, TensorRange]
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def origin(self) -> dict[str, object]:
+        return {"recipe": self.how.recipe.spelled(), "data": self.how.data, "samples": self.samples}
+
+    def to_json(self) -> dict[str, object]:
+        told = {"warnings": list(self.warnings)} if self.warnings else {}
+        told |= {"notes": list(self.notes)} if self.notes else {}
+        return self.origin() | told | {"tensors": {name: asdict(r) for name, r in self.ranges.items()}}
+
+    def save(self, model: str) -> None:
+        """Writes --ranges, where it was given."""
+        if self.how.ranges is not None:
+            head = {"format": "opdb-ranges", "version": 1, "model": model}
+            text = json.dumps(head | self.to_json(), indent=1)
+            write_atomically(self.how.ranges, (text + "\n").encode())
+
+    def print(self) -> None:
+        """What the model was calibrated on, and the widest ranges."""
+        many = f"{self.samples} sample{'s' * (self.samples != 1)}"
+        print(f"  calibrated on {many} of {self.how.data}; the widest of {len(self.ranges)} ranges:")
+        widest = sorted(self.ranges, key=lambda name: self.ranges[name].low - self.ranges[name].high)[:SHOWN]
+        for name in widest:
+            r = self.ranges[name]
+            print(
+                f"    {name}  {r.low:.6g} to {r.high:.6g}  {r.dtype}, scale {r.scale:.6g}, offset {r.offset}"
+            )
+        for warning in self.warnings:
+            print(f"  warning: {warning}")
+        for note in self.notes:
+            print(f"  {note}")
+        if self.how.data.startswith("random"):
+            print("  the data were random numbers: do not deploy this file")
+        if self.how.ranges is not None:
+            print(f"  {self.how.ranges}: all ranges")

@@ -1,0 +1,83 @@
+"""What is installed, what is missing, and what each missing part costs."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from importlib import metadata
+from typing import Any
+
+from opdb import __version__
+from opdb.core.errors import OpdbError
+from opdb.generated.constants.backends import ASKED
+from opdb.run.libraries.report import library_rows
+
+#: Optional distributions: name, extra, what is not possible without it.
+PARTS = (
+    ("torch", "torch", "no 'opdb check', no oracle in conformance runs"),
+    ("onnx", "onnx", "no 'opdb check model.onnx', no executor onnx.reference"),
+    ("executorch", "executorch", "no 'opdb executorch', no .pte in the demo"),
+    (
+        "onnxruntime-qnn",
+        "qnn",
+        f"no real QNN libraries: no {' and '.join(f'qnn-{b.name.lower()}' for b in ASKED)} executors, no '--against vendor'",
+    ),
+    ("lxml", "imports", "no 'opdb import xml' and 'opdb import docs'"),
+    ("distributed", "dask", "no '--dask': conformance runs and probes on this machine only"),
+    ("psycopg", "postgres", "no PostgreSQL database; SQLite works"),
+)
+
+
+def examine() -> list[dict[str, Any]]:
+    """One row for each part: part, ok, found, cost, cure; those of QNN's libraries have more, see library_rows.
+
+    What is found and yet not ok refuses to work here.
+    """
+    rows = [
+        _row(
+            "opdb",
+            f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+        ),
+        _native(),
+    ]
+    for name, extra, cost in PARTS:
+        try:
+            rows.append(_row(name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            rows.append(_row(name, None, cost, f"pip install 'opdb[{extra}]'"))
+    return [*rows, *library_rows(), _compiler(), _executorch()]
+
+
+def _row(part: str, found: str | None, cost: str = "", cure: str = "") -> dict[str, Any]:
+    return {"part": part, "ok": found is not None, "found": found, "cost": cost, "cure": cure}
+
+
+def _native() -> dict[str, Any]:
+    try:
+        from opdb.runtime import native
+    except OpdbError as error:
+        return _row("C kernels", None, str(error), "pip install -e . (needs a C compiler)")
+    return _row("C kernels", f"{native.number_of_ops()} ops")
+
+
+def _compiler() -> dict[str, Any]:
+    found = shutil.which("gcc") or shutil.which("cc")
+    return _row("C compiler", "gcc" if found else None, "'opdb add-op' cannot build", "install gcc")
+
+
+def _executorch() -> dict[str, Any]:
+    try:
+        from opdb.plugins.executorch.env import environment_report
+    except ImportError as error:
+        return _row("ExecuTorch flow", None, str(error), "pip install 'opdb[executorch]'")
+    checks = [c for c in environment_report() if c.name != "this process"]
+    wrong = [c for c in checks if not c.ok]
+    if wrong:
+        return _row(
+            "ExecuTorch flow", None, wrong[0].found, wrong[0].cure or "pip install 'opdb[executorch]'"
+        )
+    return _row(
+        "ExecuTorch flow",
+        f'ready; eval "$(opdb executorch env)" sets it up (Python {sys.version_info.major}.{sys.version_info.minor})',
+    )

@@ -1,0 +1,177 @@
+"""probe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opdb.cli.options import Dask, Db, Json, Ops, Specs, check_workers, known_op, synced
+from opdb.cli.output import print_json
+from opdb.core.errors import OpdbError
+
+if TYPE_CHECKING:
+    from opdb.measure.sweeps.sweep import Progress, Summary
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(probe)
+
+
+def probe(
+    op: Ops = None,
+    backend: Annotated[
+        list[str] | None, typer.Option("--backend", metavar="NAME", help="CPU or HTP; may be repeated.")
+    ] = None,
+    soc: Annotated[
+        list[str] | None, typer.Option("--soc", metavar="NAME", help="SoC for HTP; may be repeated.")
+    ] = None,
+    qnn: Annotated[
+        str | None,
+        typer.Option(
+            "--qnn",
+            "--sdk",
+            metavar="WHICH",
+            help="QNN's libraries: a version of QNN or of the wheel, or a folder.",
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, help="Configs for each op, backend and SoC.")
+    ] = 200,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the generated configs.")] = 0,
+    execute: Annotated[
+        int,
+        typer.Option("--execute", min=0, help="Finalize and execute one config in this many; 0: none."),
+    ] = 20,
+    budget: Annotated[
+        float | None,
+        typer.Option("--budget", metavar="SECONDS", help="Stop after this time; the same command continues."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one per core by default.")
+    ] = None,
+    dask: Dask = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="For each request to a library.")
+    ] = 20.0,
+    memory: Annotated[
+        int, typer.Option("--memory", metavar="MIB", min=2048, help="Limit on what a library may allocate.")
+    ] = 8192,
+    min_agreement: Annotated[
+        float | None,
+        typer.Option(
+            "--min-agreement", metavar="PERCENT", min=0, max=100, help="Exit 1 if an op agrees less."
+        ),
+    ] = None,
+    json: Json = False,
+    db: Db = None,
+    specs: Specs = None,
+) -> None:
+    """Compare opdb's verdicts with those of the vendor's libraries on generated op configs."""
+    if budget is not None and budget <= 0:
+        raise OpdbError(f"--budget {budget:g}: give a number of seconds above 0")
+    if timeout <= 0:
+        raise OpdbError(f"--timeout {timeout:g}: give a number of seconds above 0")
+    check_workers(jobs, dask)
+    from opdb.measure.sweeps.sweep import SOCS, Limits, sweep
+    from opdb.runtime.qnn.libraries import find
+
+    libraries = None if qnn is None else find(qnn)
+    opened, catalog = synced(db, specs)
+    names = [known_op(name, catalog.ops) for name in op or ()] or None
+    backends = [b.upper() for b in backend] if backend else None
+    with _progress() as progress, _interrupts() as interrupts:
+        summary = sweep(
+            catalog, opened, names, backends, soc or SOCS, libraries=libraries, count=count, seed=seed,
+            execute=execute, jobs=jobs, dask=dask, limits=Limits(budget, timeout, memory << 20),
+            command="opdb " + " ".join(sys.argv[1:]), progress=progress, stop=lambda: bool(interrupts),
+        )  # fmt: skip
+    low = [r for r in summary.agreement if min_agreement is not None and (r["percent"] or 0) < min_agreement]
+    if json:
+        print_json(_document(summary, low))
+    else:
+        _print(summary, low, min_agreement)
+    if interrupts:
+        raise KeyboardInterrupt
+    if low:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """The first Ctrl-C, which lets what has begun come to its end; the second one ends the command."""
+    import signal
+
+    found: list[int] = []
+
+    def first(number: int, _frame: object) -> None:
+        found.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield found
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None] | None]:
+    """A bar with the throughput on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("probe", total=None)
+
+        def show(p: Progress) -> None:
+            speed = p.done / max(p.seconds, 1e-3)
+            where = " ".join(filter(None, (p.target.backend, p.target.soc, p.op)))
+            bar.update(task, completed=p.done, total=p.total, description=f"{speed:.0f}/s {where}")
+
+        yield show
+
+
+def _document(summary: Summary, low: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "runs": summary.runs,
+        "asked": summary.asked,
+        "kept": summary.kept,
+        "left": summary.left,
+        "seconds": round(summary.seconds, 3),
+        "evidence": summary.evidence,
+        "agreement": summary.agreement,
+        "below": [{k: r[k] for k in ("op", "backend", "soc", "percent")} for r in low],
+        "skipped": summary.skipped,
+        "undocumented": summary.undocumented,
+    }
+
+
+def _print(summary: Summary, low: list[dict[str, Any]], least: float | None) -> None:
+    from opdb.catalog.query.table import agreement_table
+
+    print(agreement_table(summary.agreement), end="")
+    for name, why in summary.skipped.items():
+        print(f"  skipped  {name}: {why}")
+    for backend, ops in summary.undocumented.items():
+        if ops:
+            print(f"  no document of {len(ops)} ops that {backend} has: {', '.join(ops)}")
+    speed = f", {summary.asked / summary.seconds:.0f} per second" if summary.asked else ""
+    print(
+        f"{summary.asked} configs asked in {summary.seconds:.1f} s{speed}; {summary.kept} had an answer before"
+    )
+    if summary.left:
+        print(f"{summary.left} are left: the same command goes on with them")
+    else:
+        print(f"evidence {summary.evidence[:16]}; disagreements: opdb query evidence --disagree")
+    for r in low:
+        where = " ".join(filter(None, (r["op"], "on", r["backend"], r["soc"])))
+        print(f"  below {least:g} %: {where} has {r['percent'] or 0:.2f} %")

@@ -1,0 +1,84 @@
+"""Where opdb keeps its data, and writing so that a reader never sees half of a file or folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from opdb.core.errors import OpdbError
+
+
+def data_folder() -> Path:
+    """The user's data folder.  platformdirs is slow to import: on Linux the short rule of XDG is here."""
+    if os.name == "posix" and os.uname().sysname == "Linux":
+        base = os.environ.get("XDG_DATA_HOME", "").strip()
+        return (Path(base) if base else Path("~/.local/share").expanduser()) / "opdb"
+    import platformdirs
+
+    return platformdirs.user_data_path("opdb", appauthor=False)
+
+
+def cache_folder() -> Path:
+    """Where what can be made again is kept, by the same rule."""
+    if os.name == "posix" and os.uname().sysname == "Linux":
+        base = os.environ.get("XDG_CACHE_HOME", "").strip()
+        return (Path(base) if base else Path("~/.cache").expanduser()) / "opdb"
+    import platformdirs
+
+    return platformdirs.user_cache_path("opdb", appauthor=False)
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Writes to a temporary name beside ``path``, flushes to disk, renames.  Raises OpdbError; then nothing changed."""
+    data = content.encode() if isinstance(content, str) else content
+    with written_atomically(path) as name, open(name, "wb") as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def written_atomically(path: Path) -> Iterator[str]:
+    """A temporary name beside ``path`` to write to; at the end flushed to disk and renamed, removed if anything fails.
+
+    Raises OpdbError where it cannot be written; then nothing changed.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise OpdbError(f"{path}: cannot write: {error.strerror}") from None
+    try:
+        yield name
+        os.fsync(handle)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        raise OpdbError(f"{path}: cannot write: {error.strerror}") from None
+    finally:
+        os.close(handle)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder under a temporary name beside ``path``, renamed to it at the end; removed if anything fails.
+
+    Raises OpdbError where it cannot be made, or ``path`` holds something by then.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise OpdbError(f"{path}: cannot write: {error.strerror}") from None
+    try:
+        yield made
+        made.chmod(0o755)
+        os.rename(made, path)
+    except OSError as error:
+        raise OpdbError(f"{path}: cannot write: {error.strerror}") from None
+    finally:
+        shutil.rmtree(made, ignore_errors=True)

@@ -1,1 +1,0 @@
-"""The SDK's OpDef documentation (HTML pages) -> facts in the form of opdb.reference -> drafts."""

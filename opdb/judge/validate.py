@@ -1,0 +1,101 @@
+"""The public question: may this op run there, and if not, why?
+
+``check(config, target)`` judges one op config by the generated validator of its op: every broken rule, with
+the values that broke it.  It answers for the documents and the rules learned so far; what a library says is
+asked by ``opdb.run.libraries``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from opdb.catalog.targets.target import Target, hint
+from opdb.core.errors import OpdbError
+from opdb.core.op_config import OpConfig
+from opdb.generated import validators
+from opdb.runtime.checks import Violation
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``verdict`` is accept, reject, or unknown (no rule is broken, but one cannot be evaluated)."""
+
+    config: OpConfig
+    target: Target
+    verdict: str
+    violations: tuple[Violation, ...] = ()
+
+    def json(self) -> dict[str, Any]:
+        """The verdict of the command-line contract; stable keys."""
+        out: dict[str, Any] = {} if self.config.id is None else {"id": self.config.id}
+        out |= {
+            "op": self.config.op,
+            "backend": self.target.backend,
+            "soc": self.target.soc,
+            "sdk": self.target.sdk,
+        }
+        out |= {"verdict": self.verdict, "violations": [_violation_json(v) for v in self.violations]}
+        return out
+
+
+def _violation_json(v: Violation) -> dict[str, Any]:
+    op, _, rule = v.rule.partition(".")
+    page = f"generated/docs/errata/{v.erratum}.md" if v.erratum else f"generated/docs/ops/{op}.md#{rule}"
+    return {
+        "rule": v.rule,
+        "message": v.message,
+        "path": v.path,
+        "got": v.got,
+        "warning": v.warning,
+        "finalize": v.effect == "not-finalized",
+        "strength": v.strength,
+        "why": v.why,
+        "erratum": v.erratum or None,
+        "effect": v.effect or None,
+        "url": page,
+    }
+
+
+def validator(op: str) -> Any:
+    """The generated validator of ``op``: SIGNATURE, DOCUMENTED, ``validate``, ``infer``.
+
+    Raises OpdbError for an op without a spec.
+    """
+    module = validators.module(op)
+    if module is None:
+        raise OpdbError(
+            f"unknown op '{op}'{hint(op, validators.MODULES)}; 'opdb query ops' lists the known ones"
+        )
+    return module
+
+
+def check(config: OpConfig, target: Target | None = None) -> Verdict:
+    """Validates one op config by the generated rules.  Raises OpdbError for an unknown op, backend, SoC, or SDK."""
+    return judge(validator(config.op), config, _spelled(target or Target()))
+
+
+def judge(validator: Any, config: OpConfig, target: Target) -> Verdict:
+    """Judges one op config by a validator, which need not be a generated file.  Raises as ``check`` does."""
+    violations: tuple[Violation, ...] = validator.validate(config, target.context())
+    if target.backend is not None and target.backend not in validator.DOCUMENTED:
+        why = f"only the op definition was judged: the specs hold no rules of {config.op} on {target.backend}"
+        violations += (Violation(f"{config.op}.TYPES_{target.backend}", why, undecidable=True),)
+    broken = [v for v in violations if not v.warning]
+    verdict = "accept" if not broken else "unknown" if all(v.undecidable for v in broken) else "reject"
+    return Verdict(config, target, verdict, violations)
+
+
+@lru_cache(256)
+def _spelled(target: Target) -> Target:
+    return target.spelled()
+
+
+def infer(config: OpConfig) -> dict[str, list[int] | list[list[int]]]:
+    """The shapes of the outputs of ``config`` by slot name.
+
+    Raises OpdbError for an unknown op, ``opdb.runtime.checks.Undecidable`` where the shapes do not follow.
+    """
+    shapes: dict[str, list[int] | list[list[int]]] = validator(config.op).infer(config)
+    return shapes

@@ -1,0 +1,91 @@
+"""The candidates of a torch target, and the cheapest of those that fit a node.
+
+Candidates come in the order of their family, the canonical one first.  Each is tried by the caller's ``attempt``, which
+says whether it is correct (its guard), legal (the validators) and right (the errata that the target avoids).  Among
+what is left the cheapest wins, by ``opdb.lower.cost``; of those within one op's own cost the first.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Protocol, TypeVar
+
+from opdb.generated.builders import TARGETS
+from opdb.lower.cost import MODELLED, Prices
+from opdb.runtime import direct
+from opdb.runtime.forms import Form, Lowered, Reason
+
+#: A node of an ONNX file that is no PyTorch (opdb.programs.onnx.host_node): its argument ``reason`` says why.
+ONNX_NODE = "opdb_onnx.node.default"
+#: PyTorch's control flow by its operator's name, with the cure.
+CONTROL_FLOW = {
+    "cond": "QNN's graphs have no branches on data: compute both branches and choose with torch.where",
+    "while_loop": "QNN's graphs have no loops on data (while_loop): repeat the body a fixed number of times",
+    "map_impl": "QNN's graphs have no loops (map): apply the function to the whole tensor, or to each slice in a Python loop",
+    "scan": "QNN's graphs have no loops (scan): write it as a Python loop, which the export unrolls",
+    "associative_scan": "QNN's graphs have no loops (associative_scan): write it as a Python loop, which the export unrolls",
+}
+
+
+class Candidate(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def ops(self) -> tuple[str, ...]: ...  # the different ops that it makes
+
+
+C = TypeVar("C", bound=Candidate)
+Attempt = Callable[[C], tuple[Lowered | None, list[Reason]]]
+
+
+def forms(torch_target: str) -> tuple[Form, ...]:
+    """The candidates of an ATen target, in the order of its family, or the one of an operator of opdb.programs.torch_ops."""
+    return TARGETS.get(torch_target) or direct.forms(torch_target)
+
+
+def mapped(torch_target: str) -> bool:
+    """Whether this target has a candidate; e.g. aten.relu.default, qnn.Gru.default."""
+    return bool(forms(torch_target))
+
+
+@cache
+def unmapped_reason(torch_target: str) -> Reason:
+    """Why there is no candidate, with the nearest target that has one: another overload, or a similar name."""
+    if torch_target in CONTROL_FLOW:
+        return Reason("", "", CONTROL_FLOW[torch_target])
+    packets = {t.rpartition(".")[0]: t for t in reversed(TARGETS)}
+    packet = torch_target.rpartition(".")[0]
+    close = [p for p in (packet, packet.rstrip("_")) if p in packets]
+    close += difflib.get_close_matches(packet, packets, 1, cutoff=0.9)
+    nearest = f"; the nearest that one maps is {packets[close[0]]}" if close else ""
+    return Reason("", "", f"no spec maps {torch_target}{nearest}")
+
+
+def cheapest(
+    candidates: Iterable[C],
+    attempt: Attempt[C],
+    prices: Prices = MODELLED,
+    doubts: Callable[[Lowered], int] = lambda lowered: 0,
+) -> tuple[Lowered | None, list[Reason]]:
+    """The cheapest candidate of those that fit with the fewest ``doubts``, and what ``attempt`` said of it and of those before.
+
+    Where none fits, what it said of all of them.  A candidate that ``prices`` never find cheaper is not tried.
+    """
+    best: Lowered | None = None
+    fewest = 0
+    reasons: list[Reason] = []
+    said: list[Reason] = []
+    for candidate in candidates:
+        if best is not None and not fewest and prices.beyond(candidate.name, candidate.ops, best):
+            continue
+        lowered, found = attempt(candidate)
+        said += found
+        if lowered is None:
+            continue
+        here = doubts(lowered)
+        if best is None or here < fewest or (here == fewest and prices.saves(lowered, best)):
+            best, fewest, reasons = lowered, here, list(said)
+    return best, said if best is None else reasons

@@ -1,0 +1,83 @@
+"""The range of each quantized tensor of a graph: what calibration came to, to look at and to save."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opdb.core.graph import QnnGraph
+from opdb.lower.quantize.encodings import Range
+from opdb.lower.quantize.slots import places
+from opdb.runtime.qnn.real_numbers import limits
+
+
+@dataclass(frozen=True)
+class TensorRange:
+    """Real values from ``low`` to ``high`` in steps of ``scale``; ``dtype``: short name, e.g. uq8; ``offset`` as QNN counts it."""
+
+    low: float
+    high: float
+    dtype: str
+    scale: float
+    offset: int
+
+
+@dataclass(frozen=True)
+class Crowded:
+    """A tensor that another one, joined with it, leaves only ``steps`` steps of their common encoding.
+
+    ``low`` to ``high`` are the values that it was seen to have, and ``wide`` is the other one, of ``wide_low`` to ``wide_high``.
+    """
+
+    op: str
+    tensor: str
+    low: float
+    high: float
+    steps: int
+    wide: str
+    wide_low: float
+    wide_high: float
+
+    def __str__(self) -> str:
+        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+        return (
+            f"{self.op} joins {self.tensor} ({self.low:.4g} to {self.high:.4g}) with {self.wide} ({self.wide_low:.4g} to "
+            f"{self.wide_high:.4g}) in one encoding, which leaves {self.tensor} {steps}; return them as separate "
+            "outputs, or scale one of them"
+        )
+
+
+#: A joined tensor with fewer steps than this is told.
+FEWEST = 16
+
+
+def crowded(graph: QnnGraph, observed: Mapping[str, Range]) -> list[Crowded]:
+    """What each op that joins tensors leaves too few steps, e.g. Concat; ``observed``: the range of each tensor by itself."""
+    found = []
+    for op in graph.ops:
+        joined = [p.tensor for p in places(op) if p.shared and not p.output]
+        spans = {n: observed[n] for n in joined if n in observed}
+        wide = max(spans, key=lambda n: spans[n].high - spans[n].low, default="")
+        for name, values in spans.items():
+            quant = graph.tensors[name].quant
+            if name == wide or quant is None or values.high == values.low:
+                continue
+            steps = round((values.high - values.low) / quant.scale[0])
+            if steps < FEWEST:
+                beside = spans[wide]
+                found.append(
+                    Crowded(op.name, name, values.low, values.high, steps, wide, beside.low, beside.high)
+                )
+    return found
+
+
+def ranges_of(graph: QnnGraph) -> dict[str, TensorRange]:
+    """Of the tensors with one scale that a run fills; not of static ones."""
+    found = {}
+    for tensor in graph.tensors.values():
+        quant = tensor.quant
+        if quant is not None and tensor.type != "STATIC" and len(quant.scale) == 1:
+            scale, offset = quant.scale[0], quant.offset[0] if quant.offset else 0
+            low, high = ((end + offset) * scale for end in limits(tensor.dtype))
+            found[tensor.name] = TensorRange(low, high, tensor.dtype, scale, offset)
+    return found

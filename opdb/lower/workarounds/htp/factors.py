@@ -1,0 +1,31 @@
+"""Products of floats and constants near tensors of five dimensions, in a form of which HTP finalizes graphs.
+
+HTP moves a product by a constant of one element, or of one for each channel, across the op that reads it.  It finalizes no
+graph where one of the two tensors has five dimensions and the other has not, nor where a constant is added behind.  A
+product whose constant comes first stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from opdb.lower.workarounds.htp.products import FLOATS
+from opdb.lower.workarounds.surroundings import Facts
+from opdb.runtime.forms import LoweredOp
+
+PRODUCT = "ElementWiseMultiply"
+#: An op and its only parameter, ``operation``.
+BINARY_PRODUCT = ("ElementWiseBinary", [13])
+
+
+def constant_first(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
+    """A product of a tensor of floats and a constant, with the constant as the first operand."""
+    if op.op != PRODUCT and (op.op, [p.value for p in op.params]) != BINARY_PRODUCT:
+        return None
+    x, factor = op.inputs
+    assert x is not None and factor is not None
+    known = facts.surroundings.constant_source
+    if x.dtype not in FLOATS or known(x) is not None or known(factor) is None:
+        return None
+    return [replace(op, inputs=(factor, x))] if 5 in facts.surroundings.read_in_ranks() else None

@@ -1,0 +1,81 @@
+"""Who answers conformance cases: one table of executors by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from opdb.core.errors import OpdbError
+from opdb.generated.constants.backends import ASKED
+
+if TYPE_CHECKING:
+    from opdb.measure.conformance.executors.base import Executor
+
+
+def _python(soc: str) -> Executor:
+    from opdb.measure.conformance.executors.validators import PythonExecutor
+
+    return PythonExecutor()
+
+
+def _c(soc: str) -> Executor:
+    from opdb.measure.conformance.executors.validators import CExecutor
+
+    return CExecutor()
+
+
+def _hexagon(soc: str) -> Executor:
+    from opdb.plugins.hexagon.executor import HexagonExecutor
+
+    return HexagonExecutor()
+
+
+def _torch(soc: str) -> Executor:
+    from opdb.measure.conformance.executors.torch_oracle import TorchExecutor
+
+    return TorchExecutor()
+
+
+def _onnx(soc: str) -> Executor:
+    from opdb.measure.conformance.executors.onnx_reference import OnnxExecutor
+
+    return OnnxExecutor()
+
+
+def _qnn(name: str, backend: str, soc: str) -> Executor:
+    from opdb.measure.conformance.executors.vendor import VendorExecutor
+
+    return VendorExecutor(name, backend, soc if name in PER_SOC else "")
+
+
+#: The libraries of QNN that answer here, e.g. qnn-htp.
+LIBRARIES = {f"qnn-{b.name.lower()}": b for b in ASKED}
+#: name -> a function of the SoC.  Each raises MissingExtra, naming itself, when its extra is not installed.
+EXECUTORS: dict[str, Callable[[str], Executor]] = {
+    "python": _python,
+    "c": _c,
+    "hexagon": _hexagon,
+    "torch": _torch,
+    "onnx.reference": _onnx,
+    **{name: partial(_qnn, name, b.name) for name, b in LIBRARIES.items()},
+}
+#: Those that are asked where none is named: hexagon wants another compiler, and time to compile all kernels.
+USUAL = tuple(name for name in EXECUTORS if name != "hexagon")
+PER_SOC = tuple(name for name, b in LIBRARIES.items() if b.per_soc)
+
+
+def require_known(name: str) -> None:
+    """Raises OpdbError for a name that is not in EXECUTORS."""
+    if name not in EXECUTORS:
+        raise OpdbError(f"no executor '{name}'; known: {', '.join(EXECUTORS)}")
+
+
+def open_executors(name: str, socs: tuple[str, ...]) -> Iterator[Executor]:
+    """The executor of that name, once for each SoC where it depends on one.
+
+    Raises OpdbError for an unknown name, MissingExtra (naming the executor) where it cannot be had.
+    """
+    require_known(name)
+    for soc in socs if name in PER_SOC else ("",):
+        yield EXECUTORS[name](soc)

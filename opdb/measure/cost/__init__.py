@@ -1,0 +1,24 @@
+"""What a graph costs on a chip, by Qualcomm's own simulation: no device, one finalization.
+
+found = estimate(graph, "SA8255", trace=True)     # 2.51 of the library; found.us, found.groups
+compare(estimate(before, "SA8255"), estimate(after, "SA8255")).ratio
+
+``simulator`` asks the library, ``figures`` holds what it says, ``trace`` and ``groups`` read its trace, ``compared`` sets two
+estimates side by side, ``report`` is text, tables and a picture.
+docs/guides/cost.md says what an estimate is worth.
+"""
+
+from opdb.measure.cost.difference import Difference, compare
+from opdb.measure.cost.figures import Estimate, Group, NotEstimated, SimulatedChip
+from opdb.measure.cost.simulator import Simulator, estimate
+
+__all__ = [
+    "Difference",
+    "Estimate",
+    "Group",
+    "NotEstimated",
+    "SimulatedChip",
+    "Simulator",
+    "compare",
+    "estimate",
+]

@@ -1,0 +1,85 @@
+"""What an estimate is and what it is worth, in words; docs/guides/cost.md has the measurements behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from opdb.measure.cost.chips import COMPARED
+from opdb.measure.cost.figures import Estimate
+
+#: Nodes that one line names.
+NAMED = 8
+CALL = "about 150 to 250 us for each call are not in it"
+OWN_GRAPH = (
+    "it is the cost of the graph that opdb makes; Qualcomm's converter may make another, whose cost this does not say"
+)
+GROUPS = (
+    "rows are groups of nodes that the library runs as one; they add up to the whole, and are no prices of single nodes: what a node "
+    "costs is the difference to the whole model without it (--against)"
+)
+MADE_UP = "quantized with made-up ranges: they change nothing in the estimate, and the numbers of this graph are worth nothing"
+ALONE = "an op by itself costs something different than inside a graph; compare whole graphs (docs/guides/cost.md)"
+
+
+def headline(e: Estimate) -> str:
+    """One line: the time and its bounds."""
+    more = "at least " if e.at_least else ""
+    return f"{e.graph} on {e.soc}: {more}{e.us:,.0f} us ({e.us_lower:,.0f} to {e.us_upper:,.0f}), {e.cycles:,} cycles"
+
+
+def figures(e: Estimate) -> Iterator[str]:
+    """The lines below it."""
+    yield (
+        f"main memory: {megabytes(e.read_bytes)} read, {megabytes(e.written_bytes)} written; "
+        f"VTCM: {megabytes(e.spilled_bytes)} spilled, {megabytes(e.filled_bytes)} filled back"
+    )
+    if e.busy:
+        yield "busy: " + ", ".join(f"{engine} {share:.0%}" for engine, share in e.busy.items())
+    how = f", {e.precision}" if e.precision else ""
+    yield f"{e.nodes} QNN op{'s' * (e.nodes != 1)}{how}, finalized in {e.seconds:.2f} s"
+
+
+def source(e: Estimate) -> str:
+    """Who says so."""
+    c = e.chip
+    simulated = e.soc if c.name == e.soc else f"{e.soc} (in its words {c.name})"
+    return (
+        f"simulated by Qualcomm's library ({e.build_id}) for {simulated} at {c.mhz:,.1f} MHz with {c.hvx_threads} HVX threads and "
+        f"{c.vtcm_bytes / 2**20:g} MB of VTCM; not measured"
+    )
+
+
+def notes(e: Estimate, *, made_up: bool = False, alone: bool = False, grouped: bool = False) -> Iterator[str]:
+    """What has to be known of the figures; ``made_up``, ``alone`` and ``grouped`` add what holds of them."""
+    yield source(e)
+    if e.soc in COMPARED:
+        yield (
+            f"{CALL}; where graphs were equal, devices differed by 10 % in fp16, and took 15 % more in 8 bits; single networks 0.3 to "
+            "1.5 times"
+        )
+    else:
+        yield f"{CALL}; nobody compared the estimates for {e.soc} with a device"
+    yield "the bounds are the library's, and no confidence interval; another version of it gives up to 36 % more or less"
+    if e.at_least:
+        yield f"at least: the library has no cost of {e.missing_ops} ops, which count as nothing; they are of {named(e.missing)}"
+    yield OWN_GRAPH
+    yield from (text for said, text in ((made_up, MADE_UP), (alone, ALONE), (grouped, GROUPS)) if said)
+
+
+def rank_note(soc: str, simulated: str) -> str:
+    """What an estimate for another chip is good for."""
+    return (
+        f"ranks only: {soc} is not what is simulated, {simulated} is; which of two networks is the faster one carries over to chips of "
+        "v73 to v81 (Spearman 0.92 to 0.96), the time does not"
+    )
+
+
+def named(names: Sequence[str]) -> str:
+    """The first names of many."""
+    rest = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {rest} more nodes" if rest > 0 else "")
+
+
+def megabytes(count: int) -> str:
+    """Bytes as 10**6 of them."""
+    return f"{count / 1e6:,.2f} MB" if count else "0 MB"

@@ -1,0 +1,78 @@
+"""aic skeleton; ``aic check`` is aic_check.  ``package aic`` makes packages from specs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opdb.cli.options import Db, Json, Specs, synced
+from opdb.cli.output import print_json
+
+aic_app = typer.Typer(
+    help="Draft and check custom ops for Qualcomm Cloud AI (AI 100).",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    from opdb.plugins.cloud_ai.commands.check import check
+
+    aic_app.command()(check)
+    app.add_typer(aic_app, name="aic")
+
+
+@aic_app.callback()
+def _group() -> None:
+    """A group stays one where it has one command."""
+
+
+@aic_app.command()
+def skeleton(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL.onnx", help="A model with nodes of foreign domains.")
+    ],
+    folder: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where drafts and packages go.")
+    ] = Path("custom_ops"),
+    domain: Annotated[
+        str | None, typer.Option("--domain", metavar="DOMAIN", help="Only nodes of this domain.")
+    ] = None,
+    api: Annotated[
+        str,
+        typer.Option(
+            "--api", metavar="VERSION", help="The generation of the interface: 1.17, 5.0.0 or 1.21."
+        ),
+    ] = "1.21",
+    kernel: Annotated[
+        list[Path] | None,
+        typer.Option("--kernel", metavar="FILE.c", help="C file with the kernel opdb_<op>; may be repeated."),
+    ] = None,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Draft the specs of a model's custom ops, and make a package of those that have a kernel."""
+    from opdb.plugins.cloud_ai import skeleton as maker
+    from opdb.run.packages import package
+
+    _, catalog = synced(db, specs)
+    made = maker.make(catalog, model, folder, domain=domain, api=api, kernels=kernel or (), force=force)
+    if not no_build:
+        for written in made.packages:
+            package.build_aic(written)
+    if json:
+        print_json(maker.summary(made))
+        return
+    for op, path in made.drafts.items():
+        print(f"{op}: {path}")
+        for word in made.words[op]:
+            print(f"  not expressed: {word}")
+    for written in made.packages:
+        print(f"{written.name} for Cloud AI {api}: {', '.join(written.ops)}\nconfig    {written.config}")
+    for op, why in made.left.items():
+        print(f"{op} is in no package: {why}")

@@ -1,0 +1,420 @@
+"""From lowered ops to the wrappers of ExecuTorch's Qualcomm backend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
+import numpy as np
+import torch
+from executorch.backends.qualcomm.builders.utils import is_graph_input
+from executorch.backends.qualcomm.utils.constants import (
+    QCOM_AXIS,
+    QCOM_DATA,
+    QCOM_OFFSET,
+    QCOM_QUANT_ATTRS,
+    QCOM_SCALE,
+    QCOM_SCALE_OFFSET,
+)
+from torch._subclasses.fake_tensor import FakeTensor
+
+from opdb.core.dtypes import BY_SHORT
+from opdb.core.op_config import ParamConfig
+from opdb.lower.constant_encodings import encoded
+from opdb.plugins.executorch.builder import layout
+from opdb.plugins.executorch.builder.view import PER_TENSOR, FxNodeView
+from opdb.runtime.forms import Lowered, LoweredOp, layout_ops
+from opdb.runtime.static import made_values, transformed
+from opdb.runtime.tensors import Rejection, TensorRef, Transform
+
+if TYPE_CHECKING:
+    from opdb.plugins.executorch.builder.visitor import OpdbVisitor
+
+#: What PyQnnManagerAdaptor passes on; it drops 64-bit and string scalars with a log line.
+SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i8": np.int8, "i16": np.int16,
+           "i32": np.int32, "f32": np.float32}  # fmt: skip
+PACKAGE = "qti.aisw"
+#: Ops that give a tensor another number of dimensions and nothing else.
+RESHAPING = ("Reshape", "ExpandDims", "Squeeze")
+#: Edge operators that become these.
+RESHAPED = ("aten.view_copy.", "aten.unsqueeze_copy.", "aten.squeeze_copy.")
+NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
+STATIC = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_STATIC
+NULL = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NULL
+FLOAT32 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_FLOAT_32
+INT32 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_32
+INT64 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_64
+UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
+
+
+class Sink:
+    """Realises the ops of one node.  Tensors are shared through ExecuTorch's ``nodes_to_wrappers``."""
+
+    def __init__(
+        self,
+        visitor: OpdbVisitor,
+        view: FxNodeView,
+        wrappers: dict[str, dict[int, Any]],
+        avoids: Callable[[str], bool],
+    ) -> None:
+        self.visitor = visitor
+        self.view = view
+        self.wrappers = wrappers
+        self.avoids = avoids  # whether an erratum, by its id, is to be avoided
+        self.ops: list[Any] = []
+        self.made = 0  # constants and intermediates that were named here
+
+    def realise(self, lowered: Lowered) -> list[Any]:
+        """PyQnnOpWrappers in order of execution."""
+        produced = {r.key for op in lowered.ops for r in op.outputs if r.key is not None}
+        for index in range(len(self.view.values())):
+            if self.view.result_used(index) and (self.view.name, index) not in produced:
+                raise Rejection(f"result {index} of {self.view.target} is used; {lowered.form} lacks it")
+        for i, op in enumerate(lowered.ops):
+            name = self.view.name if len(lowered.ops) == 1 else f"{self.view.name}_{i}_{op.op}"
+            self._op(name, op)
+        read = {
+            ref.key[0]
+            for op in lowered.ops
+            for ref in op.inputs
+            if ref is not None and isinstance(ref.key, tuple)
+        }
+        self._read_rest(read)
+        return self.ops
+
+    def _read_rest(self, read: Collection[str]) -> None:
+        """Ops for the graph's inputs that no op of the node reads; e.g. what aten.copy writes over.
+
+        QNN's graph has no input that no op reads, and the runtime would hand it the wrong tensors in order.
+        """
+        program = self.visitor.edge_program
+        for value in self.view.node.all_input_nodes:
+            source = self.visitor.get_node(value)
+            if (
+                source.name in read
+                or source.name in self.visitor.constants
+                or not is_graph_input(source, program)
+            ):
+                continue
+            tensor = self.view.stored(source.meta["val"])
+            wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
+            dtype = PyQnn.PyQnnTensorWrapper(wrapper).GetDataType()
+            encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
+            name = f"{self.view.name}_opdb_unread{len(self.ops)}"
+            shape = list(tensor.shape) or [1]
+            unread = PyQnn.TensorWrapper(
+                name, NATIVE, INT32 if dtype == INT64 else dtype, encoding, config,
+                len(shape), shape, [], np.array([]), False,
+            )  # fmt: skip
+            if dtype == INT64:
+                self.castable(tensor)
+            self._wrap(name, "Cast" if dtype == INT64 else "Reshape", [wrapper], (), [unread])
+
+    def _op(self, name: str, op: LoweredOp) -> None:
+        if op.op == "Reshape" and self._cast_alone(name, op.inputs[0], op.outputs[0]):
+            return
+        inputs = list(op.inputs)
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        operands = []
+        for i, ref in enumerate(inputs):
+            into = op.outputs[0].shape if op.op in RESHAPING and i == 0 else None
+            operands.append(_left_out(f"{name}_opdb_no_input{i}") if ref is None else self.operand(ref, into))
+        outputs = [self.output(ref) for ref in op.outputs]
+        self._wrap(name, op.op, operands, op.params, [wrapper for wrapper, _ in outputs], op.package)
+        for wrapper, ref in outputs:
+            if ref is not None:
+                self._store(wrapper, ref)
+
+    def _wrap(
+        self,
+        name: str,
+        kind: str,
+        inputs: list[Any],
+        params: Sequence[ParamConfig],
+        outputs: list[Any],
+        package: str = PACKAGE,
+    ) -> None:
+        wrapper = PyQnn.PyQnnOpWrapper(name, package, kind)
+        wrapper.AddInputTensors(inputs)
+        wrapper.AddOutputTensors(outputs)
+        for p in params:
+            add_param(wrapper, p)
+        self.ops.append(wrapper)
+
+    # -- tensors ---------------------------------------------------------------------------------
+
+    def operand(self, ref: TensorRef, into: Sequence[int] | None = None) -> Any:
+        """The wrapper of an op's input, after its transforms.  ``into``: the shape that the op gives it."""
+        if ref.static:
+            return self._constant(ref)
+        if ref.local is not None:
+            wrapper = self._intermediate(ref, ref.local, ref.base_shape)
+            return self._transformed(wrapper, ref, self._layout(ref))
+        steps = self._layout(ref)
+        if steps:
+            into = steps[0].outputs[0].shape if steps[0].op in RESHAPING else None
+        if into is not None and ref.quant is not None and self._just_quantized(ref):
+            steps = (*self._apart(ref, into), *steps)
+        return self._transformed(self._stored_tensor(ref), ref, steps)
+
+    def _just_quantized(self, ref: TensorRef) -> bool:
+        """Whether a tensor comes from the caller, who has floating point, with nothing but Reshapes after a Quantize."""
+        source = self.view.source(ref)
+        while (name := getattr(source.target, "__name__", "")).startswith(RESHAPED):
+            source = source.args[0]
+        return is_graph_input(source, self.visitor.edge_program) or "quantize_per_tensor" in name
+
+    def _apart(self, ref: TensorRef, into: Sequence[int]) -> tuple[LoweredOp, ...]:
+        """A Transpose or Tile that changes nothing, where a Quantize and a Reshape from or to five dimensions meet (HTP-0353)."""
+        if not self.avoids("HTP-0353"):
+            return ()
+        shape = layout.stored(ref.base_shape, None if self.view.in_stored_order else self.view.order)
+        if (len(shape) == 5) == (len(into) == 5):
+            return ()
+        permute, tile = Transform("permute", tuple(range(len(shape)))), Transform("tile", (1,) * len(shape))
+        return layout_ops(replace(ref, base_shape=shape, transforms=(permute if len(shape) == 5 else tile,)))
+
+    def castable(self, tensor: Any) -> None:
+        """Raises Rejection for a tensor of int64 that the caller gives or gets and no Cast reads or writes (HTP-0001)."""
+        if tensor.dim() > 4 and self.avoids("HTP-0001"):
+            raise Rejection("HTP-0001: HTP finalizes no Cast from or to INT_64 of more than four dimensions")
+
+    def _stored_tensor(self, ref: TensorRef) -> Any:
+        """The wrapper of a tensor that another node or the caller wrote; int64 arrives as int32."""
+        wrapper, shape = self._given(ref)
+        if not _is_wide(wrapper):
+            return wrapper
+        self.made += 1
+        narrow = self._intermediate(ref, f"int32_{self.made}", shape or (1,))
+        self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [narrow])
+        return narrow
+
+    def _given(self, ref: TensorRef) -> tuple[Any, tuple[int, ...]]:
+        """The wrapper of a tensor that another node or the caller wrote, and the tensor's shape."""
+        source = self.view.source(ref)
+        tensor = self.view.stored(source.meta["val"])
+        if tensor.dtype == torch.int64 and not is_graph_input(source, self.visitor.edge_program):
+            tensor = tensor.to(torch.int32)
+        wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
+        if _is_wide(wrapper):
+            self.castable(tensor)
+        return wrapper, tuple(tensor.shape)
+
+    def _cast_alone(self, name: str, given: TensorRef | None, result: TensorRef) -> bool:
+        """Whether a Cast was made in the place of a Reshape that changes nothing but int64 to int32, or back."""
+        if given is None or given.static or None in (given.key, result.key):
+            return False
+        if given.shape != result.shape or any(self._from_stored(r).transforms for r in (given, result)):
+            return False
+        wrapper, _ = self._given(given)
+        if _is_wide(wrapper) == self._widens(result):
+            return False
+        self.castable(self.view.values()[self.view.index(result)])
+        self._wrap(name, "Cast", [wrapper], (), [self._result(result)])
+        return True
+
+    def output(self, ref: TensorRef) -> tuple[Any, TensorRef | None]:
+        """The wrapper that an op writes, and ``ref`` if ops must follow to store it as the result."""
+        if ref.local is not None:
+            name = f"{ref.local}_raw" if ref.transforms else ref.local
+            return self._intermediate(ref, name, ref.shape), ref if ref.transforms else None
+        if ref.static or ref.key is None:
+            raise Rejection("an output that is neither a result nor an intermediate")
+        if self._from_stored(ref).transforms or self._widens(ref):
+            self.made += 1
+            return self._intermediate(ref, f"result{self.made}", ref.shape), ref
+        return self._result(ref), None
+
+    def _widens(self, ref: TensorRef) -> bool:
+        """Whether the caller gets this result as int64, which QNN has to make of int32."""
+        index = self.view.index(ref)
+        return self.view.values()[index].dtype == torch.int64 and self.view.leaves(index)
+
+    def _result(self, ref: TensorRef) -> Any:
+        """The wrapper of a result: of several, one that the caller does not get is no output of the graph."""
+        index = self.view.index(ref)
+        node = self.view.node
+        tensor = self.view.stored(self.view.values()[index])
+        if tensor.dtype == torch.int64 and not self.view.leaves(index):
+            tensor = tensor.to(torch.int32)
+        if len(self.view.values()) > 1 and not self.view.leaves(index):
+            shape = tuple(tensor.shape) or (1,)
+            wrapper = self._named(f"{node.name}@{index}", ref, shape)
+            self.wrappers[node.name][index] = wrapper
+            return wrapper
+        with self.view.encoded(index):
+            if not tensor.dtype.is_floating_point:  # the encoding is of the numbers beside these
+                node.meta.pop(QCOM_QUANT_ATTRS, None)
+            return self.visitor.define_tensor(node, node, tensor, NATIVE, self.wrappers, wrapper_idx=index)
+
+    def _store(self, wrapper: Any, ref: TensorRef) -> None:
+        """Ops from what an op wrote to the result as it is stored, or to the intermediate in its own shape."""
+        steps = layout_ops(self._from_stored(ref), inverse=True)
+        if ref.local is not None:
+            wrapper = self._transformed(wrapper, ref, steps[:-1])
+            self._step(steps[-1], wrapper, self._intermediate(ref, ref.local, ref.base_shape))
+            return
+        if self._widens(ref):
+            self.castable(self.view.values()[self.view.index(ref)])
+            wrapper = self._transformed(wrapper, ref, steps)
+            self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [self._result(ref)])
+            return
+        wrapper = self._transformed(wrapper, ref, steps[:-1])
+        self._step(steps[-1], wrapper, self._result(ref))
+
+    def _transformed(self, wrapper: Any, ref: TensorRef, steps: Sequence[LoweredOp]) -> Any:
+        """Emits the Transposes and Reshapes after one another; the wrapper that the last one writes."""
+        for step in steps:
+            self.made += 1
+            result = self._intermediate(ref, f"step{self.made}", step.outputs[0].shape)
+            self._step(step, wrapper, result)
+            wrapper = result
+        return wrapper
+
+    def _step(self, step: LoweredOp, wrapper: Any, result: Any) -> None:
+        operands = [wrapper, *(self.operand(x) for x in step.inputs[1:] if x is not None)]
+        self._wrap(f"{self.view.name}_{step.op}{len(self.ops)}", step.op, operands, step.params, [result])
+
+    def _layout(self, ref: TensorRef) -> tuple[LoweredOp, ...]:
+        """The ops from the tensor as it is stored to ``ref``."""
+        return layout_ops(self._from_stored(ref))
+
+    def _from_stored(self, ref: TensorRef) -> TensorRef:
+        """``ref`` with what is left to do: its origin as stored, its transforms without what cancels."""
+        order = None if self.view.in_stored_order or ref.local is not None else self.view.order
+        transforms = layout.remaining(ref.transforms, order, len(ref.base_shape))
+        return replace(ref, base_shape=layout.stored(ref.base_shape, order), transforms=transforms)
+
+    def _intermediate(self, ref: TensorRef, name: str, shape: Sequence[int]) -> Any:
+        return self._named(f"{self.view.name}_opdb_{name}", ref, shape)
+
+    def _named(self, name: str, ref: TensorRef, shape: Sequence[int]) -> Any:
+        encoding, config = (UNDEFINED, {}) if ref.quant is None else self.view.encoding(ref.quant)
+        return self.visitor.define_custom_tensor_wrapper(
+            node_name=name,
+            tensor_type=NATIVE,
+            dtype=dtype_of(ref.dtype),
+            quant_encoding=encoding,
+            quant_configs=config,
+            dims=torch.Size(shape),
+            tensor=None,
+            is_fake_tensor=True,
+            nodes_to_wrappers=self.wrappers,
+        )
+
+    def _constant(self, ref: TensorRef) -> Any:
+        """A static tensor: data of the program, or a value that the builder fills in."""
+        if ref.key is None:
+            return self._made(ref)
+        source = self.view.source(ref)
+        steps = list(ref.transforms)
+        tensor = self.view.constant(source).detach()
+        if self.view.in_stored_order and self.view.order and tensor.dim() == len(self.view.order):
+            steps.insert(0, Transform("permute", self.view.order))
+        name = f"{source.name}_opdb" + "".join(map(self._spelled, steps))
+        encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
+        self.visitor.get_data_type(tensor, config)  # settles config's dtype
+        if ref.quant is not None and ref.quant.axis is not None:
+            if any(s.kind == "reshape" for s in steps):
+                raise Rejection(f"{source.name} has an encoding per axis and cannot be reshaped")
+            config[QCOM_AXIS] = ref.quant.axis
+            pairs = config.get(QCOM_SCALE_OFFSET, ())
+            if len(pairs) not in (0, len(ref.quant.scale)):  # once for each group of a filter
+                config[QCOM_SCALE_OFFSET] = np.resize(pairs, len(ref.quant.scale))
+        if not self._has_data(ref):  # while partitioning
+            held = (encoding, config) if ref.quant is not None else (UNDEFINED, {})
+            return self._static(name, ref, None, *held)
+        if config:
+            tensor = self.visitor.get_quant_tensor_value(tensor, source.meta[QCOM_QUANT_ATTRS], config)
+        if ref.encoding == "SCALE_OFFSET":  # of a negated tensor it is another offset
+            config[QCOM_OFFSET] = ref.offset
+        if ref.quant is None:  # integers that are read as floating point
+            encoding, config = UNDEFINED, {}
+        array = transformed(tensor.contiguous().numpy(), steps, self._values).reshape(ref.shape)
+        if ref.dtype == "f32":
+            array = array.astype(np.float32)  # float64 parameters
+        return self._static(name, ref, array, encoding, config)
+
+    def _spelled(self, step: Transform) -> str:
+        values = (self.view.source(v).name if isinstance(v, TensorRef) and v.key is not None else v
+                  for v in step.values)  # fmt: skip
+        return f"_{step.kind}{'x'.join(map(str, values))}"
+
+    def _has_data(self, ref: TensorRef) -> bool:
+        """Whether a static tensor, and those that its transforms read, have data yet."""
+        own = ref.made or not isinstance(self.view.constant(self.view.source(ref)), FakeTensor)
+        read = (v for step in ref.transforms for v in step.values if isinstance(v, TensorRef))
+        return own and all(self._has_data(v) for v in read)
+
+    def _values(self, ref: TensorRef) -> np.ndarray[Any, Any]:
+        """Of a static tensor that the transforms of another one read, before its own."""
+        if ref.made:
+            return made_values(ref)
+        values: np.ndarray[Any, Any] = self.view.constant(self.view.source(ref)).detach().numpy()
+        return values
+
+    def _made(self, ref: TensorRef) -> Any:
+        """A static tensor whose values the builder says."""
+        self.made += 1
+        encoding: Any = UNDEFINED
+        config: dict[str, Any] = {}
+        if not ref.made:
+            raise Rejection("a static tensor without data")
+        kind = BY_SHORT[ref.dtype]
+        if not kind.quantized:
+            known = self._has_data(ref)
+            array = transformed(made_values(ref), ref.transforms, self._values) if known else None
+        elif ref.quant is not None:  # stored numbers
+            encoding, config = self.view.encoding(ref.quant)
+            array = transformed(made_values(ref), ref.transforms)
+        elif ref.ramp is not None:
+            raise Rejection(f"a constant of places of the type {kind.qnn}")
+        else:
+            values = ref.data if ref.fill is None else (ref.fill,)
+            assert values is not None  # made, and no ramp
+            stored, scale, offset = encoded(ref.dtype, values)
+            encoding, config = PER_TENSOR, {QCOM_SCALE: scale, QCOM_OFFSET: offset}
+            array = np.array(stored, kind.numpy).reshape(() if ref.data is None else ref.base_shape)
+            array = transformed(np.broadcast_to(array, ref.base_shape), ref.transforms)
+        return self._static(f"{self.view.name}_opdb_constant{self.made}", ref, array, encoding, config)
+
+    def _static(self, name: str, ref: TensorRef, array: Any, encoding: Any, config: dict[str, Any]) -> Any:
+        """One wrapper per name; ``array`` None: a tensor whose data is not known yet."""
+        if 0 not in self.wrappers[name]:
+            data = (np.array([]), False) if array is None else (array, True)
+            self.wrappers[name][0] = PyQnn.TensorWrapper(
+                name, STATIC, dtype_of(ref.dtype), encoding, config, ref.rank, list(ref.shape), [], *data
+            )
+        return self.wrappers[name][0]
+
+
+def _is_wide(wrapper: Any) -> bool:
+    return bool(PyQnn.PyQnnTensorWrapper(wrapper).GetDataType() == INT64)
+
+
+def dtype_of(short: str) -> Any:
+    found = getattr(PyQnn.Qnn_DataType_t, BY_SHORT[short].macro, None)
+    if found is None:
+        raise Rejection(f"ExecuTorch has no tensors of type {BY_SHORT[short].qnn}")
+    return found
+
+
+def _left_out(name: str) -> Any:
+    """What stands in the place of an optional input that is not given."""
+    return PyQnn.TensorWrapper(name, NULL, FLOAT32, UNDEFINED, {}, 1, [1], [], np.array([]), False)
+
+
+def add_param(wrapper: Any, p: ParamConfig) -> None:
+    if p.shape is None:
+        if p.dtype not in SCALARS:
+            raise Rejection(f"ExecuTorch cannot pass the parameter {p.name} of type {BY_SHORT[p.dtype].qnn}")
+        wrapper.AddScalarParam(p.name, dtype_of(p.dtype), {QCOM_DATA: SCALARS[p.dtype](p.value)})
+        return
+    if math.prod(p.shape) == 0:
+        raise Rejection(f"the parameter {p.name} is an empty tensor")
+    array = np.array(p.value, dtype=BY_SHORT[p.dtype].numpy).reshape(p.shape)
+    wrapper.AddTensorParam(p.name, dtype_of(p.dtype), len(p.shape), list(p.shape), array, True)

@@ -1,0 +1,119 @@
+"""debug."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opdb.cli.options import Format, Timeout
+from opdb.cli.output import print_rows
+from opdb.core.errors import OpdbError
+
+if TYPE_CHECKING:
+    from opdb.plugins.executorch.delegate.debug import OpRow, Report
+
+COLUMNS = ("instruction", "place", "op", "torch", "source", "module", "ms", "cycles", "gap", "note")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("debug")(debug_program)
+
+
+def debug_program(
+    model: Annotated[
+        Path, typer.Argument(help="A program of ExecuTorch (.pte) lowered with OpdbPartitioner.")
+    ],
+    etrecord: Annotated[
+        Path | None,
+        typer.Option("--etrecord", metavar="FILE", help="Its ETRecord; by default MODEL.etrecord beside it."),
+    ] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            "--inputs",
+            metavar="FILE",
+            help="A tuple of tensors written by torch.save; default: the inputs of the export.",
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", metavar="NAME", help="The method that is run.")
+    ] = "forward",
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=1, help="Number of runs that times are averaged over.")
+    ] = 3,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance", metavar="X", min=0, help="Largest error of an op, relative to its largest value."
+        ),
+    ] = 0.01,
+    timeout: Timeout = 600.0,
+    format_: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
+    ] = None,
+) -> None:
+    """Run a program and show each op of its delegates: time, source line, module, distance from PyTorch; exit 1 if one departs.
+
+    The program runs in a child process by ExecuTorch's runtime.  HTP's cycles and times are those of the emulation here.
+    """
+    from opdb.plugins.executorch.delegate.debug import debug
+
+    report = debug(
+        model, etrecord or model.with_suffix(".etrecord"), _inputs(inputs),
+        method=method, runs=runs, tolerance=tolerance, timeout=timeout,
+    )  # fmt: skip
+    if format_ is Format.html:
+        _write_page(report, model, output)
+    else:
+        print_rows(map(_shown, report.rows), COLUMNS, format_, str(model), output)
+    typer.echo(_said(report), err=True)
+    if report.first is not None:
+        raise typer.Exit(1)
+
+
+def _inputs(path: Path | None) -> tuple[Any, ...] | None:
+    if path is None:
+        return None
+    import torch
+
+    try:
+        found = torch.load(path)
+    except Exception as error:  # what its pickles raise
+        raise OpdbError(f"{path}: torch.load cannot read it: {error}") from None
+    if not isinstance(found, (tuple, list)) or not all(isinstance(t, torch.Tensor) for t in found):
+        raise OpdbError(f"{path}: does not hold a tuple of tensors; torch.save((x, y), FILE) makes one")
+    return tuple(found)
+
+
+def _write_page(report: Report, model: Path, output: Path | None) -> None:
+    from opdb.core.files import write_atomically
+    from opdb.plugins.executorch.delegate.debug_page import page
+
+    text = page(report, str(model))
+    if output is None:
+        print(text)
+    else:
+        write_atomically(output, text)
+
+
+def _shown(row: OpRow) -> dict[str, Any]:
+    found = asdict(row)
+    found["ms"] = None if row.ms is None else round(row.ms, 4)
+    found["gap"] = None if row.gap is None else float(f"{row.gap:.3g}")
+    return found
+
+
+def _said(report: Report) -> str:
+    where = ", ".join(f"instruction {i} on {name}" for i, name in report.backends.items())
+    first = report.first
+    if first is None:
+        known = sum(r.gap is not None for r in report.rows)
+        return (
+            f"{where}: {known} of {len(report.rows)} ops compared, none off by more than {report.tolerance:g}"
+        )
+    place = f" at {first.source}" if first.source else ""
+    return f"{where}: the first op that departs is {first.name} ({first.op}){place}: off by {first.gap:.3g}"

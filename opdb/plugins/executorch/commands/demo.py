@@ -1,0 +1,112 @@
+"""demo."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opdb.cli.options import Db, Specs, synced
+from opdb.plugins.executorch.demo import PTE
+
+if TYPE_CHECKING:
+    from opdb.plugins.executorch.demo import Comparison
+
+
+#: What a person would type after the demo.
+NEXT = (
+    (
+        f"opdb check YOUR_MODEL.pt2 --backend {PTE.name} --soc {PTE.soc}",
+        "which nodes run there, and why not the others",
+    ),
+    (f"opdb query support --op LayerNorm --soc {PTE.soc}", "which types it takes there"),
+    ("opdb add-op --help", "an op of your own: spec, code, build, proof"),
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(demo)
+
+
+def demo(
+    report: Annotated[
+        Path, typer.Option("--report", metavar="DIR", help="Folder of the HTML report.")
+    ] = Path("report"),
+    db: Db = None,
+    specs: Specs = None,
+) -> None:
+    """Take a real model from PyTorch to Qualcomm's libraries, compare, and write a report."""
+    import torch
+
+    from opdb.catalog.targets.target import Target
+    from opdb.check.verdicts import check_program
+    from opdb.cli.check import _print_verdict, print_coverage
+    from opdb.judge.nearest import nearest
+    from opdb.judge.validate import check
+    from opdb.plugins.executorch import demo as d
+    from opdb.programs.load import export
+    from opdb.run.libraries.client import VendorWorker
+
+    module, inputs = d.guide_model()
+    with torch.no_grad():
+        reference = module(*inputs).numpy()
+    _title(
+        f"1. opdb check: LayerNorm([768], eps=1e-6), Linear(768, 100) on (200, 768) for {d.PTE.name} {d.SOC}"
+    )
+    program = export(module, inputs, "the guide's model")
+    print_coverage(check_program(program, Target(d.PTE.name, d.SOC, execution="emulator")))
+
+    _title("2. the same graph on C kernels and on Qualcomm's libraries, against PyTorch float32")
+    found = d.run_everywhere(program, inputs, reference, print)
+    _print_comparisons(found)
+
+    _title(f"3. through ExecuTorch's own flow with opdb's builders, {d.SOC}, the .pte on the emulation")
+    comparison, compiled = d.run_in_executorch(program, inputs, reference, f"ExecuTorch {d.SOC}")
+    host = ", ".join(compiled.not_delegated) or "nothing"
+    print(f"{len(compiled.pte)} bytes; delegated: {', '.join(compiled.delegated)}; on the host: {host}")
+    several = torch.nn.LayerNorm([8, 6])
+    block = (torch.randn(2, 4, 8, 6),)
+    with torch.no_grad():
+        expected = several(*block).numpy()
+    trailing, taken = d.run_in_executorch(
+        export(several, block, "LayerNorm"), block, expected, "LayerNorm([8, 6])"
+    )
+    print(
+        f"LayerNorm([8, 6]), which ExecuTorch's builder refuses: {', '.join(f'{n} by {f}' for n, f in taken.forms.items())}"
+    )
+    _print_comparisons([comparison, trailing])
+    found += [comparison, trailing]
+
+    _title("4. a rejected op config, and what the library itself says")
+    config = d.rejected_config()
+    with VendorWorker(d.PTE.name, d.SOC) as worker:
+        target = Target(d.PTE.name, d.SOC, execution="emulator")
+        _print_verdict("demo", check(config, target), nearest(config, target), worker.validate(config))
+
+    opened, catalog = synced(db, specs)
+    _title(f"5. conformance of the model's ops, {' and '.join(d.OPS)}: all their cases on all executors")
+    from opdb.cli.conformance import run_and_report
+
+    path, failures = run_and_report(opened, catalog, report, soc=d.SOC, ops=d.OPS)
+    wrong = [c.executor for c in found if not c.ok]
+    if wrong or failures:
+        print(f"opdb: outside the bounds: {', '.join(wrong) or 'conformance cases'}", file=sys.stderr)
+        raise typer.Exit(1)
+    _title(f"done; the report: {path.resolve()}")
+    print("Next:")
+    for command, what in NEXT:
+        print(f"  {command:62} # {what}")
+
+
+def _title(text: str) -> None:
+    print(f"\n== {text}", flush=True)
+
+
+def _print_comparisons(found: list[Comparison]) -> None:
+    for c in found:
+        print(
+            f"{'ok ' if c.ok else 'BAD'} {c.executor:22} largest difference {c.largest:.3g}, relative {c.relative:.3g} (bound {c.bound:g})",
+            flush=True,
+        )

@@ -1,0 +1,239 @@
+"""executorch env, table, register, patches, kernels."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opdb.cli.options import Db, Json, Specs, synced
+from opdb.cli.output import print_json
+from opdb.core.errors import OpdbError
+from opdb.generated.constants.backends import DEFAULT
+
+if TYPE_CHECKING:
+    from opdb.plugins.executorch.portable_kernels.kernels import Kernels
+
+executorch_app = typer.Typer(
+    help="Use opdb with ExecuTorch: environment, builders, patches, kernels.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(executorch_app, name="executorch")
+
+
+@executorch_app.command()
+def env(
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", metavar="DIR", help="Folder to prepare; default: the user's cache."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Prepare the SDK folder for ExecuTorch's Qualcomm flow and print the environment, for eval "$(...)"."""
+    from opdb.plugins.executorch.env import prepare
+
+    environment = prepare(folder)
+    if json:
+        print_json(environment.variables)
+    else:
+        print(environment.shell(), end="")
+
+
+class TableFormat(StrEnum):
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+@executorch_app.command()
+def register(json: Json = False) -> None:
+    """Print the two lines that put opdb's builders into ExecuTorch's flow, and what they need."""
+    from opdb.generated.builders import TARGETS
+    from opdb.plugins.executorch.env import RELEASES, environment_report
+
+    checks = environment_report()
+    if json:
+        lines = ["import opdb.plugins.executorch", "opdb.plugins.executorch.register()"]
+        missing = [{"name": c.name, "found": c.found, "cure": c.cure} for c in checks if not c.ok]
+        print_json(
+            {"lines": lines, "executorch": list(RELEASES), "targets": len(TARGETS), "missing": missing}
+        )
+        return
+    print("import opdb.plugins.executorch")
+    print("opdb.plugins.executorch.register()")
+    print(
+        f'# {len(TARGETS)} ATen targets; executorch {" or ".join(RELEASES)}, in a process after: eval "$(opdb executorch env)"'
+    )
+    for check in checks:
+        if not check.ok:
+            print(f"# missing: {check.name}: {check.found}; {check.cure}")
+
+
+@executorch_app.command()
+def patches(
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Ask the installed ExecuTorch whether it needs each of them.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """List opdb's patches to the installed ExecuTorch: which are applied, which are not, and why.
+
+    Exit 1 if a self-test finds that an applied patch is not needed.
+    """
+    from opdb.plugins.executorch.env import prepare
+    from opdb.plugins.executorch.process import call
+
+    found = call("opdb.plugins.executorch.patches.report:report", self_test, environment=prepare())
+    rows = found["patches"]
+    if json:
+        print_json(found)
+    else:
+        for row in rows:
+            state = f"left out: {row['left_out']}" if row["left_out"] else "applied"
+            asked = "" if row["needed"] is None else f", needed: {row['needed']}"
+            print(f"{row['id']:36} {row['kind']:8} {row['releases']:14} {state}{asked}")
+            print(f"    {row['why']}" + (f" ({row['upstream']})" if row["upstream"] else ""))
+        applied = [row["kind"] for row in rows if not row["left_out"]]
+        kinds = ", ".join(f"{applied.count(kind)} {kind}" for kind in dict.fromkeys(applied))
+        print(f"executorch {found['executorch']}: {len(applied)} of {len(rows)} patches apply: {kinds}")
+        if not found["known"]:
+            print(
+                f"opdb was not run with this release, only with {', '.join(found['releases'])}: self-tests decided"
+            )
+    if any(row["needed"] not in (None, True) for row in rows):
+        raise typer.Exit(1)
+
+
+@executorch_app.command()
+def table(
+    format_: Annotated[
+        TableFormat, typer.Option("--format", help="csv: op-support.csv of ExecuTorch's documentation.")
+    ] = TableFormat.table,
+    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="For csv.")] = DEFAULT,
+    soc: Annotated[str | None, typer.Option("--soc", metavar="NAME", help="For csv, e.g. SM8650.")] = None,
+    sdk: Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="For csv, e.g. 2.47.")] = None,
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """List the ATen targets whose builders opdb registers, and the QNN ops they become."""
+    if format_ is TableFormat.csv and not json:
+        print(_op_support(backend, soc, sdk, db, specs), end="")
+        return
+    from opdb.generated.builders import TARGETS
+
+    rows = [
+        {"torch_op": target, "forms": [f.name for f in forms]} for target, forms in sorted(TARGETS.items())
+    ]
+    if json or format_ is TableFormat.json:
+        print_json(rows)
+        return
+    for row in rows:
+        print(f"{row['torch_op']:44} {', '.join(row['forms'])}")
+
+
+def _op_support(backend: str, soc: str | None, sdk: str | None, db: str | None, specs: Path | None) -> str:
+    from opdb.catalog.targets.target import Target
+    from opdb.codegen.support import Place, Support
+    from opdb.codegen.support_tables import op_support
+    from opdb.generated.constants.sdks import DEFAULT_SDK
+
+    place = Target(backend, soc, sdk or DEFAULT_SDK).spelled()
+    place.context()
+    _, catalog = synced(db, specs)
+    return op_support(Support(catalog, Place(str(place.backend), place.soc, str(place.sdk))))
+
+
+@executorch_app.command()
+def kernels(
+    ops: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="OP...", help="aten::gelu.out, or an op of QNN: LayerNorm (torch.ops.qnn.LayerNorm)."
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--for", metavar="MODEL.pte", help="Make kernels for the operators of this program."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the out variants that opdb can make kernels for.")
+    ] = False,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Write a kernel library for ExecuTorch's runtime from specs and C kernels, and compile it.
+
+    Exit 1 if the program has an operator for which neither the runtime nor opdb has a kernel.
+    """
+    from opdb.plugins.executorch.portable_kernels import kernels as library
+
+    _, catalog = synced(db, specs)
+    known = library.Kernels(catalog)
+    if list_:
+        _list(known, json)
+        return
+    if (not ops and model is None) or folder is None:
+        raise OpdbError(
+            "name operators, or a program with --for, and the folder with -o; --list shows what there is"
+        )
+    chosen = library.select(known, ops or (), model)
+    if not chosen.entries:
+        raise OpdbError(
+            f"{model}: opdb has a kernel for none of its operators: {', '.join(chosen.others) or 'it has none'}"
+        )
+    made = library.write(known, chosen, folder, force)
+    size = None if no_build else library.build(made).stat().st_size
+    if json:
+        print_json(
+            {
+                "folder": str(folder), "kernels": made.kernels, "keys": made.keys, "others": dict(chosen.others),
+                "missing": list(chosen.missing), "files": list(made.files),
+                "library": None if size is None else str(made.library), "bytes": size,
+            }
+        )  # fmt: skip
+    else:
+        for op, qnn in made.kernels.items():
+            keys = made.keys[op]
+            print(f"{op}: {', '.join(qnn)}" + (f"; {len(keys)} key{'s' * (len(keys) != 1)}" if keys else ""))
+        for op, why in chosen.others.items():
+            print(f"{op}: {'missing' if op in chosen.missing else 'the runtime has it'}: {why}")
+        print(f"{len(made.kernels)} kernels, {len(made.files)} files in {folder}")
+        print(f"build it with: make -C {folder}" if size is None else f"{made.library}  {size:,} bytes")
+    if chosen.missing:
+        raise typer.Exit(1)
+
+
+def _list(known: Kernels, json: bool) -> None:
+    """The out variants: what each is, or why there is none."""
+    from opdb.plugins.executorch.codegen.glue import NoForm
+    from opdb.plugins.executorch.portable_kernels.kernels import runtime_operators
+
+    runtime = runtime_operators()
+    rows: list[tuple[str, list[str], str | None]] = []
+    for variant in known.every():
+        try:
+            rows.append((variant.name, [f.op for f in known.forms(variant)], None))
+        except NoForm as error:
+            rows.append((variant.name, [], str(error)))
+    if json:
+        print_json([{"op": o, "qnn": ops, "why": why, "in_runtime": o in runtime} for o, ops, why in rows])
+        return
+    for name, ops, why in rows:
+        what = ", ".join(ops) or f"none: {why}"
+        print(f"{name:36} {'runtime' if name in runtime else '':8} {what}")
+    print(
+        f"{sum(bool(ops) for _, ops, _ in rows)} of {len(rows)}; 'runtime': the installed ExecuTorch has one already"
+    )

@@ -1,0 +1,190 @@
+"""compile and run for ExecuTorch programs: files that end in .pte."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from opdb.cli.calibration import Calibrated, Calibration, samples_of
+from opdb.cli.output import print_json
+from opdb.cli.progress import Stages
+from opdb.core.errors import OpdbError
+from opdb.core.files import write_atomically
+from opdb.generated.constants.backends import BACKENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opdb.catalog.targets.target import Target
+    from opdb.core.graph import GraphTensor
+    from opdb.plugins.executorch.flow import CompiledProgram
+
+#: The backends that such programs are compiled for.
+PTE = tuple(b.name for b in BACKENDS.values() if "pte" in b.programs)
+MAGIC = slice(4, 8)  # of the flatbuffer: ET and the schema's number
+
+
+def is_pte(path: Path) -> bool:
+    return path.suffix == ".pte"
+
+
+def compile_to_pte(
+    model: str,
+    output: Path,
+    target: Target,
+    how: Calibration | None,
+    timeout: float,
+    json: bool,
+    dims: Mapping[str, int] | None = None,
+) -> None:
+    """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes fall back to the CPU."""
+    from opdb.plugins.executorch import env
+    from opdb.plugins.executorch.flow import Plugin, compile_program
+    from opdb.plugins.executorch.quantize import check
+    from opdb.programs.load import export, has_names, load_model
+    from opdb.programs.onnx.files import unread
+    from opdb.run.compile.calibration import program_inputs
+
+    if target.backend not in PTE:
+        raise OpdbError(
+            f"{output}: an ExecuTorch program is compiled for {' and '.join(PTE)}, not {target.backend}"
+        )
+    recipe = None if how is None else how.recipe
+    name = None if recipe is None else recipe.name
+    if recipe is not None:
+        check(recipe)
+    with Stages(quiet=json) as stages:
+        stages("prepare")
+        environment = env.prepare()
+        stages("export")
+        module, inputs = load_model(model, dynamo=True, dims=dims)
+        program = export(module, inputs, name=model)
+        if has_names(model) and (why := unread(model, program)) is not None:
+            raise OpdbError(
+                f"{model}: ExecuTorch cannot run {why}; `opdb check {model}` lists all such nodes"
+            )
+        names = _names(model)
+        samples: list[tuple[Any, ...]] | None = None
+        if how is not None:
+            found = samples_of(how, program_inputs(program, names and names[0]), program)
+            samples = [tuple(sample.values()) for sample in found]
+        stages("compile")
+        compiled = compile_program(
+            program,
+            str(target.soc),
+            environment=environment,
+            recipe=recipe,
+            samples=samples,
+            plugin=Plugin("opdb.lower.select:lower", target),
+            timeout=timeout,
+            names=names,
+        )
+        write_atomically(output, compiled.pte)
+    calibrated = None if how is None else Calibrated(how, len(samples or ()), compiled.ranges)
+    if calibrated is not None:
+        calibrated.save(model)
+    if json:
+        print_json(_compiled_json(output, target, compiled, name, calibrated))
+    else:
+        _print_compiled(output, target, compiled, name)
+        if calibrated is not None:
+            calibrated.print()
+    if compiled.not_delegated:
+        raise typer.Exit(1)
+
+
+def _names(model: str) -> tuple[list[str], list[str]] | None:
+    """What an ONNX or TensorFlow Lite file calls its inputs and outputs."""
+    from opdb.programs.load import has_names
+    from opdb.programs.onnx.files import ends
+
+    if not has_names(model):
+        return None
+    inputs, outputs, _ = ends(model)
+    return list(inputs), [f"{name}_out" if name in inputs else name for name in outputs]
+
+
+def _compiled_json(
+    output: Path,
+    target: Target,
+    compiled: CompiledProgram,
+    recipe: str | None,
+    calibrated: Calibrated | None,
+) -> dict[str, Any]:
+    return {
+        "output": str(output),
+        "size": len(compiled.pte),
+        "backend": target.backend,
+        "soc": compiled.soc,
+        "quantize": recipe,
+        "calibration": calibrated and calibrated.to_json(),
+        "delegated": {n: compiled.forms.get(n, "") for n in compiled.delegated},
+        "not_delegated": {
+            n: [{"form": r.form, "rule": r.rule, "message": r.message} for r in compiled.reasons[n]]
+            for n in compiled.not_delegated
+        },
+    }
+
+
+def _print_compiled(output: Path, target: Target, compiled: CompiledProgram, recipe: str | None) -> None:
+    total = len(compiled.delegated) + len(compiled.not_delegated)
+    how = f"quantized {recipe}" if recipe else "fp16"
+    print(f"{output}: {len(compiled.pte)} bytes for {target.backend} {compiled.soc}, {how}")
+    print(f"  {len(compiled.delegated)} of {total} nodes on QNN")
+    for node in compiled.not_delegated:
+        print(f"  {node}: on the CPU")
+        for reason in compiled.reasons[node]:
+            print(f"    {f'{reason.rule}: ' if reason.rule else ''}{reason.message}")
+
+
+def run_pte(
+    file: Path, specs: list[str], outputs: Path | None, repeat: int, timeout: float, json: bool
+) -> None:
+    """Runs a program with the runtime of the executorch wheel, on QNN's emulation."""
+    from opdb.cli.run import EMULATION, figures, write
+    from opdb.core.dtypes import BY_SHORT
+    from opdb.plugins.executorch import env
+    from opdb.plugins.executorch.flow import execute_program
+    from opdb.plugins.executorch.program_io import program_ends
+    from opdb.run.compile.inputs import feed
+
+    pte = _read(file)
+    environment = env.prepare()
+    inputs, results = program_ends(pte, environment=environment, timeout=timeout)
+    fed = feed(specs, inputs)
+    run = execute_program(
+        pte, [fed[t.name] for t in inputs], environment=environment, repeat=repeat, timeout=timeout
+    )
+    shown = {t.name: value for t, value in zip(results, run.outputs, strict=True)}
+    if outputs is not None:
+        write(outputs, shown)
+    if json:
+        ends = [_end(t) | figures(shown[t.name]) for t in results]
+        print_json({"file": str(file), "outputs": ends, "seconds": list(run.seconds)})
+        return
+    for t in results:
+        numbers = figures(shown[t.name])
+        words = "  ".join(f"{k} {numbers[k]:.6g}" for k in ("min", "max", "mean") if numbers[k] is not None)
+        print(f"  {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}  {words}")
+    median = statistics.median(run.seconds) * 1e3
+    print(f"{repeat} run{'s' * (repeat != 1)}: first {run.seconds[0] * 1e3:.3f} ms, median {median:.3f} ms")
+    print(f"  {EMULATION}")
+
+
+def _end(tensor: GraphTensor) -> dict[str, Any]:
+    from opdb.core.dtypes import BY_SHORT
+
+    return {"name": tensor.name, "dtype": BY_SHORT[tensor.dtype].qnn, "shape": list(tensor.shape)}
+
+
+def _read(file: Path) -> bytes:
+    try:
+        pte = file.read_bytes()
+    except OSError as e:
+        raise OpdbError(f"{file}: {e.strerror}") from None
+    if not pte[MAGIC].startswith(b"ET"):
+        raise OpdbError(f"{file}: not an ExecuTorch program; make one with opdb compile MODEL -o {file}")
+    return pte

@@ -1,0 +1,173 @@
+"""What a module is lowered for: options with types, and ExecuTorch's compile specs that carry them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+from opdb.catalog.targets.target import EXECUTIONS, POLICIES, Target, half
+from opdb.core.errors import OpdbError
+from opdb.generated.constants.backends import BACKENDS
+from opdb.lower.passes import check_names
+from opdb.runtime.qnn.context import SHARES_WEIGHTS
+from opdb.runtime.qnn.graph import GraphOptions
+
+#: opdb's own C kernels, in the place of a backend of QNN.
+KERNELS = "KERNELS"
+PAYLOADS = ("context", "graph")
+WEIGHTS = ("named", "blob")
+STATES = ("delegate", "program")
+RESULTS = ("program", "all")
+PREFIX = "opdb."
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where and how the nodes run.
+
+    ``backend``: one of QNN's that run on this machine or emulate a chip here (HTP, CPU), or KERNELS.
+    ``soc``, ``sdk``, ``execution``, ``errata``, ``ignored``: as in opdb.catalog.targets.target.Target.
+    ``payload``: "context" is prepared here, "graph" when the module is loaded; KERNELS has graphs alone.
+    ``precision``: "fp16" computes float32 in float16; by default where the backend has no other way.
+    ``optimization``, ``vtcm_mb``, ``hvx_threads``: see opdb.runtime.qnn.graph.GraphOptions.
+    ``weights``: "named" puts large constants beside the blob, where methods share them; "blob" puts them inside.
+    ``mutable_buffers``: "delegate" keeps those that only its nodes read and write; "program" leaves all to ExecuTorch, which
+    can share them between methods.
+    ``results``: "all" makes every tensor inside the graph a result, which `opdb debug` compares with PyTorch; a library then
+    joins fewer ops.  The C kernels show theirs without.
+    ``without``: names of passes of opdb.lower.passes that are left out.
+    ``leave``: ATen targets that are not taken, e.g. aten.softmax.int.
+
+    Raises OpdbError for a value that is none.
+    """
+
+    backend: str = KERNELS
+    soc: str | None = None
+    sdk: str | None = None
+    execution: str = "device"
+    errata: str | None = None
+    ignored: tuple[str, ...] = ()
+    payload: str | None = None
+    precision: str | None = None
+    optimization: int | None = None
+    vtcm_mb: int | None = None
+    hvx_threads: int | None = None
+    weights: str = "named"
+    mutable_buffers: str = "delegate"
+    results: str = "program"
+    without: tuple[str, ...] = ()
+    leave: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        backend = self.backend.upper()
+        if backend != KERNELS:
+            self._check_backend(backend)
+        elif self.soc or self.precision or self.payload == "context":
+            raise OpdbError(
+                f"{KERNELS}: the C kernels have no soc, no precision and no context; leave them out"
+            )
+        object.__setattr__(self, "backend", backend)
+        for name, allowed in (
+            ("execution", EXECUTIONS),
+            ("errata", POLICIES),
+            ("payload", PAYLOADS),
+            ("weights", WEIGHTS),
+            ("mutable_buffers", STATES),
+            ("results", RESULTS),
+        ):
+            if (value := getattr(self, name)) is not None and value not in allowed:
+                raise OpdbError(f"{name}: {value!r} is not a valid value; one of {', '.join(allowed)}")
+        check_names(self.without)
+        self.target.context()  # an unknown SoC or SDK
+        if backend != KERNELS:
+            self.graph_options.check(backend)
+
+    def _check_backend(self, backend: str) -> None:
+        record = BACKENDS.get(backend)
+        if record is None:
+            known = ", ".join((*BACKENDS, KERNELS))
+            raise OpdbError(f"unknown backend {self.backend!r}; known: {known}")
+
+    @property
+    def target(self) -> Target:
+        """What validators are asked about; without a backend for the C kernels."""
+        if self.backend == KERNELS:
+            return Target(None, sdk=self.sdk)
+        return Target(self.backend, self.soc, self.sdk, self.execution, self.errata, frozenset(self.ignored))
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the payload is a context."""
+        return self.backend != KERNELS and self.payload != "graph"
+
+    @property
+    def shares(self) -> bool:
+        """Whether one context for all methods has equal weights once.
+
+        The emulation does not load such a context: "Shared weights buffer isn't supported on this platform" (1000).
+        """
+        return (
+            self.prepared
+            and self.weights == "named"
+            and self.backend == SHARES_WEIGHTS
+            and self.execution == "device"
+        )
+
+    @property
+    def graph_options(self) -> GraphOptions:
+        """How the library prepares the graphs."""
+        precision = self.precision or ("fp16" if half(self.backend) else None)
+        return GraphOptions(precision, self.optimization, self.vtcm_mb, self.hvx_threads)
+
+    def compile_specs(self) -> list[CompileSpec]:
+        """Those that are not as by default, in the order of the fields; the same options give the same bytes."""
+        made = [CompileSpec(f"{PREFIX}backend", self.backend.encode())]
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name != "backend" and value != f.default:
+                text = ",".join(value) if isinstance(value, tuple) else str(value)
+                made.append(CompileSpec(PREFIX + f.name, text.encode()))
+        return made
+
+
+def options_of(specs: Sequence[CompileSpec]) -> Options:
+    """The options that compile specs carry.
+
+    Raises OpdbError for a key that is none, one that is there twice, and a value of another type.
+    """
+    given: dict[str, Any] = {}
+    names = [f.name for f in fields(Options)]
+    for spec in specs:
+        name = spec.key.removeprefix(PREFIX)
+        if spec.key != PREFIX + name or name not in READ:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"; did you mean '{PREFIX}{near[0]}'?" if near else ""
+            known = ", ".join(PREFIX + n for n in names)
+            raise OpdbError(f"unknown compile spec {spec.key!r}{hint}; known: {known}")
+        if name in given:
+            raise OpdbError(f"the compile spec {spec.key} is there twice; give it once")
+        try:
+            given[name] = READ[name](bytes(spec.value).decode())
+        except ValueError:
+            raise OpdbError(
+                f"the compile spec {spec.key}: {bytes(spec.value)!r} is not {KINDS[name]}"
+            ) from None
+    return Options(**given)
+
+
+def _several(text: str) -> tuple[str, ...]:
+    return tuple(t for t in text.split(",") if t)
+
+
+_BY_TYPE: dict[str, tuple[Callable[[str], Any], str]] = {
+    "str": (str, "UTF-8"),
+    "str | None": (str, "UTF-8"),
+    "int | None": (int, "a whole number"),
+    "tuple[str, ...]": (_several, "UTF-8"),
+}
+READ = {f.name: _BY_TYPE[str(f.type)][0] for f in fields(Options)}
+KINDS = {f.name: _BY_TYPE[str(f.type)][1] for f in fields(Options)}

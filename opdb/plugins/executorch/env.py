@@ -1,0 +1,316 @@
+"""The environment in which ExecuTorch's Qualcomm flow runs on a plain x86-64 Linux machine.
+
+ExecuTorch looks for the QNN libraries in ``QNN_SDK_ROOT/lib/x86_64-linux-clang`` and on
+``LD_LIBRARY_PATH``, which the dynamic loader reads only when a process starts.  ``prepare`` makes such a
+folder: links into the installed onnxruntime-qnn, and opdb's forwarding library in the place of
+``libQnnHtp.so`` (runtime/forward/qnn_forward.c says why).  Nothing here imports torch or executorch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+
+from opdb.core.errors import MissingExtra, OpdbError
+
+#: The releases whose builder interface opdb was run with, the oldest first, and the one that the extra installs.
+RELEASES = ("1.4.1", "1.5.1")
+EXECUTORCH = RELEASES[-1]
+ONNXRUNTIME_QNN = "2.3.0"  # carries QNN 2.47
+
+LIBRARIES = ("libQnnCpu.so", "libQnnSystem.so", "libQnnSaver.so", "libQnnIr.so", "libHtpPrepare.so")
+HTP = "libQnnHtp.so"
+HOST = "x86_64-linux-clang"  # QNN's name of the folder for this kind of machine
+MARKER = "opdb-environment.json"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A prepared folder.  ``library_path`` in the order in which the loader searches."""
+
+    root: Path
+    htp: Path  # the vendor's HTP library, to which the forwarding library passes everything on
+    library_path: tuple[Path, ...]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables to set; ``LD_LIBRARY_PATH`` goes in front of what is already there."""
+        return {
+            "QNN_SDK_ROOT": str(self.root),
+            "LD_LIBRARY_PATH": ":".join(map(str, self.library_path)),
+            "OPDB_QNN_HTP_REAL": str(self.htp),
+        }
+
+    def shell(self) -> str:
+        """``export`` lines for a POSIX shell: ``eval "$(opdb executorch env)"``."""
+        lines = []
+        for name, value in self.variables.items():
+            text = shlex.quote(value)
+            if name == "LD_LIBRARY_PATH":
+                text += '"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
+            lines.append(f"export {name}={text}")
+        return "\n".join(lines) + "\n"
+
+    def child(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment of a child process: ``base`` (default: this process's) with the variables set."""
+        env = dict(os.environ if base is None else base)
+        inherited = env.get("LD_LIBRARY_PATH")
+        env |= self.variables
+        if inherited:
+            env["LD_LIBRARY_PATH"] += f":{inherited}"
+        return env
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of ``environment_report``: ``found`` is a version or a place; ``cure`` is empty when ok."""
+
+    name: str
+    ok: bool
+    found: str
+    cure: str = ""
+
+
+def prepare(folder: Path | None = None, forwarding: Path | None = None) -> Environment:
+    """Makes the folder, or finds it made, and returns its environment.
+
+    ``folder``: where to make it; default a per-user cache folder named after the versions, so that
+    different versions never mix.  ``forwarding``: the built forwarding library; default the installed one.
+    The folder appears as a whole or not at all; calling again changes nothing.
+
+    Raises MissingExtra (executorch or onnxruntime-qnn is not installed) and OpdbError (other versions,
+    another kind of machine, no forwarding library, a folder that opdb did not make).
+    """
+    _machine()
+    executorch = _executorch()
+    version, package = _onnxruntime_qnn()
+    library = forwarding_library() if forwarding is None else forwarding
+    htp = package / HTP
+    links = {name: package / name for name in LIBRARIES}
+    for target in (htp, *links.values(), library):
+        if not target.is_file():
+            raise OpdbError(f"{target}: there is no such library; reinstall the package it belongs to")
+    identity = {
+        "executorch": executorch,
+        "onnxruntime-qnn": version,
+        "libraries": str(package),
+        "forwarding": hashlib.sha256(library.read_bytes()).hexdigest(),
+    }
+    if folder is None:
+        folder = _cache_folder(identity)
+    folder = folder.absolute()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(folder.parent):
+            if not _is_current(folder, identity, links):
+                _make(folder, identity, links, library)
+    except OSError as e:
+        raise OpdbError(f"{folder}: {e.strerror}; name a folder that can be written") from None
+    lib = folder / "lib" / HOST
+    return Environment(folder, htp, (lib, package.parent / "onnxruntime_qnn.libs"))
+
+
+def require_active() -> str:
+    """Refuses to go on unless this process was started in such an environment.
+
+    Without it, importing executorch's Qualcomm backend downloads a vendor SDK.
+    Returns QNN_SDK_ROOT.  Raises OpdbError with the cure.
+    """
+    root = os.environ.get("QNN_SDK_ROOT")
+    cure = 'start the process after: eval "$(opdb executorch env)"'
+    if not root:
+        raise OpdbError(f"QNN_SDK_ROOT is not set; {cure}")
+    lib = Path(root) / "lib" / HOST
+    if not (lib / HTP).exists():
+        raise OpdbError(f"QNN_SDK_ROOT={root}: there is no lib/{HOST}/{HTP} in it; {cure}")
+    if str(lib) not in (p.rstrip("/") for p in os.environ.get("LD_LIBRARY_PATH", "").split(":")):
+        raise OpdbError(f"LD_LIBRARY_PATH does not contain {lib}; {cure}")
+    _executorch()
+    return root
+
+
+def forwarding_library() -> Path:
+    """The built forwarding library.  Raises OpdbError when it is missing."""
+    import opdb.runtime
+
+    place = Path(str(opdb.runtime.__file__)).parent / "forward"
+    found = sorted(place.glob("libopdb_qnn_forward*.so"))
+    if not found:
+        raise OpdbError(
+            f"{place}: the forwarding library libopdb_qnn_forward.so is not built; "
+            "install opdb with a C compiler present: pip install --force-reinstall opdb"
+        )
+    return found[0]
+
+
+def environment_report() -> tuple[Check, ...]:
+    """What the ExecuTorch flow needs and what of it is here; changes nothing."""
+    checks = [
+        _check("machine", _machine),
+        _check("executorch", _executorch),
+        _check("onnxruntime-qnn", lambda: "{} in {}".format(*_onnxruntime_qnn())),
+        _check("forwarding library", forwarding_library),
+    ]
+    checks.append(_check("this process", require_active))
+    return tuple(checks)
+
+
+def _check(name: str, ask: Callable[[], Any]) -> Check:
+    try:
+        return Check(name, True, str(ask()))
+    except OpdbError as e:
+        problem, _, cure = str(e).partition("; ")
+        return Check(name, False, problem, cure)
+
+
+def _machine() -> str:
+    kind = f"{platform.system()} {platform.machine()}"
+    if kind != "Linux x86_64":
+        raise OpdbError(f"the QNN libraries of onnxruntime-qnn need Linux x86_64; this is {kind}")
+    return kind
+
+
+def release() -> tuple[int, ...]:
+    """The installed release of executorch as numbers, e.g. (1, 5, 1).  Raises MissingExtra."""
+    return numbers(version())
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a release, e.g. (1, 6, 0) of 1.6.0a0+cpu."""
+    return tuple(int(n) for n in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]
+
+
+def runtime_library() -> Path:
+    """The shared library of the wheel that has ExecuTorch's tensors and the registry of its kernels.
+
+    Since 1.5 it is a library of its own; before, it was part of the Python module and of the backend.
+    Raises OpdbError where the wheel has none.
+    """
+    found = util.find_spec("executorch")
+    folder = Path(next(iter((found and found.submodule_search_locations) or ["."])))
+    places = ("lib/libexecutorch.so", "extension/pybindings/_portable_lib*.so")
+    libraries = [path for place in places for path in sorted(folder.glob(place))]
+    if not libraries:
+        raise OpdbError(f"{folder}: there is no {' or '.join(places)}; reinstall executorch")
+    return libraries[0]
+
+
+def version() -> str:
+    """The installed release of executorch, e.g. 1.5.1.  Raises MissingExtra."""
+    try:
+        return metadata.version("executorch")
+    except metadata.PackageNotFoundError:
+        raise MissingExtra("executorch", "executorch") from None
+
+
+def _executorch() -> str:
+    installed = version()
+    if numbers(installed) < numbers(RELEASES[0]):
+        raise OpdbError(
+            f"executorch {installed} is installed, but opdb plugs into {RELEASES[0]} and later; "
+            f"install it with: pip install 'executorch=={EXECUTORCH}'"
+        )
+    if util.find_spec("cpuinfo") is None:  # imported by executorch.backends.qualcomm, but not declared
+        raise MissingExtra("py-cpuinfo", "executorch")
+    return installed
+
+
+def _onnxruntime_qnn() -> tuple[str, Path]:
+    try:
+        dist = metadata.distribution("onnxruntime-qnn")
+    except metadata.PackageNotFoundError:
+        raise MissingExtra("onnxruntime-qnn", "qnn") from None
+    if dist.version != ONNXRUNTIME_QNN:
+        raise OpdbError(
+            f"onnxruntime-qnn {dist.version} is installed, but executorch was run with {ONNXRUNTIME_QNN}; "
+            f"install it with: pip install 'onnxruntime-qnn=={ONNXRUNTIME_QNN}'"
+        )
+    return dist.version, Path(str(dist.locate_file("onnxruntime_qnn"))).resolve()
+
+
+def _cache_folder(identity: Mapping[str, str]) -> Path:
+    import platformdirs
+
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    name = f"qnn-{identity['onnxruntime-qnn']}-executorch-{identity['executorch']}-{digest}"
+    return platformdirs.user_cache_path("opdb") / "executorch" / name
+
+
+def _is_current(folder: Path, identity: Mapping[str, str], links: Mapping[str, Path]) -> bool:
+    """True if ``folder`` is complete; False if it is to be (re)made.  OpdbError if it is not opdb's."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    try:
+        recorded = json.loads((folder / MARKER).read_text())
+    except (OSError, ValueError):
+        raise OpdbError(f"{folder}: not a folder that opdb made; name an empty or a new one") from None
+    lib = folder / "lib" / HOST
+    with contextlib.suppress(OSError):
+        copy = hashlib.sha256((lib / HTP).read_bytes()).hexdigest()
+        same = all((lib / n).resolve() == target.resolve() for n, target in links.items())
+        return bool(recorded == dict(identity) and same and copy == identity["forwarding"])
+    return False
+
+
+def _make(folder: Path, identity: Mapping[str, str], links: Mapping[str, Path], library: Path) -> None:
+    """Builds the folder beside its place and renames it in."""
+    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        made.chmod(0o755)
+        lib = made / "lib" / HOST
+        lib.mkdir(parents=True)
+        for name, target in links.items():
+            (lib / name).symlink_to(target)
+        _write(lib / HTP, library.read_bytes())
+        _write(made / MARKER, json.dumps(identity, indent=1).encode() + b"\n")
+        if folder.exists():
+            os.rename(folder, made / "outdated")
+            shutil.rmtree(made / "outdated")
+        os.rename(made, folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """One process at a time; where a file system cannot lock a folder, all."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with open(path, "wb") as f:
+        f.write(data)
+        f.flush()
+        os.fsync(f.fileno())
+
+
+def chipset(soc: str) -> Any:
+    """ExecuTorch's member for a chip.  Raises OpdbError for a name that it does not know."""
+    from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
+
+    names = [c.name for c in QcomChipset if c.value]  # 0 is "unknown"
+    if soc not in names:
+        close = difflib.get_close_matches(soc.upper(), names, 1)
+        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
+        raise OpdbError(f"SoC {soc!r} is not known to ExecuTorch; {hint}")
+    return QcomChipset[soc]

@@ -1,0 +1,71 @@
+"""Op packages in ExecuTorch's Qualcomm flow: the rows that tell it which library has which operator.
+
+ExecuTorch makes these rows of an op XML with the SDK's generator; here the package itself says what it has.  opdb's
+builders (opdb.plugins.executorch.register) give its ops their parameters in the types of the specs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opdb.core.errors import OpdbError
+from opdb.generated.constants.backends import DEFAULT
+from opdb.run.libraries.onnx_runtime import HOST
+from opdb.run.packages import check, elf
+from opdb.runtime.direct import libraries
+
+if TYPE_CHECKING:
+    from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchOpPackageOptions
+
+#: The machines that ExecuTorch knows, by package_file's names.
+PLATFORMS = {"x86-64": "X86_64", "AArch64": "AARCH64_ANDROID", "Hexagon": "AARCH64_ANDROID"}
+
+
+def options(op_packages: Sequence[Path], soc: str = "SM8650") -> QnnExecuTorchOpPackageOptions:
+    """``op_package_options`` of generate_qnn_executorch_compiler_spec for libraries of `opdb package qnn`.
+
+    A row for each op: torch.ops.<package>.<op> is the operator (opdb.programs.torch_ops).
+    Raises OpdbError for a library that QNN does not take here; those of a device are rows of one's own (``rows``).
+    """
+    from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchOpPackageOptions
+
+    found: list[Any] = []
+    for path in op_packages:
+        file = elf.read(path)
+        said = check.ask(path, file, soc)
+        if not said.ops:
+            raise OpdbError(f"{path}: QNN does not take this op package: {said.why}")
+        name = file.providers[0].removesuffix(elf.PROVIDER)
+        found += rows(path.resolve(), name, said.ops, file.providers[0], file.machine)
+    return QnnExecuTorchOpPackageOptions(op_package_infos=found)
+
+
+def rows(path: Path | str, package: str, ops: Sequence[str], provider: str, machine: str) -> list[Any]:
+    """The rows of one library.  ``machine``: x86-64, AArch64 or Hexagon; ``path``: where it lies there."""
+    from executorch.backends.qualcomm.serialization import qc_schema
+
+    kind = machine.partition(" ")[0]
+    if kind not in PLATFORMS:
+        raise OpdbError(f"{path}: ExecuTorch has op packages for {', '.join(PLATFORMS)}, none for {machine}")
+    target = qc_schema.QnnExecuTorchOpPackageTarget
+    return [
+        qc_schema.QnnExecuTorchOpPackageInfo(
+            op_package_name=package,
+            op_package_path=str(path),
+            interface_provider=provider,
+            # The machine that prepares graphs is CPU in QNN's words, here and on the phone.
+            target=target[DEFAULT if kind == "Hexagon" else HOST],
+            custom_op_name=operator(package, op),
+            qnn_op_type_name=op,
+            platform=qc_schema.QnnExecuTorchOpPackagePlatform[PLATFORMS[kind]],
+        )
+        for op in ops
+    ]
+
+
+def operator(package: str, op: str) -> str:
+    """The operator of an op of a package: its own, or QNN's where the package has an op of QNN's under another name."""
+    own = op in libraries().get(package, ())
+    return f"{package if own else 'qnn'}.{op}.default"

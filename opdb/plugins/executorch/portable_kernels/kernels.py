@@ -1,0 +1,353 @@
+"""A kernel library for ExecuTorch's runtime: opdb's C kernels behind out variants of ATen and of ``torch.ops.qnn``.
+
+``write`` makes a folder that builds without opdb, ``build`` compiles it, ``load`` puts it into the runtime of this
+process (docs/reference/executorch-kernels.md).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from opdb.catalog.facts.signature import read_signature, torch_schema
+from opdb.codegen import builders
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.source_folder import write_folder
+from opdb.plugins.executorch import env
+from opdb.plugins.executorch.codegen import glue, kernel_library
+from opdb.plugins.executorch.codegen.glue import KernelForm, NoForm, OutVariant
+from opdb.plugins.executorch.codegen.yaml_files import Entry, KernelKey, plain_key
+from opdb.plugins.executorch.program_io import SCALAR_TYPES
+from opdb.plugins.packages import c_library
+from opdb.run.packages.package import make
+from opdb.spec.catalog import Catalog
+from opdb.spec.mapping import CompiledMapping, plain_type
+
+MANIFEST = "opdb-executorch-kernels.json"
+LIBRARY = "qnn"
+#: What a kernel that the runtime has already is replaced for, where no model says it: float32 of these ranks.
+FLOAT, RANKS = 6, (1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class KernelFolder:
+    """A folder of sources; ``build`` makes the library."""
+
+    folder: Path
+    kernels: Mapping[str, tuple[str, ...]]  # out variant -> the QNN ops that it is
+    keys: Mapping[str, tuple[str, ...]]  # out variant -> what its kernel is specialized for
+    files: tuple[str, ...]
+
+    @property
+    def library(self) -> Path:
+        return (self.folder / f"lib{kernel_library.NAME}.so").resolve()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a library is to hold, by out variant."""
+
+    entries: tuple[Entry, ...]
+    forms: Mapping[str, tuple[KernelForm, ...]]
+    others: Mapping[str, str]  # operators of the model without a kernel here -> why
+    dtypes: Mapping[str, frozenset[str]]  # that they are called with; empty: any
+    runtime: frozenset[str]  # what the installed runtime has kernels for
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The operators of the model that nobody has a kernel for."""
+        return tuple(op for op in self.others if op not in self.runtime)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One kernel of a loaded library.  ``owner``: None, or the library whose kernel stays in its place."""
+
+    op: str
+    key: str | None
+    owner: str | None
+
+
+def out_variant(target: str) -> OutVariant | None:
+    """The operator of ATen that a functional target becomes in a .pte; None where ATen has none."""
+    torch = _torch()
+    library, name, _ = target.split(".")
+    packet = getattr(getattr(torch.ops, library), name, None)
+    own = [(a.name, plain_type(a.type)) for a in torch_schema(target).arguments]
+    for overload in () if packet is None else packet.overloads():
+        schema = getattr(packet, overload)._schema
+        if not schema.returns or sum(a.is_out for a in schema.arguments) != len(schema.returns):
+            continue
+        text = str(schema)
+        arguments = read_signature(f"{library}.{name}.{overload}", text).arguments
+        outs = [a.name for a in arguments if "!" in a.type]
+        given = [(a.name, a.type) for a in arguments if "!" not in a.type]
+        if [(n, plain_type(t)) for n, t in given] == own:
+            return OutVariant(f"{library}::{name}.{overload}", text, target, tuple(given), tuple(outs))
+    return None
+
+
+def custom_variant(op: str) -> OutVariant | None:
+    """The out variant of ``torch.ops.qnn.<op>``; None for an op that is no torch operator."""
+    from opdb.generated.torch_ops import SCHEMAS
+
+    text = SCHEMAS.get(op)
+    if text is None or "Tensor[]" in text.rpartition("->")[2]:
+        return None
+    given = read_signature(f"{LIBRARY}.{op}.default", text).arguments
+    count = text.rpartition("->")[2].count("Tensor")
+    outs = ("out",) if count == 1 else tuple(f"out{i}" for i in range(count))
+    marked = [f"Tensor({chr(ord('a') + i)}!)" for i in range(count)]
+    head = text.rpartition(") ->")[0].replace('"', "'").replace(f"{op}(", f"{LIBRARY}::{op}.out(", 1)
+    returns = marked[0] if count == 1 else f"({', '.join(marked)})"
+    schema = ", ".join([head, *(f"{m} {n}" for m, n in zip(marked, outs, strict=True))]) + f") -> {returns}"
+    arguments = tuple((a.name, a.type) for a in given)
+    return OutVariant(f"{LIBRARY}::{op}.out", schema, f"{LIBRARY}.{op}.default", arguments, outs)
+
+
+def define_out_variants() -> Any:
+    """Makes the out variants of ``torch.ops.qnn.*`` known to PyTorch, which ``to_executorch`` asks for.
+
+    Returns the library that defines them: they are gone when it is.
+    """
+    import opdb.programs.torch_ops  # noqa: F401  the functional ones
+    from opdb.generated.torch_ops import SCHEMAS
+
+    return _defined(tuple(v.schema for op in SCHEMAS if (v := custom_variant(op)) is not None))
+
+
+@cache
+def _defined(schemas: tuple[str, ...]) -> Any:
+    library = _torch().library.Library(LIBRARY, "FRAGMENT")
+    for schema in schemas:
+        library.define(schema.removeprefix(f"{LIBRARY}::"))
+    return library
+
+
+class Kernels:
+    """What can be a kernel: forms by out variant, worked out as they are asked for."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._mappings: dict[str, list[CompiledMapping]] = {}
+        for target, found in builders.candidates(catalog).items():
+            direct = [c.form for c in found if isinstance(c.form, CompiledMapping)]
+            if direct:
+                self._mappings[target] = direct
+
+    def targets(self) -> list[str]:
+        """The targets of ATen that a spec maps."""
+        return sorted(t for t in self._mappings if t.startswith("aten."))
+
+    def mappings(self, target: str, forms: Iterable[KernelForm]) -> list[CompiledMapping]:
+        """The mappings of ``target`` that ``forms`` are."""
+        ops = {f.op for f in forms}
+        return [m for m in self._mappings.get(target, ()) if m.op.name in ops]
+
+    def variants(self) -> dict[str, OutVariant]:
+        """The out variants of those that have one, by name."""
+        found = {v.name: v for target in self.targets() if (v := out_variant(target)) is not None}
+        return dict(sorted(found.items()))
+
+    def every(self) -> list[OutVariant]:
+        """The out variants of ATen that a spec maps, and those of the ops of QNN."""
+        own = (custom_variant(op) for op in sorted(self.catalog.ops))
+        return [*self.variants().values(), *(v for v in own if v is not None)]
+
+    def variant(self, word: str) -> OutVariant:
+        """``aten::gelu.out``, or an op of QNN: ``Gelu``, ``qnn::Gelu.out``.  Raises OpdbError for an unknown one."""
+        if word.startswith("aten::"):
+            known = self.variants()
+            if word in known:
+                return known[word]
+            raise OpdbError(
+                f"{word}: no spec maps an operator with this out variant; --list shows what there is"
+            )
+        op = word.removeprefix(f"{LIBRARY}::").removesuffix(".out")
+        variant = custom_variant(op) if op in self.catalog.ops else None
+        if variant is None:
+            raise OpdbError(
+                f"{word}: neither an out variant of ATen (aten::gelu.out) nor an op of QNN that has one"
+            )
+        return variant
+
+    def forms(self, variant: OutVariant) -> tuple[KernelForm, ...]:
+        """Raises NoForm."""
+        if not variant.name.startswith("aten::"):
+            op = self.catalog.compiled(variant.target.split(".")[1])
+            if op.definition.kernel is None:
+                raise NoForm(f"{op.name} needs a kernel")
+            return glue.forms(variant, (), op)
+        return glue.forms(variant, self._mappings.get(variant.target, []))
+
+
+def runtime_operators() -> frozenset[str]:
+    """The operators that the runtime of the installed executorch has kernels for."""
+    names = _portable_lib()._get_operator_names()
+    return frozenset(str(n) for n in names)
+
+
+def model_kernels(model: Path) -> dict[str, tuple[KernelKey, ...]]:
+    """The operators of a .pte, and what their kernels are looked up by.  Raises OpdbError for what is no .pte."""
+    from executorch.codegen.tools import selective_build
+
+    try:
+        data = model.read_bytes()  # the program reads from it: it must live as long
+    except OSError as error:
+        raise OpdbError(f"{model}: {error.strerror}") from None
+    if data[4:6] != b"ET":  # flatbuffers' file identifier; ExecuTorch's reader checks nothing
+        raise OpdbError(f"{model}: not an ExecuTorch program (.pte)")
+    program = selective_build._get_program_from_buffer(data)
+    metadata = selective_build._get_io_metadata_for_program_operators(program)
+    tensor = 5  # KernelTypes::Tensor of ExecuTorch's schema
+    return {
+        op: tuple(sorted(KernelKey(tuple((io.dtype, tuple(io.dim_order)) for io in call if io.kernel_type == tensor))
+                         for call in calls))
+        for op, calls in metadata.items()
+    }  # fmt: skip
+
+
+def select(kernels: Kernels, words: Iterable[str], model: Path | None = None) -> Selection:
+    """``words`` (Kernels.variant), and the operators of ``model``: of each the keys of its calls there.
+
+    Raises OpdbError for a word that can be no kernel.
+    """
+    runtime = runtime_operators()
+    held: dict[str, Entry] = {}
+    forms: dict[str, tuple[KernelForm, ...]] = {}
+    dtypes: dict[str, frozenset[str]] = {}
+    for word in words:
+        variant = kernels.variant(word)
+        try:
+            forms[variant.name] = kernels.forms(variant)
+        except NoForm as error:
+            raise OpdbError(f"{variant.name}: cannot be one QNN op: {error}") from None
+        plain = [plain_key(variant, FLOAT, r) for r in RANKS] if variant.name in runtime else []
+        held[variant.name] = Entry(variant, tuple(k for k in plain if k is not None))
+        dtypes[variant.name] = frozenset()
+    others: dict[str, str] = {}
+    for name, used in ({} if model is None else model_kernels(model)).items():
+        try:
+            variant = kernels.variant(name)
+            found = kernels.forms(variant)
+        except (OpdbError, NoForm) as error:
+            others[name] = str(error).removeprefix(f"{name}: ")
+            continue
+        keys = [k for k in used if k.has_plain_types] if name in runtime else []
+        if name in runtime and not keys:
+            others[name] = "a key of ExecuTorch cannot have the data types that it is called with"
+            continue
+        forms[name] = found
+        known = held[name].keys if name in held else ()
+        held[name] = Entry(variant, tuple(dict.fromkeys((*known, *keys))))
+        dtypes.setdefault(
+            name, frozenset(SCALAR_TYPES[t] for key in used for t, _ in key.tensors if t in SCALAR_TYPES)
+        )
+    return Selection(tuple(held[n] for n in sorted(held)), forms, others, dtypes, runtime)
+
+
+def write(kernels: Kernels, chosen: Selection, folder: Path, force: bool = False) -> KernelFolder:
+    """Writes the folder.  Raises OpdbError: files that opdb did not write (source_folder), an op without a kernel."""
+    from opdb.plugins.executorch.portable_kernels.kernel_calls import tests_of
+
+    needed = _needed(kernels.catalog, chosen)
+    tests = {
+        e.variant.name: tests_of(kernels, e.variant, chosen.forms[e.variant.name], needed)
+        for e in chosen.entries
+    }
+    texts = kernel_library.folder(kernels.catalog, chosen.entries, chosen.forms, needed, tests)
+    ops = {e.variant.name: tuple(f.op for f in chosen.forms[e.variant.name]) for e in chosen.entries}
+    keys = {e.variant.name: tuple(k.text for k in e.keys) for e in chosen.entries}
+    write_folder(folder, texts, MANIFEST, {"kernels": ops, "keys": keys}, force)
+    return KernelFolder(folder, ops, keys, tuple(texts))
+
+
+def _needed(catalog: Catalog, chosen: Selection) -> dict[str, frozenset[str]]:
+    """QNN op -> the data types that its C kernel is to take; empty: all that it can."""
+    parts = []
+    for name, forms in chosen.forms.items():
+        for form in forms:
+            kernel = catalog.ops[form.op].kernel
+            parts.append(
+                {form.op: chosen.dtypes[name] & frozenset(kernel.dtypes if kernel is not None else ())}
+            )
+    return c_library.merged(*parts)
+
+
+def build(made: KernelFolder) -> Path:
+    """Runs the folder's Makefile with this Python's executorch.  Raises OpdbError with the first complaint."""
+    make(made.folder, "the kernel library", f"PYTHON={sys.executable}")
+    return made.library
+
+
+class _Record(ctypes.Structure):
+    _fields_ = (("op", ctypes.c_char_p), ("key", ctypes.c_char_p), ("owner", ctypes.c_char_p))
+
+
+@dataclass(frozen=True)
+class LoadedLibrary:
+    """A kernel library in the runtime of this process; ``kernels`` in the order of its YAML."""
+
+    library: ctypes.CDLL
+    kernels: tuple[Loaded, ...]
+
+    def runs(self) -> dict[tuple[str, str | None], tuple[int, int]]:
+        """By operator and key: how often its kernel was called, and how often of these the arguments were nothing for
+        it and were left to the runtime's kernel.
+        """
+        found = {}
+        for i, kernel in enumerate(self.kernels):
+            called, left = ctypes.c_uint64(), ctypes.c_uint64()
+            self.library.opdb_kernel_runs(ctypes.c_size_t(i), ctypes.byref(called), ctypes.byref(left))
+            found[kernel.op, kernel.key] = called.value, left.value
+        return found
+
+
+def load(library: Path) -> LoadedLibrary:
+    """Puts the kernels of a built library into the runtime of this process, and says of each what became of it.
+
+    A kernel that the runtime has already stays: two of one operator and key would end the process.  Raises OpdbError
+    where the library cannot be loaded.
+    """
+    try:
+        _portable_lib()
+        ctypes.CDLL(str(env.runtime_library()), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
+        own = ctypes.CDLL(str(Path(library).resolve()), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+        records = own.opdb_kernel_records
+    except (OSError, AttributeError) as error:
+        raise OpdbError(f"{library}: no kernel library that this runtime can load: {error}") from None
+    records.restype = ctypes.POINTER(_Record)
+    count = ctypes.c_size_t()
+    found = records(ctypes.byref(count))
+    return LoadedLibrary(own, tuple(_loaded(found[i]) for i in range(count.value)))
+
+
+def _loaded(record: Any) -> Loaded:
+    key, owner = (None if text is None else text.decode() for text in (record.key, record.owner))
+    return Loaded(record.op.decode(), key, owner)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("PyTorch", "torch") from None
+    return torch
+
+
+def _portable_lib() -> Any:
+    try:
+        import torch  # noqa: F401  before its libraries are looked for
+
+        # It holds a runtime of its own, which must find its own symbols: before another's are made global.
+        from executorch.codegen.tools import selective_build  # noqa: F401
+        from executorch.extension.pybindings import portable_lib
+    except ImportError:
+        raise MissingExtra("ExecuTorch", "executorch") from None
+    return portable_lib

@@ -1,0 +1,111 @@
+"""build."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opdb.cli.options import Db, Decompose, IoLayout, Json, NoPass, Passes, Specs, known_op, synced
+from opdb.cli.output import print_json
+from opdb.core.errors import OpdbError
+from opdb.core.graph import QnnGraph
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("build")(build)
+
+
+def build(
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
+    ops: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="OP[:DTYPE,...]...", help="Ops, and the data types of their first inputs."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="MODEL",
+            help="A .pt2, .onnx or .tflite file, or module:callable: the ops that it becomes.",
+        ),
+    ] = None,
+    decompose: Decompose = False,
+    no_pass: NoPass = None,
+    io_layout: IoLayout = "keep",
+    passes: Passes = False,
+    target: Annotated[
+        str, typer.Option("--target", metavar="host|hexagon", help="Machine to compile for.")
+    ] = "host",
+    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Write a self-contained C library of the kernels that a model or a list of ops needs, and compile it.
+
+    No Python, no allocation; a Makefile and a CMakeLists.txt.  For Hexagon (clang-19, v68): static libraries and a server
+    that QEMU runs.  Exit 1 where a node of the model has no kernel.
+    """
+    from opdb.plugins.packages import c_library
+    from opdb.plugins.packages.codegen.c_library import HEXAGON
+    from opdb.plugins.packages.hexagon_tools import check_compiler
+
+    if not ops and model is None:
+        raise OpdbError("name ops, or a model with --for")
+    if model is None and (no_pass or io_layout != "keep"):
+        raise OpdbError("--no-pass and --io-layout are for a model; name one with --for")
+    if target == HEXAGON and not no_build:
+        check_compiler()
+    _, catalog = synced(db, specs)
+    needed = c_library.of_words(ops or (), lambda op: known_op(op, catalog.ops))
+    if model is not None:
+        needed = c_library.merged(
+            needed, c_library.of_graphs([_graph(model, decompose, no_pass or (), io_layout, json)])
+        )
+    library = c_library.write(catalog, needed, folder, force, target)
+    sizes: dict[str, int] = {}
+    if not no_build:
+        c_library.build(library)
+        sizes = {str(file): file.stat().st_size for file in library.products}
+    if json:
+        print_json(
+            {"folder": str(folder), "ops": library.needed, "files": list(library.files), "bytes": sizes}
+        )
+        return
+    for op, dtypes in library.needed.items():
+        print(f"{op}: {', '.join(dtypes) or 'all types of its kernel'}")
+    print(f"{len(library.needed)} ops, {len(library.files)} files in {folder}")
+    for file, size in sizes.items():
+        print(f"{file}  {size:,} bytes")
+    if no_build:
+        print(f"build it with: make -C {folder}")
+
+
+def _graph(model: str, decompose: bool, without: Collection[str], io_layout: str, json: bool) -> QnnGraph:
+    """The graph of the model by the op definitions; where a node has none, prints why and exits 1."""
+    from opdb.catalog.targets.target import Target
+    from opdb.cli.check import print_coverage
+    from opdb.programs.load import load_program
+    from opdb.run.compile.model import graph_name, lowered
+
+    sys.path.insert(0, "")
+    coverage, graph = lowered(
+        load_program(model),
+        Target(),
+        graph_name(model),
+        decompose=decompose,
+        without=without,
+        io_layout=io_layout,
+    )
+    if graph is None:
+        if json:
+            print_json({"coverage": coverage.to_json()})
+        else:
+            print_coverage(coverage)
+        raise typer.Exit(1)
+    return graph
