@@ -19,8 +19,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 #: What commands import.  ExecuTorch registers operators with PyTorch: only those that import it find it.
-IMPORTED = ("sqlalchemy", "alembic.command", "jinja2", "yaml", "torch", "torch.export._trace", "onnx", "opdb.cli",
-            "opdb.check.verdicts", "opdb.programs.torch.program", "opdb.programs.onnx.files", "opdb.run.compile.model", "opdb.lower.passes", "opdb.catalog.store")  # fmt: skip
+IMPORTED = (
+    "sqlalchemy", "alembic.command", "jinja2", "yaml", "torch", "torch.export._trace", "onnx", "opdb.cli",
+    "opdb.check.verdicts", "opdb.programs.torch.program", "opdb.programs.onnx.files", "opdb.run.compile.model",
+    "opdb.lower.passes", "opdb.catalog.store",
+)  # fmt: skip
 EXECUTORCH = (*IMPORTED, "executorch.exir", "executorch.backends.qualcomm.quantizer.quantizer")
 #: Variables that Python and the loader read when they start; "ignore" is set in the child.
 AT_START = ("PYTHON", "LD_")

@@ -53,8 +53,9 @@ class Group:
     """Nodes that the library runs as one, or what belongs to no node.
 
     ``node`` is the node under whose name the trace has the work, ``nodes`` those that are in it, in the order of the graph: a node that
-    the trace does not name was fused with the next one that reads it, or disappeared.  Of what belongs to no node, ``nodes`` is
-    empty and ``node`` one of opdb.measure.cost.groups.REST.  ``ops`` are their kinds and ``origins`` where they came from (e.g. torch nodes).
+    the trace does not name was fused with the next one that reads it, or disappeared.  Work that belongs to no node has
+    empty ``nodes``, and ``node`` is one of opdb.measure.cost.groups.REST.  ``ops`` are the kinds of the nodes, ``origins``
+    where they came from (e.g. torch nodes).
 
     ``us`` is the part of the simulated time that the group accounts for; the groups of a graph add up to the whole.  In
     ``dma_wait_us`` of it nothing computes, and the group's data is on its way.  ``share`` is of the whole, from 0 to 1.

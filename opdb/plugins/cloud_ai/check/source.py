@@ -1,6 +1,6 @@
 """C and C++ as text: without comments, functions by name, and what the limits of AIC kernels forbid.
 
-Compiled files say more (opdb.plugins.cloud_ai.check.objects); this finds the line, and works for kernels that only Hexagon's compiler takes.
+The check of compiled files finds more; this one finds the line, and works for kernels that only Hexagon's compiler takes.
 """
 
 from __future__ import annotations
