@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from opdb.catalog.store import read_catalog
+from opdb.core.c_compiler import compiler_command
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig
@@ -115,7 +116,7 @@ class Unfused(Executor):
         flags = ["-std=gnu11", "-O1", "-DOPDB_NO_CLONES", "-ffp-contract=off", "-Iinclude", "-Isrc/kernels"]
         sources = [f for f in library.files if f.endswith(".c")]
         package.compiled(
-            folder, op, [*package.compiler_command(), *flags, *sources, str(server), "-lm", "-o", "server"]
+            folder, op, [*compiler_command(), *flags, *sources, str(server), "-lm", "-o", "server"]
         )
         return Server([str(folder / "server")])
 

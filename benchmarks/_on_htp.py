@@ -14,7 +14,7 @@ from opinfo_run import run
 from opdb.catalog.targets.target import Target
 from opdb.check.graph import build_part
 from opdb.check.verdicts import check_nodes
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.run.libraries.client import VendorWorker
 

@@ -20,7 +20,7 @@ from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.lower.quantize import named, quantize
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.run.compile.model import lowered, precision_of
 from opdb.run.compile.quantized_check import quantized_coverage
 from opdb.run.libraries.client import VendorWorker

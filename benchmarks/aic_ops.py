@@ -33,9 +33,8 @@ from opdb.core.errors import OpdbError
 from opdb.core.settings import specs_folder
 from opdb.measure.conformance.cases import Case
 from opdb.measure.conformance.data import inputs as data_of
-from opdb.plugins.cloud_ai import conformance
+from opdb.plugins.cloud_ai import aic_package, conformance
 from opdb.plugins.cloud_ai.codegen import aic
-from opdb.run.packages import package
 from opdb.runtime import native
 from opdb.spec.definitions import CompiledOp
 
@@ -68,7 +67,7 @@ def main() -> int:
             folder = (asked.folder or Path(spare)) / f"{at:03}"
             found = {op.name: list(of_definition(catalog, op.name)) for op in ops}
             choice = aic.Choice(asked.api, counts=_counts(ops, found))
-            package.write_aic(catalog, [op.name for op in ops], choice, folder, force=True)
+            aic_package.write(catalog, [op.name for op in ops], choice, folder, force=True)
             _make(folder, EXECUTORS[asked.executor], ops)
             for op in ops:
                 totals += _of_op(folder, asked, op, found[op.name])

@@ -34,7 +34,7 @@ from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import read_program
 from opdb.core.errors import OpdbError
 from opdb.lower.select import lower
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.runtime.forms import Lowered
 
 TARGETS = {"HTP": ("HTP", "SM8650"), "HTP v68": ("HTP", "SM8350"), "CPU": ("CPU", None), "GPU": ("GPU", None)}

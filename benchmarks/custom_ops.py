@@ -33,9 +33,10 @@ from opdb.measure.conformance import tolerance
 from opdb.measure.conformance.cases import Case
 from opdb.measure.conformance.data import inputs as data_of
 from opdb.measure.conformance.executors.torch_oracle import compute
-from opdb.plugins.cloud_ai import conformance
+from opdb.plugins.cloud_ai import aic_package, conformance
 from opdb.plugins.cloud_ai.card import HexagonCard
 from opdb.plugins.cloud_ai.codegen import aic
+from opdb.plugins.packages import ort_package
 from opdb.run.libraries import onnx_runtime
 from opdb.run.libraries.client import VendorWorker
 from opdb.run.packages import package
@@ -108,8 +109,8 @@ def executors(
 def in_onnx_runtime(
     catalog: Catalog, ops: list[str], folder: Path, htp: Path
 ) -> Iterator[tuple[str, Executor, Callable[[], object]]]:
-    root, _ = package.write_ort(catalog, ops, "examples", folder / "ort", domain="com.opdb")
-    library = package.build_ort(root, "examples")
+    root, _ = ort_package.write(catalog, ops, "examples", folder / "ort", domain="com.opdb")
+    library = ort_package.build(root, "examples")
     shown = frozenset(ONNX_TYPES)
     on_cpu = onnx_runtime.on_cpu([library])
     yield "ONNX Runtime", lambda case: of_onnx(case, on_cpu, shown), lambda: None
@@ -121,7 +122,7 @@ def in_onnx_runtime(
 def on_cloud_ai(
     catalog: Catalog, ops: list[str], folder: Path
 ) -> Iterator[tuple[str, Executor, Callable[[], object]]]:
-    package.write_aic(catalog, ops, aic.Choice(API), folder)
+    aic_package.write(catalog, ops, aic.Choice(API), folder)
     package.make(folder, "the package for Cloud AI", "all", "card")
     rows = {op: aic.rows(catalog.compiled(op)) for op in ops}
 

@@ -31,7 +31,7 @@ from opdb.lower.quantize.default_ranges import quantized
 from opdb.lower.quantize.recipe import named
 from opdb.measure.cost import Estimate, Simulator
 from opdb.measure.cost.errata import prices
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.run.compile.model import lowered
 from opdb.runtime.qnn import SIMULATING
 

@@ -21,8 +21,8 @@ import torch
 from _check_models import declare_torchvision
 from torch.utils import _pytree as pytree
 
-from opdb.programs.load import export
 from opdb.programs.onnx.graph import to_module
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 
 IMAGES = (

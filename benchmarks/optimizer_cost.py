@@ -27,7 +27,7 @@ from opdb.lower.passes import channels_last, optimize
 from opdb.lower.quantize.default_ranges import quantized
 from opdb.lower.quantize.recipe import named
 from opdb.measure.cost import Estimate, NotEstimated, Simulator
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.runtime.qnn import SIMULATING
 
 T = TypeVar("T")

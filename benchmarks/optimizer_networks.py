@@ -31,7 +31,7 @@ from opdb.lower.passes import PASSES
 from opdb.lower.passes.edit import Edit
 from opdb.lower.passes.pipeline import ROUNDS
 from opdb.lower.quantize import quantize
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.real_numbers import to_stored

@@ -30,6 +30,7 @@ from opdb.core.op_config import OpConfig, ParamConfig
 from opdb.core.settings import specs_folder
 from opdb.measure.conformance.cases import Case, cases
 from opdb.measure.conformance.data import inputs as data_of
+from opdb.plugins.packages import ort_package
 from opdb.plugins.packages.codegen import ort
 from opdb.run.libraries import onnx_runtime
 from opdb.run.libraries.client import VendorWorker
@@ -93,9 +94,9 @@ def in_onnx_runtime(
     """Runs ``chosen`` as custom ops, of a library of ``packed``; those that do not fit are left out."""
     fitting = [n for n in packed if not ort.unfit(catalog.compiled(n))]
     chosen = [n for n in chosen if n in fitting]
-    package.write_ort(catalog, fitting, "all", folder / "ort", domain="com.opdb", force=True)
+    ort_package.write(catalog, fitting, "all", folder / "ort", domain="com.opdb", force=True)
     there = folder / "ort" / ort.library("all")
-    library = there if there.exists() else package.build_ort(folder / "ort", "all")
+    library = there if there.exists() else ort_package.build(folder / "ort", "all")
     settings = {name: onnx_runtime.on_cpu([library], [name]) for name in chosen}
     shown = frozenset(ONNX_TYPES)
     if asked.backend == "EP":

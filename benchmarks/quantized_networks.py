@@ -87,7 +87,7 @@ def network(name: str) -> tuple[Any, list[tuple[Any, ...]], list[Any]]:
     from _check_models import MODELS
     from torch.utils._pytree import tree_leaves
 
-    from opdb.programs.load import export
+    from opdb.programs.torch.export import export
 
     torch.manual_seed(0)
     module, inputs = MODELS[name]()

@@ -7,8 +7,8 @@ each quantized tensor that is no weight gets an encoding of its own, and the res
 or narrowed by up to a third, or the one that the spec fixes.  Tensors that the spec's ``share`` joins get one, and those whose stored
 numbers the op reads as they are (``stored``) scale 1.  A config that a rule or an erratum to be avoided refuses is drawn again.  What the
 library computes may be as far from PyTorch as conformance allows (opdb.measure.conformance.tolerance), or EIGHT steps of
-8 bits; of 16 bits two steps and SIXTEEN of the widest range of the op's tensors.  The operands of comparisons have one encoding: numbers less than a step apart
-may be taken for equal.
+8 bits; of 16 bits two steps and SIXTEEN of the widest range of the op's tensors.  The operands of comparisons have one
+encoding: numbers less than a step apart may be taken for equal.
 
 Findings are printed, and written as JSON.  One whose config has an erratum that is avoided only where another form is left is *known*;
 all others are *new*.

@@ -18,9 +18,10 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from opdb.catalog.targets.target import Target
+from opdb.check.file_names import with_names
 from opdb.check.verdicts import check_program
 from opdb.programs.load import load_program
-from opdb.programs.onnx.files import ends, with_names
+from opdb.programs.onnx.files import ends
 from opdb.programs.tflite.file import read
 from opdb.run.compile.model import lowered
 from opdb.run.compile.model_io import Ends

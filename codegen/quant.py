@@ -10,8 +10,8 @@ from typing import Any
 from opdb.codegen import pieces
 from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.environment import render
+from opdb.core.quant_rules import QuantRules
 from opdb.spec.catalog import Catalog
-from opdb.spec.quant_rules import QuantRules
 
 
 def python(catalog: Catalog) -> Iterable[Artifact]:

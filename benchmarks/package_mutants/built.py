@@ -12,10 +12,11 @@ import ops
 from fault import Mutant
 
 from opdb.codegen import c_sources, package_folder
+from opdb.core.c_compiler import compiled, compiler_command
 from opdb.core.errors import OpdbError
+from opdb.plugins.packages import ort_package
 from opdb.plugins.packages.codegen import ort
 from opdb.run.packages import package
-from opdb.run.packages.package import compiled, compiler_command
 
 HERE = Path(__file__).parent
 NAME, DOMAIN = "mutants", "com.opdb.mutants"  # of the custom ops of ONNX Runtime
@@ -35,7 +36,7 @@ class Package:
         self.kind, self.folder, self.sanitize = kind, folder / "made", sanitize
         if kind == "ORT":
             fitting = [n for n in ops.SPECS if not ort.unfit(catalog.compiled(n))]
-            _, self.files = package.write_ort(
+            _, self.files = ort_package.write(
                 catalog, fitting, NAME, self.folder, domain=DOMAIN, kernels=[kernels], force=True
             )
             self.library = (self.folder / ort.library(NAME)).resolve()

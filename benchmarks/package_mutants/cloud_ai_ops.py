@@ -6,9 +6,9 @@ from pathlib import Path
 
 import ops
 
+from opdb.plugins.cloud_ai import aic_package
+from opdb.plugins.cloud_ai.aic_package import AicFolder
 from opdb.plugins.cloud_ai.codegen import aic
-from opdb.run.packages import package
-from opdb.run.packages.package import AicFolder
 
 API = "1.21"
 SCRATCH = 65536
@@ -50,4 +50,4 @@ def write(folder: Path) -> AicFolder:
     catalog, kernels = ops.catalog(folder / "specs", GROUPED, GROUPED_C)
     fitting = [n for n in (*ops.SPECS, *GROUPED) if not aic.unfit(catalog.compiled(n))]
     choice = aic.Choice(API, name="mutants", scratch=SCRATCH)
-    return package.write_aic(catalog, fitting, choice, folder / "made", kernels=[kernels], force=True)
+    return aic_package.write(catalog, fitting, choice, folder / "made", kernels=[kernels], force=True)

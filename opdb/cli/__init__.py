@@ -17,6 +17,7 @@ import typer
 
 from opdb import __version__
 from opdb.core.errors import OpdbError
+from opdb.core.plugins import Commands, commands
 
 app = typer.Typer(
     name="opdb",
@@ -43,7 +44,7 @@ def _options(
     """``--version`` is the only option without a command."""
 
 
-#: The modules of commands in the order of the help, and the names that each adds.
+#: The modules of commands in the order of the help, and the names that each adds; plug-ins add theirs between.
 _COMMANDS = {
     "database": ("init", "sync", "lint", "db"),
     "add_op": ("add-op",),
@@ -58,23 +59,28 @@ _COMMANDS = {
     "compile": ("compile",),
     "recipes": ("recipe",),
     "cost": ("cost",),
-    "opdb.plugins.packages.commands.build": ("build",),
     "run": ("run",),
-    "opdb.plugins.executorch.commands.debug": ("debug",),
     "context": ("context",),
     "package": ("package",),
-    "opdb.plugins.cloud_ai.commands.aic": ("aic",),
-    "opdb.plugins.executorch.commands.executorch": ("executorch",),
     "imports": ("import", "export"),
-    "opdb.plugins.executorch.commands.demo": ("demo",),
 }
 
 
+def _modules() -> list[Commands]:
+    """All modules of commands, those of plug-ins where they say; what adds to a group comes after the group."""
+    ordered = [Commands(f"opdb.cli.{module}", names) for module, names in _COMMANDS.items()]
+    for added in commands():
+        before = added.after or added.names[0]
+        at = max(i for i, module in enumerate(ordered) if before in module.names)
+        ordered.insert(at + 1, added)
+    return ordered
+
+
 def _register(command: str = "") -> None:
-    """Adds the commands of every module; of one module alone if ``command`` is one of its names."""
-    owners = [module for module, names in _COMMANDS.items() if command in names]
-    for module in owners or _COMMANDS:
-        import_module(module if "." in module else f"opdb.cli.{module}").add_to(app)
+    """Adds the commands of every module; of the modules of ``command`` alone if it is the name of one."""
+    modules = _modules()
+    for module in [m for m in modules if command in m.names] or modules:
+        import_module(module.module).add_to(app)
 
 
 def run() -> None:

@@ -27,6 +27,7 @@ from opdb.cli.options import (
 )
 from opdb.cli.output import print_json_line
 from opdb.cli.recipes import asked_recipe
+from opdb.core import plugins
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import ASKED, DEFAULT
 
@@ -256,7 +257,7 @@ def check(
         """With the names of the model's file."""
         if not has_names(model):
             return coverage
-        from opdb.programs.onnx.files import with_names
+        from opdb.check.file_names import with_names
 
         return with_names(coverage, model, encodings)
 
@@ -270,10 +271,9 @@ def check(
                 encodings=encodings is not None,
                 quantize=quantize is not None,
             )
-            from opdb.plugins.executorch.tools.check import check_model
 
             stages("ExecuTorch's export and edge passes, check")
-            coverage = check_model(model, target, dims)
+            coverage = plugins.load("CHECKS", "executorch")(model, target, dims)
         else:
             stages("export")
             quick = save_node is None and data is None and not decompose  # these run PyTorch's passes on it
@@ -377,7 +377,7 @@ def _save_node(program: Any, node: str, output: Path | None, decompose: bool) ->
     from opdb.check import reproduce
     from opdb.check.verdicts import read_program
     from opdb.core.files import write_atomically, written_atomically
-    from opdb.programs.load import export
+    from opdb.programs.torch.export import export
 
     if output is None or output.suffix not in (".py", ".pt2"):
         raise OpdbError("--save-node writes a model; name the file with -o FILE.py or -o FILE.pt2")

@@ -38,13 +38,14 @@ from opdb.cli.options import (
     Sdk,
     Soc,
     Timeout,
+    is_program,
     target_of,
 )
 from opdb.cli.output import print_json
 from opdb.cli.recipes import asked_recipe
+from opdb.core import plugins
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS, DEFAULT
-from opdb.plugins.executorch.commands.pte import compile_to_pte, is_pte
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,21 +176,23 @@ def compile_model(
         model,
         recipe is not None,
         dims,
-        output is not None and is_pte(output),
+        output is not None and is_program(output),
         rounds,
     )
     if encodings is not None and quantize is not None:
         raise OpdbError(
             "--encodings and --quantize: give one of them; the encodings say how the model is quantized"
         )
-    if output is not None and is_pte(output):
+    if output is not None and is_program(output):
         given = (saver, graph, optimization, no_pass, encodings)
         if any(g is not None for g in given) or floats != "f32" or decompose or io_layout != "keep":
             raise OpdbError(
                 f"{output}: --saver, --graph, --optimization, --dtype, --decompose, --no-pass, --encodings and --io-layout "
                 "are not for a .pte"
             )
-        compile_to_pte(model, output, target, how_to_quantize, timeout, json, dims)
+        plugins.load("PROGRAMS", output.suffix).compile_program(
+            model, output, target, how_to_quantize, timeout, json, dims
+        )
         return
     calibrated: Calibrated | None = None
     kept_encodings: Exported | None = None
@@ -317,7 +320,7 @@ def _alone(
     """Refuses what cannot be beside --with."""
     if not others:
         return
-    if model == "-" or model.endswith((".json", ".jsonl")) or output is None or is_pte(output):
+    if model == "-" or model.endswith((".json", ".jsonl")) or output is None or is_program(output):
         raise OpdbError("--with: for models that become one context file; give -o FILE.bin")
     if graph is not None or quantize is not None:
         raise OpdbError(
@@ -357,8 +360,9 @@ def made_of(
     program: ExportedProgram, model: str, target: Target, how: Lowering
 ) -> tuple[Coverage, QnnGraph | None]:
     """What each node of the model became, and its graph if every node is supported."""
+    from opdb.check.file_names import with_names
     from opdb.programs.load import has_names
-    from opdb.programs.onnx.files import ends, with_names
+    from opdb.programs.onnx.files import ends
     from opdb.run.compile.model import graph_name, lowered
     from opdb.run.compile.model_io import Ends
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import platform
 import shutil
-import sys
 from importlib import metadata
 from typing import Any
 
 from opdb import __version__
+from opdb.core import plugins
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import ASKED
 from opdb.run.libraries.report import library_rows
@@ -46,7 +46,11 @@ def examine() -> list[dict[str, Any]]:
             rows.append(_row(name, metadata.version(name)))
         except metadata.PackageNotFoundError:
             rows.append(_row(name, None, cost, f"pip install 'opdb[{extra}]'"))
-    return [*rows, *library_rows(), _compiler(), _executorch()]
+    rows += [*library_rows(), _compiler()]
+    for name in plugins.names("DIAGNOSES"):
+        part, found, cost, cure = plugins.load("DIAGNOSES", name)()
+        rows.append(_row(part, found, cost, cure))
+    return rows
 
 
 def _row(part: str, found: str | None, cost: str = "", cure: str = "") -> dict[str, Any]:
@@ -64,20 +68,3 @@ def _native() -> dict[str, Any]:
 def _compiler() -> dict[str, Any]:
     found = shutil.which("gcc") or shutil.which("cc")
     return _row("C compiler", "gcc" if found else None, "'opdb add-op' cannot build", "install gcc")
-
-
-def _executorch() -> dict[str, Any]:
-    try:
-        from opdb.plugins.executorch.env import environment_report
-    except ImportError as error:
-        return _row("ExecuTorch flow", None, str(error), "pip install 'opdb[executorch]'")
-    checks = [c for c in environment_report() if c.name != "this process"]
-    wrong = [c for c in checks if not c.ok]
-    if wrong:
-        return _row(
-            "ExecuTorch flow", None, wrong[0].found, wrong[0].cure or "pip install 'opdb[executorch]'"
-        )
-    return _row(
-        "ExecuTorch flow",
-        f'ready; eval "$(opdb executorch env)" sets it up (Python {sys.version_info.major}.{sys.version_info.minor})',
-    )

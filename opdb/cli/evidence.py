@@ -11,6 +11,7 @@ import typer
 
 from opdb.cli.options import Db, Json, Ops, Specs, known_op, store
 from opdb.cli.output import print_json
+from opdb.core import plugins
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -89,11 +90,14 @@ def build(
     from opdb.measure.evidence.build import build as run
     from opdb.measure.evidence.chips import places
     from opdb.measure.evidence.measure import LIMIT
-    from opdb.plugins.executorch.evidence import PRECISIONS, SOCS, build_flow
+
+    operators = plugins.load("EVIDENCE", "operators")
 
     for name in precision or ():
-        if name not in PRECISIONS:
-            raise OpdbError(f"--precision {name}: no such precision; one of {', '.join(PRECISIONS)}")
+        if name not in operators.PRECISIONS:
+            raise OpdbError(
+                f"--precision {name}: no such precision; one of {', '.join(operators.PRECISIONS)}"
+            )
     catalog = read_catalog(specs_folder(specs))
     path, built = file or shipped_path(), []
     if part is not Part.operators and not torch_op:
@@ -104,10 +108,17 @@ def build(
             run(catalog, path, asked, names, seed=seed, limit=most, jobs=jobs, again=again, progress=_tell)
         )
     if part is not Part.ops and not op and not library:
-        how = tuple(precision or PRECISIONS)
+        how = tuple(precision or operators.PRECISIONS)
         built.append(
-            build_flow(
-                catalog, path, tuple(soc or SOCS), how, torch_op, folder=modules, again=again, progress=_tell
+            operators.build_flow(
+                catalog,
+                path,
+                tuple(soc or operators.SOCS),
+                how,
+                torch_op,
+                folder=modules,
+                again=again,
+                progress=_tell,
             )
         )
     if json:

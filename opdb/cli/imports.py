@@ -1,4 +1,4 @@
-"""import xml, udo, cloud-ai, header, docs; export xml."""
+"""import xml, udo, header, docs; export xml.  Plug-ins add more."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def import_xml(
     """Draft the specs of the custom ops in an XML file."""
     from opdb.author.importers.opxml.read import read
 
-    _drafted(file, [read(file)], output, force, specs, json)
+    write_drafts(file, [read(file)], output, force, specs, json)
 
 
 @import_app.command("udo")
@@ -63,24 +63,10 @@ def import_udo(
     """Draft the specs of the ops of a UDO package."""
     from opdb.author.importers.udo import read
 
-    _drafted(file, read(file), output, force, specs, json)
+    write_drafts(file, read(file), output, force, specs, json)
 
 
-@import_app.command("cloud-ai")
-def import_cloud_ai(
-    file: Annotated[Path, typer.Argument(help="The custom_op_config.yaml of a Cloud AI package.")],
-    output: Output = None,
-    force: Force = False,
-    specs: Specs = None,
-    json: Json = False,
-) -> None:
-    """Draft the specs of the custom ops of a Cloud AI package."""
-    from opdb.plugins.cloud_ai.importer import read
-
-    _drafted(file, read(file), output, force, specs, json)
-
-
-def _drafted(
+def write_drafts(
     file: Path, found: Sequence[Collection], output: Path | None, force: bool, specs: Path | None, json: bool
 ) -> None:
     """Writes the drafts of packages, and prints what they do not express."""

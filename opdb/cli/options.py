@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.core import plugins
+
 if TYPE_CHECKING:
     from opdb.catalog.store import Store
     from opdb.catalog.store.current import SyncReport
@@ -118,6 +120,12 @@ Passes = Annotated[
         "--passes", callback=_print_passes, is_eager=True, help="List the passes of the optimizer and stop."
     ),
 ]
+
+
+def is_program(file: Path) -> bool:
+    """Whether a plug-in compiles and runs such files, by the suffix, e.g. ``.pte``."""
+    return file.suffix in plugins.names("PROGRAMS")
+
 
 Dask = Annotated[
     str | None,

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Errata, Execution, IgnoreErratum, Json, Timeout
+from opdb.cli.options import Errata, Execution, IgnoreErratum, Json, Timeout, is_program
 from opdb.cli.output import print_json
+from opdb.core import plugins
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
-from opdb.plugins.executorch.commands.pte import is_pte, run_pte
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -128,12 +128,12 @@ def run_file(
         raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
     if outputs is not None and (outputs.is_file() if outputs.suffix != ".npz" else outputs.is_dir()):
         raise OpdbError(f"--outputs {outputs}: give a file that ends in .npz, or a folder")
-    if is_pte(file):
+    if is_program(file):
         if graph is not None or real or profile != "off" or trace is not None or steps > 1:
             raise OpdbError(
                 f"{file}: --graph, --real, --profile, --trace and --steps are for context files, not for .pte"
             )
-        run_pte(file, inputs or [], outputs, repeat, timeout, json)
+        plugins.load("PROGRAMS", file.suffix).run_program(file, inputs or [], outputs, repeat, timeout, json)
         return
     header = context_file.read(file).header
     check_level(profile, header.backend)

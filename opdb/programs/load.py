@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.errors import OpdbError
+from opdb.programs.torch.export import export, first_line, require_torch
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -42,7 +43,7 @@ def load_model(
     an ONNX file in floats (opdb.programs.onnx.encodings).
     Raises OpdbError for anything else, MissingExtra without PyTorch.
     """
-    _torch()
+    require_torch()
     if encodings is not None and not spec.endswith(".onnx"):
         raise OpdbError(
             f"--encodings {encodings}: for ONNX files in floats, whose tensors they name; not for {spec}"
@@ -98,7 +99,7 @@ def load_program(
     instead of tracing it (opdb.programs.onnx.recorder).  That is much faster, but the nodes have meta tensors, which PyTorch's own
     passes and torch.export.save do not accept.
     """
-    _torch()
+    require_torch()
     if spec.endswith(".pt2") and encodings is None:
         _no_dims(spec, dims)
         return _read(spec)
@@ -121,30 +122,6 @@ def _no_dims(spec: str, dims: Mapping[str, int] | None) -> None:
         )
 
 
-def export(module: Module, inputs: Inputs, name: str = "the model") -> ExportedProgram:
-    """``torch.export.export`` in eval mode.  Raises OpdbError with PyTorch's reason."""
-    torch = _torch()
-    try:
-        return torch.export.export(in_eval_mode(module), inputs)
-    except Exception as error:  # PyTorch raises anything here: its own errors, the model's errors, assertions
-        raise OpdbError(f"{name} cannot be exported: {_first_line(error)}") from error
-
-
-def in_eval_mode(module: Module) -> Module:
-    """``module`` in eval mode; one that torch.export or PT2E made has a mode already and refuses the call."""
-    with suppress(NotImplementedError):
-        module.eval()
-    return module
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra("PyTorch", "torch") from None
-    return torch
-
-
 def _from_file(path: str) -> tuple[Module, Inputs]:
     program = _read(path)
     if program.example_inputs is None:
@@ -160,7 +137,7 @@ def _from_file(path: str) -> tuple[Module, Inputs]:
 
 
 def _read(path: str) -> ExportedProgram:
-    torch = _torch()
+    torch = require_torch()
     import opdb.programs.torch_ops
 
     with suppress(ImportError):
@@ -173,7 +150,7 @@ def _read(path: str) -> ExportedProgram:
     try:
         return torch.export.load(path)
     except Exception as error:  # the reader raises whatever it meets in a damaged file
-        raise OpdbError(f"{path}: cannot be read as an exported program: {_first_line(error)}") from error
+        raise OpdbError(f"{path}: cannot be read as an exported program: {first_line(error)}") from error
 
 
 def _imported_file(path: str) -> Any:
@@ -191,7 +168,7 @@ def _imported_file(path: str) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise OpdbError(f"{path}: importing it fails: {_first_line(error)}") from error
+        raise OpdbError(f"{path}: importing it fails: {first_line(error)}") from error
     return module
 
 
@@ -210,16 +187,16 @@ def _imported(module: str) -> Any:
         )
         raise OpdbError(f"{module}: {why}") from error
     except Exception as error:
-        raise OpdbError(f"{module}: importing it fails: {_first_line(error)}") from error
+        raise OpdbError(f"{module}: importing it fails: {first_line(error)}") from error
 
 
 def _made(make: Callable[[], Any], spec: str) -> tuple[Module, Inputs]:
     """The model that the callable makes."""
-    torch = _torch()
+    torch = require_torch()
     try:
         made = make()
     except Exception as error:
-        raise OpdbError(f"{spec}() fails: {_first_line(error)}") from error
+        raise OpdbError(f"{spec}() fails: {first_line(error)}") from error
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module):
         if isinstance(made[1], torch.Tensor):
             return made[0], (made[1],)
@@ -232,8 +209,3 @@ def _kind(value: Any) -> str:
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}: ({', '.join(type(v).__name__ for v in value)})"
     return type(value).__name__
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

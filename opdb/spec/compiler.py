@@ -8,15 +8,15 @@ from collections.abc import Mapping
 
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
+from opdb.core.quant_rules import QuantRules
 from opdb.core.sdk import sdk_number
-from opdb.spec import quant_rules
+from opdb.core import quant_rules
 from opdb.spec.backend import Need
 from opdb.spec.definitions import BOUND, UNKNOWN, CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
 from opdb.spec.each import each_of
 from opdb.spec.fields import RESERVED
 from opdb.spec.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
 from opdb.spec.model import Configuration, KernelDef, OpDef, ParamDef, Rule, Unchecked
-from opdb.spec.quant_rules import QuantRules
 from opdb.spec.shape_rules import KNOWN, ShapeRules, is_shape
 
 RANGES = {"u8": (0, 255), "u16": (0, 65535), "u32": (0, 2**32 - 1), "i8": (-128, 127), "i16": (-32768, 32767),

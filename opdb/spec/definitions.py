@@ -13,13 +13,13 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
+from opdb.core.quant_rules import QuantRules
 from opdb.runtime.checks import RuleStrength
 from opdb.spec.backend import Need
 from opdb.spec.erratum import Erratum
 from opdb.spec.lang.element import Element
 from opdb.spec.lang.nodes import Node, Scope
 from opdb.spec.model import OpDef, ParamDef, TensorDef, Unchecked
-from opdb.spec.quant_rules import QuantRules
 
 #: The rules without which nothing can be bound, then the one about what has no place in the definition.
 BOUND, UNKNOWN = ("INPUTS", "PARAMS", "OUTPUTS"), "UNKNOWN_PARAMS"

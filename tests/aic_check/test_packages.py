@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from opdb.core.errors import OpdbError
+from opdb.plugins.cloud_ai import aic_package
 from opdb.plugins.cloud_ai.check import host
 from opdb.plugins.cloud_ai.check.check import Checked, Tried, check
 from opdb.plugins.cloud_ai.check.trials import Asked
 from opdb.plugins.cloud_ai.codegen.aic import Choice
-from opdb.run.packages import package
 from opdb.spec.catalog import Catalog
 
 from .packages import SHARE_AIC, SHARE_FUNCTIONS, SHARE_YAML, first, gelu, host_only, norm, share, write
@@ -188,8 +188,8 @@ def test_a_sample_that_is_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize("api", ["1.17", "5.0.0", "1.21"])
 def test_packages_that_opdb_makes(api: str, catalog: Catalog, tmp_path: Path) -> None:
     """All libraries and both kernels of a package of each interface are called, and nothing is found."""
-    made = package.write_aic(catalog, ["DequantizeAdd"], Choice(api), tmp_path / "made")
-    package.build_aic(made)
+    made = aic_package.write(catalog, ["DequantizeAdd"], Choice(api), tmp_path / "made")
+    aic_package.build(made)
     done = check(made.folder, Asked())
     assert done.findings == ()
     assert done.ops["DequantizeAdd"].interface == api

@@ -9,7 +9,7 @@ from pathlib import Path
 import cmake
 import pytest
 
-from opdb.run.packages.package import compiler_command
+from opdb.core.c_compiler import compiler_command
 
 from .conftest import Run
 

@@ -20,7 +20,7 @@ from opdb.measure.cost.prices.build import measured
 from opdb.measure.cost.prices.fit import _non_negative, table
 from opdb.measure.cost.prices.network_pairs import Network, bypassed
 from opdb.measure.cost.prices.pairs import Pair, less, line, parsed, work_of_graph
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 
 from .nets import SOC, conv_relu
 

@@ -20,7 +20,7 @@ from opdb.check.verdicts import check_nodes
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
 from opdb.lower.candidates import mapped
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from opdb.catalog.targets.target import Target
 from opdb.check.flops import node_cost
 from opdb.check.verdicts import Row, check_program
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 
 pytestmark = pytest.mark.torch

@@ -14,7 +14,7 @@ from opdb.catalog.targets.target import Target
 from opdb.check.gates import gate
 from opdb.check.verdicts import Coverage, check_program
 from opdb.core.errors import OpdbError
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 
 pytestmark = pytest.mark.torch
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import Coverage, check_program
 from opdb.core.errors import MissingExtra
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.run.compile.model import lowered
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.libraries import installed

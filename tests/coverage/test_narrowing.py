@@ -12,8 +12,8 @@ from torch import Tensor
 
 from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import check_program
-from opdb.programs.load import export
 from opdb.programs.torch.bounds import interval
+from opdb.programs.torch.export import export
 from opdb.run.compile.model import lowered
 from opdb.run.libraries.client import VendorWorker
 

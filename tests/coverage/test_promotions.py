@@ -10,8 +10,8 @@ from torch import Tensor
 
 from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import check_program
-from opdb.programs.load import export
 from opdb.programs.torch.composites import plain
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import READ_WITHOUT_SPEC
 from opdb.run.compile.model import lowered
 from opdb.run.libraries.client import VendorWorker

@@ -16,7 +16,7 @@ from opdb.check.graph import build_graph
 from opdb.check.verdicts import Coverage, check_program, read_and_check
 from opdb.core.graph import QnnGraph
 from opdb.lower.passes import optimize
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from opdb.catalog.targets.target import Target
+from opdb.check.file_names import with_names
 from opdb.check.graph import build_graph
 from opdb.check.notes import unsaid
 from opdb.check.report.plain import table
@@ -33,7 +34,6 @@ from opdb.check.verdicts import Coverage, read_and_check
 from opdb.core.graph import QnnGraph
 from opdb.lower.passes import optimize
 from opdb.programs.load import load_program
-from opdb.programs.onnx.files import with_names
 from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 

@@ -11,7 +11,7 @@ import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decom
 from torch import Tensor, nn
 
 from opdb.catalog.targets.target import Target
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.run.compile.model import lowered
 from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opdb.catalog.targets.target import Target
 from opdb.check.graph import build_graph
 from opdb.check.verdicts import read_and_check
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.ranks import MOST, in_fewer_dimensions, permutations
 from opdb.run.libraries.client import VendorWorker
 

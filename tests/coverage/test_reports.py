@@ -23,7 +23,7 @@ from opdb.check.report.folds import MOST, Fold, folded
 from opdb.check.report.plain import table
 from opdb.check.verdicts import VERDICTS, Coverage, check_program
 from opdb.core.errors import OpdbError
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 
 pytestmark = pytest.mark.torch
 

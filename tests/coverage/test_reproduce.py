@@ -16,7 +16,8 @@ from opdb.catalog.targets.target import Target
 from opdb.check.reproduce import module_and_inputs, source
 from opdb.check.verdicts import Row, check_nodes, read_program
 from opdb.core.errors import OpdbError
-from opdb.programs.load import export, load_program
+from opdb.programs.load import load_program
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 
 pytestmark = pytest.mark.torch

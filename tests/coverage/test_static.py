@@ -14,7 +14,7 @@ from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import check_program
 from opdb.core.op_config import Quant
 from opdb.judge.validate import check
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.runtime.forms import Lowered, layout_ops, lowered_op
 from opdb.runtime.static import ramp_values, transformed

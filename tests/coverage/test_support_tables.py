@@ -16,7 +16,7 @@ from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import check_nodes
 from opdb.codegen.support import Support
 from opdb.codegen.support_tables import measured_places, op_support
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.runtime.forms import Rejected
 

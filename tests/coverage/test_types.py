@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from opdb.catalog.targets.target import Target
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.run.compile.model import lowered
 from opdb.run.libraries.client import VendorWorker
 

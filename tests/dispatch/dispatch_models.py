@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from opdb.catalog.targets.target import Target
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.run.dispatch import Plan, partition
 
 CPU, HTP = Target("CPU", execution="emulator"), Target("HTP", "SM8650", execution="emulator")

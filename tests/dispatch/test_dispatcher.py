@@ -13,7 +13,7 @@ from torch import nn
 from opdb.core.errors import OpdbError
 from opdb.core.op_config import ConfigError
 from opdb.plugins.executorch.demo import guide_model
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.run.dispatch import Dispatcher, PlanError, partition
 from opdb.run.dispatch.segments import TorchRunner, Values
 from opdb.runtime.qnn.backend import Backend

@@ -13,7 +13,7 @@ from opdb.check.verdicts import check_program
 from opdb.core.errors import OpdbError
 from opdb.plugins.executorch import env
 from opdb.plugins.executorch.flow import Plugin, compile_program, run_program
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 
 pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor]
 PLUGIN = Plugin("opdb.lower.select:lower", Target("HTP", "SM8650", execution="emulator"))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from opdb.core.c_compiler import make
 from opdb.plugins.executorch.codegen import kernel_library
 from opdb.plugins.executorch.codegen.glue import NoForm
 from opdb.plugins.executorch.portable_kernels import kernels
-from opdb.run.packages.package import make
 from opdb.spec.catalog import Catalog
 
 pytestmark = pytest.mark.executorch

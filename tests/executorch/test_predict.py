@@ -102,7 +102,8 @@ def test_values_beyond_fp16_are_warned_of(model: Path) -> None:
 
 
 def test_a_saved_program_is_judged_alike(model: Path, tmp_path: Path) -> None:
-    from opdb.programs.load import export, load_model
+    from opdb.programs.load import load_model
+    from opdb.programs.torch.export import export
 
     torch.export.save(export(*load_model(f"{model}:make")), tmp_path / "model.pt2")
     saved = check_model(str(tmp_path / "model.pt2"), HTP)

@@ -14,11 +14,11 @@ from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig
 from opdb.judge.samples import kernel_configs
 from opdb.measure.conformance import data
+from opdb.plugins.cloud_ai import aic_package
 from opdb.plugins.cloud_ai.card import HexagonCard
 from opdb.plugins.cloud_ai.codegen import aic
 from opdb.plugins.hexagon import Server, emulator
 from opdb.plugins.hexagon.card import Card, CardTensor, compile_card
-from opdb.run.packages import package
 from opdb.spec.catalog import Catalog
 
 #: Sums of products, quantized results, two outputs; each generation of the interface.
@@ -37,7 +37,7 @@ def folders(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> dict[
     for api in aic.GENERATIONS:
         made[api] = tmp_path_factory.mktemp("aic")
         ops = [op for of, op in (*USUAL, *MORE) if of == api]
-        package.write_aic(catalog, ops, aic.Choice(api, scratch=65536), made[api])
+        aic_package.write(catalog, ops, aic.Choice(api, scratch=65536), made[api])
     return made
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opdb.core.c_compiler import compiler_command
 from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.judge.samples import kernel_configs
 from opdb.measure.conformance import data
@@ -19,7 +20,6 @@ from opdb.plugins.hexagon import Server
 from opdb.plugins.hexagon.executor import HexagonExecutor
 from opdb.plugins.hexagon.process import ServerLost
 from opdb.plugins.packages import c_library
-from opdb.run.packages.package import compiler_command
 from opdb.runtime import native
 from opdb.spec.catalog import Catalog
 

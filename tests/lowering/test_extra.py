@@ -14,7 +14,7 @@ from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import Coverage, check_nodes
 from opdb.judge.errata.report import Extra
 from opdb.lower.cost import total
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.runtime.forms import Lowered
 

@@ -17,9 +17,10 @@ from onnx_cases import cases, read
 from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import check_program
 from opdb.core.errors import OpdbError
-from opdb.programs.load import export, load_program
+from opdb.programs.load import load_program
 from opdb.programs.onnx.recorder import RecordedProgram, Unrecordable, recorded
 from opdb.programs.torch.composites import stays_whole
+from opdb.programs.torch.export import export
 
 pytestmark = pytest.mark.torch
 SOME = 8  # every eighth of ONNX's cases; all of them are part of the breadth

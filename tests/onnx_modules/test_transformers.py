@@ -15,9 +15,9 @@ from onnx import helper, numpy_helper
 from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import check_program
 from opdb.core.errors import OpdbError
-from opdb.programs.load import export
 from opdb.programs.onnx.graph import to_module
 from opdb.programs.onnx.host_shapes import Unread
+from opdb.programs.torch.export import export
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650", execution="emulator")

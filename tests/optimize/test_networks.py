@@ -17,7 +17,7 @@ from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig
 from opdb.lower.passes import optimize
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.run.compile.model import lowered
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.backend import Backend

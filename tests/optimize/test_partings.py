@@ -86,7 +86,7 @@ def test_the_attention_of_a_vision_transformer() -> None:
     import torch
     from torch import nn
 
-    from opdb.programs.load import export
+    from opdb.programs.torch.export import export
     from opdb.run.compile.model import lowered
 
     class Attention(nn.Module):

@@ -11,7 +11,7 @@ from of_torch import Of, Tensor
 from torch.nn import functional
 
 from opdb.core.graph import QnnGraph
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.run.compile.model import lowered
 
 pytestmark = pytest.mark.torch

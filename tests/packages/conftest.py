@@ -11,6 +11,8 @@ import pytest
 import opdb.specs
 from opdb.catalog.store import read_catalog
 from opdb.codegen import c_sources, package_folder
+from opdb.core.c_compiler import compiler_command
+from opdb.plugins.cloud_ai import aic_package
 from opdb.plugins.cloud_ai.codegen import aic
 from opdb.run.packages import package
 from opdb.run.packages.package import PackageFolder
@@ -174,7 +176,7 @@ def broken(mix: PackageFolder) -> Path:
     """A library with the providers of BROKEN_C, over the ops of ``mix``."""
     (mix.folder / "broken.c").write_text(BROKEN_C)
     library = mix.folder / "libQnnPermissive.so"
-    command = [*package.compiler_command(), *c_sources.CFLAGS, *package_folder.INCLUDES]
+    command = [*compiler_command(), *c_sources.CFLAGS, *package_folder.INCLUDES]
     command += [*c_sources.sources(mix.files), "broken.c", *package_folder.LDFLAGS, "-o", str(library)]
     subprocess.run(command, cwd=mix.folder, check=True)
     return library
@@ -247,7 +249,7 @@ def aic_made(
     """A generation, and the folder of its package with Mix and Blur, built."""
     choice = aic.Choice(request.param, scratch=4096)
     folder = tmp_path_factory.mktemp("aic")
-    package.write_aic(
+    aic_package.write(
         read_catalog(aic_specs),
         ["Mix", "Blur"],
         choice,
@@ -261,11 +263,11 @@ def aic_made(
 @pytest.fixture(scope="session")
 def aic_real(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """DequantizeAdd, Softmax and MatMul for 1.21 as a user builds them."""
-    written = package.write_aic(
+    written = aic_package.write(
         catalog,
         ["DequantizeAdd", "MatMul", "Softmax"],
         aic.Choice("1.21", scratch=65536),
         tmp_path_factory.mktemp("real"),
     )
-    package.build_aic(written, card=True)
+    aic_package.build(written, card=True)
     return written.folder

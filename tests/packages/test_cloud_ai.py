@@ -18,7 +18,7 @@ from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.judge.samples import kernel_types, sample_config
 from opdb.measure.conformance import tiles
 from opdb.measure.conformance.data import inputs as data_of
-from opdb.plugins.cloud_ai import conformance
+from opdb.plugins.cloud_ai import aic_package, conformance
 from opdb.plugins.cloud_ai.codegen import aic
 from opdb.run.packages import package
 from opdb.runtime import native
@@ -210,7 +210,7 @@ def test_real_ops_compute_what_python_does(aic_real: Path, catalog: Catalog) -> 
 
 def test_ops_that_compute_element_by_element_are_divided(catalog: Catalog, tmp_path: Path) -> None:
     """C25, C26: without a word in the spec; an input that is stretched keeps the op whole."""
-    package.write_aic(catalog, ["ElementWiseAdd"], aic.Choice("1.21"), tmp_path)
+    aic_package.write(catalog, ["ElementWiseAdd"], aic.Choice("1.21"), tmp_path)
     package.make(tmp_path, "the package", QUICK, "all", "card")
 
     def ran() -> None:
@@ -263,7 +263,7 @@ def test_with_headers_that_do_not_say_how_tiles_are_told_ops_stay_whole(
     aic_specs: Path, tmp_path: Path
 ) -> None:
     """Qualcomm's headers have no OPDB_CLOUD_AI_STAND_IN: what is not public is then left out."""
-    package.write_aic(
+    aic_package.write(
         read_catalog(aic_specs), ["Blur"], aic.Choice("1.21"), tmp_path, kernels=[aic_specs / "blur.c"]
     )
     vendor = tmp_path / "vendor"

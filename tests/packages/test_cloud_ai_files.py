@@ -12,9 +12,8 @@ import pytest
 
 from opdb.catalog.store import read_catalog
 from opdb.core.errors import OpdbError
-from opdb.plugins.cloud_ai import conformance, importer
+from opdb.plugins.cloud_ai import aic_package, conformance, importer
 from opdb.plugins.cloud_ai.codegen import aic
-from opdb.run.packages import package
 from opdb.spec.catalog import Catalog
 
 pytestmark = pytest.mark.native
@@ -132,10 +131,10 @@ def test_messages_have_ten_specifiers_at_most(aic_real: Path, tmp_path: Path) ->
 
 def test_the_same_bytes_again_and_with_cmake(aic_specs: Path, tmp_path: Path) -> None:
     catalog, kernels = read_catalog(aic_specs), [aic_specs / "blur.c"]
-    first = package.write_aic(catalog, ["Blur"], aic.Choice("5.0.0"), tmp_path / "a", kernels=kernels)
-    again = package.write_aic(catalog, ["Blur"], aic.Choice("5.0.0"), tmp_path / "b", kernels=kernels)
+    first = aic_package.write(catalog, ["Blur"], aic.Choice("5.0.0"), tmp_path / "a", kernels=kernels)
+    again = aic_package.write(catalog, ["Blur"], aic.Choice("5.0.0"), tmp_path / "b", kernels=kernels)
     for made in (first, again):
-        package.build_aic(made)
+        aic_package.build(made)
     for one, other in zip(first.libraries, again.libraries, strict=True):
         assert one.read_bytes() == other.read_bytes()
     if shutil.which("cmake") is None:
@@ -181,13 +180,13 @@ def test_what_no_package_can_have(catalog: Catalog, tmp_path: Path) -> None:
         ),
     ):
         with pytest.raises(OpdbError, match=message):
-            package.write_aic(catalog, ops, chosen, tmp_path)
+            aic_package.write(catalog, ops, chosen, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_open_numbers_of_tensors_are_said_by_the_user(catalog: Catalog, tmp_path: Path) -> None:
     counts = aic.Counts({"Concat": 3}, {"Split": 2}, frozenset({"Conv2d.bias", "Conv2d.group"}))
-    package.write_aic(catalog, ["Concat", "Conv2d", "Split"], aic.Choice("1.21", counts=counts), tmp_path)
+    aic_package.write(catalog, ["Concat", "Conv2d", "Split"], aic.Choice("1.21", counts=counts), tmp_path)
     found = conformance.entries(tmp_path)
     assert len(found["Concat"].inputs) == 3 and len(found["Split"].outputs) == 2
     assert [n for n, _ in found["Conv2d"].inputs] == ["x", "filter"]

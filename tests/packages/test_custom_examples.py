@@ -16,6 +16,7 @@ from opdb.core.op_config import OpConfig
 from opdb.judge.samples import kernel_types, sample_config
 from opdb.measure.conformance import tolerance
 from opdb.measure.conformance.data import inputs as data_of
+from opdb.plugins.packages import ort_package
 from opdb.run.libraries.client import VendorWorker
 from opdb.run.packages import package
 from opdb.run.packages.package import PackageFolder
@@ -117,9 +118,9 @@ def test_a_broken_rule_is_named(catalog: Catalog, built: Build) -> None:
 def test_onnx_runtime_gives_the_same_bytes(catalog: Catalog, tmp_path: Path) -> None:
     onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     kinds = {"f32": onnx.TensorProto.FLOAT, "f16": onnx.TensorProto.FLOAT16}
-    root, _ = package.write_ort(catalog, OPS, "examples", tmp_path, domain="com.opdb")
+    root, _ = ort_package.write(catalog, OPS, "examples", tmp_path, domain="com.opdb")
     options = ort.SessionOptions()
-    options.register_custom_ops_library(str(package.build_ort(root, "examples")))
+    options.register_custom_ops_library(str(ort_package.build(root, "examples")))
     helper, ran = onnx.helper, set()
     for config in configs(catalog):
         if config.inputs[0].dtype not in kinds:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from opdb.core.errors import OpdbError
+from opdb.plugins.packages import ort_package
 from opdb.run.packages import elf, package
 from opdb.run.packages.check import ask
 from opdb.run.packages.package import PackageFolder
@@ -54,8 +55,8 @@ def test_another_name_of_the_file_is_said(custom: PackageFolder, tmp_path: Path)
 
 
 def test_custom_ops_of_onnx_runtime(catalog: Catalog, tmp_path: Path) -> None:
-    root, _ = package.write_ort(catalog, ["DequantizeAdd"], "opdb", tmp_path / "ort", domain="com.opdb")
-    found = elf.read(package.build_ort(root, "opdb"))
+    root, _ = ort_package.write(catalog, ["DequantizeAdd"], "opdb", tmp_path / "ort", domain="com.opdb")
+    found = elf.read(ort_package.build(root, "opdb"))
     assert found.kind == "custom ops of ONNX Runtime" and "RegisterCustomOps" in found.exports
 
 

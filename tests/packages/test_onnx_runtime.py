@@ -15,6 +15,7 @@ import opdb.specs
 from opdb.catalog.store import read_catalog
 from opdb.cli import main
 from opdb.core.errors import OpdbError
+from opdb.plugins.packages import ort_package
 from opdb.run.libraries import onnx_runtime
 from opdb.run.packages import package
 from opdb.runtime.qnn import libraries
@@ -104,8 +105,8 @@ def built(specs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     folder, catalog = tmp_path_factory.mktemp("built"), read_catalog(specs)
     kernels = [specs / f"{name}.c" for name in ("mix", "bands", "blur")]
     made = package.write(catalog, OPS, folder / "htp", package="OpdbTest", kernels=kernels, backend="HTP")
-    root, _ = package.write_ort(catalog, OPS, "test", folder / "ort", domain="com.example", kernels=kernels)
-    return package.build(made), package.build_ort(root, "test")
+    root, _ = ort_package.write(catalog, OPS, "test", folder / "ort", domain="com.example", kernels=kernels)
+    return package.build(made), ort_package.build(root, "test")
 
 
 def write(
@@ -250,8 +251,8 @@ def test_an_input_that_is_left_out_ends_the_provider(built: tuple[Path, Path], t
 
 def test_an_op_that_onnx_runtime_would_fold(catalog: Catalog, tmp_path: Path) -> None:
     """Its constant folding looks at a node's name alone."""
-    root, _ = package.write_ort(catalog, ["Shape"], "shape", tmp_path / "ort", domain="com.example")
-    library = package.build_ort(root, "shape")
+    root, _ = ort_package.write(catalog, ["Shape"], "shape", tmp_path / "ort", domain="com.example")
+    library = ort_package.build(root, "shape")
     model = write(
         tmp_path / "shape.onnx", [node("Shape", ["x"], ["y"])], {"x": (FLOAT, [2, 3])}, {"y": UINT32}
     )

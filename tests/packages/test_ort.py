@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opdb.core.errors import OpdbError
-from opdb.run.packages import package
+from opdb.plugins.packages import ort_package
 from opdb.spec.catalog import Catalog
 
 onnx = pytest.importorskip("onnx")
@@ -22,8 +22,8 @@ X = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
 
 @pytest.fixture(scope="module")
 def library(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, _ = package.write_ort(catalog, OPS, "mine", tmp_path_factory.mktemp("ort"), domain="com.example")
-    return package.build_ort(folder, "mine")
+    folder, _ = ort_package.write(catalog, OPS, "mine", tmp_path_factory.mktemp("ort"), domain="com.example")
+    return ort_package.build(folder, "mine")
 
 
 def session(
@@ -118,4 +118,4 @@ def test_what_no_library_can_have(catalog: Catalog, tmp_path: Path) -> None:
     ):
         ops, name, domain = arguments
         with pytest.raises(OpdbError, match=message):
-            package.write_ort(catalog, ops, name, tmp_path, domain=domain)
+            ort_package.write(catalog, ops, name, tmp_path, domain=domain)

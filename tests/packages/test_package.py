@@ -10,6 +10,7 @@ import pytest
 
 from opdb.catalog.store import read_catalog
 from opdb.codegen import c_sources, package_folder, packages
+from opdb.core.c_compiler import compiler_command
 from opdb.core.errors import OpdbError, SpecError
 from opdb.run.packages import package
 from opdb.run.packages.package import PackageFolder
@@ -46,7 +47,7 @@ def test_the_same_bytes_in_any_folder_and_with_make(
     assert built == custom.library.read_bytes()
     again.library.unlink()
     subprocess.run(["make", "-s", "-C", again.folder, "CC=gcc"], check=True)
-    if package.compiler_command()[0].endswith("gcc"):
+    if compiler_command()[0].endswith("gcc"):
         assert again.library.read_bytes() == built
 
 
@@ -117,7 +118,7 @@ def test_a_kernel_that_does_not_compile(mix_specs: Path, tmp_path: Path) -> None
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler -O2")
     with pytest.raises(OpdbError, match="no C compiler: 'no-such-compiler' is not on PATH; install one"):
-        package.compiler_command()
+        compiler_command()
 
 
 def test_what_cannot_be_packed(catalog: Catalog, mix_specs: Path, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ import opdb.programs.torch_ops
 from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import check_program
 from opdb.core.errors import OpdbError
-from opdb.programs.load import export
+from opdb.plugins.packages import ort_package
+from opdb.programs.torch.export import export
 from opdb.programs.torch_ops import onnx as to_onnx
 from opdb.run.libraries import onnx_runtime
-from opdb.run.packages import package
 from opdb.run.packages.package import PackageFolder
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
@@ -82,10 +82,10 @@ def written(model: torch.nn.Module, x: torch.Tensor, path: Path) -> Path:
 
 def test_onnx_has_a_word_rows_and_several_results(catalog: Catalog, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    root, _ = package.write_ort(
+    root, _ = ort_package.write(
         catalog, ["Moments", "Pad", "Transpose"], "mine", tmp_path / "ort", domain="com.example"
     )
-    library, x = package.build_ort(root, "mine"), torch.randn(2, 3, 4)
+    library, x = ort_package.build(root, "mine"), torch.randn(2, 3, 4)
     model = written(Parameters(), x, tmp_path / "model.onnx")
     mean, variance = onnx_runtime.run(model, onnx_runtime.on_cpu([library]), {"x": x.numpy()}).values()
     padded = np.pad(x.numpy(), [(0, 0), (1, 2), (3, 0)], "reflect").transpose(2, 0, 1)
@@ -102,8 +102,8 @@ def test_from_pytorch_to_qnn_by_onnx_runtime(
         libraries.find("2.51")
     except OpdbError as missing:
         pytest.skip(str(missing))
-    root, _ = package.write_ort(catalog, ["DequantizeAdd"], "one", tmp_path / "ort", domain="com.example")
-    library = package.build_ort(root, "one")
+    root, _ = ort_package.write(catalog, ["DequantizeAdd"], "one", tmp_path / "ort", domain="com.example")
+    library = ort_package.build(root, "one")
     model = written(Custom(), X, tmp_path / "model.onnx")
     settings = onnx_runtime.on_qnn(["DequantizeAdd"], [custom_htp.library], custom_ops=[library])
     for each in (onnx_runtime.on_cpu([library]), settings):

@@ -15,7 +15,7 @@ from opdb.core import settings
 from opdb.measure.conformance.report import report, site
 from opdb.measure.conformance.run import run
 from opdb.plugins.executorch.delegate.debug import OpRow, Report
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.spec.catalog import Catalog
 
 KINDS = ("check", "conformance", "site", "op", "debug", "query")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import opdb.lower.quantize
+from opdb.core.quant_rules import QuantRules, SlotRule, read
 from opdb.generated import validators
 from opdb.generated.constants.quant import RULES
-from opdb.spec.quant_rules import QuantRules, SlotRule, read
 
 INPUTS, OUTPUTS, ENUMS = ["x", "w", "b"], ["y"], {"mode": {"SOFT": 3, "HARD": 4}}
 

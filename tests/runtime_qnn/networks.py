@@ -15,7 +15,7 @@ from opdb.catalog.targets.target import Target
 from opdb.check.graph import build_graph
 from opdb.check.verdicts import check_nodes
 from opdb.core.graph import QnnGraph
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 
 Array = np.ndarray[Any, Any]

@@ -11,6 +11,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from opdb.catalog.targets.target import Target
+from opdb.check.file_names import with_names
 from opdb.check.graph import build_graph
 from opdb.check.notes import unsaid
 from opdb.check.report.plain import table
@@ -18,7 +19,7 @@ from opdb.check.verdicts import read_and_check
 from opdb.core.errors import OpdbError
 from opdb.lower.passes import optimize
 from opdb.programs.load import load_program
-from opdb.programs.onnx.files import ends, with_names
+from opdb.programs.onnx.files import ends
 from opdb.programs.tflite import model
 from opdb.programs.tflite.operators import OPERATORS
 from opdb.run.compile.model import lowered

@@ -15,7 +15,7 @@ from opdb.check.verdicts import check_program
 from opdb.core.errors import OpdbError
 from opdb.generated.torch_ops import SCHEMAS
 from opdb.judge.samples import sample_config, slot_of
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch_ops.call import TORCH
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from opdb.author.importers.onnx_model import OWN, load, nodes, onnx
-from opdb.author.importers.opxml.collection import RANKS, Collection, OpXml, Tensor
+from opdb.author.importers.opxml.collection import RANKS, Collection, OpXml, Tensor, package_of
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS
-from opdb.plugins.cloud_ai.importer import package_of
 
 AttributeProto, TensorProto = onnx.AttributeProto, onnx.TensorProto
 #: Element types -> short names; 64-bit whole numbers become those of 32 bits that QNN's indices have.

@@ -40,7 +40,7 @@ class SyncReport:
 def reader() -> str:
     """Names the code that turns files into rows: another reader reads every file again."""
     package = Path(opdb.__file__).parent
-    sources = [package / "core" / "dtypes.py"]
+    sources = [package / "core" / "dtypes.py", package / "core" / "quant_rules.py"]
     for folder in ("spec", "spec/lang", "catalog/schema", "catalog/store"):
         sources += (package / folder).glob("*.py")
     digest = hashlib.sha256(opdb.__version__.encode())

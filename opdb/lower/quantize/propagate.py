@@ -1,6 +1,6 @@
 """Encodings that follow from other encodings: shared through ops that only move data, fixed, derived.
 
-One engine for all ops: it reads what their specs say (opdb.spec.quant_rules) and knows none of them by name.
+One engine for all ops: it reads what their specs say (opdb.core.quant_rules) and knows none of them by name.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphTensor, QnnGraph
 from opdb.core.op_config import Quant
+from opdb.core.quant_rules import SlotRule
 from opdb.lower.quantize.encodings import Range, encoding, product
 from opdb.lower.quantize.slots import Place, places
-from opdb.spec.quant_rules import SlotRule
 
 
 class Groups:

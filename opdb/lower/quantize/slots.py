@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from opdb.core.graph import GraphOp
+from opdb.core.quant_rules import QuantRules, SlotRule
 from opdb.generated import validators
 from opdb.generated.constants.quant import RULES
 from opdb.runtime.binding import Slot
-from opdb.spec.quant_rules import QuantRules, SlotRule
 
 
 @dataclass(frozen=True)

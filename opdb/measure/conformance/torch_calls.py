@@ -84,7 +84,7 @@ class Calls:
         from opdb.catalog.targets.target import Target
         from opdb.check.graph import build_graph
         from opdb.check.verdicts import check_nodes
-        from opdb.programs.load import export
+        from opdb.programs.torch.export import export
         from opdb.programs.torch.program import Program
 
         target, said = mapping.target, _shown(arguments)

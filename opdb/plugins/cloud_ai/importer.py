@@ -8,7 +8,6 @@ generates its own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from opdb.author.importers.documents import Lenient, inside, read_documents
-from opdb.author.importers.opxml.collection import Collection, OpXml, Tensor
+from opdb.author.importers.opxml.collection import Collection, OpXml, Tensor, package_of
 from opdb.core.errors import OpdbError
 from opdb.spec.document import At, Document
 from opdb.spec.fields import IDENTIFIER
@@ -106,12 +105,6 @@ def _places(document: Document) -> Iterator[At]:
         raise OpdbError(
             f"{document.path}:{document.places.get((), (1, 1))[0]}: neither the list CustomOps nor an op with a type"
         )
-
-
-def package_of(domain: str) -> str:
-    """A name for the op package: that of the domain, as QNN takes it."""
-    name = re.sub(r"\W", "_", domain, flags=re.ASCII)
-    return name if re.match(r"[A-Za-z]", name) else f"P{name}"
 
 
 def _tensors(op: _Op, line: int) -> Iterator[Tensor]:

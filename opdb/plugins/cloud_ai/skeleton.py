@@ -16,10 +16,9 @@ from opdb.author.importers.opxml.draft import XmlDraft, drafts
 from opdb.codegen.rules import snake
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
-from opdb.plugins.cloud_ai import onnx_nodes
+from opdb.plugins.cloud_ai import aic_package, onnx_nodes
 from opdb.plugins.cloud_ai.codegen import aic
 from opdb.plugins.cloud_ai.onnx_nodes import Foreign
-from opdb.run.packages import package
 from opdb.spec import files as spec
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp, CompileError
@@ -32,7 +31,7 @@ class Skeleton:
     """What was made.  ``drafts``: file by op.  ``left``: op -> why it is in no package."""
 
     drafts: Mapping[str, Path]
-    packages: tuple[package.AicFolder, ...]
+    packages: tuple[aic_package.AicFolder, ...]
     left: Mapping[str, str]
     words: Mapping[str, tuple[str, ...]]  # what drafts do not express
 
@@ -50,7 +49,7 @@ def make(
     """Writes drafts to ``folder``/specs and a package for each domain to ``folder``/<domain>.
 
     A draft gets the kernel opdb_<op> where one of the files ``kernels`` defines it.  Raises OpdbError as
-    cloud_ai_nodes.read, and as package.write_aic; nothing is written then.
+    cloud_ai_nodes.read, and as aic_package.write; nothing is written then.
     """
     found = onnx_nodes.read(model, domain)
     if twice := sorted({op.name for op in found if [o.name for o in found].count(op.name) > 1}):
@@ -135,7 +134,7 @@ def _package(
     api: str,
     kernels: Sequence[Path],
     force: bool,
-) -> package.AicFolder:
+) -> aic_package.AicFolder:
     without: set[str] = set()
     counts: dict[str, dict[str, int]] = {"inputs": {}, "outputs": {}}
     for op in ops:
@@ -154,7 +153,7 @@ def _package(
         api, name, domain, counts=aic.Counts(counts["inputs"], counts["outputs"], frozenset(without))
     )
     names = [op.name for op in ops]
-    return package.write_aic(catalog, names, choice, folder / name, kernels=kernels, force=force)
+    return aic_package.write(catalog, names, choice, folder / name, kernels=kernels, force=force)
 
 
 def _check_count(op: Foreign, compiled: CompiledOp) -> None:

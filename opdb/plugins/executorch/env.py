@@ -18,6 +18,7 @@ import platform
 import re
 import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -167,6 +168,15 @@ def environment_report() -> tuple[Check, ...]:
     ]
     checks.append(_check("this process", require_active))
     return tuple(checks)
+
+
+def diagnosis() -> tuple[str, str | None, str, str]:
+    """The row of `opdb doctor`: part, what was found or None, what its absence costs, the cure."""
+    wrong = [c for c in environment_report() if c.name != "this process" and not c.ok]
+    if wrong:
+        return "ExecuTorch flow", None, wrong[0].found, wrong[0].cure or "pip install 'opdb[executorch]'"
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    return "ExecuTorch flow", f'ready; eval "$(opdb executorch env)" sets it up ({python})', "", ""
 
 
 def _check(name: str, ask: Callable[[], Any]) -> Check:

@@ -1,4 +1,4 @@
-"""Ops on Hexagon's instruction set: the tools that compile for it, and a process under QEMU that runs what they made.
+"""Ops on Hexagon's instruction set, in a process under QEMU.
 
 server = Server([emulator(), "DIR/opdb_server"])   # of `opdb build --target hexagon -o DIR`
 y, = server.run(config, [x])
@@ -6,8 +6,24 @@ y, = server.run(config, [x])
 
 from __future__ import annotations
 
-from opdb.plugins.hexagon.process import Counted, ServerLost
-from opdb.plugins.hexagon.server import Server
-from opdb.plugins.packages.hexagon_tools import check_compiler, emulator
+from typing import TYPE_CHECKING
+
+from opdb.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from opdb.plugins.hexagon.process import Counted, ServerLost
+    from opdb.plugins.hexagon.server import Server
+    from opdb.plugins.packages.hexagon_tools import check_compiler, emulator
 
 __all__ = ["Counted", "Server", "ServerLost", "check_compiler", "emulator"]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Counted": "opdb.plugins.hexagon.process",
+        "Server": "opdb.plugins.hexagon.server",
+        "ServerLost": "opdb.plugins.hexagon.process",
+        "check_compiler": "opdb.plugins.packages.hexagon_tools",
+        "emulator": "opdb.plugins.packages.hexagon_tools",
+    },
+)

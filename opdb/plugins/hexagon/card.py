@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from opdb.core.c_compiler import compiled
 from opdb.plugins.hexagon.frames import Frame, Reader
 from opdb.plugins.hexagon.process import Counted, Process
 from opdb.plugins.packages.codegen import hexagon
 from opdb.plugins.packages.hexagon_tools import check_compiler
-from opdb.run.packages.package import compiled
 
 THREADS = 4
 SUPPORT = (*hexagon.RUNTIME, "threads.c")

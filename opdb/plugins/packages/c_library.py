@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from opdb.core.c_compiler import compiled, make
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
@@ -16,7 +17,6 @@ from opdb.core.source_folder import write_folder
 from opdb.plugins.packages.codegen import c_library, hexagon
 from opdb.plugins.packages.codegen.c_library import HEXAGON, HOST, TARGETS
 from opdb.plugins.packages.hexagon_tools import check_compiler
-from opdb.run.packages.package import compiled, make
 from opdb.spec.catalog import Catalog
 
 MANIFEST = "opdb-library.json"

@@ -1,4 +1,4 @@
-"""ONNX and TensorFlow Lite files as PyTorch modules, and rows with the names of the file's nodes.
+"""ONNX and TensorFlow Lite files as PyTorch modules.
 
 A .tflite file becomes an ONNX model first (opdb.programs.tflite), of which a node says what operator of the file it is of.
 The module's child n0, n1, ... is the node at that place in the file, which PyTorch's module paths keep.
@@ -6,21 +6,14 @@ The module's child n0, n1, ... is the node at that place in the file, which PyTo
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from opdb.check.verdicts import Coverage, Row
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.lower.candidates import ONNX_NODE
 from opdb.programs.onnx.metadata import OPERATOR, RESULT
-
-#: ONNX operators with a scale that is computed when the model runs.
-DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul"})
-_PLACE = re.compile(r"n(\d+)(?:\.|$)")
 
 
 def read_onnx(
@@ -37,7 +30,7 @@ def read_onnx(
     Raises MissingExtra, and OpdbError for a file that cannot be read, an input that is no tensor of numbers or has no
     static shape, and a node that reads what nothing makes.
     """
-    model = _load(path, weights=True)
+    model = open_model(path, weights=True)
     from opdb.programs.onnx.graph import to_module
     from opdb.programs.onnx.host_shapes import Unread
     from opdb.programs.onnx.inputs import inputs_of
@@ -62,7 +55,7 @@ def _of_operators(path: str, module: Any, inputs: tuple[Any, ...]) -> Any:
     """The modules as PyTorch's export writes them down, torch.fx.GraphModules all."""
     import torch
 
-    from opdb.programs.load import export
+    from opdb.programs.torch.export import export
 
     program = export(module, inputs, path)
     with warnings.catch_warnings():
@@ -89,7 +82,7 @@ def ends(path: str) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
     """The names of a file's inputs and outputs, in the order of ``read_onnx``, and those of them that are of int64."""
     import onnx
 
-    model = _load(path, weights=False)
+    model = open_model(path, weights=False)
     inputs, outputs = _free_inputs(model), list(model.graph.output)
     wide = {v.name for v in (*inputs, *outputs) if v.type.tensor_type.elem_type == onnx.TensorProto.INT64}
     return tuple(v.name for v in inputs), tuple(o.name for o in outputs), frozenset(wide)
@@ -102,50 +95,14 @@ def unread(path: str, program: Any) -> str | None:
     for node in program.graph.nodes:
         if str(node.target) == ONNX_NODE:
             proto = alone(node.args[1])
-            nodes = _load(path, weights=False).graph.node
+            nodes = open_model(path, weights=False).graph.node
             place = next(i for i, n in enumerate(nodes, 1) if list(n.output) == list(proto.output))
-            number, operator, _ = _place(nodes[place - 1], place)
+            number, operator, _ = place_of(nodes[place - 1], place)
             return f"node {number}, {operator}: {node.args[2]}"
     return None
 
 
-def with_names(coverage: Coverage, path: str, encodings: str | None = None) -> Coverage:
-    """Rows with the node's name as the module; the line is the file, the node's number from 1 and its operator.
-
-    The name of a TensorFlow Lite operator is that of its first result.  The target of a node that is no PyTorch is its operator.
-    ``encodings``: those that the model was read with; the nodes that they add have their file as the line, without a number.
-    """
-    model = _load(path, weights=False)
-    own = len(model.graph.node)
-    if encodings is not None:
-        from opdb.programs.onnx.encodings import read_encodings, with_encodings
-
-        model = with_encodings(model, read_encodings(encodings), encodings, stored=False)
-    nodes = list(model.graph.node)
-    told: set[int] = set()
-
-    def named(row: Row) -> Row:
-        found = _PLACE.match(row.module)
-        if found is None:
-            return row
-        place = int(found[1])
-        node = nodes[place]
-        if encodings is not None and place >= own:
-            line, file = f"{Path(encodings).name}: {node.op_type}", str(Path(encodings).absolute())
-            return replace(row, module=node.name, line=line, file=file)
-        if node.op_type in DYNAMIC and place not in told:
-            told.add(place)
-            why = f"{node.op_type} in floats: its scale is computed when the model runs, and QNN's are constants"
-            row = replace(row, said=(why,))
-        number, operator, name = _place(node, place + 1)
-        line = f"{Path(path).name}:{number}: {operator}"
-        target = f"{node.domain or 'onnx'}.{node.op_type}" if row.target == ONNX_NODE else row.target
-        return replace(row, target=target, module=name, line=line, file=str(Path(path).absolute()))
-
-    return replace(coverage, rows=tuple(map(named, coverage.rows)))
-
-
-def _place(node: Any, place: int) -> tuple[str, str, str]:
+def place_of(node: Any, place: int) -> tuple[str, str, str]:
     """The number, operator and name that the file has for a node, which of ONNX are its own."""
     said = {p.key: p.value for p in node.metadata_props} if hasattr(node, "metadata_props") else {}
     if OPERATOR not in said:
@@ -154,7 +111,7 @@ def _place(node: Any, place: int) -> tuple[str, str, str]:
     return number, operator, said[RESULT]
 
 
-def _load(path: str, *, weights: bool) -> Any:
+def open_model(path: str, *, weights: bool) -> Any:
     try:
         import onnx
     except ImportError:

@@ -15,12 +15,12 @@ ATen can express is better written in ATen: it runs everywhere.
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
 
 from opdb.programs.torch_ops.call import Call
-from opdb.run.eager import compute, execute
 from opdb.runtime.direct import LIBRARY, libraries, targets
 
 __all__ = ["targets"]
@@ -32,8 +32,10 @@ def _fake(library: str, op: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _run(library: str, op: str, *args: Any, **kwargs: Any) -> Any:
+    """Runs a call on tensors.  The libraries belong to opdb.run, a wing above this one: it is loaded at the first call."""
+    eager = import_module("opdb.run.eager")
     call = Call(op, args, kwargs, library)
-    return call.results(execute(call) if library == LIBRARY else compute(call))
+    return call.results(eager.execute(call) if library == LIBRARY else eager.compute(call))
 
 
 _defined = []  # an operator lives as long as its library

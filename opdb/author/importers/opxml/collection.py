@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,3 +88,9 @@ class Collection:
     rows: str = field(
         default="xml", compare=False
     )  # the configuration that its data types go into: it has no names for them
+
+
+def package_of(domain: str) -> str:
+    """A name for the op package: that of the domain, as QNN takes it."""
+    name = re.sub(r"\W", "_", domain, flags=re.ASCII)
+    return name if re.match(r"[A-Za-z]", name) else f"P{name}"

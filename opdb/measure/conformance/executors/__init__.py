@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from opdb.core import plugins
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import ASKED
 
@@ -25,10 +26,9 @@ def _c(soc: str) -> Executor:
     return CExecutor()
 
 
-def _hexagon(soc: str) -> Executor:
-    from opdb.plugins.hexagon.executor import HexagonExecutor
-
-    return HexagonExecutor()
+def _added(name: str, soc: str) -> Executor:
+    made: Executor = plugins.load("EXECUTORS", name)()
+    return made
 
 
 def _torch(soc: str) -> Executor:
@@ -55,13 +55,13 @@ LIBRARIES = {f"qnn-{b.name.lower()}": b for b in ASKED}
 EXECUTORS: dict[str, Callable[[str], Executor]] = {
     "python": _python,
     "c": _c,
-    "hexagon": _hexagon,
     "torch": _torch,
     "onnx.reference": _onnx,
     **{name: partial(_qnn, name, b.name) for name, b in LIBRARIES.items()},
 }
-#: Those that are asked where none is named: hexagon wants another compiler, and time to compile all kernels.
-USUAL = tuple(name for name in EXECUTORS if name != "hexagon")
+#: The executors that are asked where none is named.  Those of plug-ins want more, e.g. Hexagon's compiler.
+USUAL = tuple(EXECUTORS)
+EXECUTORS |= {name: partial(_added, name) for name in plugins.names("EXECUTORS")}
 PER_SOC = tuple(name for name, b in LIBRARIES.items() if b.per_soc)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from opdb.core.c_compiler import compiler_command
 from opdb.core.errors import OpdbError
-from opdb.run.packages.package import compiler_command
 
 SECONDS = 120
 #: Arguments of Hexagon's compiler that mean the same here: macros, folders of headers, the language.

@@ -57,14 +57,14 @@ def skeleton(
     json: Json = False,
 ) -> None:
     """Draft the specs of a model's custom ops, and make a package of those that have a kernel."""
+    from opdb.plugins.cloud_ai import aic_package
     from opdb.plugins.cloud_ai import skeleton as maker
-    from opdb.run.packages import package
 
     _, catalog = synced(db, specs)
     made = maker.make(catalog, model, folder, domain=domain, api=api, kernels=kernel or (), force=force)
     if not no_build:
         for written in made.packages:
-            package.build_aic(written)
+            aic_package.build(written)
     if json:
         print_json(maker.summary(made))
         return

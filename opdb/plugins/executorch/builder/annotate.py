@@ -1,7 +1,7 @@
 """Annotations for ExecuTorch's quantizer, from the ``quant`` sections of the specs.
 
 Where a node is one QNN op, the form of its builder says which argument is which slot, and the op's rules
-(opdb.spec.quant_rules) say how the slot gets its encoding.  A node that becomes several ops with results in between
+(opdb.core.quant_rules) say how the slot gets its encoding.  A node that becomes several ops with results in between
 is not annotated: what is in between has no range; it is computed in fp16.
 """
 
@@ -22,6 +22,7 @@ from torchao.quantization.pt2e.quantizer import (
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from opdb.core.op_config import Quant
+from opdb.core.quant_rules import QuantRules, SlotRule
 from opdb.generated.constants.quant import RULES
 from opdb.lower.candidates import forms
 from opdb.lower.ranges import unranged
@@ -29,7 +30,6 @@ from opdb.plugins.executorch.builder.preserve_ops import Key, Tensors, View
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.forms import LoweredOp
 from opdb.runtime.tensors import Rejection, TensorRef
-from opdb.spec.quant_rules import QuantRules, SlotRule
 
 
 class _AsQuantized(Tensors):

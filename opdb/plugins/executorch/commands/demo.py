@@ -46,7 +46,7 @@ def demo(
     from opdb.judge.nearest import nearest
     from opdb.judge.validate import check
     from opdb.plugins.executorch import demo as d
-    from opdb.programs.load import export
+    from opdb.programs.torch.export import export
     from opdb.run.libraries.client import VendorWorker
 
     module, inputs = d.guide_model()

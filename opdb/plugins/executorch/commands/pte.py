@@ -11,6 +11,7 @@ import typer
 from opdb.cli.calibration import Calibrated, Calibration, samples_of
 from opdb.cli.output import print_json
 from opdb.cli.progress import Stages
+from opdb.cli.run import EMULATION, figures, write
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
 from opdb.generated.constants.backends import BACKENDS
@@ -27,11 +28,7 @@ PTE = tuple(b.name for b in BACKENDS.values() if "pte" in b.programs)
 MAGIC = slice(4, 8)  # of the flatbuffer: ET and the schema's number
 
 
-def is_pte(path: Path) -> bool:
-    return path.suffix == ".pte"
-
-
-def compile_to_pte(
+def compile_program(
     model: str,
     output: Path,
     target: Target,
@@ -41,11 +38,11 @@ def compile_to_pte(
     dims: Mapping[str, int] | None = None,
 ) -> None:
     """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes fall back to the CPU."""
-    from opdb.plugins.executorch import env
-    from opdb.plugins.executorch.flow import Plugin, compile_program
+    from opdb.plugins.executorch import env, flow
     from opdb.plugins.executorch.quantize import check
-    from opdb.programs.load import export, has_names, load_model
+    from opdb.programs.load import has_names, load_model
     from opdb.programs.onnx.files import unread
+    from opdb.programs.torch.export import export
     from opdb.run.compile.calibration import program_inputs
 
     if target.backend not in PTE:
@@ -72,13 +69,13 @@ def compile_to_pte(
             found = samples_of(how, program_inputs(program, names and names[0]), program)
             samples = [tuple(sample.values()) for sample in found]
         stages("compile")
-        compiled = compile_program(
+        compiled = flow.compile_program(
             program,
             str(target.soc),
             environment=environment,
             recipe=recipe,
             samples=samples,
-            plugin=Plugin("opdb.lower.select:lower", target),
+            plugin=flow.Plugin("opdb.lower.select:lower", target),
             timeout=timeout,
             names=names,
         )
@@ -140,11 +137,10 @@ def _print_compiled(output: Path, target: Target, compiled: CompiledProgram, rec
             print(f"    {f'{reason.rule}: ' if reason.rule else ''}{reason.message}")
 
 
-def run_pte(
+def run_program(
     file: Path, specs: list[str], outputs: Path | None, repeat: int, timeout: float, json: bool
 ) -> None:
     """Runs a program with the runtime of the executorch wheel, on QNN's emulation."""
-    from opdb.cli.run import EMULATION, figures, write
     from opdb.core.dtypes import BY_SHORT
     from opdb.plugins.executorch import env
     from opdb.plugins.executorch.flow import execute_program

@@ -17,6 +17,7 @@ from typing import Any
 
 from opdb.catalog.facts.signature import read_signature, torch_schema
 from opdb.codegen import builders
+from opdb.core.c_compiler import make
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.source_folder import write_folder
 from opdb.plugins.executorch import env
@@ -25,7 +26,6 @@ from opdb.plugins.executorch.codegen.glue import KernelForm, NoForm, OutVariant
 from opdb.plugins.executorch.codegen.yaml_files import Entry, KernelKey, plain_key
 from opdb.plugins.executorch.program_io import SCALAR_TYPES
 from opdb.plugins.packages import c_library
-from opdb.run.packages.package import make
 from opdb.spec.catalog import Catalog
 from opdb.spec.mapping import CompiledMapping, plain_type
 

@@ -51,7 +51,8 @@ def _check(spec: str, target: Target, dims: Mapping[str, int] | None) -> Coverag
     env.require_active()
     import opdb.plugins.executorch
     from opdb.plugins.executorch.tools.predict import Predictor
-    from opdb.programs.load import in_eval_mode, load_model, load_program
+    from opdb.programs.load import load_model, load_program
+    from opdb.programs.torch.export import in_eval_mode
 
     assert target.soc is not None
     chipset = env.chipset(target.soc)

@@ -12,7 +12,7 @@ from opdb.catalog.targets.target import Target
 from opdb.check.graph import build_part
 from opdb.check.verdicts import check_nodes
 from opdb.core.graph import QnnGraph
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.run.libraries.client import VendorWorker
 

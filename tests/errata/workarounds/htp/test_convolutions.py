@@ -14,7 +14,7 @@ from torch.nn import functional as f
 from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import check_nodes
 from opdb.core.op_config import Quant
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.runtime.forms import LoweredOp, lowered_op, tensor_param
 from opdb.runtime.tensors import TensorRef

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from opdb.check.verdicts import check_nodes
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 
 pytestmark = pytest.mark.vendor

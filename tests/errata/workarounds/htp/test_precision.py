@@ -14,7 +14,7 @@ from torch.nn import functional as f
 from opdb.catalog.targets.target import Target
 from opdb.check.verdicts import Coverage, check_nodes
 from opdb.lower.workarounds.htp.precision import in_half_precision
-from opdb.programs.load import export
+from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.run.dispatch.plan import partition
 from opdb.runtime.forms import LoweredOp, lowered_op

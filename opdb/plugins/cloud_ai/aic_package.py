@@ -1,0 +1,76 @@
+"""Custom-op packages for Cloud AI on disk: a folder of sources with a Makefile, and the libraries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opdb.core.c_compiler import make
+from opdb.core.errors import OpdbError
+from opdb.core.source_folder import write_folder
+from opdb.plugins.cloud_ai.codegen import aic
+from opdb.run.packages.package import MANIFEST
+from opdb.spec.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class AicFolder:
+    """A package for Cloud AI on disk.  The libraries need not be there: ``build`` makes them."""
+
+    ops: tuple[str, ...]
+    folder: Path
+    files: tuple[str, ...]  # below the folder
+    name: str = "opdb"
+
+    @property
+    def config(self) -> Path:
+        """What the compiler is given with -register-custom-op; absolute."""
+        return (self.folder / "custom_op_config.yaml").resolve()
+
+    @property
+    def libraries(self) -> tuple[Path, ...]:
+        """The functions library of each op, then the kernels for the host; absolute."""
+        names = (*map(aic.functions_library, self.ops), aic.interpreter_library(self.name))
+        return tuple((self.folder / name).resolve() for name in names)
+
+
+def write(
+    catalog: Catalog,
+    ops: Sequence[str],
+    choice: aic.Choice,
+    folder: Path | None = None,
+    *,
+    kernels: Sequence[Path] = (),
+    force: bool = False,
+) -> AicFolder:
+    """Writes the sources of a package for Cloud AI to ``folder``, by default the package's name.
+
+    ``kernels`` as in opdb.codegen.package_folder.  Raises OpdbError as ``write``, for an op that does not fit, and for a
+    choice that makes no sense.
+    """
+    if not re.fullmatch(r"[A-Za-z]\w*", choice.name):
+        raise OpdbError(f"{choice.name!r}: not a valid package name; use letters, digits, and _")
+    if not re.fullmatch(r"[A-Za-z][\w.-]*", choice.domain):
+        raise OpdbError(
+            f"{choice.domain!r} is not a valid ONNX domain; use letters, digits, ., _, and -, e.g. com.opdb"
+        )
+    if choice.version is not None and not re.fullmatch(r"\d+\.\d+\.\d+", choice.version):
+        raise OpdbError(f"{choice.version!r} is not a version; expected Major.Minor.Patch, e.g. 1.0.0")
+    if not 0 < choice.scratch < 2**31:
+        raise OpdbError(f"{choice.scratch} bytes of scratch: expected 1 to {2**31 - 1}")
+    texts = aic.folder(catalog, ops, choice, kernels)
+    root, names = folder or Path(choice.name), tuple(sorted(set(ops)))
+    about = {"package": choice.name, "ops": names, "api": choice.api, "domain": choice.domain}
+    write_folder(root, texts, MANIFEST, about, force)
+    return AicFolder(names, root, tuple(texts), choice.name)
+
+
+def build(made: AicFolder, card: bool = False) -> tuple[Path, ...]:
+    """Compiles the libraries and returns their paths; with ``card`` also the kernels for the card, for this machine.
+
+    Raises OpdbError as ``build``.
+    """
+    make(made.folder, f"the Cloud AI package {made.name}", "all", *(["card"] if card else []))
+    return made.libraries

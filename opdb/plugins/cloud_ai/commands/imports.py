@@ -1,0 +1,29 @@
+"""import cloud-ai."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opdb.cli.imports import Force, Output, import_app, write_drafts
+from opdb.cli.options import Json, Specs
+
+
+def add_to(app: typer.Typer) -> None:
+    """The command stands in the group ``import``, to which importing this module adds it."""
+
+
+@import_app.command("cloud-ai")
+def import_cloud_ai(
+    file: Annotated[Path, typer.Argument(help="The custom_op_config.yaml of a Cloud AI package.")],
+    output: Output = None,
+    force: Force = False,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Draft the specs of the custom ops of a Cloud AI package."""
+    from opdb.plugins.cloud_ai.importer import read
+
+    write_drafts(file, read(file), output, force, specs, json)

@@ -1,0 +1,109 @@
+"""package ort, onnx."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opdb.cli.options import Db, Json, Specs, known_op
+from opdb.cli.output import print_json
+from opdb.cli.package import Force, Kernel, NoBuild, kernel_sources, package_app, package_catalog
+
+
+def add_to(app: typer.Typer) -> None:
+    """The commands stand in the group ``package``, to which importing this module adds them."""
+
+
+@package_app.command()
+def ort(
+    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the library.")],
+    folder: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Output folder; default: ./<name>.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the library.")] = "opdb",
+    domain: Annotated[
+        str, typer.Option("--domain", metavar="DOMAIN", help="The domain of the ops in ONNX files.")
+    ] = "com.opdb",
+    kernel: Kernel = None,
+    no_build: NoBuild = False,
+    force: Force = False,
+    db: Db = None,
+    specs: Specs = None,
+    json: Json = False,
+) -> None:
+    """Generate custom ops for ONNX Runtime from specs and kernels, and compile them."""
+
+    from opdb.plugins.packages import ort_package
+
+    catalog = package_catalog(db, specs)
+    names = [known_op(op, catalog.ops) for op in ops]
+    root, files = ort_package.write(
+        catalog, names, name, folder, domain=domain, kernels=kernel_sources(kernel, specs), force=force
+    )
+    library = None if no_build else ort_package.build(root, name)
+    if json:
+        print_json(
+            {
+                "ops": sorted(set(names)),
+                "domain": domain,
+                "folder": str(root),
+                "files": list(files),
+                "library": None if library is None else str(library),
+            }
+        )
+        return
+    print(f"{domain}: {', '.join(sorted(set(names)))}; {len(files)} files in {root}")
+    print(f"build it with: make -C {root}" if library is None else f"library   {library}")
+
+
+@package_app.command()
+def onnx(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file with nodes of op packages.")],
+    custom_ops: Annotated[
+        list[Path],
+        typer.Option("--custom-ops", metavar="LIB", help="What `opdb package ort` built; repeatable."),
+    ],
+    op_package: Annotated[
+        list[Path],
+        typer.Option("--op-package", metavar="LIB", help="What `opdb package qnn` built; repeatable."),
+    ],
+    inputs: Annotated[
+        Path | None,
+        typer.Option("--inputs", metavar="FILE.npz", help="Inputs by name; by default random ones."),
+    ] = None,
+    soc: Annotated[str, typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.")] = "SM8650",
+    qnn: Annotated[
+        str | None,
+        typer.Option(
+            "--qnn", metavar="VERSION", help="QNN's version; by default the newest with the provider."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", metavar="NUMBER", help="The largest difference that passes.")
+    ] = 0.0,
+    json: Json = False,
+) -> None:
+    """Run an ONNX file on ONNX Runtime's CPU and, with op packages, through its QNN execution provider; compare."""
+    from dataclasses import asdict
+
+    from opdb.run.libraries import onnx_runtime
+
+    ops, values = onnx_runtime.ends(model)
+    if inputs is not None:
+        values = onnx_runtime.given(inputs, values)
+    settings = onnx_runtime.on_qnn(ops, op_package, custom_ops=custom_ops, soc=soc, qnn=qnn)
+    found = onnx_runtime.compare(model, onnx_runtime.on_cpu(custom_ops, ops), settings, values)
+    if json:
+        print_json({"settings": asdict(settings), "outputs": [asdict(f) for f in found]})
+    else:
+        print(f"register_custom_ops_library           {', '.join(settings.custom_ops)}")
+        print(f"register_execution_provider_library   {settings.provider_library}")
+        for key, value in settings.provider_options.items():
+            print(f"{key:<37} {value}")
+        for f in found:
+            how = "equal bit by bit" if f.equal else f"largest difference {f.difference:g}"
+            print(f"{f.name}: {f.dtype} {list(f.shape)}, CPU and QNN: {how}")
+    if any(not (f.equal or f.difference <= tolerance) for f in found):
+        raise typer.Exit(1)

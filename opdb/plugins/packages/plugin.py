@@ -1,0 +1,10 @@
+"""Kernels for other programs: ONNX Runtime's custom ops, and C libraries."""
+
+from __future__ import annotations
+
+from opdb.core.plugins import Commands
+
+COMMANDS = (
+    Commands("opdb.plugins.packages.commands.build", ("build",), after="cost"),
+    Commands("opdb.plugins.packages.commands.onnx_runtime", ("package",)),
+)
