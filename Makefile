@@ -15,7 +15,7 @@ export OPDB_URL := sqlite:///$(CURDIR)/build/opdb.db
 PACKAGING := pyproject.toml setup.py
 C_SOURCES := $(shell find runtime generated/c -name '*.[ch]' -o -name 'build_cffi.py')
 # Templates of ExecuTorch's generator have its marks and are no C++.
-C_FILES := $(shell find runtime -path '*/templates' -prune -o \( -name '*.[ch]' -o -name '*.cpp' \) -print)
+C_FILES := $(shell find runtime opdb -path '*/templates' -prune -o \( -name '*.[ch]' -o -name '*.cpp' \) -print)
 # Vendor code that crashes has to die of the signal, and has to find fresh memory as malloc gives it.
 ASAN := detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_abort=0:max_malloc_fill_size=0
 # A child with a limit on its address space, and the growth of memory: neither goes with AddressSanitizer.

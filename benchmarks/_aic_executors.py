@@ -112,7 +112,7 @@ class Unfused(Executor):
     def _without_clones(self, op: str) -> Server:
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
         library = c_library.write(read_catalog(specs_folder()), {op: frozenset()}, folder)
-        server = Path(str(files("opdb.runtime"))) / "src" / "hexagon" / "server.c"
+        server = Path(str(files("opdb.plugins.hexagon"))) / "c" / "server.c"
         flags = ["-std=gnu11", "-O1", "-DOPDB_NO_CLONES", "-ffp-contract=off", "-Iinclude", "-Isrc/kernels"]
         sources = [f for f in library.files if f.endswith(".c")]
         package.compiled(

@@ -25,7 +25,7 @@ from opdb.core.settings import specs_folder
 from opdb.judge.samples import kernel_configs
 from opdb.measure.conformance import data
 from opdb.plugins.hexagon import Counted, Server, check_compiler, emulator
-from opdb.plugins.hexagon.executor import program
+from opdb.plugins.packages.hexagon_executor import program
 from opdb.runtime.native import KernelError
 from opdb.spec.catalog import Catalog
 

@@ -87,6 +87,17 @@ def runtime(headers: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
     return {path: file.read_text(encoding="utf-8") for path, file in found.items()}
 
 
+def of_plugin(plugin: str, place: str, names: Iterable[str]) -> dict[str, str]:
+    """Files of a plug-in's folder ``c``, by their path in what is written: below ``place``, e.g. src/hexagon."""
+    root = plugin_folder(plugin)
+    return {f"{place}/{name}": (root / name).read_text(encoding="utf-8") for name in names}
+
+
+def plugin_folder(plugin: str) -> Path:
+    """Where the C of a plug-in is."""
+    return Path(str(files(f"opdb.plugins.{plugin}"))) / "c"
+
+
 def kernels(
     part: Catalog, names: Sequence[str], computed: Mapping[str, str], given: Sequence[Path] = ()
 ) -> dict[str, str]:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opdb.core import plugins
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:  # jinja2 is loaded only when something is rendered
@@ -89,11 +90,11 @@ def _runs(text: str) -> list[str]:
 @cache
 def environment() -> Environment:
     """Strict, sandboxed, without autoescape: what reaches a file goes through a filter of this module."""
-    from jinja2 import PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, PackageLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     env = ImmutableSandboxedEnvironment(
-        loader=PackageLoader("opdb.codegen"),
+        loader=ChoiceLoader([PackageLoader(p) for p in ("opdb.codegen", *plugins.names("TEMPLATES"))]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -121,7 +122,7 @@ def remember_templates(folder: Path, generator: str) -> None:
 
 
 def render(template: str, **view: Any) -> str:
-    """The text of ``template`` (a file in codegen/templates) for ``view``.
+    """The text of ``template`` (a file in codegen/templates, or in those of a plug-in) for ``view``.
 
     Raises OpdbError with template, line and reason: a fault of the template or of what it was given.
     """

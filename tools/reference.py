@@ -76,7 +76,7 @@ API: dict[str, dict[str, list[str]]] = {
         "opdb.plugins.executorch.portable_kernels.kernels": ["load", "LoadedLibrary"],
         "opdb.run.libraries.onnx_runtime": ["on_qnn", "on_cpu"],
         "opdb.plugins.hexagon.server": ["Server"],
-        "opdb.plugins.packages.hexagon_tools": ["emulator"],
+        "opdb.plugins.hexagon.tools": ["emulator"],
         "opdb.plugins.cloud_ai.card": ["HexagonCard"],
     },
     "Ask the catalogue": {
@@ -101,7 +101,7 @@ SHORT = {
     "opdb.measure.cost.difference": "opdb.measure.cost",
     "opdb.plugins.executorch.registration": "opdb.plugins.executorch",
     "opdb.plugins.hexagon.server": "opdb.plugins.hexagon",
-    "opdb.plugins.packages.hexagon_tools": "opdb.plugins.hexagon",
+    "opdb.plugins.hexagon.tools": "opdb.plugins.hexagon",
     "opdb.catalog.query.rows": "opdb.catalog.query",
 }
 

@@ -9,6 +9,7 @@ plug-in is a new folder, and no other file changes.
     PROGRAMS     compiled files by suffix, e.g. ".pte": name -> "module" with compile_program and run_program
     CHECKS       other graphs that `opdb check` judges: name -> "module:function" of (model, target, dims)
     EVIDENCE     parts of the evidence: name -> "module" with PRECISIONS, SOCS and build_flow
+    TEMPLATES    packages with a folder ``templates``, for opdb.codegen.environment
     DIAGNOSES    rows of `opdb doctor`: name -> "module:function", which returns part, found or None, cost and cure
 """
 
@@ -40,7 +41,7 @@ def commands() -> Iterator[Commands]:
 
 def names(point: str) -> tuple[str, ...]:
     """The names that plug-ins add at ``point``, e.g. "EXECUTORS"."""
-    return tuple(name for plugin in _plugins() for name in getattr(plugin, point, {}))
+    return tuple(name for plugin in _plugins() for name in getattr(plugin, point, ()))
 
 
 def load(point: str, name: str) -> Any:

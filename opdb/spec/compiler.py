@@ -6,11 +6,11 @@ import difflib
 import re
 from collections.abc import Mapping
 
+from opdb.core import quant_rules
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.quant_rules import QuantRules
 from opdb.core.sdk import sdk_number
-from opdb.core import quant_rules
 from opdb.spec.backend import Need
 from opdb.spec.definitions import BOUND, UNKNOWN, CompiledOp, CompiledRule, CompileError, Param, Slot, TypeRow
 from opdb.spec.each import each_of

@@ -16,7 +16,7 @@ from opdb.spec.catalog import Catalog
 
 pytestmark = [pytest.mark.executorch, pytest.mark.torch]
 FLOAT, BOOL, LONG = 6, 11, 4
-TEMPLATES = Path(str(kernels.__file__)).parents[3] / "runtime" / "src" / "executorch"
+TEMPLATES = Path(str(kernels.__file__)).parents[1] / "c"
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from opdb.spec.catalog import Catalog
 
 pytestmark = pytest.mark.executorch
 
-RUNTIME = Path(str(kernels.__file__)).parents[3] / "runtime" / "src" / "executorch"
+RUNTIME = Path(str(kernels.__file__)).parents[1] / "c"
 #: The C library's memory and mathematics.
 C_HEADERS = {"cmath", "cstring"}
 #: The types that ExecuTorch gives arguments and results, and mathematics.

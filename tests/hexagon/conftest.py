@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from opdb.plugins.hexagon import Server, emulator
-from opdb.plugins.hexagon.executor import program
 from opdb.plugins.packages import c_library
+from opdb.plugins.packages.hexagon_executor import program
 from opdb.spec.catalog import Catalog
 
 HERE = Path(__file__).parent

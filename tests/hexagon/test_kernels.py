@@ -17,9 +17,9 @@ from opdb.measure.conformance.cases import CaseSet
 from opdb.measure.conformance.judge import outcome, seen
 from opdb.measure.conformance.lanes import Judge, Lane
 from opdb.plugins.hexagon import Server
-from opdb.plugins.hexagon.executor import HexagonExecutor
 from opdb.plugins.hexagon.process import ServerLost
 from opdb.plugins.packages import c_library
+from opdb.plugins.packages.hexagon_executor import HexagonExecutor
 from opdb.runtime import native
 from opdb.spec.catalog import Catalog
 
@@ -42,7 +42,7 @@ def without_clones(catalog: Catalog, ops: Sequence[str], folder: Path) -> Path:
     library = c_library.write(catalog, dict.fromkeys(ops, frozenset[str]()), folder)
     sources = [f for f in library.files if f.endswith(".c")]
     command = [*compiler_command(), "-std=gnu11", "-O1", "-DOPDB_NO_CLONES", "-ffp-contract=off", "-Iinclude", "-Isrc/kernels",
-               *sources, str(ROOT / "runtime/src/hexagon/server.c"), "-lm", "-o", "server"]  # fmt: skip
+               *sources, str(ROOT / "opdb/plugins/hexagon/c/server.c"), "-lm", "-o", "server"]  # fmt: skip
     subprocess.run(command, cwd=folder, check=True)
     return folder / "server"
 

@@ -9,7 +9,7 @@ import pytest
 from opdb.core.errors import OpdbError
 from opdb.measure.conformance.executors import USUAL, open_executors
 from opdb.plugins.hexagon import check_compiler, emulator
-from opdb.plugins.packages.hexagon_tools import EMULATOR
+from opdb.plugins.hexagon.tools import EMULATOR
 
 
 @pytest.fixture

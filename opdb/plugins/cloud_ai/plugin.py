@@ -9,3 +9,4 @@ COMMANDS = (
     Commands("opdb.plugins.cloud_ai.commands.package", ("package",)),
     Commands("opdb.plugins.cloud_ai.commands.imports", ("import",)),
 )
+TEMPLATES = ("opdb.plugins.cloud_ai.codegen",)

@@ -13,3 +13,4 @@ PROGRAMS = {".pte": "opdb.plugins.executorch.commands.pte"}
 CHECKS = {"executorch": "opdb.plugins.executorch.tools.check:check_model"}
 EVIDENCE = {"operators": "opdb.plugins.executorch.evidence"}
 DIAGNOSES = {"executorch": "opdb.plugins.executorch.env:diagnosis"}
+TEMPLATES = ("opdb.plugins.executorch.codegen",)

@@ -13,7 +13,7 @@ from opdb.core.lazy import lazy
 if TYPE_CHECKING:
     from opdb.plugins.hexagon.process import Counted, ServerLost
     from opdb.plugins.hexagon.server import Server
-    from opdb.plugins.packages.hexagon_tools import check_compiler, emulator
+    from opdb.plugins.hexagon.tools import check_compiler, emulator
 
 __all__ = ["Counted", "Server", "ServerLost", "check_compiler", "emulator"]
 
@@ -23,7 +23,7 @@ __getattr__ = lazy(
         "Counted": "opdb.plugins.hexagon.process",
         "Server": "opdb.plugins.hexagon.server",
         "ServerLost": "opdb.plugins.hexagon.process",
-        "check_compiler": "opdb.plugins.packages.hexagon_tools",
-        "emulator": "opdb.plugins.packages.hexagon_tools",
+        "check_compiler": "opdb.plugins.hexagon.tools",
+        "emulator": "opdb.plugins.hexagon.tools",
     },
 )

@@ -9,14 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
+from opdb.codegen import c_sources
 from opdb.core.c_compiler import compiled
+from opdb.plugins.hexagon import codegen as hexagon
 from opdb.plugins.hexagon.frames import Frame, Reader
 from opdb.plugins.hexagon.process import Counted, Process
-from opdb.plugins.packages.codegen import hexagon
-from opdb.plugins.packages.hexagon_tools import check_compiler
+from opdb.plugins.hexagon.tools import check_compiler
 
 THREADS = 4
 SUPPORT = (*hexagon.RUNTIME, "threads.c")
@@ -113,7 +113,7 @@ def compile_card(
     arrays; ``flags``: of the kernel.  Raises OpdbError: there is no compiler, or with its first complaint.
     """
     check_compiler()
-    root = Path(str(files("opdb.runtime"))) / "src" / "hexagon"
+    root = c_sources.plugin_folder("hexagon")
     libc = ["-nostdlibinc", "-isystem", str(root / "include"), f"-I{headers.resolve()}"]
     ours = [hexagon.COMPILER, *hexagon.MACHINE, *hexagon.RUNTIME_CFLAGS, *libc]
     said = [

@@ -1,5 +1,5 @@
-"""Kernels on Hexagon, under QEMU."""
+"""Programs for Hexagon, under QEMU."""
 
 from __future__ import annotations
 
-EXECUTORS = {"hexagon": "opdb.plugins.hexagon.executor:HexagonExecutor"}
+TEMPLATES = ("opdb.plugins.hexagon",)

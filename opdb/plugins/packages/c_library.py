@@ -14,9 +14,10 @@ from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
 from opdb.core.source_folder import write_folder
-from opdb.plugins.packages.codegen import c_library, hexagon
+from opdb.plugins.hexagon import codegen as hexagon
+from opdb.plugins.hexagon.tools import check_compiler
+from opdb.plugins.packages.codegen import c_library
 from opdb.plugins.packages.codegen.c_library import HEXAGON, HOST, TARGETS
-from opdb.plugins.packages.hexagon_tools import check_compiler
 from opdb.spec.catalog import Catalog
 
 MANIFEST = "opdb-library.json"

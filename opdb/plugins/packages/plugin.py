@@ -1,4 +1,4 @@
-"""Kernels for other programs: ONNX Runtime's custom ops, and C libraries."""
+"""Kernels for other programs: ONNX Runtime's custom ops, C libraries, also for Hexagon."""
 
 from __future__ import annotations
 
@@ -8,3 +8,5 @@ COMMANDS = (
     Commands("opdb.plugins.packages.commands.build", ("build",), after="cost"),
     Commands("opdb.plugins.packages.commands.onnx_runtime", ("package",)),
 )
+TEMPLATES = ("opdb.plugins.packages.codegen",)
+EXECUTORS = {"hexagon": "opdb.plugins.packages.hexagon_executor:HexagonExecutor"}

@@ -1,6 +1,6 @@
 """Calls a package's functions and kernels in a process of its own, where a crash or a hang is an answer.
 
-The program is runtime/src/packages/cloud_ai/host, compiled for an interface with opdb's stand-ins for the headers of the SDK.
+The program is opdb/plugins/cloud_ai/c/host, compiled for an interface with opdb's stand-ins for the headers of the SDK.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from opdb.core.errors import OpdbError
 from opdb.plugins.cloud_ai.check.toolchain import Toolchain
 
-ROOT = Path(str(files("opdb.runtime"))) / "src" / "packages" / "cloud_ai"
+ROOT = Path(str(files("opdb.plugins.cloud_ai"))) / "c"
 HOST = ROOT / "host"
 #: After which a call counts as hung.
 SECONDS = 10.0

@@ -1,7 +1,7 @@
 """Custom-op packages for Qualcomm Cloud AI: ops of specs -> configuration, functions libraries, kernels for host and card.
 
 The three generations of the interface differ in what the functions of a library are given; everything behind that is
-the same C (runtime/src/packages/cloud_ai).  The kernel for the card is one file: its compiler is given no more.
+the same C (opdb/plugins/cloud_ai/c).  The kernel for the card is one file: its compiler is given no more.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ PAGE = 2048  # what buffers of the card are aligned to
 ROOM = "src/packages/cloud_ai/"
 GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h")
 RUNTIME_HEADERS = ("binding", "checked", "lists", "report", "runtime", "tiling")
-RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/tiling.c", *(
-    f"packages/cloud_ai/{name}" for name in ("aic.h", "aic_kernel.h", "aic_node.h", "aic_op.h", "functions.c", "functions.h")
-))  # fmt: skip
+RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/tiling.c")
+OWN = ("aic.h", "aic_kernel.h", "aic_node.h", "aic_op.h", "functions.c", "functions.h")
 STAND_IN = "include/cloud_ai/"
 FOLDERS = ("include/", "src/kernels/", ROOM)
 INCLUDES = ("-Iinclude", "-Isrc/kernels", f"-I{ROOM.rstrip('/')}")
@@ -122,7 +121,7 @@ def folder(
             for what in ("tables.h", "kernel.h", "functions.c", "interpreter.c")
         }
     texts = c_sources.formatted(made) | c_sources.runtime(RUNTIME_HEADERS, RUNTIME_SOURCES)
-    texts |= _of_generation(choice.api)
+    texts |= _own(OWN) | _of_generation(choice.api)
     computed = c_sources.of_elements(catalog, part)
     own_kernels = {n: c_sources.kernels(part, [n], computed, kernels) for n in names}
     for found in own_kernels.values():
@@ -266,13 +265,16 @@ def _rendered(what: str, op: CompiledOp, of: Mapping[str, Any]) -> Artifact:
     return Artifact(f"generated/c/aic/{what}", text, (spec_path(op.name),), "c")
 
 
+def _own(names: Sequence[str]) -> dict[str, str]:
+    return c_sources.of_plugin("cloud_ai", ROOM.rstrip("/"), names)
+
+
 def _of_generation(api: str) -> dict[str, str]:
     """The functions, the differences, and the stand-ins for headers of a generation."""
-    found = c_sources.runtime((), (f"packages/cloud_ai/{GENERATIONS[api]}",))
-    found |= {
-        f"{ROOM}cloud_ai_api.h": c_sources.runtime((), (f"packages/cloud_ai/api/{api}.h",)).popitem()[1]
-    }
-    root = c_sources.runtime_folder() / "src/packages/cloud_ai/stand_in"
+    found = _own([GENERATIONS[api]])
+    root = c_sources.plugin_folder("cloud_ai") / "stand_in"
+    header = root.parent / "api" / f"{api}.h"
+    found[f"{ROOM}cloud_ai_api.h"] = header.read_text(encoding="utf-8")
     headers = sorted((*(root / "all").glob("*.h"), *(root / f"v{api.replace('.', '_')}").glob("*.h")))
     return found | {f"{STAND_IN}{h.name}": h.read_text(encoding="utf-8") for h in headers}
 

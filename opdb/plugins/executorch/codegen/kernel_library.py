@@ -52,9 +52,9 @@ def folder(
     """
     texts = c_library.sources(catalog, needed)
     texts |= c_sources.formatted(_glue(entries, forms) | _tests(entries, forms, tests))
-    texts |= c_sources.runtime((), [f"executorch/{name}" for name in RUNTIME])
-    others = c_sources.runtime((), [f"executorch/{name}" for name in (*TEMPLATES, *TESTS)])
-    texts |= {path.removeprefix("src/executorch/"): text for path, text in others.items()}
+    texts |= c_sources.of_plugin("executorch", "src/executorch", RUNTIME)
+    others = c_sources.of_plugin("executorch", ".", (*TEMPLATES, *TESTS))
+    texts |= {path.removeprefix("./"): text for path, text in others.items()}
     aten = [e for e in entries if e.variant.name.startswith("aten::")]
     texts["functions.yaml"] = yaml_files.functions(aten)
     texts["custom_ops.yaml"] = yaml_files.custom_ops(e for e in entries if e not in aten)

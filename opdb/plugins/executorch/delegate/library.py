@@ -1,6 +1,6 @@
 """The backend for ExecuTorch's runtime: compiled against the installed wheel, and loaded into this process.
 
-The C++ is ``runtime/src/executorch/delegate``.  It is compiled once for each state of its sources, compiler and version of
+The C++ is ``opdb/plugins/executorch/c/delegate``.  It is compiled once for each state of its sources, compiler and version of
 ExecuTorch, and kept in the user's cache (docs/reference/executorch-delegate.md, "Runtime").
 """
 
@@ -131,7 +131,7 @@ def compiler_command() -> list[str]:
 
 
 def _folder() -> Path:
-    return Path(str(files("opdb.runtime"))) / "src" / "executorch" / "delegate"
+    return Path(str(files("opdb.plugins.executorch"))) / "c" / "delegate"
 
 
 def _key(found: Wheel, command: Sequence[str]) -> str:

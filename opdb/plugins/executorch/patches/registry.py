@@ -35,14 +35,14 @@ MODULES = (
     "builders",
     "partitioner",
     "results",
-    "ends",
+    "inputs_outputs",
     "layouts",
     "encodings",
     "quantizer",
-    "raising",
+    "crashes",
     "values",
     "casts",
-    "kept",
+    "whole_operators",
 )
 
 

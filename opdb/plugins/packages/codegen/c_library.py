@@ -12,7 +12,7 @@ from opdb.codegen import c_sources
 from opdb.codegen.artifact import sorted_ops, spec_path
 from opdb.codegen.environment import render
 from opdb.core.errors import OpdbError
-from opdb.plugins.packages.codegen import hexagon
+from opdb.plugins.hexagon import codegen as hexagon
 from opdb.spec.catalog import Catalog
 from opdb.spec.each import kind_of
 from opdb.spec.model import KernelDef
@@ -30,7 +30,7 @@ HOST, HEXAGON = TARGETS = ("host", "hexagon")
 
 
 def folder(catalog: Catalog, needed: Mapping[str, frozenset[str]], target: str = HOST) -> dict[str, str]:
-    """All files, text by path: what ``sources`` has, a Makefile and a CMakeLists.txt; of HEXAGON, see codegen.hexagon."""
+    """All files, text by path: what ``sources`` has, a Makefile and a CMakeLists.txt; of HEXAGON, see opdb.plugins.hexagon.codegen."""
     texts = sources(catalog, needed)
     if target == HEXAGON:
         return hexagon.folder(texts, _names(catalog, needed), INCLUDES, NAME)

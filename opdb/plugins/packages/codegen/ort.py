@@ -23,8 +23,8 @@ from opdb.spec.definitions import CompiledOp, Slot
 TYPES = ("f16", "f32", "f64", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool8")
 GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h")
 RUNTIME_HEADERS = ("binding", "checked", "lists", "ort", "report", "runtime")
-RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/op_view.c", "packages/op_view.h", "packages/ort_package.c",
-                   "packages/ort_values.c", "packages/ort_values.h")  # fmt: skip
+RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/op_view.c", "packages/op_view.h")
+OWN = ("ort_package.c", "ort_values.c", "ort_values.h")
 
 
 def library(name: str) -> str:
@@ -46,6 +46,7 @@ def folder(
     made = {f"src/{name}.c": table(compiled, name, domain)}
     made |= c_sources.generated(catalog, part, names, GENERATED_HEADERS)
     texts = c_sources.formatted(made) | c_sources.runtime(RUNTIME_HEADERS, RUNTIME_SOURCES)
+    texts |= c_sources.of_plugin("packages", "src/packages", OWN)
     texts |= c_sources.kernels(part, names, c_sources.of_elements(catalog, part), kernels)
     view = {
         "sources": c_sources.sources(texts),

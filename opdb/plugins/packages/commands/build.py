@@ -51,9 +51,9 @@ def build(
     No Python, no allocation; a Makefile and a CMakeLists.txt.  For Hexagon (clang-19, v68): static libraries and a server
     that QEMU runs.  Exit 1 where a node of the model has no kernel.
     """
+    from opdb.plugins.hexagon.tools import check_compiler
     from opdb.plugins.packages import c_library
     from opdb.plugins.packages.codegen.c_library import HEXAGON
-    from opdb.plugins.packages.hexagon_tools import check_compiler
 
     if not ops and model is None:
         raise OpdbError("name ops, or a model with --for")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 from opdb.core.errors import OpdbError
-from opdb.plugins.packages.codegen.hexagon import ARCHIVER, COMPILER, LINKER
+from opdb.plugins.hexagon.codegen import ARCHIVER, COMPILER, LINKER
 
 #: The emulator's name is in this variable where it is not on PATH.
 EMULATOR = "OPDB_QEMU_HEXAGON"

@@ -121,6 +121,12 @@ def _digest(catalog: Catalog) -> str:
 
 
 def _sources() -> Iterable[Path]:
-    for package, suffixes in (("opdb.codegen", (".py", ".j2")), ("opdb.runtime", (".c", ".h"))):
+    code, c = (".py", ".j2"), (".c", ".h")
+    for package, suffixes in (
+        ("opdb.codegen", code),
+        ("opdb.runtime", c),
+        ("opdb.plugins.packages", code),
+        ("opdb.plugins.hexagon", code + c),
+    ):
         root = Path(str(files(package)))
         yield from sorted(p for p in root.rglob("*") if p.suffix in suffixes)

@@ -31,7 +31,7 @@ def folder(
 ) -> dict[str, str]:
     """``texts``, the runtime, the server and a Makefile; text by path."""
     files = (*RUNTIME, "server.c", "counters.h", "frames.h", "reals.h", *(f"include/{h}.h" for h in HEADERS))
-    runtime = c_sources.runtime((), [f"hexagon/{file}" for file in files])
+    runtime = c_sources.of_plugin("hexagon", "src/hexagon", files)
     made = render(
         "hexagon.mk.j2", name=name, ops=ops, server=SERVER, compiler=COMPILER, archiver=ARCHIVER, machine=MACHINE,
         cflags=CFLAGS, runtime_cflags=RUNTIME_CFLAGS, ldflags=LDFLAGS, includes=includes,
