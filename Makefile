@@ -19,8 +19,8 @@ C_FILES := $(shell find runtime opdb -path '*/templates' -prune -o \( -name '*.[
 # Vendor code that crashes has to die of the signal, and has to find fresh memory as malloc gives it.
 ASAN := detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_abort=0:max_malloc_fill_size=0
 # A child with a limit on its address space, and the growth of memory: neither goes with AddressSanitizer.
-NOT_SANITIZED := --ignore tests/runtime_qnn/test_context_info.py \
-	--deselect tests/runtime_qnn/test_context.py::test_a_thousand_switches_do_not_leak
+NOT_SANITIZED := --ignore tests/runtime/qnn/test_context_info.py \
+	--deselect tests/runtime/qnn/test_context.py::test_a_thousand_switches_do_not_leak
 ASAN_LIBRARY = $(shell $${CC:-gcc} -print-file-name=libasan.so)
 # How many op configs `make fuzz` tries in all.
 CONFIGS := 1000000
@@ -117,9 +117,9 @@ OLDER = $(shell sed -n '/^RELEASES/s/[^"]*"\([^"]*\)".*/\1/p' opdb/plugins/execu
 	@touch $@
 
 # The core of the suites with it: builders, register, the modules that ExecuTorch gets wrong, quantized ones, a .pte run.
-CORE := tests/executorch/test_env.py tests/executorch/test_patches.py tests/executorch/test_upstream.py \
-	tests/executorch/test_registration.py \
-	tests/executorch/test_flow.py tests/executorch/test_known_faults.py tests/executorch/test_quantized.py
+CORE := tests/plugins/executorch/test_env.py tests/plugins/executorch/test_patches.py tests/plugins/executorch/test_upstream.py \
+	tests/plugins/executorch/test_registration.py \
+	tests/plugins/executorch/test_flow.py tests/plugins/executorch/test_known_faults.py tests/plugins/executorch/test_quantized.py
 
 older-executorch: setup .venv/others .venv-older/installed
 	@echo "tests: pytest with executorch $(OLDER), 2 processes"
@@ -161,7 +161,7 @@ sanitize: sanitized
 	@echo "sanitize: pytest -m native"
 	@PYTHONPATH=$(SANITIZED) LD_PRELOAD="$(ASAN_LIBRARY)" ASAN_OPTIONS=$(ASAN) \
 		OPDB_EXPECT_TREE=$(SANITIZED) PYTHONMALLOC=malloc sh -c '$(BIN)/pytest -q -n 2 --dist loadfile -m "native and not sweep" $(TESTS) && \
-		$(BIN)/pytest -q -m "not native and not sweep" $(NOT_SANITIZED) tests/runtime_qnn tests/quantize'
+		$(BIN)/pytest -q -m "not native and not sweep" $(NOT_SANITIZED) tests/runtime/qnn tests/lower/quantize'
 
 # Random op configs and buffers through them, by one process; a run that was ended goes on.
 fuzz: sanitized

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "coverage"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "corpus" / "operators"))
 
 from opinfo_run import run
 

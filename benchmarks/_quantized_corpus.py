@@ -16,7 +16,7 @@ from typing import Any
 from opdb.run.libraries.client import VendorWorker
 
 HERE = Path(__file__).resolve().parent
-CASES = HERE.parent / "tests" / "coverage"
+CASES = HERE.parent / "corpus" / "operators"
 SEED = 0
 
 

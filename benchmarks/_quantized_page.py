@@ -29,7 +29,7 @@ REASONS = (
 INTRO = """# Quantized modules: what check says, what compile does, and the values
 
 `opdb check --quantize` shall say what `opdb compile --quantize` does, and results shall be right. {modules} modules (those of
-tests/coverage, {random} random ones with a product before and a sum behind, and {chains} chains of two to four operators) were checked,
+corpus/operators, {random} random ones with a product before and a sum behind, and {chains} chains of two to four operators) were checked,
 quantized with their example inputs, compiled by QNN 2.47's library, and run on the emulation of five chips: QCM6490 (v68, integers
 alone), SM8350 (v68), SM8550 (v73), SM8650 (v75), SM8750 (v79). Measured on {date}:
 

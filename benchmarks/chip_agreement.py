@@ -2,7 +2,8 @@
 
     python benchmarks/chip_agreement.py [--count N] [--qnn VERSION] [--soc NAME ...] [--op OP ...] [--seed N] [--floor PERCENT]
 
-The generator is this file's own: neither of those that rules were learnt with (opdb/measure/sweeps/generate.py, tests/agreement/blind.py)
+The generator is this file's own: neither of those that rules were learnt with (opdb/measure/sweeps/generate.py,
+tests/measure/agreement/blind.py)
 has a part in it.  It draws an op, one of its samples, data types without looking at type rows, sizes, encodings and, of
 every third config, a mistake.  Every chip is asked about the same configs, in a child process of its own, and a table is printed.
 The exit status is 1 where a chip agrees on less than ``--floor`` percent.

@@ -2,7 +2,7 @@
 
     python benchmarks/field_cases.py [KIND...] > docs/results/field-cases.md
 
-The cases are those of tests/field.  With kinds, only their tables.
+The cases are those of tests/check/field.  With kinds, only their tables.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path.insert(0, str(TESTS / "field"))
+sys.path.insert(0, str(TESTS.parent / "corpus" / "field"))
 
 HEAD = """# Cases from the field
 
 Reports of people who deploy to Qualcomm's NPUs, each rebuilt as a small model of our own, and at least five more inputs of the same
 kind. Each goes through `opdb check`, `opdb compile` and `opdb run` (HTP, SM8650 unless another chip is named, QNN 2.47, emulated on
 x86-64); results are compared with PyTorch's or ONNX Runtime's on the CPU. "Before" is what opdb 0.1 did with the report.
-`python benchmarks/field_cases.py` writes this page; `tests/field` asserts it."""
+`python benchmarks/field_cases.py` writes this page; `tests/check/field` asserts it."""
 KINDS = {
     "P1": ("An input that is read for its shape alone", "`run` returned zeros, without a word"),
     "P2": ("Squares beyond 65504 in fp16, in PyTorch", "wrong results (`norm` 362 where 5935 is right), without a warning"),
@@ -52,7 +52,7 @@ KINDS = {
 
 @cache
 def forked_command() -> Any:
-    """tests/forked_command.py by its file: with its folder on the path, tests/executorch would be a part of executorch."""
+    """tests/forked_command.py by its file: with its folder on the path, tests/plugins/executorch would be a part of executorch."""
     spec = spec_from_file_location("forked_command", TESTS / "forked_command.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)

@@ -1,6 +1,6 @@
 """Random small modules on HTP: what its compiler computes wrongly or does not finalize, of what opdb's rules let through.
 
-Each module is one of KINDS with random sizes, odd and even, and random arguments.  PyTorch judges, as in tests/coverage.
+Each module is one of KINDS with random sizes, odd and even, and random arguments.  PyTorch judges, as in corpus/operators.
 A line names what failed by its number: ``--first NUMBER --modules 1`` with the same seed runs it again.
 
     python benchmarks/htp_modules.py [--modules N] [--first N] [--seed N] [--soc SM8650] [--between] [KIND]...

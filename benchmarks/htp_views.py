@@ -1,7 +1,7 @@
 """Products of floats between views, on HTP: how often its compiler gives wrong results, or does not finalize.
 
 HTP's compiler moves Reshapes across a product.  Each chain here is a view, a product in one of several spellings, a view,
-and perhaps a relu or a permutation; random small shapes.  PyTorch judges, as in tests/coverage.
+and perhaps a relu or a permutation; random small shapes.  PyTorch judges, as in corpus/operators.
 
     python benchmarks/htp_views.py [--chains N] [--seed N] [--soc SM8650] [--rows-stay] [--columns-stay] [--heads]
                                     [--ignore-erratum ID] [SPELLING]...

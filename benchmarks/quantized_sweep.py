@@ -1,6 +1,6 @@
 """Every module of the corpus, quantized for chips with and without floats: does check say what compile does, are values right?
 
-The corpus: the modules of tests/coverage/every_module.py, the random modules of htp_modules.py --between, and the chains of
+The corpus: the modules of corpus/operators/every_module.py, the random modules of htp_modules.py --between, and the chains of
 float_chains.py.  For each chip and
 scheme the verdict of ``opdb check --quantize`` stands beside the outcome of ``opdb compile --quantize --data example`` (with the
 library's finalization), and the context is run on the emulation.  Results that are as near to PyTorch's floats as BOUND of

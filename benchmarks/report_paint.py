@@ -2,7 +2,7 @@
 
     tools/with-chromium .venv/bin/python benchmarks/report_paint.py [FILE.html ...]
 
-The pages are those of tests/pages, and the check of a model of 3,405 nodes; or the files given.  A line is a page: kB, then
+The pages are those of tests/core/pages, and the check of a model of 3,405 nodes; or the files given.  A line is a page: kB, then
 milliseconds from the start of the navigation to the first contentful paint and to the end of loading, each the median of ROUNDS
 processes with an empty cache.  The first line says what a page of one word takes.
 """
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "pages"))
+sys.path.insert(0, str(ROOT / "tests" / "core" / "pages"))
 
 import browser  # noqa: E402
 

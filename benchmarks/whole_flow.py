@@ -1,9 +1,9 @@
-"""The modules of tests/coverage through ExecuTorch's whole flow with opdb's builders: what is delegated, and right.
+"""The modules of corpus/operators through ExecuTorch's whole flow with opdb's builders: what is delegated, and right.
 
     python benchmarks/whole_flow.py [NAME ...] [--recipe 8a8w] [--soc SM8650] [--json FILE]
 
 About 750 modules, one for each way in which a mapped ATen target is used, compiled and run on the emulation;
-tests/coverage/whole_flow.py says what the words mean.
+corpus/operators/whole_flow.py says what the words mean.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-COVERAGE = Path(__file__).parents[1] / "tests" / "coverage"
+COVERAGE = Path(__file__).parents[1] / "corpus" / "operators"
 CHUNK = 12  # modules to a child process
 
 

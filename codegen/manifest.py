@@ -96,7 +96,7 @@ def entry(unit: str, artifact: Artifact, text: str) -> Entry:
     return Entry(unit, hashlib.sha256(text.encode()).hexdigest(), artifact.inputs)
 
 
-#: Of opdb, besides this package: all that is loaded when something is rendered (tests/codegen/test_rendered.py).
+#: Of opdb, besides this package: all that is loaded when something is rendered (tests/codegen/test_cache.py).
 PACKAGES = ("core", "catalog.evidence", "catalog.facts", "runtime", "spec", "spec.lang")
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
+import re
 import sys
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,50 +26,10 @@ from opdb.spec.catalog import Catalog
 
 from .repository_specs import SPECS, repository_catalog
 from .spare_time import spare_time
+from .usual_ops import FEW, USUAL
 
-#: The files with tests for each op that read its derived cases.
-DERIVED = (
-    "tests/conformance/test_cases.py",
-    "tests/conformance/test_numbers.py",
-    "tests/conformance/test_onnx_reference.py",
-    "tests/conformance/test_vendor.py",
-    "tests/property/test_mutants.py",
-    "tests/property/test_python_equals_c.py",
-)
-#: The ops that the tests named above, and those marked ``slow_by_op``, ask about in `make test`: of each family one or two,
-#: and those unlike any other.  `make breadth` asks about the others.
-USUAL = frozenset({
-    "Argmax", "Batchnorm", "BoxWithNmsLimit", "Cast", "Concat", "Conv2d", "DepthToSpace",
-    "Dequantize", "ElementWiseAdd", "ElementWiseBinary", "ElementWiseNeuron",
-    "ElementWiseUnary", "FullyConnected", "Gather", "GenerateProposals", "GridSample", "If", "LayerNorm",
-    "NonZero", "Pad", "PoolAvg2d", "Quantize", "ReduceSum", "Relu", "Reshape", "RmsNorm",
-    "ScatterElements", "Softmax", "SparseToDense", "TopK", "Transpose",
-})  # fmt: skip
+ROOT = Path(__file__).parents[1]
 
-#: Of these, the ops that `make test` asks about; `make slow` asks about the rest of them.
-FEW = frozenset({
-    "Argmax", "Concat", "ElementWiseBinary", "FullyConnected", "LayerNorm", "Quantize", "Transpose",
-})  # fmt: skip
-#: Files and folders whose tests take most of the time; `make slow` runs them, and so does CI.
-SLOW = (
-    "agreement/", "aic_check/test_packages.py", "cli/test_build.py", "cli/test_cost.py", "cli/test_cost_prices.py",
-    "cli/test_executorch_kernels.py", "cli/test_onnx_names.py", "cli/test_probe.py", "cli/test_pte.py", "cli/test_quantize.py",
-    "cli/test_states.py", "codegen/test_docs.py", "codegen/test_drift.py", "codegen/test_et_yaml.py",
-    "codegen/test_rendered.py", "codegen/test_support_tables.py", "conformance/test_numbers.py",
-    "conformance/test_onnx_reference.py", "conformance/test_report.py", "conformance/test_report_site.py",
-    "conformance/test_run.py", "conformance/test_vendor.py", "cost/test_simulator.py", "coverage/test_library_numbers.py",
-    "coverage/test_numbers.py", "coverage/test_opinfo.py", "coverage/test_reproduce.py", "docs/test_guides.py",
-    "docs/test_quickstart.py", "evidence/test_check.py", "executorch/", "field/", "hexagon/", "importers/test_draft.py",
-    "native/test_checked.py", "native/test_elements.py", "native/test_kernels.py", "onnx_modules/test_onnx_cases.py",
-    "own_ops/", "packages/", "pages/", "pool/", "probe/test_compile.py", "probe/test_sweep.py", "probe/test_worker.py",
-    "property/test_inference.py", "property/test_mutants.py", "property/test_python_equals_c.py",
-    "property/test_smallest_changes.py", "reference/test_specs.py", "runtime_qnn/test_handles.py",
-    "runtime_qnn/test_libraries.py", "runtime_qnn/test_stress.py", "store/test_connect.py", "store/test_evidence.py",
-    "store/test_history.py", "store/test_identity.py", "store/test_kill.py", "store/test_sync.py", "targets/test_backends.py",
-    "tflite_to_onnx/", "unit/test_authoring.py",
-)  # fmt: skip
-#: What of them `make test` runs all the same.
-QUICK = ("executorch/test_env.py", "executorch/delegate/test_blob.py")
 #: Tests that a run leaves out, by why; and the seconds of those that ran, by file.
 LEFT_OUT: Counter[str] = Counter()
 SECONDS: Counter[str] = Counter()
@@ -95,40 +58,37 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Without the slow tests, their files are not imported: that takes a minute."""
+    """Without the slow tests, files that are slow as a whole are not imported: that takes a minute."""
     if (
         not collection_path.match("test_*.py")
         or "not slow" not in config.option.markexpr
-        or not is_slow(collection_path)
+        or "slow" not in marks_of(collection_path)
     ):
         return None
     LEFT_OUT["files"] += 1
     return True
 
 
-def is_slow(path: Path) -> bool:
-    place = (
-        path.relative_to(Path(__file__).parent).as_posix()
-        if path.is_relative_to(Path(__file__).parent)
-        else ""
-    )
-    return place.startswith(SLOW) and place not in QUICK
+@cache
+def marks_of(path: Path) -> frozenset[str]:
+    """The marks of all tests of a file, its ``pytestmark``, read from the text: the file is not imported."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            return frozenset(re.findall(r"pytest\.mark\.(\w+)", ast.unparse(node.value)))
+    return frozenset()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests by folder and op, and puts those of one op's cases together at the end.
+    """Marks tests by their op, and puts those of one op's cases together at the end.
 
     They are short, so that with ``-n --no-loadscope-reorder`` no process waits long for another.
     """
     for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        if folder in ("native", "executorch"):
-            item.add_marker(folder)
         op = slow_op(item) if item.get_closest_marker("slow_by_op") else derived_op(item.nodeid)
         if op and op not in USUAL:
             item.add_marker("breadth")
-        if is_slow(item.path) or (op and op not in FEW):
+        if op and op not in FEW:
             item.add_marker("slow")
     items.sort(key=lambda item: derived_op(item.nodeid))
 
@@ -143,9 +103,9 @@ def slow_op(item: pytest.Item) -> str:
 
 
 def derived_op(nodeid: str) -> str:
-    """The op whose derived cases a test reads, or ''."""
+    """The op whose derived cases a test of a file marked ``by_op`` reads, or ''."""
     path, _, test = nodeid.partition("::")
-    if path not in DERIVED:
+    if "by_op" not in marks_of(ROOT / path):
         return ""
     given = test.partition("[")[2].removesuffix("]").split("-")  # e.g. Relu, qnn-htp
     return next((name for name in given if (SPECS / "ops" / f"{name}.yaml").is_file()), "")
@@ -225,7 +185,7 @@ def _collected() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _forked_children() -> Iterator[None]:
-    """Children of ``opdb.plugins.executorch.process`` are forked; in tests/executorch/test_process.py started, too."""
+    """Children of ``opdb.plugins.executorch.process`` are forked; in tests/plugins/executorch/test_process.py started, too."""
     from opdb.plugins.executorch import process
 
     from . import forked

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 TESTS = Path(__file__).parents[2] / "tests"
-FOLDERS = (TESTS / "coverage", TESTS / "executorch")
+FOLDERS = (TESTS.parent / "corpus" / "operators", TESTS / "plugins" / "executorch")
 #: Largest error of a float program over the largest value of the reference: HTP computes in half precision.
 FLOAT_TOLERANCE = 1e-2
 #: With a stride: of the others ExecuTorch builds none, or loses what it is given before.
@@ -42,7 +42,7 @@ class Case:
 
 
 def cases() -> dict[str, Case]:
-    """All modules of tests/coverage and tests/executorch that are lists of cases."""
+    """All modules of corpus/operators and tests/plugins/executorch that are lists of cases."""
     sys.path[:0] = [str(f) for f in FOLDERS if str(f) not in sys.path]
     import every_module
     import fault_cases

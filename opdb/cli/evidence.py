@@ -68,7 +68,9 @@ def build(
     modules: Annotated[
         Path | None,
         typer.Option(
-            "--modules", metavar="DIR", help="Where the operators' modules are: tests/coverage of a checkout."
+            "--modules",
+            metavar="DIR",
+            help="Where the operators' modules are: corpus/operators of a checkout.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Other data than the usual.")] = 0,

@@ -13,6 +13,8 @@ from opdb.core.c_compiler import compiler_command
 
 from .conftest import Run
 
+pytestmark = pytest.mark.slow
+
 MODEL = """
 import torch
 

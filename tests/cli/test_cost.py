@@ -11,7 +11,7 @@ import pytest
 from .compiling import Here
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.vendor, pytest.mark.torch]
+pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.slow]
 ON = ("--soc", "sa8255")
 MODELS = """
 import torch

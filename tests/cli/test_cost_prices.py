@@ -12,7 +12,7 @@ from opdb.lower.prices import read
 from .compiling import Here
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.vendor, pytest.mark.torch]
+pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.slow]
 ON = ("--soc", "SA8255")
 MODELS = """
 import torch

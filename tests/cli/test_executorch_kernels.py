@@ -1,4 +1,4 @@
-"""`opdb executorch kernels`: what it lists, writes and refuses; tests/executorch/test_kernels.py builds and runs."""
+"""`opdb executorch kernels`: what it lists, writes and refuses; tests/plugins/executorch/test_kernels.py builds and runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from .conftest import Run
 
-pytestmark = pytest.mark.executorch
+pytestmark = [pytest.mark.executorch, pytest.mark.slow]
 
 
 def test_the_list_says_what_each_is_or_what_is_in_the_way(loaded: Run) -> None:

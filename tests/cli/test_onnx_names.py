@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from .compiling import Here
 
-pytestmark = [pytest.mark.torch, pytest.mark.vendor]
+pytestmark = [pytest.mark.torch, pytest.mark.vendor, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from opdb.runtime.qnn.libraries import installed
 
 from .conftest import ROOT, Run, one_line
 
+pytestmark = pytest.mark.slow
+
 MINI = str(ROOT / "tests" / "data" / "mini")
 SMALL = (
     "probe",

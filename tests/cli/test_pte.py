@@ -13,7 +13,7 @@ from .compiling import Here
 
 pytest.importorskip("torch")
 pytest.importorskip("executorch")
-pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
+pytestmark = [pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
 GUIDE = "opdb.plugins.executorch.demo:guide_model"  # [200, 768] -> [200, 100]
 LEFT = "pte_models:with_a_node_for_the_cpu"
 

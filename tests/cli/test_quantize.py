@@ -12,7 +12,7 @@ from .compiling import Here
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
-pytestmark = [pytest.mark.executorch, pytest.mark.vendor]
+pytestmark = [pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
 MODEL = """
 import numpy as np
 import torch

@@ -10,7 +10,7 @@ import pytest
 from .compiling import Here
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.torch, pytest.mark.vendor]
+pytestmark = [pytest.mark.torch, pytest.mark.vendor, pytest.mark.slow]
 MODEL = """
 import torch
 from torch import nn

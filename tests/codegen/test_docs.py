@@ -6,11 +6,14 @@ import csv
 import io
 import re
 
+import pytest
 from markdown_it import MarkdownIt
 
 from opdb.codegen import docs, support_tables, tables
 from opdb.codegen.artifact import sorted_ops
 from opdb.spec.catalog import Catalog
+
+pytestmark = pytest.mark.slow
 
 HEADINGS = [
     *("Semantics", "Inputs", "Parameters", "Outputs", "Rules", "Types by backend", "Measured", "Errata"),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from opdb.codegen.targets import TARGETS
 from opdb.codegen.writer import check
 from opdb.spec.catalog import Catalog
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 

@@ -37,6 +37,8 @@ from opdb.spec.mapping import CompiledMapping
 
 from .conftest import catalog_of
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 PLACES = measured_places(catalog_of(ROOT / "specs"))
 

@@ -14,7 +14,7 @@ from .pages import ROOT, Shell, blocks, forked_command
 GUIDES = {p.stem: p for p in sorted((ROOT / "docs" / "guides").glob("*.md"))}
 SESSIONS = {name: [b.name for b in blocks(page) if b.kind == "console"] for name, page in GUIDES.items()}
 
-pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor]
+pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from .pages import Shell, quickstart
 
-pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor]
+pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
 
 
 def test_every_command_prints_what_the_page_says(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The helpers beside this file, and the C helpers of tests/native."""
+"""The helpers beside this file, and the C helpers of tests/runtime/native."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "native")]
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "runtime" / "native")]
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,8 @@ from opdb.runtime.checks import Undecidable
 from opdb.spec.catalog import Catalog
 from opdb.spec.files import read_folder
 
+pytestmark = pytest.mark.slow
+
 COUNT = 600  # configs for each op
 #: Ops with output shapes that are given, not inferred.
 GIVEN = {

@@ -27,6 +27,8 @@ from opdb.runtime.checks import Undecidable
 from opdb.spec.catalog import Catalog
 from opdb.spec.model import OpDef
 
+pytestmark = [pytest.mark.slow, pytest.mark.by_op]
+
 CONFIGS = 500
 #: Of each Hexagon version a chip; number 88 is the one with BF16.
 NEWER = tuple(

@@ -29,6 +29,8 @@ from opdb.spec.definitions import CompiledOp
 from opdb.spec.lang.nodes import INT, Node, walk
 from opdb.spec.lang.printer import MULTIPLY
 
+pytestmark = [pytest.mark.slow, pytest.mark.by_op]
+
 EXPRESSIONS, ARGUMENTS = 210, 150
 CONFIGS = 400  # for each op, each in all contexts, and in one of each other backend that has a document of it
 MAX_GOT = 383  # bytes of `got` that C keeps (OPDB_MAX_GOT)

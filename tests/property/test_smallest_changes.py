@@ -27,6 +27,8 @@ from opdb.runtime.checks import Undecidable
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp
 
+pytestmark = pytest.mark.slow
+
 TARGETS = (Target(), Target("CPU"), Target("HTP", "SM8650", "2.47"), Target("HTP", "SM8350", "2.47"))
 OPS = sorted(validators.MODULES)
 WHOLE = re.compile(r"(inputs|outputs)\[\d+\]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: The Alembic revision that makes these tables (tests/migrations checks it).
+#: The Alembic revision that makes these tables (tests/catalog/migrations checks it).
 REVISION = "0017"
 #: What one of the five statuses of a result says.
 STATUSES = ("yes", "no", "unknown", "crashed", "hung", "not-applicable")

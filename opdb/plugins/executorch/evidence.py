@@ -1,6 +1,6 @@
 """PyTorch's operators through ExecuTorch's whole flow: a module for each, compiled with opdb's builders and run on the emulation.
 
-The modules, and what measures one, are those of tests/coverage (whole_flow.py), which come with a checkout of opdb.  An operator
+The modules, and what measures one, are those of corpus/operators (whole_flow.py), which come with a checkout of opdb.  An operator
 has the outcome of the module that holds the fewest others.
 """
 
@@ -43,11 +43,11 @@ STATUSES: Mapping[str, tuple[str, ...]] = {
 
 
 def modules_folder(folder: Path | None = None) -> Path:
-    """tests/coverage of this checkout, or ``folder``.  Raises OpdbError where there is no whole_flow.py."""
-    found = folder or Path(opdb.__file__).parents[1] / "tests" / "coverage"
+    """corpus/operators of this checkout, or ``folder``.  Raises OpdbError where there is no whole_flow.py."""
+    found = folder or Path(opdb.__file__).parents[1] / "corpus" / "operators"
     if not (found / "whole_flow.py").is_file():
         raise OpdbError(
-            f"{found}: no whole_flow.py; the modules come with a checkout of opdb: name its tests/coverage with --modules"
+            f"{found}: no whole_flow.py; the modules come with a checkout of opdb: name its corpus/operators with --modules"
         )
     return found
 

@@ -2,7 +2,7 @@
 
 ONNX's 1,500 node tests take 12 s this way and 120 s with torch.export.  The modules here call operators in a fixed order and change
 nothing, so one run is the whole program.  Nodes get the names, targets and arguments that torch.export gives them
-(tests/onnx_modules/test_recorded.py compares the two).  Their values are meta tensors: opdb only reads shapes and data types, and
+(tests/programs/onnx/test_recorder.py compares the two).  Their values are meta tensors: opdb only reads shapes and data types, and
 FakeTensors would import TorchDynamo, which takes 2 s.
 """
 

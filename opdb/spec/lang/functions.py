@@ -1,7 +1,7 @@
 """The one table of the rule language's functions.
 
 A row carries signature, the Python and C names, the English phrase and examples; the examples are run
-as tests of the Python, the C and the English emitters (tests/lang/test_functions.py).  ``python`` names a
+as tests of the Python, the C and the English emitters (tests/spec/lang/test_functions.py).  ``python`` names a
 function of ``opdb.runtime.checks`` or a builtin; ``c`` one of runtime/include/opdb/checked.h.  In
 ``english``, ``{0}`` is the first argument.  ``phrase`` pairs are (affirmed, denied) predicates.
 """

@@ -1,6 +1,6 @@
 """functions.yaml and custom_ops.yaml of ExecuTorch's kernel generator.
 
-What the generator of ExecuTorch 1.4.1 makes of them decides how they are written (tests/codegen/test_et_yaml.py runs it):
+ExecuTorch 1.4.1's generator decides how they are written (tests/plugins/executorch/codegen/test_et_yaml.py runs it):
 
 - a dim order alias is one list; the list of lists of ExecuTorch's guide is a TypeError;
 - an op with two kernels breaks its headers, and its sources where custom_ops.yaml is given: NativeFunctions.h is opdb's,

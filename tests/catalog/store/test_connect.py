@@ -1,0 +1,175 @@
+"""What goes wrong with a database is one line with its name and the cure; passwords are not shown."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from opdb.catalog import migrate
+from opdb.catalog.store import Store, connect
+from opdb.core.errors import MissingExtra, OpdbError
+
+pytestmark = pytest.mark.slow
+
+
+def message(call: object) -> str:
+    with pytest.raises(OpdbError) as caught:
+        assert callable(call)
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_path_is_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("x.db", "sqlite:///x.db", f"sqlite:///{tmp_path}/x.db"):
+        assert Store(name).name == str(tmp_path / "x.db")
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://a:secret@b/c", "sqlite://", "sqlite:///:memory:", "postgresql://a:secret@b:x/c"]
+)
+def test_urls_that_cannot_be_used(url: str) -> None:
+    found = message(lambda: Store(url))
+    assert "e.g. sqlite:////data/opdb.db" in found and "secret" not in found
+
+
+def test_no_file_and_no_tables(tmp_path: Path) -> None:
+    path = tmp_path / "opdb.db"
+    assert message(Store(str(path)).load_catalog) == (
+        f"{path}: no database; create it with 'opdb init', or name another with --db or OPDB_URL"
+    )
+    assert not path.exists()
+    sqlite3.connect(path).executescript("CREATE TABLE other (id INTEGER)")
+    assert (
+        message(Store(str(path)).load_catalog)
+        == f"{path}: the database has no opdb tables; create them with 'opdb init'"
+    )
+
+
+def test_a_file_that_is_not_a_database(tmp_path: Path, specs: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("op: LayerNorm\n" * 100)
+    for call in (
+        Store(str(path)).load_catalog,
+        lambda: Store(str(path)).sync(specs),
+        lambda: migrate.upgrade(str(path)),
+    ):
+        assert message(call) == f"{path}: is not an SQLite database; name another file with --db or OPDB_URL"
+    assert path.read_text() == "op: LayerNorm\n" * 100
+
+
+def test_a_folder_and_a_folder_that_is_not_there(tmp_path: Path, specs: Path) -> None:
+    assert "cannot be opened" in message(lambda: migrate.upgrade(str(tmp_path)))
+    assert "cannot be opened" in message(lambda: Store(str(tmp_path / "no" / "x.db")).sync(specs))
+    (tmp_path / "file").touch()
+    assert "cannot make the folder" in message(lambda: migrate.upgrade(str(tmp_path / "file" / "x.db")))
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that any user can reach."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_read_only_folder(public: Path, tmp_path: Path) -> None:
+    """As a user who may read the database and its folder, but not write."""
+    path = public / "opdb.db"
+    migrate.upgrade(str(path))
+    sqlite3.connect(path).execute("PRAGMA journal_mode = DELETE")
+    path.chmod(0o444)
+    public.chmod(0o555)
+    code = """if True:
+        import os, sys
+        from opdb import migrate, store
+        from opdb.errors import OpdbError
+        migrate.upgrade(sys.argv[3])  # imports all that the other user may not be able to read
+        if os.getuid() == 0:
+            os.setgid(65534), os.setuid(65534)
+        for call in (lambda: store.Store(sys.argv[1]).record_implications([("a.b", "a.c", "")]),
+                     lambda: migrate.upgrade(sys.argv[2])):
+            try:
+                call()
+            except OpdbError as error:
+                print(error)
+    """
+    args = [sys.executable, "-c", code, str(path), str(public / "new.db"), str(tmp_path / "x.db")]
+    done = subprocess.run(args, capture_output=True, text=True, check=False)
+    public.chmod(0o755)
+    assert done.stdout.splitlines() == [
+        f"{path}: is read-only; give yourself the right to write to the file and its folder, or name another",
+        f"{public}/new.db: cannot be opened; check that the folder exists and that you may write to it",
+    ], done.stderr
+
+
+def test_a_locked_database(store: Store, specs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "WAIT", 1)
+    other = Store(store.database.url.render_as_string(hide_password=False))
+    with store.database.writing():
+        assert "is in use by another process" in message(lambda: other.sync(specs))
+        assert other.catalog_hash() is None  # readers do not wait
+    other.sync(specs)
+
+
+def test_a_view_does_not_change_while_it_is_read(store: Store, specs: Path) -> None:
+    store.sync(specs)
+    other = Store(store.database.url.render_as_string(hide_password=False))
+    with store.reading() as connection:
+        count = text("SELECT count(*) FROM op")
+        assert connection.execute(count).scalar() == 4
+        (specs / "ops/Concat.yaml").unlink()
+        other.sync(specs)
+        assert connection.execute(count).scalar() == 4
+    with store.reading() as connection:
+        assert connection.execute(count).scalar() == 3
+
+
+def test_queries_cannot_write(store: Store) -> None:
+    with store.reading() as connection, pytest.raises(DBAPIError, match=r"readonly|read-only"):
+        connection.execute(text("DELETE FROM op"))
+
+
+def test_tables_of_another_revision(tmp_db_url: str) -> None:
+    migrate.upgrade(tmp_db_url)
+    store = Store(tmp_db_url)
+    for revision, cure in (
+        ("0000", "bring it up to date with 'opdb db upgrade'"),
+        ("9999", "install the newer opdb"),
+    ):
+        with store.database.transaction(write=True) as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = :r"), {"r": revision})
+        assert cure in message(store.load_catalog)
+    assert "written by a newer opdb" in message(lambda: migrate.upgrade(tmp_db_url))
+
+
+def test_a_server_that_does_not_answer() -> None:
+    found = message(Store("postgresql://me:secret@127.0.0.1:1/opdb").load_catalog)
+    assert found.startswith("postgresql+psycopg://me:***@127.0.0.1:1/opdb: cannot connect: ")
+    assert found.endswith("check the URL and that the server runs")
+
+
+def test_postgresql_without_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'opdb\[postgres\]'") as caught:
+        Store("postgresql://127.0.0.1/opdb").load_catalog()
+    assert caught.value.extra == "postgres"
+
+
+@pytest.mark.postgres
+@pytest.mark.skipif("OPDB_TEST_POSTGRES_URL" not in os.environ, reason="OPDB_TEST_POSTGRES_URL is not set")
+def test_a_database_that_the_server_does_not_have() -> None:
+    from sqlalchemy import make_url
+
+    url = make_url(os.environ["OPDB_TEST_POSTGRES_URL"]).set(database="opdb_nowhere")
+    assert "does not exist" in message(Store(url.render_as_string(hide_password=False)).load_catalog)

@@ -1,8 +1,0 @@
-"""The folder's helpers are modules of their own; the benchmark that writes docs/results/field-cases.md uses them, too."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

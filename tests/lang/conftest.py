@@ -1,9 +1,0 @@
-"""The C helpers of tests/native and the evaluators of tests/property."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS / "property"), str(TESTS / "native")]

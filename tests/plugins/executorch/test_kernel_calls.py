@@ -1,0 +1,139 @@
+"""What the generated tests of a kernel library call and expect."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from opdb.core.op_config import OpConfig
+from opdb.plugins.executorch.codegen.glue import NoForm
+from opdb.plugins.executorch.codegen.gtests import HeldTensor, KernelCall, KernelTests
+from opdb.plugins.executorch.portable_kernels import kernels
+from opdb.plugins.executorch.portable_kernels.kernel_calls import tests_of as made_for
+from opdb.programs.torch_ops.call import TORCH
+from opdb.runtime import native
+from opdb.spec.catalog import Catalog
+
+pytestmark = [pytest.mark.executorch, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def known(catalog: Catalog) -> kernels.Kernels:
+    return kernels.Kernels(catalog)
+
+
+def made(known: kernels.Kernels, word: str, *held: str) -> KernelTests:
+    variant = known.variant(word)
+    forms = known.forms(variant)
+    return made_for(known, variant, forms, {f.op: frozenset(held) for f in forms})
+
+
+def taken(tests: KernelTests, dtype: str) -> list[KernelCall]:
+    return [c for c in tests.calls if c.taken and c.dtype == dtype]
+
+
+def tensor(held: HeldTensor) -> torch.Tensor:
+    return torch.tensor(held.values, dtype=TORCH[held.dtype]).reshape(held.shape)
+
+
+def test_expected_floats_are_pytorchs_in_double_precision(known: kernels.Kernels) -> None:
+    for dtype in ("f32", "f16", "bf16"):
+        for call in taken(made(known, "aten::gelu.out"), dtype):
+            x = tensor(call.arguments["self"])
+            assert torch.equal(tensor(call.outs[0]), torch.nn.functional.gelu(x.double()).to(x.dtype))
+
+
+def test_bounds_are_the_specs(known: kernels.Kernels) -> None:
+    (single,) = {c.bounds for c in taken(made(known, "aten::gelu.out"), "f32")}
+    assert single == ((16 * 2.0**-23, 1e-6),)
+    assert {c.bounds for c in taken(made(known, "aten::add.out"), "i32")} == {((0.0, 0.0),)}
+    (moved,) = {c.bounds for c in taken(made(known, "aten::permute_copy.out"), "f32")}
+    assert moved == ((0.0, 0.0),)
+
+
+def test_values_mean_something_to_the_op(known: kernels.Kernels) -> None:
+    for word in ("aten::log.out", "aten::sqrt.out", "aten::asin.out", "aten::div.Scalar_out"):
+        for call in taken(made(known, word), "f32"):
+            assert all(map(math.isfinite, call.outs[0].values)), word
+
+
+def test_conditions_and_rules_decide_what_is_taken(known: kernels.Kernels) -> None:
+    assert made(known, "aten::gelu.out").features == {"f16": True, "f32": True, "f64": False, "bf16": True}
+    # What QNN's libraries alone ask for does not hold here.
+    assert made(known, "aten::exp.out").features["f32"]
+    assert made(known, "aten::bitwise_and.Tensor_out").features["bool8"]
+    assert not made(known, "aten::bitwise_and.Tensor_out").features["i32"]  # no bits of numbers in QNN
+    index = {c.arguments["index"].dtype for c in made(known, "aten::gather.out").calls if c.taken}
+    assert index == {"i32"}  # the mapping has no indices of 64 bits
+
+
+def test_ops_of_qnn_are_called_as_the_oracle_is(known: kernels.Kernels) -> None:
+    call = taken(made(known, "LayerNorm"), "f32")[0]
+    x, gamma, axes = (call.arguments[n] for n in ("x", "gamma", "axes"))
+    beta = call.arguments["beta"]
+    want = torch.nn.functional.layer_norm(
+        tensor(x), [x.shape[a] for a in axes], None if gamma is None else tensor(gamma),
+        None if beta is None else tensor(beta), call.arguments["epsilon"],
+    )  # fmt: skip
+    assert torch.allclose(tensor(call.outs[0]), want, atol=1e-5)
+
+
+def test_an_op_of_several_inputs_of_one_slot(known: kernels.Kernels) -> None:
+    calls = [c for c in taken(made(known, "Concat"), "u8") if c.arguments["axis"] is not None]
+    for call in calls:
+        xs = [tensor(x) for x in call.arguments["xs"]]
+        assert torch.equal(tensor(call.outs[0]), torch.cat(xs, call.arguments["axis"]))
+    assert calls
+
+
+def test_what_a_library_is_narrowed_to_is_held(known: kernels.Kernels) -> None:
+    assert made(known, "aten::gelu.out", "f32").left_out == ["f16", "bf16"]
+    assert made(known, "aten::gelu.out").left_out == []
+
+
+@pytest.fixture(scope="module")
+def every(known: kernels.Kernels) -> tuple[dict[str, KernelTests], set[str]]:
+    """All out variants that there can be kernels of, and the ops of which a C kernel said that it lacks a type."""
+    asked: set[str] = set()
+    plain = native.run
+
+    def run(config: OpConfig, arrays: Sequence[Any]) -> Any:
+        try:
+            return plain(config, arrays)
+        except native.KernelError as error:
+            if error.status == "unsupported":
+                asked.add(config.op)
+            raise
+
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "run", run)
+        for variant in known.every():
+            with contextlib.suppress(NoForm):
+                known.forms(variant)
+                found[variant.name] = made(known, variant.name)
+    return found, asked
+
+
+def test_every_kernel_has_calls(every: tuple[dict[str, KernelTests], set[str]]) -> None:
+    found, _ = every
+    assert len(found) > 200 and all(t.calls for t in found.values())
+    assert all(any(t.features.values()) for t in found.values())
+
+
+def test_a_kernel_is_asked_only_where_its_types_depend_on_its_function(
+    every: tuple[dict[str, KernelTests], set[str]],
+) -> None:
+    """So that one which wrongly refuses does not pass for one that has not the type."""
+    assert every[1] == {
+        "ElementWiseBinary",
+        "ElementWiseNeuron",
+        "ElementWiseUnary",
+        "ScatterElements",
+        "ScatterNd",
+    }

@@ -1,0 +1,176 @@
+"""The generated tests of a kernel library, compiled with gtest and run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from opdb.plugins.executorch.codegen.glue import NoForm
+from opdb.plugins.executorch.portable_kernels import kernels
+from opdb.spec.catalog import Catalog
+
+pytestmark = [
+    pytest.mark.executorch,
+    pytest.mark.gtest,
+    pytest.mark.breadth,
+    pytest.mark.skipif("OPDB_TEST_GTEST" not in os.environ, reason="tools/with-gtest sets it"),
+    pytest.mark.slow,
+]
+#: Floats; floats and whole numbers; a constant in temporary memory; a list of tensors of any type, bytes too; two
+#: results; an op of quantized tensors, which the runtime does not have.
+WORDS = ["aten::gelu.out", "aten::add.out", "aten::mul.Scalar_out", "Concat", "TopK", "Quantize"]
+#: What the library is narrowed to.
+HELD = {"aten::gelu.out": frozenset({"f32"})}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A folder whose tests were run: the names of those that passed and that failed."""
+
+    folder: Path
+    passed: frozenset[str]
+    failed: frozenset[str]
+    log: str
+
+
+def run(folder: Path, timeout: int = 900) -> Ran:
+    report = folder / "report.json"
+    report.unlink(missing_ok=True)
+    command = ["make", "test", f"PYTHON={sys.executable}", "MAKEFLAGS="]
+    environment = os.environ | {"GTEST_OUTPUT": f"json:{report}"}
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=timeout, env=environment, check=False
+    )
+    assert report.exists(), done.stderr[-3000:]
+    tests = [
+        (f"{s['name']}.{t['name']}", t)
+        for s in json.loads(report.read_text())["testsuites"]
+        for t in s["testsuite"]
+    ]
+    failed = frozenset(name for name, t in tests if "failures" in t)
+    assert (done.returncode == 0) == (not failed), done.stderr[-3000:]
+    return Ran(folder, frozenset(name for name, _ in tests) - failed, failed, done.stdout + done.stderr)
+
+
+@pytest.fixture(scope="module")
+def ran(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    known = kernels.Kernels(catalog)
+    chosen = kernels.select(known, WORDS)
+    narrowed = replace(chosen, dtypes={**chosen.dtypes, **HELD})
+    folder = tmp_path_factory.mktemp("gtest") / "library"
+    return run(kernels.write(known, narrowed, folder).folder)
+
+
+def test_the_generated_tests_pass(ran: Ran) -> None:
+    assert not ran.failed, ran.log[-4000:]
+    assert len(ran.passed) > 100
+    assert {name.split(".")[0] for name in ran.passed} == {
+        "OpGeluOutTest", "OpAddOutTest", "OpMulScalarOutTest", "OpQnnConcatOutTest", "OpQnnTopkOutTest",
+        "OpQnnQuantizeOutTest",
+    }  # fmt: skip
+
+
+def test_there_are_tests_of_each_type_and_of_what_is_refused(ran: Ran) -> None:
+    assert {"OpGeluOutTest.Float", "OpGeluOutTest.DoubleIsRefused", "OpAddOutTest.Long", "OpAddOutTest.BoolIsRefused",
+            "OpMulScalarOutTest.UInt16", "OpQnnConcatOutTest.Byte", "OpQnnTopkOutTest.BFloat16",
+            "OpQnnQuantizeOutTest.ByteIsRefused",
+            "OpGeluOutTest.DynamicShapeUpperBoundLargerThanExpected",
+            "OpGeluOutTest.MismatchedShapeOfTheResultIsRefused"} <= ran.passed  # fmt: skip
+
+
+def test_what_a_library_leaves_out_is_an_override_that_the_tests_hold(ran: Ran) -> None:
+    every = yaml.safe_load((ran.folder / "test/supported_features.yaml").read_text())
+    own = {e["namespace"]: e for e in every}
+    assert own["op_gelu_out"]["dtype_half"] == {
+        "type": "bool", "default": True, "docstring": "True if the kernel of aten::gelu.out takes Half",
+    }  # fmt: skip
+    assert own["op_gelu_out"]["dtype_double"]["default"] is False
+    assert own["global"]["is_aten"]["default"] is False
+    overrides = yaml.safe_load((ran.folder / "test/supported_features_def.yaml").read_text())
+    assert overrides == [{"namespace": "op_gelu_out", "dtype_half": False, "dtype_bfloat16": False}]
+    assert "OpGeluOutTest.Half" in ran.passed
+    assert re.search(r"aten::gelu\.out: Gelu: this library has no kernel for these data types", ran.log)
+
+
+def wrong_number(folder: Path) -> str:
+    return edited(folder / "src/kernels/gelu.c", "= real_geluf(x)", "= real_geluf(x) * 1.0001f")
+
+
+def wrong_op(folder: Path) -> str:
+    return edited(folder / "src/executorch/op_add_out.cpp", "call.input(other);", "call.input(self_);")
+
+
+def types_that_it_does_not_have(folder: Path) -> str:
+    return edited(
+        folder / "test/supported_features.cpp",
+        "op_gelu_out_dtype_half = false",
+        "op_gelu_out_dtype_half = true",
+    )
+
+
+def nothing_refused(folder: Path) -> str:
+    return edited(folder / "src/executorch/op_call.cpp", "context_.fail(error);", "")
+
+
+def edited(file: Path, old: str, new: str) -> str:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return file.name
+
+
+@pytest.mark.parametrize(
+    ("damage", "failing"),
+    [
+        (wrong_number, {"OpGeluOutTest.Float", "OpGeluOutTest.FloatCase2"}),
+        (wrong_op, {"OpAddOutTest.Float", "OpAddOutTest.Byte", "OpAddOutTest.Long"}),
+        (types_that_it_does_not_have, {"OpGeluOutTest.Half"}),
+        (nothing_refused, {"OpGeluOutTest.MismatchedShapeOfTheResultIsRefused", "OpGeluOutTest.Half"}),
+    ],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
+def test_what_is_broken_fails_its_tests(
+    ran: Ran, tmp_path: Path, damage: Callable[[Path], str], failing: set[str]
+) -> None:
+    folder = shutil.copytree(ran.folder, tmp_path / "library")
+    damage(folder)
+    broken = run(folder)
+    assert failing <= broken.failed
+    assert "OpQnnConcatOutTest.Float" in broken.passed
+
+
+def test_without_gtest_make_says_what_to_install(ran: Ran, tmp_path: Path) -> None:
+    compiler = tmp_path / "none-c++"
+    compiler.write_text("#!/bin/sh\nexit 1\n")
+    compiler.chmod(0o755)
+    folder = shutil.copytree(ran.folder, tmp_path / "library")
+    done = subprocess.run(
+        ["make", "test", f"PYTHON={sys.executable}", f"CXX={compiler}"],
+        cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "apt-get install libgtest-dev libgmock-dev" in done.stderr
+
+
+@pytest.mark.sweep
+def test_the_tests_of_every_kernel_pass(catalog: Catalog, tmp_path: Path) -> None:
+    known = kernels.Kernels(catalog)
+    names = []
+    for variant in known.every():
+        with contextlib.suppress(NoForm):
+            known.forms(variant)
+            names.append(variant.name)
+    done = run(kernels.write(known, kernels.select(known, names), tmp_path / "library").folder, timeout=7200)
+    assert not done.failed, done.log[-4000:]
+    assert len({name.split(".")[0] for name in done.passed}) == len(names) > 200
