@@ -18,6 +18,7 @@ from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig
 from opdb.core.settings import specs_folder
+from opdb.execute.packages import package
 from opdb.plugins.cloud_ai import conformance
 from opdb.plugins.cloud_ai.card import HexagonCard
 from opdb.plugins.cloud_ai.check import host, kernels
@@ -27,7 +28,6 @@ from opdb.plugins.cloud_ai.codegen import aic
 from opdb.plugins.cloud_ai.node_layout import DATA_TYPES, Array, Node
 from opdb.plugins.hexagon import Server
 from opdb.plugins.packages import c_library
-from opdb.run.packages import package
 from opdb.spec.definitions import CompiledOp
 
 #: A program under a sanitizer, on a machine that has other work.

@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 
 import torch
 
-from opdb.run.compile.rounding import CONFIGURATION, _silent
+from opdb.execute.compile.rounding import CONFIGURATION, _silent
 
 #: Of equalization the batch norms are folded by AIMET itself.
 WAYS = ("min-max", "equalized", "sequential MSE", "AdaRound")

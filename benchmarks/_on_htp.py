@@ -12,11 +12,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "corpus" / "operato
 from opinfo_run import run
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_part
-from opdb.check.verdicts import check_nodes
+from opdb.checks.graph import build_part
+from opdb.checks.verdicts import check_nodes
+from opdb.execute.libraries.client import VendorWorker
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
-from opdb.run.libraries.client import VendorWorker
 
 
 def verdict(

@@ -30,7 +30,7 @@ class Session:
 
 def sessions(paths: Sequence[Path], soc_model: int, htp_arch: int) -> Iterator[Session]:
     """A session for each file, on the newest library."""
-    from opdb.run.libraries.onnx_runtime import LIBRARY, PROVIDER
+    from opdb.execute.libraries.onnx_runtime import LIBRARY, PROVIDER
     from opdb.runtime.qnn import libraries
 
     found = max(

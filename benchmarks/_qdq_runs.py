@@ -14,13 +14,13 @@ from _qdq_files import inputs
 from onnx import numpy_helper
 
 from opdb.catalog.targets.target import Target
-from opdb.check.file_names import with_names
-from opdb.check.graph import build_graph
-from opdb.check.notes import unsaid
-from opdb.check.verdicts import Coverage, read_and_check
+from opdb.checks.file_names import with_names
+from opdb.checks.graph import build_graph
+from opdb.checks.notes import unsaid
+from opdb.checks.verdicts import Coverage, read_and_check
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.passes import optimize
 from opdb.programs.load import load_program
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 #: Of the largest result in floats: graphs of floats are computed in half precision.

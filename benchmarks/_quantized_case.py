@@ -14,16 +14,16 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import Coverage
+from opdb.checks.verdicts import Coverage
 from opdb.cli.calibration import named_samples
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.execute.compile.model import lowered, precision_of
+from opdb.execute.compile.quantized_check import quantized_coverage
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.quantize import named, quantize
 from opdb.programs.torch.export import export
-from opdb.run.compile.model import lowered, precision_of
-from opdb.run.compile.quantized_check import quantized_coverage
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
 from opdb.runtime.qnn.graph import GraphOptions

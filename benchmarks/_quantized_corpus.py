@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from opdb.run.libraries.client import VendorWorker
+from opdb.execute.libraries.client import VendorWorker
 
 HERE = Path(__file__).resolve().parent
 CASES = HERE.parent / "corpus" / "operators"

@@ -30,9 +30,9 @@ from _quantized_case import noise
 from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
+from opdb.execute.compile.model import lowered, precision_of
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.quantize import Recipe, named, quantize
-from opdb.run.compile.model import lowered, precision_of
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
@@ -164,8 +164,8 @@ def _of_file(name: str, recipe: Recipe, how: str, word: str, iterations: int) ->
 
 
 def _rounded(path: str, recipe: Recipe, seen: Sequence[torch.Tensor], iterations: int, folder: Path) -> str:
+    from opdb.execute.compile.rounding import rounded
     from opdb.programs.load import load_program
-    from opdb.run.compile.rounding import rounded
 
     coverage, graph = _graph(load_program(path), True)
     own = _with(recipe, "weights", rounding="adaround")

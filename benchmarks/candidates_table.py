@@ -31,7 +31,7 @@ import pytest
 import torch
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import read_program
+from opdb.checks.verdicts import read_program
 from opdb.core.errors import OpdbError
 from opdb.lower.select import lower
 from opdb.programs.torch.export import export

@@ -24,10 +24,10 @@ from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig, TensorConfig
 from opdb.core.sdk import sdk_number
 from opdb.core.settings import specs_folder
+from opdb.execute.libraries.client import VendorWorker
 from opdb.generated.constants.socs import SOCS
 from opdb.judge.samples import kernel_types, sample_config, with_outputs
 from opdb.judge.validate import check, infer
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.libraries import Libraries, find, installed
 from opdb.spec.catalog import Catalog

@@ -28,6 +28,9 @@ from opdb.codegen.packages import of_catalog, types
 from opdb.core.errors import OpdbError
 from opdb.core.graph import single
 from opdb.core.settings import specs_folder
+from opdb.execute.libraries import onnx_runtime
+from opdb.execute.libraries.client import VendorWorker
+from opdb.execute.packages import package
 from opdb.judge.samples import kernel_types, sample_config
 from opdb.measure.conformance import tolerance
 from opdb.measure.conformance.cases import Case
@@ -37,9 +40,6 @@ from opdb.plugins.cloud_ai import aic_package, conformance
 from opdb.plugins.cloud_ai.card import HexagonCard
 from opdb.plugins.cloud_ai.codegen import aic
 from opdb.plugins.packages import ort_package
-from opdb.run.libraries import onnx_runtime
-from opdb.run.libraries.client import VendorWorker
-from opdb.run.packages import package
 from opdb.runtime import native
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog

@@ -2,7 +2,7 @@
 
     python benchmarks/field_cases.py [KIND...] > docs/results/field-cases.md
 
-The cases are those of tests/check/field.  With kinds, only their tables.
+The cases are those of tests/checks/field.  With kinds, only their tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HEAD = """# Cases from the field
 Reports of people who deploy to Qualcomm's NPUs, each rebuilt as a small model of our own, and at least five more inputs of the same
 kind. Each goes through `opdb check`, `opdb compile` and `opdb run` (HTP, SM8650 unless another chip is named, QNN 2.47, emulated on
 x86-64); results are compared with PyTorch's or ONNX Runtime's on the CPU. "Before" is what opdb 0.1 did with the report.
-`python benchmarks/field_cases.py` writes this page; `tests/check/field` asserts it."""
+`python benchmarks/field_cases.py` writes this page; `tests/checks/field` asserts it."""
 KINDS = {
     "P1": ("An input that is read for its shape alone", "`run` returned zeros, without a word"),
     "P2": ("Squares beyond 65504 in fp16, in PyTorch", "wrong results (`norm` 362 where 5935 is right), without a warning"),

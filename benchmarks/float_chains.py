@@ -27,11 +27,11 @@ from torch import Tensor, nn
 from torch.nn import functional as f
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_graph
-from opdb.check.verdicts import check_nodes
+from opdb.checks.graph import build_graph
+from opdb.checks.verdicts import check_nodes
+from opdb.execute.libraries.client import VendorWorker
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.graph import GraphOptions
 
 Shape = tuple[int, ...]

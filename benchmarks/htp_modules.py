@@ -17,7 +17,7 @@ from collections import Counter
 from _on_htp import kind_of, verdict
 from _random_modules import KINDS, between, chosen, inputs_of, kinds_of
 
-from opdb.run.libraries.client import VendorWorker
+from opdb.execute.libraries.client import VendorWorker
 
 
 def main() -> None:

@@ -27,10 +27,10 @@ from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph, single
 from opdb.core.op_config import OpConfig, Quant
 from opdb.core.settings import specs_folder
+from opdb.execute.libraries.client import VendorWorker
 from opdb.judge.samples import encoded, resized, sample_config, with_outputs
 from opdb.judge.validate import check
 from opdb.measure.conformance import data
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
 from opdb.spec.catalog import Catalog

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as f
 
 import opdb.programs.torch_ops  # noqa: F401  (the operators torch.ops.qnn)
-from opdb.run.libraries.client import VendorWorker
+from opdb.execute.libraries.client import VendorWorker
 
 Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 

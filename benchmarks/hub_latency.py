@@ -24,15 +24,15 @@ from typing import Any
 from scipy import stats
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import Coverage
+from opdb.checks.verdicts import Coverage
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
+from opdb.execute.compile.model import lowered
 from opdb.lower.quantize.default_ranges import quantized
 from opdb.lower.quantize.recipe import named
 from opdb.measure.cost import Estimate, Simulator
 from opdb.measure.cost.errata import prices
 from opdb.programs.torch.export import export
-from opdb.run.compile.model import lowered
 from opdb.runtime.qnn import SIMULATING
 
 HERE = Path(__file__).parent

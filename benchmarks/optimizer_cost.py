@@ -20,8 +20,8 @@ from typing import TypeVar
 from torch.export import ExportedProgram
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_graph
-from opdb.check.verdicts import check_nodes, read_program
+from opdb.checks.graph import build_graph
+from opdb.checks.verdicts import check_nodes, read_program
 from opdb.core.graph import QnnGraph
 from opdb.lower.passes import channels_last, optimize
 from opdb.lower.quantize.default_ranges import quantized

@@ -23,8 +23,8 @@ import torch
 from torch import nn
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_graph
-from opdb.check.verdicts import check_nodes, read_program
+from opdb.checks.graph import build_graph
+from opdb.checks.verdicts import check_nodes, read_program
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
 from opdb.lower.passes import PASSES

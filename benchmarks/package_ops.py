@@ -28,13 +28,13 @@ from opdb.core.errors import OpdbError
 from opdb.core.graph import single
 from opdb.core.op_config import OpConfig, ParamConfig
 from opdb.core.settings import specs_folder
+from opdb.execute.libraries import onnx_runtime
+from opdb.execute.libraries.client import VendorWorker
+from opdb.execute.packages import package
 from opdb.measure.conformance.cases import Case, cases
 from opdb.measure.conformance.data import inputs as data_of
 from opdb.plugins.packages import ort_package
 from opdb.plugins.packages.codegen import ort
-from opdb.run.libraries import onnx_runtime
-from opdb.run.libraries.client import VendorWorker
-from opdb.run.packages import package
 from opdb.runtime import native
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog

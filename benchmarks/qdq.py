@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from opdb.catalog.targets.target import Target
+from opdb.execute.libraries.client import VendorWorker
 from opdb.generated.constants.socs import SOCS
-from opdb.run.libraries.client import VendorWorker
 
 SOC = "SM8650"
 HERE = Path(__file__).parent

@@ -168,10 +168,10 @@ def _compiled(
 ) -> dict[str, Any]:
     from opdb.catalog.targets.target import Target
     from opdb.core.errors import OpdbError
+    from opdb.execute.compile.model import lowered
+    from opdb.execute.compile.sources import sources_of
+    from opdb.execute.libraries.client import VendorWorker
     from opdb.lower.quantize import quantize
-    from opdb.run.compile.model import lowered
-    from opdb.run.compile.sources import sources_of
-    from opdb.run.libraries.client import VendorWorker
     from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
     target = Target("HTP", soc, execution="emulator")

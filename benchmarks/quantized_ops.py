@@ -34,6 +34,8 @@ from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig, Quant, TensorConfig, to_json
 from opdb.core.settings import specs_folder
+from opdb.execute.compile.model import config_graph
+from opdb.execute.libraries.client import VendorWorker
 from opdb.generated.constants.quant import RULES
 from opdb.judge.errata.policy import refuses
 from opdb.judge.samples import slot_of
@@ -44,8 +46,6 @@ from opdb.measure.conformance.cases import Case, row_cases
 from opdb.measure.conformance.data import COMPARISONS, function_of
 from opdb.measure.conformance.lanes import pytorch
 from opdb.measure.conformance.tolerance import bounds, compare
-from opdb.run.compile.model import config_graph
-from opdb.run.libraries.client import VendorWorker
 from opdb.spec.catalog import Catalog
 
 RECIPES = {"8a8w": "uq8", "16a8w": "uq16"}

@@ -32,7 +32,7 @@ def pages(folder: Path) -> dict[str, Path]:
     from kinds import coverage_of, write_pages
 
     from opdb.catalog.store import read_catalog
-    from opdb.check.report.html import page
+    from opdb.checks.report.html import page
     from opdb.core import settings
 
     found = write_pages(folder, read_catalog(settings.specs_folder()))

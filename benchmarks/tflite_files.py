@@ -18,14 +18,14 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from opdb.catalog.targets.target import Target
-from opdb.check.file_names import with_names
-from opdb.check.verdicts import check_program
+from opdb.checks.file_names import with_names
+from opdb.checks.verdicts import check_program
+from opdb.execute.compile.model import lowered
+from opdb.execute.compile.model_io import Ends
+from opdb.execute.libraries.client import VendorWorker
 from opdb.programs.load import load_program
 from opdb.programs.onnx.files import ends
 from opdb.programs.tflite.file import read
-from opdb.run.compile.model import lowered
-from opdb.run.compile.model_io import Ends
-from opdb.run.libraries.client import VendorWorker
 
 TARGET = Target("HTP", "SM8650", execution="emulator")
 

@@ -18,9 +18,9 @@ from opdb.catalog.store import read_catalog
 from opdb.catalog.targets.target import Target
 from opdb.core.op_config import OpConfig
 from opdb.core.settings import specs_folder
+from opdb.execute.libraries.client import VendorWorker
 from opdb.generated import validators
 from opdb.measure.conformance.cases import cases
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime import native
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.native import Arena, lib

@@ -21,7 +21,7 @@ from pathlib import Path
 #: What commands import.  ExecuTorch registers operators with PyTorch: only those that import it find it.
 IMPORTED = (
     "sqlalchemy", "alembic.command", "jinja2", "yaml", "torch", "torch.export._trace", "onnx", "opdb.cli",
-    "opdb.check.verdicts", "opdb.programs.torch.program", "opdb.programs.onnx.files", "opdb.run.compile.model",
+    "opdb.checks.verdicts", "opdb.programs.torch.program", "opdb.programs.onnx.files", "opdb.execute.compile.model",
     "opdb.lower.passes", "opdb.catalog.store",
 )  # fmt: skip
 EXECUTORCH = (*IMPORTED, "executorch.exir", "executorch.backends.qualcomm.quantizer.quantizer")

@@ -10,6 +10,7 @@ without importing them, so that neither PyTorch nor ExecuTorch has to be there.
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import sys
@@ -19,90 +20,18 @@ from pathlib import Path
 import click
 import typer
 
+import opdb
 from opdb import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {"opdb.runtime": "runtime", "opdb.codegen": "codegen"}
 NOTE = "<!-- Written by tools/reference.py; edit {} and run it again. -->"
 
-#: What other programs may rely on, by purpose: module -> names.
-API: dict[str, dict[str, list[str]]] = {
-    "Judge op configs": {
-        "opdb.core.op_config": ["OpConfig", "TensorConfig", "from_json"],
-        "opdb.catalog.targets.target": ["Target"],
-        "opdb.judge.validate": ["check", "Verdict"],
-        "opdb.judge.nearest": ["nearest", "Variant"],
-    },
-    "Check and compile programs": {
-        "opdb.programs.load": ["load_model", "load_program", "export"],
-        "opdb.check.verdicts": ["check_program", "Coverage"],
-        "opdb.check.graph": ["build_graph"],
-        "opdb.core.graph": ["QnnGraph", "GraphOp", "GraphTensor"],
-        "opdb.lower.passes.pipeline": ["optimize", "Optimized"],
-        "opdb.run.compile.model": ["lowered"],
-        "opdb.run.compile.build": ["compile_to_file"],
-    },
-    "Quantize": {
-        "opdb.lower.quantize.quantizer": ["quantize"],
-        "opdb.lower.quantize.observe": ["observe"],
-        "opdb.lower.quantize.propagate": ["propagate"],
-        "opdb.lower.quantize.encodings": ["Range"],
-    },
-    "Run": {
-        "opdb.run.dispatch.plan": ["partition", "Plan"],
-        "opdb.run.dispatch.dispatcher": ["Dispatcher"],
-        "opdb.run.dispatch.configs": ["graph_of"],
-        "opdb.runtime.qnn.backend": ["Backend"],
-        "opdb.runtime.qnn.graph": ["GraphOptions"],
-    },
-    "Estimate latency": {
-        "opdb.measure.cost.simulator": ["estimate", "Simulator"],
-        "opdb.measure.cost.figures": ["Estimate"],
-        "opdb.measure.cost.difference": ["compare"],
-    },
-    "ExecuTorch": {
-        "opdb.plugins.executorch.registration": [
-            "register", "unregister", "reasons", "forms", "errata", "differences", "forget", "Registration",
-        ],
-        "opdb.plugins.executorch.delegate.partitioner": ["OpdbPartitioner"],
-        "opdb.plugins.executorch.delegate.specs": ["Options"],
-        "opdb.plugins.executorch.delegate.run": ["Runner"],
-        "opdb.plugins.executorch.delegate.library": ["load"],
-        "opdb.plugins.executorch.delegate.shapes": ["Padded"],
-        "opdb.plugins.executorch.delegate.inspect": ["inspect_node"],
-    },
-    "Op packages, kernels, Hexagon": {
-        "opdb.plugins.executorch.op_packages": ["options", "rows"],
-        "opdb.plugins.executorch.portable_kernels.kernels": ["load", "LoadedLibrary"],
-        "opdb.run.libraries.onnx_runtime": ["on_qnn", "on_cpu"],
-        "opdb.plugins.hexagon.server": ["Server"],
-        "opdb.plugins.hexagon.tools": ["emulator"],
-        "opdb.plugins.cloud_ai.card": ["HexagonCard"],
-    },
-    "Ask the catalogue": {
-        "opdb.catalog.store": ["Store", "read_catalog"],
-        "opdb.catalog.query": ["ask"],
-        "opdb.catalog.query.rows": ["Filters"],
-    },
-    "Errors": {"opdb.core.errors": ["OpdbError"]},
-}  # fmt: skip
-#: Packages from which names of their modules are imported.
-SHORT = {
-    "opdb.lower.passes.pipeline": "opdb.lower.passes",
-    "opdb.lower.quantize.quantizer": "opdb.lower.quantize",
-    "opdb.lower.quantize.observe": "opdb.lower.quantize",
-    "opdb.lower.quantize.propagate": "opdb.lower.quantize",
-    "opdb.lower.quantize.encodings": "opdb.lower.quantize",
-    "opdb.run.dispatch.plan": "opdb.run.dispatch",
-    "opdb.run.dispatch.dispatcher": "opdb.run.dispatch",
-    "opdb.run.dispatch.configs": "opdb.run.dispatch",
-    "opdb.measure.cost.simulator": "opdb.measure.cost",
-    "opdb.measure.cost.figures": "opdb.measure.cost",
-    "opdb.measure.cost.difference": "opdb.measure.cost",
-    "opdb.plugins.executorch.registration": "opdb.plugins.executorch",
-    "opdb.plugins.hexagon.server": "opdb.plugins.hexagon",
-    "opdb.plugins.hexagon.tools": "opdb.plugins.hexagon",
-    "opdb.catalog.query.rows": "opdb.catalog.query",
+#: What other programs may rely on: the packages whose names stay, and what each is for.
+FACES = {
+    "opdb": "The catalogue and models",
+    "opdb.plugins.executorch": "ExecuTorch",
+    "opdb.plugins.hexagon": "Hexagon",
 }
 
 
@@ -172,15 +101,15 @@ def api_page() -> str:
         NOTE.format("the docstrings"),
         "",
         "What other programs may rely on: these names stay, or are kept for one release with a DeprecationWarning. Everything",
-        "else in the package may change. A mistake of the caller raises `opdb.core.errors.OpdbError`, with a message for people.",
+        "else in the package may change, and so may the attributes of results that no docstring names. A mistake of the caller",
+        "raises `opdb.OpdbError`, with a message for people. A test runs the examples (tests/docs/test_python_api.py).",
         "",
     ]
-    for purpose, modules in API.items():
-        lines += [f"## {purpose}", ""]
-        for module, names in modules.items():
-            found = definitions(module)
-            for name in names:
-                lines += definition_lines(SHORT.get(module, module), found[name])
+    for face, purpose in FACES.items():
+        lines += [f"## {purpose}: `{face}`", ""]
+        for name, module in importlib.import_module(face)._MODULES.items():
+            if face == "opdb" or name not in opdb.__all__:
+                lines += definition_lines(face, definitions(module)[name])
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -14,9 +14,9 @@ from fault import Mutant
 from opdb.codegen import c_sources, package_folder
 from opdb.core.c_compiler import compiled, compiler_command
 from opdb.core.errors import OpdbError
+from opdb.execute.packages import package
 from opdb.plugins.packages import ort_package
 from opdb.plugins.packages.codegen import ort
-from opdb.run.packages import package
 
 HERE = Path(__file__).parent
 NAME, DOMAIN = "mutants", "com.opdb.mutants"  # of the custom ops of ONNX Runtime

@@ -11,10 +11,10 @@ import cloud_ai_ops
 from fault import Mutant
 
 from opdb.core.errors import OpdbError
+from opdb.execute.packages import package
 from opdb.plugins.cloud_ai.check.check import check
 from opdb.plugins.cloud_ai.check.trials import Asked
 from opdb.plugins.cloud_ai.codegen import aic
-from opdb.run.packages import package
 
 HERE = Path(__file__).parent
 TIMEOUT = 120

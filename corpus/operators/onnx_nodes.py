@@ -12,8 +12,8 @@ import torch
 from onnx_cases import difference, read
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_part
-from opdb.check.verdicts import check_nodes
+from opdb.checks.graph import build_part
+from opdb.checks.verdicts import check_nodes
 from opdb.core.errors import OpdbError
 from opdb.lower.candidates import mapped
 from opdb.programs.torch.export import export

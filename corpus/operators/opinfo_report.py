@@ -21,8 +21,8 @@ from opinfo_known import KNOWN
 from opinfo_run import FAILED, PLACES, REFUSED, RIGHT, Kernels, outcomes
 from opinfo_samples import BY_NAME, TAKEN, UNTAKEN, kind_of, samples
 
+from opdb.execute.libraries.client import VendorWorker
 from opdb.generated.builders import TARGETS
-from opdb.run.libraries.client import VendorWorker
 
 #: Families of reasons, in the order in which they are looked for.
 FAMILIES = (

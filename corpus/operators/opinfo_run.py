@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import Part, build_part
-from opdb.check.verdicts import check_nodes
+from opdb.checks.graph import Part, build_part
+from opdb.checks.verdicts import check_nodes
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
 from opdb.lower.candidates import mapped

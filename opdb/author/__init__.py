@@ -1,0 +1,1 @@
+"""New ops: drafts, add-op, folders of one's own ops."""

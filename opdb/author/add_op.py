@@ -215,7 +215,7 @@ def make_package(op: str, specs: Path, root: Path) -> Path | None:
     """
     from opdb.codegen.constants import PACKAGE
     from opdb.codegen.packages import of_catalog
-    from opdb.run.packages import package
+    from opdb.execute.packages import package
 
     catalog = read_catalog(specs)
     name = catalog.ops[op].package

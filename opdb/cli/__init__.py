@@ -15,9 +15,9 @@ from importlib import import_module
 
 import typer
 
-from opdb import __version__
 from opdb.core.errors import OpdbError
 from opdb.core.plugins import Commands, commands
+from opdb.core.version import __version__
 
 app = typer.Typer(
     name="opdb",

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from opdb.catalog.targets.target import Target
-    from opdb.check.verdicts import Row
+    from opdb.checks.verdicts import Row
     from opdb.cli.progress import Stages
     from opdb.core.graph import GraphTensor, QnnGraph
+    from opdb.execute.compile.calibration import Sample
+    from opdb.execute.compile.states import State
     from opdb.lower.quantize import Recipe, Source
     from opdb.lower.quantize.ranges import TensorRange
-    from opdb.run.compile.calibration import Sample
-    from opdb.run.compile.states import State
 
 Quantize = Annotated[
     str | None,
@@ -94,8 +94,8 @@ def samples_of(how: Calibration, inputs: Sequence[GraphTensor], program: Exporte
 
 def named_samples(data: str, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
     """The samples that ``data`` (the value of --data) names, for inputs in the order of the program's."""
+    from opdb.execute.compile.calibration import read_samples
     from opdb.programs.load import named_callable
-    from opdb.run.compile.calibration import read_samples
 
     example = None if program.example_inputs is None else [x.numpy() for x in program.example_inputs[0]]
     return read_samples(data, inputs, example=example, found=named_callable)
@@ -148,7 +148,7 @@ def rounded_file(
     stages: Stages,
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """A copy of the ONNX file ``model`` with the weights that its recipe has rounded, and lines for the report."""
-    from opdb.run.compile.rounding import rounded
+    from opdb.execute.compile.rounding import rounded
 
     stages("round")
     with TemporaryDirectory() as folder:

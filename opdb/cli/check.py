@@ -33,8 +33,8 @@ from opdb.generated.constants.backends import ASKED, DEFAULT
 
 if TYPE_CHECKING:
     from opdb.catalog.targets.target import Target
-    from opdb.check.gates import Gate
-    from opdb.check.verdicts import Coverage
+    from opdb.checks.gates import Gate
+    from opdb.checks.verdicts import Coverage
     from opdb.judge.nearest import Variant
     from opdb.judge.validate import Verdict
     from opdb.lower.quantize import Recipe
@@ -140,7 +140,7 @@ def _askable() -> list[str]:
 
 
 def _vendor(backend: str | None, soc: str | None) -> Any:
-    from opdb.run.libraries.client import VendorWorker
+    from opdb.execute.libraries.client import VendorWorker
 
     assert backend is not None
     return VendorWorker(backend, soc)
@@ -239,7 +239,7 @@ def check(
     """Check which nodes of a model a target takes, and why not the others; exit 1 if some fall back to the CPU."""
     _one_of(strict, lenient)
     gates = _gates(fail_on or [], strict, lenient)
-    from opdb.check.verdicts import check_program
+    from opdb.checks.verdicts import check_program
     from opdb.cli.progress import Stages
     from opdb.programs.load import has_names, load_program
     from opdb.programs.onnx.inputs import parsed
@@ -257,7 +257,7 @@ def check(
         """With the names of the model's file."""
         if not has_names(model):
             return coverage
-        from opdb.check.file_names import with_names
+        from opdb.checks.file_names import with_names
 
         return with_names(coverage, model, encodings)
 
@@ -286,7 +286,7 @@ def check(
             if quantize is None or recipe is not None:
                 recipe = _recipe(recipe, program, target, data, encodings)
             if recipe is not None:
-                from opdb.run.compile.quantized_check import quantized_coverage
+                from opdb.execute.compile.quantized_check import quantized_coverage
 
                 coverage = quantized_coverage(program, target, recipe, dtype, decompose, named)
             else:
@@ -337,7 +337,7 @@ def _one_of(strict: bool, lenient: bool) -> None:
 
 def _gates(written: list[str], strict: bool, lenient: bool) -> list[Gate]:
     """The conditions of --fail-on, which take the place of what else decides the exit code."""
-    from opdb.check.gates import gate
+    from opdb.checks.gates import gate
 
     if written and (strict or lenient):
         raise OpdbError("--fail-on alone decides when to fail; leave out --strict and --lenient")
@@ -349,8 +349,8 @@ def _samples(data: str | None, program: Any, model: str) -> list[tuple[Any, ...]
     if data is None:
         return []
     from opdb.cli.calibration import named_samples
+    from opdb.execute.compile.calibration import program_inputs
     from opdb.programs.load import has_names
-    from opdb.run.compile.calibration import program_inputs
 
     names = None
     if has_names(model):
@@ -374,8 +374,8 @@ def _no_other(**given: bool) -> None:
 
 def _save_node(program: Any, node: str, output: Path | None, decompose: bool) -> None:
     """A file that ``opdb check`` takes."""
-    from opdb.check import reproduce
-    from opdb.check.verdicts import read_program
+    from opdb.checks import reproduce
+    from opdb.checks.verdicts import read_program
     from opdb.core.files import write_atomically, written_atomically
     from opdb.programs.torch.export import export
 
@@ -395,7 +395,7 @@ def _save_node(program: Any, node: str, output: Path | None, decompose: bool) ->
 
 
 def _format(name: str) -> str:
-    from opdb.check.report import FORMATS
+    from opdb.checks.report import FORMATS
 
     if name not in FORMATS:
         raise OpdbError(f"--format {name}: one of {', '.join(FORMATS)}")
@@ -409,8 +409,8 @@ def _report(
 
     ``few``: a table of reasons instead of nodes.
     """
-    from opdb.check.report import lines
-    from opdb.check.report.plain import left, summary
+    from opdb.checks.report import lines
+    from opdb.checks.report.plain import left, summary
     from opdb.core.files import write_atomically
 
     short = few and format_ == "table" and not verbose
@@ -426,7 +426,7 @@ def _report(
 
 def print_coverage(coverage: Coverage) -> None:
     """One line for each node, and below a rejected one its reasons."""
-    from opdb.check.report import table
+    from opdb.checks.report import table
 
     for line in table(coverage):
         print(line)

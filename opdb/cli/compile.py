@@ -53,14 +53,14 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from opdb.catalog.targets.target import Target
-    from opdb.check.verdicts import Coverage
+    from opdb.checks.verdicts import Coverage
     from opdb.cli.progress import Stages
     from opdb.core.graph import QnnGraph
+    from opdb.execute.compile.build import Compiled
+    from opdb.execute.compile.states import State
+    from opdb.execute.libraries.client import VendorWorker
+    from opdb.execute.libraries.results import Outcome
     from opdb.judge.errata.report import ErratumCount
-    from opdb.run.compile.build import Compiled
-    from opdb.run.compile.states import State
-    from opdb.run.libraries.client import VendorWorker
-    from opdb.run.libraries.results import Outcome
     from opdb.runtime.qnn.graph import GraphOptions
 
 #: The backends that a context can be compiled for.
@@ -141,11 +141,11 @@ def compile_model(
     QNN does not take as well; it is written, with exit 1, where nodes fall back to the CPU.
     """
     from opdb.cli.progress import Stages
+    from opdb.execute.compile.rounding import check as to_round
+    from opdb.execute.compile.sources import sources_of
+    from opdb.execute.compile.states import states_json, stored_states
     from opdb.lower.passes import check_layout, check_names
     from opdb.programs.onnx.inputs import parsed
-    from opdb.run.compile.rounding import check as to_round
-    from opdb.run.compile.sources import sources_of
-    from opdb.run.compile.states import states_json, stored_states
     from opdb.runtime.qnn.context import SHARES_WEIGHTS
     from opdb.runtime.qnn.device import soc_model_of
 
@@ -273,7 +273,7 @@ def compile_model(
         if saver is not None:
             outcomes.append(_record(graphs, saver, target, options, timeout, stages))
         if output is not None:
-            from opdb.run.compile.build import compile_to_file
+            from opdb.execute.compile.build import compile_to_file
 
             compiled = compile_to_file(
                 graphs, output, str(target.backend), target.soc, options,
@@ -307,7 +307,7 @@ def compile_model(
 
 def _opening(target: Target, timeout: float) -> VendorWorker:
     """A worker whose library opens while the model is read."""
-    from opdb.run.libraries.client import VendorWorker
+    from opdb.execute.libraries.client import VendorWorker
 
     worker = VendorWorker(str(target.backend), target.soc, timeout=timeout)
     worker.open_ahead()
@@ -330,7 +330,7 @@ def _alone(
 
 @dataclass(frozen=True)
 class Lowering:
-    """How a model becomes a graph: its name (None: the model's), and what opdb.run.compile.model.lowered takes."""
+    """How a model becomes a graph: its name (None: the model's), and what opdb.execute.compile.model.lowered takes."""
 
     name: str | None
     dtype: str
@@ -360,11 +360,11 @@ def made_of(
     program: ExportedProgram, model: str, target: Target, how: Lowering
 ) -> tuple[Coverage, QnnGraph | None]:
     """What each node of the model became, and its graph if every node is supported."""
-    from opdb.check.file_names import with_names
+    from opdb.checks.file_names import with_names
+    from opdb.execute.compile.model import graph_name, lowered
+    from opdb.execute.compile.model_io import Ends
     from opdb.programs.load import has_names
     from opdb.programs.onnx.files import ends
-    from opdb.run.compile.model import graph_name, lowered
-    from opdb.run.compile.model_io import Ends
 
     named = has_names(model)
     coverage, graph = lowered(
@@ -403,7 +403,7 @@ def graphs_of_configs(
 ) -> tuple[list[QnnGraph], tuple[ErratumCount, ...]]:
     """A graph for each op config, and the errata to warn of; where the specs refuse one, prints the reasons and exits 1."""
     from opdb.cli.configs import configs
-    from opdb.run.compile.model import chosen, config_graphs, judged, warned
+    from opdb.execute.compile.model import chosen, config_graphs, judged, warned
 
     stages("read")
     graphs = chosen(config_graphs(configs(file)), name)
@@ -422,7 +422,7 @@ def graphs_of_configs(
 def _options(
     graphs: list[QnnGraph], target: Target, precision: str | None, optimization: int | None
 ) -> GraphOptions:
-    from opdb.run.compile.model import precision_of
+    from opdb.execute.compile.model import precision_of
     from opdb.runtime.qnn.graph import GraphOptions
 
     if precision is None:
@@ -440,7 +440,7 @@ def _record(
     timeout: float,
     stages: Stages,
 ) -> Outcome:
-    from opdb.run.libraries.client import record
+    from opdb.execute.libraries.client import record
 
     stages("record")
     return record(graphs, folder, str(target.backend), target.soc, options=options, timeout=timeout)

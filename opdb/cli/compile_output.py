@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opdb.core.graph import GraphTensor
-    from opdb.run.libraries.results import Outcome
+    from opdb.execute.libraries.results import Outcome
 
 
 def print_ends(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]) -> None:

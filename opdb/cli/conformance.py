@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opdb import __version__
 from opdb.cli.options import Dask, Db, Json, Ops, Specs, check_workers, known_op, store, synced
 from opdb.cli.output import print_json
 from opdb.cli.progress import STILL_SECONDS
 from opdb.core.errors import OpdbError
+from opdb.core.version import __version__
 from opdb.generated.constants.backends import PACKAGED
 
 if TYPE_CHECKING:

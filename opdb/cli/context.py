@@ -92,7 +92,7 @@ def _libraries(folder: Path | None) -> QnnLibraries:
 
 def _load(file: Path, header: Header, libraries: Path | None) -> str:
     """Loads the file on its backend in a child process; what was wrong, "" for nothing."""
-    from opdb.run.libraries.client import VendorWorker
+    from opdb.execute.libraries.client import VendorWorker
 
     with VendorWorker(header.backend, soc_model=header.soc_model, libraries=libraries) as worker:
         result = worker.load(file)

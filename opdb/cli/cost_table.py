@@ -106,8 +106,8 @@ def _listed(file: Path | None) -> list[str]:
 
 
 def _programs(names: Iterable[str]) -> Iterable[tuple[str, Callable[[], ExportedProgram]]]:
+    from opdb.execute.compile.model import graph_name
     from opdb.programs.load import load_program
-    from opdb.run.compile.model import graph_name
 
     sys.path.insert(0, "")
     seen: dict[str, str] = {}

@@ -15,11 +15,11 @@ from opdb.core.files import write_atomically, written_atomically
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from opdb.check.verdicts import Row
+    from opdb.checks.verdicts import Row
     from opdb.core.graph import QnnGraph
-    from opdb.run.compile.calibration import Sample
-    from opdb.run.compile.counterparts import Named
-    from opdb.run.compile.states import State
+    from opdb.execute.compile.calibration import Sample
+    from opdb.execute.compile.counterparts import Named
+    from opdb.execute.compile.states import State
 
 ExportEncodings = Annotated[
     Path | None,
@@ -60,8 +60,8 @@ class Export:
         states: Sequence[State],
     ) -> Exported:
         """``made``: quantized from ``floats``.  ``sample``: of the inputs of ``floats``; ``rows``: of the coverage of ``program``."""
-        from opdb.run.compile.counterparts import named_encodings
-        from opdb.run.compile.model_tensors import of_onnx, of_program
+        from opdb.execute.compile.counterparts import named_encodings
+        from opdb.execute.compile.model_tensors import of_onnx, of_program
         from opdb.runtime.kernels import run_graph
 
         given = {s.input: s.initial for s in states} | sample

@@ -7,11 +7,11 @@ import shutil
 from importlib import metadata
 from typing import Any
 
-from opdb import __version__
 from opdb.core import plugins
 from opdb.core.errors import OpdbError
+from opdb.core.version import __version__
+from opdb.execute.libraries.report import library_rows
 from opdb.generated.constants.backends import ASKED
-from opdb.run.libraries.report import library_rows
 
 #: Optional distributions: name, extra, what is not possible without it.
 PARTS = (

@@ -13,7 +13,7 @@ from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
     from opdb.catalog.targets.target import Target
-    from opdb.check.verdicts import Coverage
+    from opdb.checks.verdicts import Coverage
     from opdb.cli.compile import Lowering
     from opdb.cli.progress import Stages
     from opdb.core.graph import QnnGraph
@@ -82,8 +82,8 @@ def load(model: str, wish: Wish, stages: Stages, json: bool) -> Loaded:
 def _quantized(graph: QnnGraph, wish: Wish, coverage: Coverage, stages: Stages) -> QnnGraph:
     if wish.recipe is None:
         return graph
+    from opdb.execute.compile.sources import sources_of
     from opdb.lower.quantize.default_ranges import quantized
-    from opdb.run.compile.sources import sources_of
 
     stages("quantize")
     return quantized(graph, wish.recipe, wish.target, sources_of(coverage.rows))
@@ -116,7 +116,7 @@ class Run:
 
     def asked(self, graph: QnnGraph, traced: bool = False) -> Estimate:
         """The same; raises NotEstimated where the library refuses it."""
-        from opdb.run.compile.model import precision_of
+        from opdb.execute.compile.model import precision_of
         from opdb.runtime.qnn import SIMULATING
         from opdb.runtime.qnn.graph import GraphOptions
 

@@ -56,7 +56,7 @@ def chips(
     json: Json = False,
 ) -> None:
     """Ask the HTP library for every chip that it opens: its name, its Hexagon version, and whether it has fp16 and bf16."""
-    from opdb.run.libraries.chips import NUMBERS, rows
+    from opdb.execute.libraries.chips import NUMBERS, rows
     from opdb.runtime.qnn.libraries import find, installed
 
     found = list(rows(installed() if qnn is None else find(qnn), number or NUMBERS))
@@ -70,7 +70,7 @@ def chips(
 def list_(json: Json = False) -> None:
     """List the QNN libraries of this machine, asked one by one; 'opdb doctor' says what they can do."""
     from opdb.core.errors import OpdbError
-    from opdb.run.libraries.report import CURE, library_rows
+    from opdb.execute.libraries.report import CURE, library_rows
 
     rows = library_rows()
     found = [row["library"] for row in rows if "library" in row]

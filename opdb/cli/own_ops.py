@@ -151,8 +151,8 @@ def _run(
 ) -> bool:
     """Runs the samples on each version and chip; whether something is wrong, or to be written."""
     from opdb.author.own_ops import trials
+    from opdb.execute.libraries.client import VendorWorker
     from opdb.generated.constants.backends import DEFAULT
-    from opdb.run.libraries.client import VendorWorker
 
     if not catalog.ops[own.op].samples:
         print(f"left: {own.spec}: it has no samples, so nothing ran: add one, e.g. {{x: [2, 3]}}")

@@ -82,7 +82,7 @@ def qnn(
 ) -> None:
     """Generate a QNN op package from specs and kernels, and compile it."""
     from opdb.catalog.targets.target import backend_name
-    from opdb.run.packages import package as op_package
+    from opdb.execute.packages import package as op_package
 
     backend = backend_name(backend)
     op_package.check_backend(backend)
@@ -161,8 +161,8 @@ def inspect(
     from dataclasses import asdict
 
     from opdb.catalog.targets.target import soc_name
-    from opdb.run.packages import check as packages
-    from opdb.run.packages import elf
+    from opdb.execute.packages import check as packages
+    from opdb.execute.packages import elf
 
     file = elf.read(library)
     loaded = packages.Loaded("", why="--no-load") if no_load else packages.ask(library, file, soc_name(soc))
@@ -189,7 +189,7 @@ def matrix(
     from dataclasses import asdict
 
     from opdb.catalog.targets.target import soc_name
-    from opdb.run.packages import check as packages
+    from opdb.execute.packages import check as packages
 
     found = list(packages.matrix(library, soc_name(soc)))
     if json:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from opdb.catalog.targets.target import Target
     from opdb.core.graph import GraphTensor
-    from opdb.run.libraries.results import ExecuteResult
+    from opdb.execute.libraries.results import ExecuteResult
     from opdb.runtime.qnn.context_file import Header
     from opdb.runtime.qnn.execution import Array
     from opdb.runtime.qnn.graph import Tensor
@@ -109,12 +109,12 @@ def run_file(
     from opdb.catalog.targets.target import Target, emulates_here
     from opdb.cli.compile_output import print_failure
     from opdb.cli.steps import given_inputs, stepped
+    from opdb.execute.compile.inputs import feed
+    from opdb.execute.compile.model_io import recorded_scalars
+    from opdb.execute.compile.states import begun, recorded
+    from opdb.execute.libraries.client import VendorWorker
+    from opdb.execute.libraries.results import ExecuteResult
     from opdb.judge.errata.policy import known_errata
-    from opdb.run.compile.inputs import feed
-    from opdb.run.compile.model_io import recorded_scalars
-    from opdb.run.compile.states import begun, recorded
-    from opdb.run.libraries.client import VendorWorker
-    from opdb.run.libraries.results import ExecuteResult
     from opdb.runtime.qnn import context_file
     from opdb.runtime.qnn.profile import check_level
 

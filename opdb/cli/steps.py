@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opdb.core.graph import GraphTensor
-    from opdb.run.compile.states import State
-    from opdb.run.libraries.client import VendorWorker
-    from opdb.run.libraries.results import ExecuteResult
+    from opdb.execute.compile.states import State
+    from opdb.execute.libraries.client import VendorWorker
+    from opdb.execute.libraries.results import ExecuteResult
     from opdb.runtime.qnn.execution import Array
 
 
@@ -36,9 +36,9 @@ def stepped(
 ) -> tuple[ExecuteResult, dict[str, Array]]:
     """The last run, or the first that fails, with the times of all; and every output of all runs, stacked in front.
 
-    ``fed``: of ``given``, as opdb.run.compile.inputs.feed gives it for so many steps.
+    ``fed``: of ``given``, as opdb.execute.compile.inputs.feed gives it for so many steps.
     """
-    from opdb.run.compile.inputs import at_step
+    from opdb.execute.compile.inputs import at_step
 
     values = {s.input: s.initial for s in states}
     results: list[ExecuteResult] = []

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 
 class OpdbError(Exception):
-    """A user's mistake or a missing part: what is wrong, where, and the cure, in one line."""
+    """A user's mistake or a missing part: what is wrong, where, and the cure, in one line.
+
+    >>> import opdb
+    >>> try:
+    ...     opdb.check_config({"op": "Relou"})
+    ... except opdb.OpdbError as error:
+    ...     print(error)
+    unknown op 'Relou'; did you mean 'Relu'?; 'opdb query ops' lists the known ones
+    """
 
 
 @dataclass(frozen=True, order=True)

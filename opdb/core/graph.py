@@ -46,7 +46,14 @@ class GraphOp:
 
 @dataclass
 class QnnGraph:
-    """A graph of QNN ops as data, without a library: ``tensors`` by name, ``ops`` in an order of execution."""
+    """A graph of QNN ops as data, without a library: ``tensors`` by name, ``ops`` in an order of execution.
+
+    >>> import numpy, opdb, torch
+    >>> data = [{"input": numpy.ones((2, 8), "f4")}]
+    >>> graph = opdb.quantize(torch.nn.ReLU(), opdb.Target("HTP", "SM8650"), data, (torch.randn(2, 8),))
+    >>> [op.op for op in graph.ops], [tensor.shape for tensor in graph.outputs]
+    (['Relu'], [(2, 8)])
+    """
 
     name: str
     tensors: dict[str, GraphTensor] = field(default_factory=dict)

@@ -157,7 +157,14 @@ class ParamConfig:
 
 @dataclass(frozen=True)
 class OpConfig:
-    """One op with concrete tensors and parameters: what validators judge (docs/architecture.md, "Op configs")."""
+    """One op with concrete tensors and parameters: what validators judge (docs/architecture.md, "Op configs").
+
+    >>> import opdb
+    >>> from opdb.core.op_config import TensorConfig
+    >>> x, y = TensorConfig("x", "f32", (4,)), TensorConfig("y", "f32", (4,))
+    >>> opdb.check_config(opdb.OpConfig("Relu", inputs=(x,), outputs=(y,))).verdict
+    'accept'
+    """
 
     op: str  # e.g. LayerNorm
     inputs: tuple[TensorConfig, ...] = ()

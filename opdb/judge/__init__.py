@@ -1,0 +1,1 @@
+"""Op configs judged: validation, the nearest accepted config, samples, errata."""

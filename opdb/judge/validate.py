@@ -2,18 +2,19 @@
 
 ``check(config, target)`` judges one op config by the generated validator of its op: every broken rule, with
 the values that broke it.  It answers for the documents and the rules learned so far; what a library says is
-asked by ``opdb.run.libraries``.
+asked by ``opdb.execute.libraries``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from opdb.catalog.targets.target import Target, hint
 from opdb.core.errors import OpdbError
-from opdb.core.op_config import OpConfig
+from opdb.core.op_config import OpConfig, from_json
 from opdb.generated import validators
 from opdb.runtime.checks import Violation
 
@@ -74,6 +75,23 @@ def validator(op: str) -> Any:
 def check(config: OpConfig, target: Target | None = None) -> Verdict:
     """Validates one op config by the generated rules.  Raises OpdbError for an unknown op, backend, SoC, or SDK."""
     return judge(validator(config.op), config, _spelled(target or Target()))
+
+
+def check_config(config: OpConfig | Mapping[str, Any], target: Target | None = None) -> Verdict:
+    """The verdict on one op config, with every rule that it breaks; `opdb validate`.
+
+    ``config``: an OpConfig, or the JSON object that `opdb validate` reads.  Without ``target`` only the op's definition
+    is checked.
+
+    Raises OpdbError for an unknown op, backend, chip or SDK, and ConfigError with the path of a fault in the object.
+
+    >>> import opdb
+    >>> config = {"op": "Relu", "inputs": [{"dtype": "f32", "shape": [4]}], "outputs": [{"dtype": "f32", "shape": [5]}]}
+    >>> found = opdb.check_config(config, opdb.Target("CPU"))
+    >>> found.verdict, [violation.message for violation in found.violations]
+    ('reject', ['the shape of y must be S; got y.shape = [5], S = [4]'])
+    """
+    return check(config if isinstance(config, OpConfig) else from_json(config), target)
 
 
 def judge(validator: Any, config: OpConfig, target: Target) -> Verdict:

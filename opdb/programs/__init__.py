@@ -1,0 +1,1 @@
+"""Models read: PyTorch programs, ONNX and TensorFlow Lite files."""

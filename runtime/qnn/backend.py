@@ -132,7 +132,7 @@ class Backend(Resource):
         """Asks ``QnnBackend_validateOpConfig``.  Raises ConfigError for what C structs cannot hold.
 
         The log of "accept" is kept from level warning up, that of "reject" in full.  Some configs crash or
-        hang a library: opdb.run.libraries asks in a child process.
+        hang a library: opdb.execute.libraries asks in a child process.
         """
         arena = Arena()
         op = op_config(arena, config)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import opdb
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
+from opdb.core.version import __version__
 from opdb.runtime.qnn import context_file, op_package
 from opdb.runtime.qnn.binary_info import BinaryInfo
 from opdb.runtime.qnn.context_file import Header
@@ -263,7 +263,7 @@ class Context(Resource):
             sha256=libraries.sha256(backend.name),
             core_api=backend.api_version,
             backend_api=backend.backend_api_version,
-            opdb=opdb.__version__,
+            opdb=__version__,
             graphs=self._interfaces(_info(backend, binary, str(path))),
             metadata=self.metadata if metadata is None else metadata,
         )

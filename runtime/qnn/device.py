@@ -144,7 +144,7 @@ def _claim(path: Path, soc_model: int) -> None:
         models.remove(soc_model)
         raise OpdbError(
             f"HTP is open for SoC number {other} in this process; close it before opening {soc_model}, "
-            "or ask through opdb.run.libraries.client.VendorWorker, which has a process per SoC"
+            "or ask through opdb.execute.libraries.client.VendorWorker, which has a process per SoC"
         )
 
 

@@ -58,7 +58,7 @@ class QnnError(OpdbError):
 class VendorVerdict:
     """What ``QnnBackend_validateOpConfig`` said about one op config.
 
-    ``verdict`` is "accept" or "reject"; from a child process (opdb.run.libraries) also "crashed" or "hung", and "invalid"
+    ``verdict`` is "accept" or "reject"; from a child process (opdb.execute.libraries) also "crashed" or "hung", and "invalid"
     where QNN's structs cannot hold the config.
     ``code`` is 0 for "accept", the signal's number for "crashed".
     """

@@ -168,7 +168,7 @@ def _initialize(path: Path, folder: str) -> None:
     if code == ALREADY:
         raise OpdbError(
             f"{FILES['SAVER']} records once per process and has done so; record in another process, as "
-            "opdb.run.libraries.client.record does"
+            "opdb.execute.libraries.client.record does"
         )
     if code:
         reason = text(why)

@@ -4,7 +4,7 @@ What QNN 2.47 does on x86-64 Linux (measured): no library has signals.  CPU and 
 to every signalCreate, HTP with "QnnSignal_signalCreate API not supported" although it declares the properties
 GRAPH_SUPPORT_EXECUTE_SIGNAL, SIGNAL_SUPPORT_ABORT and SIGNAL_SUPPORT_TIMEOUT; SAVER and IR answer 1000 too.  So
 what a library does when a signal strikes was never seen.  To stop a library that hangs here, ask it through
-opdb.run.libraries.client.VendorWorker, whose requests have a timeout.
+opdb.execute.libraries.client.VendorWorker, whose requests have a timeout.
 """
 
 from __future__ import annotations

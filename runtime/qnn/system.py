@@ -35,7 +35,7 @@ class System:
     def binary_info(self, binary: bytes | memoryview) -> BinaryInfo:
         """What a library's context binary holds.  Raises QnnError, OpdbError.
 
-        Damaged bytes may crash the process: ask opdb.run.libraries.context_info about what no checksum vouches for.
+        Damaged bytes may crash the process: ask opdb.execute.libraries.context_info about what no checksum vouches for.
         """
         api = self._interface.api
         handle = ffi.new("QnnSystemContext_Handle_t *")

@@ -163,7 +163,7 @@ def test_an_op_config_with_a_wrong_field(opdb: Run, tmp_path: Path) -> None:
 
 def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
     from opdb.core.errors import OpdbError
-    from opdb.run.libraries.client import VendorWorker
+    from opdb.execute.libraries.client import VendorWorker
 
     (tmp_path / "libQnnCpu.so").write_bytes(b"not a library")
     with pytest.raises(OpdbError, match=r"libQnnCpu\.so"), VendorWorker("CPU", libraries=tmp_path) as worker:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from opdb.core.errors import OpdbError
+from opdb.execute.compile import rounding
 from opdb.lower.quantize.recipe import named, parsed
-from opdb.run.compile import rounding
 
 from .compiling import Here
 

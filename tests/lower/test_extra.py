@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import Coverage, check_nodes
+from opdb.checks.verdicts import Coverage, check_nodes
 from opdb.judge.errata.report import Extra
 from opdb.lower.cost import total
 from opdb.programs.torch.export import export

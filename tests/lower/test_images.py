@@ -32,8 +32,8 @@ def test_instance_norm_of_a_row_is_one_of_an_image() -> None:
     import torch
 
     from opdb.catalog.targets.target import Target
+    from opdb.execute.compile.model import lowered
     from opdb.programs.torch.export import export
-    from opdb.run.compile.model import lowered
 
     program = export(torch.nn.InstanceNorm1d(32), (torch.randn(1, 32, 32768),))
     graph = lowered(program, Target("HTP", "SM8650"), "row")[1]

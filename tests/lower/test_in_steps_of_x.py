@@ -12,8 +12,8 @@ import torch.ao.quantization.fx._decomposed
 from torch.nn import functional
 
 from opdb.catalog.targets.target import Target
-from opdb.run.compile.model import lowered
-from opdb.run.libraries.client import VendorWorker
+from opdb.execute.compile.model import lowered
+from opdb.execute.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = pytest.mark.vendor

@@ -18,8 +18,8 @@ from opdb.codegen.rules import snake
 from opdb.codegen.rules_c import kernel_parameters
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
+from opdb.execute.packages import package
 from opdb.generated.constants.backends import DEFAULT
-from opdb.run.packages import package
 from opdb.spec.backend import Backend
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp

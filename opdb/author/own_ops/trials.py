@@ -10,12 +10,12 @@ from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError
 from opdb.core.graph import single
 from opdb.core.op_config import OpConfig
+from opdb.execute.libraries.client import VendorWorker
 from opdb.generated.constants.backends import DEFAULT
 from opdb.judge.samples import kernel_types, sample_config, slot_of
 from opdb.judge.trial import validator_of
 from opdb.judge.validate import judge
 from opdb.measure.conformance import data, tolerance
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.libraries import Libraries, discover
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp

@@ -9,9 +9,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import opdb
+import opdb.core
 from opdb.catalog.store.reader import Reader
 from opdb.core.errors import Problem, SpecError
+from opdb.core.version import __version__
 from opdb.spec.hashes import family_hash
 from opdb.spec.paths import spec_files
 
@@ -39,11 +40,11 @@ class SyncReport:
 @cache
 def reader() -> str:
     """Names the code that turns files into rows: another reader reads every file again."""
-    package = Path(opdb.__file__).parent
+    package = Path(opdb.core.__file__).parents[1]
     sources = [package / "core" / "dtypes.py", package / "core" / "quant_rules.py"]
     for folder in ("spec", "spec/lang", "catalog/schema", "catalog/store"):
         sources += (package / folder).glob("*.py")
-    digest = hashlib.sha256(opdb.__version__.encode())
+    digest = hashlib.sha256(__version__.encode())
     for path in sorted(sources):
         digest.update(path.read_bytes())
     return digest.hexdigest()

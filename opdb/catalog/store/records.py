@@ -125,5 +125,5 @@ class ProbeRecord:
     detail: str = ""
     ours: str = ""  # our verdict: accept, reject, unknown; "" where we were not asked
     rules: tuple[str, ...] = ()  # that we reported; e.g. LayerNorm.C3
-    reasons: str = ""  # JSON, see opdb.run.libraries.reasons
+    reasons: str = ""  # JSON, see opdb.execute.libraries.reasons
     position: int | None = None  # in its run; None: after the last

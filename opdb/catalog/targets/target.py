@@ -31,6 +31,10 @@ class Target:
     library is chosen (opdb.judge.errata.policy).  ``errata`` sets one policy for all faults: "avoid", "warn", or "ignore".
     ``ignored``: ids of errata to ignore, e.g. HTP-0395.  ``to_quantize``: judges graphs in floats that will be quantized, so that it
     does not count whether the chip has floating point.
+
+    >>> import opdb
+    >>> opdb.Target("HTP", "8 Gen 3").spelled().soc
+    'SM8650'
     """
 
     backend: str | None = None  # e.g. HTP

@@ -23,10 +23,10 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from opdb import __version__
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.pool import Server, Work
 from opdb.core.pool.facts import difference
+from opdb.core.version import __version__
 
 #: Seconds until a scheduler must have answered, and until it must have a worker.
 CONNECT, WORKERS = 10.0, 30.0

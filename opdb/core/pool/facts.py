@@ -8,7 +8,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from opdb import __version__
+from opdb.core.version import __version__
 
 #: The packages that are folders of their own in a checkout.
 ROOTS = ("opdb", "opdb.codegen", "opdb.generated", "opdb.runtime")

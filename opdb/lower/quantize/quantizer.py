@@ -62,7 +62,7 @@ def quantize(
     and masks that are cut off.  A node without a form in integers computes in floats where the target has them; otherwise it is a
     table if each element of its result depends on one element of one tensor.
 
-    A recipe with ``rounding: adaround`` is for a graph whose weights opdb.run.compile.rounding has rounded.
+    A recipe with ``rounding: adaround`` is for a graph whose weights opdb.execute.compile.rounding has rounded.
 
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
     validator refuses in the end, for values that are not finite, and for an unknown type or tensor.

@@ -32,7 +32,7 @@ class Weights(Model):
     """Settings for constants with channels.
 
     ``block``: input channels per scale (LPBQ); None for one scale per channel.  ``rounding``: to the nearest step, or as AIMET's
-    AdaRound learns from the samples (opdb.run.compile.rounding).
+    AdaRound learns from the samples (opdb.execute.compile.rounding).
     """
 
     bits: Literal[4, 8, 16]

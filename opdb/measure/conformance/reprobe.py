@@ -9,10 +9,10 @@ from typing import Any
 from opdb.catalog.targets.target import Target, half
 from opdb.core.errors import OpdbError
 from opdb.core.sdk import sdk_number
+from opdb.execute.libraries.client import VendorWorker
 from opdb.measure.conformance.executors.base import NoOracle
 from opdb.measure.conformance.reproductions import Trial, reproduction, trial
 from opdb.measure.conformance.tolerance import bounds, compare
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.libraries import Libraries
 from opdb.spec.catalog import Catalog
 from opdb.spec.erratum import Erratum

@@ -16,13 +16,13 @@ from fnmatch import fnmatchcase
 
 from sqlalchemy import select
 
-from opdb import __version__
 from opdb.catalog import schema
 from opdb.catalog.schema import STATUS_COLUMNS
 from opdb.catalog.store import ResultRecord, RunRecord, Store
 from opdb.catalog.targets.target import soc_name
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.pool import open_pool
+from opdb.core.version import __version__
 from opdb.measure.conformance.cases import DEFAULT_SOCS, Case, CaseSet, cases, read_config
 from opdb.measure.conformance.executors import USUAL, open_executors, require_known
 from opdb.measure.conformance.expected_failures import explain

@@ -19,9 +19,9 @@ from opdb.catalog.facts.signature import torch_schema
 from opdb.codegen.constants import PACKAGE
 from opdb.codegen.packages import of_catalog
 from opdb.core.errors import MissingExtra, OpdbError
+from opdb.execute.packages import package as op_package
 from opdb.generated.constants.backends import PACKAGED
 from opdb.measure.conformance.data import PLACES
-from opdb.run.packages import package as op_package
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp
 from opdb.spec.lang.analyse import free_names
@@ -31,7 +31,7 @@ from opdb.spec.mapping import CompiledMapping, compile_mapping, plain_type, resu
 if TYPE_CHECKING:
     import torch
 
-    from opdb.run.libraries.client import VendorWorker
+    from opdb.execute.libraries.client import VendorWorker
 
 #: How many calls of a target are run, and how many combinations of values are looked at for them.
 RUN, LOOKED_AT = 12, 2000
@@ -82,8 +82,8 @@ class Calls:
 
     def _call(self, mapping: CompiledMapping, called: Any, arguments: dict[str, Any]) -> Call:
         from opdb.catalog.targets.target import Target
-        from opdb.check.graph import build_graph
-        from opdb.check.verdicts import check_nodes
+        from opdb.checks.graph import build_graph
+        from opdb.checks.verdicts import check_nodes
         from opdb.programs.torch.export import export
         from opdb.programs.torch.program import Program
 
@@ -115,7 +115,7 @@ class Calls:
         return Call(target, said, "same")
 
     def _worker(self, packages: set[str]) -> VendorWorker:
-        from opdb.run.libraries.client import VendorWorker
+        from opdb.execute.libraries.client import VendorWorker
 
         own = sorted(packages - {PACKAGE})
         key = " ".join(own)

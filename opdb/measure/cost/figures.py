@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opdb.core.errors import OpdbError
-from opdb.run.libraries.results import SimulateResult
+from opdb.execute.libraries.results import SimulateResult
 
 
 class NotEstimated(OpdbError):

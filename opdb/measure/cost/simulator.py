@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 from opdb.catalog.targets.target import soc_name
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.execute.compile.model import precision_of
+from opdb.execute.libraries.client import Progress, VendorWorker
+from opdb.execute.libraries.results import SimulateResult
 from opdb.measure.cost import groups, trace
 from opdb.measure.cost.chips import ranks, simulated
 from opdb.measure.cost.figures import Estimate, NotEstimated
-from opdb.run.compile.model import precision_of
-from opdb.run.libraries.client import Progress, VendorWorker
-from opdb.run.libraries.results import SimulateResult
 from opdb.runtime.qnn import SIMULATING
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.libraries import Libraries, find

@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from opdb import __version__
 from opdb.catalog.evidence import Cell, Evidence, Key, Outcome, Run
 from opdb.catalog.evidence.format import read, write
 from opdb.catalog.store.records import LibraryRecord
 from opdb.core.errors import OpdbError
 from opdb.core.pool import Pool, open_pool
 from opdb.core.pool.facts import code_facts, package_facts
+from opdb.core.version import __version__
 from opdb.measure.conformance.shares import PACKAGES
 from opdb.measure.evidence.chips import Place
 from opdb.measure.evidence.measure import LIMIT, Library, Measurer, execution_of

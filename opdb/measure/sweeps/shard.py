@@ -19,11 +19,11 @@ from opdb.core.errors import OpdbError
 from opdb.core.graph import single
 from opdb.core.op_config import OpConfig, TensorConfig, to_json
 from opdb.core.pool.facts import code_facts, package_facts
+from opdb.execute.libraries.client import VendorWorker
+from opdb.execute.libraries.reasons import kept, parse
+from opdb.execute.libraries.results import RunResult
 from opdb.measure.sweeps.generate import Generator, Made
 from opdb.measure.sweeps.verdicts import Validator
-from opdb.run.libraries.client import VendorWorker
-from opdb.run.libraries.reasons import kept, parse
-from opdb.run.libraries.results import RunResult
 from opdb.runtime.qnn.errors import VendorVerdict
 from opdb.runtime.qnn.libraries import Libraries, find
 

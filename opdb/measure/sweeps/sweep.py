@@ -15,7 +15,6 @@ from typing import Any
 
 from sqlalchemy import select
 
-from opdb import __version__
 from opdb.catalog import schema
 from opdb.catalog.query import Row, agreement_of
 from opdb.catalog.store import LibraryRecord, ProbeRunRecord, Store
@@ -23,13 +22,14 @@ from opdb.catalog.targets.target import Target, soc_name
 from opdb.codegen.constants import PACKAGE
 from opdb.core.errors import OpdbError
 from opdb.core.pool import Pool, open_pool
+from opdb.core.version import __version__
+from opdb.execute.libraries.client import VendorWorker
+from opdb.execute.libraries.reasons import masked
+from opdb.execute.libraries.results import LibraryInfo
 from opdb.generated.constants.backends import ASKED, BACKENDS
 from opdb.measure.sweeps.generate import GENERATOR
 from opdb.measure.sweeps.shard import Chunk, Settings
 from opdb.measure.sweeps.verdicts import Validator, validators_of
-from opdb.run.libraries.client import VendorWorker
-from opdb.run.libraries.reasons import masked
-from opdb.run.libraries.results import LibraryInfo
 from opdb.runtime.qnn.libraries import Libraries, installed
 from opdb.spec.catalog import Catalog
 

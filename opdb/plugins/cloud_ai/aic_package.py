@@ -10,8 +10,8 @@ from pathlib import Path
 from opdb.core.c_compiler import make
 from opdb.core.errors import OpdbError
 from opdb.core.source_folder import write_folder
+from opdb.execute.packages.package import MANIFEST
 from opdb.plugins.cloud_ai.codegen import aic
-from opdb.run.packages.package import MANIFEST
 from opdb.spec.catalog import Catalog
 
 

@@ -72,8 +72,8 @@ def compare(executor: str, result: Any, reference: Any, bound: float) -> Compari
 
 def lowered_graph(program: Any, target: Target) -> QnnGraph:
     """The QNN graph of an exported program, by the generated builders.  Raises OpdbError if a node is refused."""
-    from opdb.check.graph import build_graph
-    from opdb.check.verdicts import check_nodes
+    from opdb.checks.graph import build_graph
+    from opdb.checks.verdicts import check_nodes
     from opdb.programs.torch.program import Program
 
     read = Program(program)
@@ -88,7 +88,7 @@ def run_everywhere(
     program: Any, inputs: tuple[torch.Tensor, ...], reference: Any, say: Callable[[str], None]
 ) -> list[Comparison]:
     """The model on the C kernels, QNN CPU and QNN HTP."""
-    from opdb.run.libraries.client import VendorWorker
+    from opdb.execute.libraries.client import VendorWorker
     from opdb.runtime.kernels import run_graph
 
     exact = next(b for b in ASKED if not b.half)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import opdb
+import opdb.core
 from opdb.catalog.evidence import STAGES, Cell, Evidence, Key, Outcome, Run
 from opdb.catalog.evidence.format import read, write
 from opdb.core.errors import OpdbError
@@ -44,7 +44,7 @@ STATUSES: Mapping[str, tuple[str, ...]] = {
 
 def modules_folder(folder: Path | None = None) -> Path:
     """corpus/operators of this checkout, or ``folder``.  Raises OpdbError where there is no whole_flow.py."""
-    found = folder or Path(opdb.__file__).parents[1] / "corpus" / "operators"
+    found = folder or Path(opdb.core.__file__).parents[2] / "corpus" / "operators"
     if not (found / "whole_flow.py").is_file():
         raise OpdbError(
             f"{found}: no whole_flow.py; the modules come with a checkout of opdb: name its corpus/operators with --modules"

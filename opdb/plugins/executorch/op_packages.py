@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opdb.core.errors import OpdbError
+from opdb.execute.libraries.onnx_runtime import HOST
+from opdb.execute.packages import check, elf
 from opdb.generated.constants.backends import DEFAULT
-from opdb.run.libraries.onnx_runtime import HOST
-from opdb.run.packages import check, elf
 from opdb.runtime.direct import libraries
 
 if TYPE_CHECKING:

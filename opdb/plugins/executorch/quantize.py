@@ -153,7 +153,7 @@ def _obey(quantizer: Any, recipe: Recipe, exported: Any) -> None:
 
 
 def _fits(rule: Rule, node: Any) -> bool:
-    from opdb.check.verdicts import module_of
+    from opdb.checks.verdicts import module_of
 
     target = str(node.target)
     source = Source((node.name,), module_of(node), (target, *target.split(".")[1:2]))

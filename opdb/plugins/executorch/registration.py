@@ -85,6 +85,15 @@ def register(
 
     Raises OpdbError if the process lacks the environment (opdb.plugins.executorch.env), for an executorch release that is not
     supported, for an unknown operator, and if builders are registered already.
+
+    In a process with the environment of `opdb executorch env`:
+
+    >>> import opdb
+    >>> done = opdb.register(targets=["aten._softmax.default"])
+    >>> done.builders
+    ('aten._softmax.default',)
+    >>> from opdb.plugins.executorch import unregister
+    >>> unregister()
     """
     if whole is not None:
         warnings.warn("register(whole=...) is called preserve_ops now", DeprecationWarning, stacklevel=2)

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from opdb.plugins.hexagon.server import Server
     from opdb.plugins.hexagon.tools import check_compiler, emulator
 
+#: The module of each public name.
+_MODULES = {
+    "Counted": "opdb.plugins.hexagon.process",
+    "Server": "opdb.plugins.hexagon.server",
+    "ServerLost": "opdb.plugins.hexagon.process",
+    "check_compiler": "opdb.plugins.hexagon.tools",
+    "emulator": "opdb.plugins.hexagon.tools",
+}
+
 __all__ = ["Counted", "Server", "ServerLost", "check_compiler", "emulator"]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Counted": "opdb.plugins.hexagon.process",
-        "Server": "opdb.plugins.hexagon.server",
-        "ServerLost": "opdb.plugins.hexagon.process",
-        "check_compiler": "opdb.plugins.hexagon.tools",
-        "emulator": "opdb.plugins.hexagon.tools",
-    },
-)
+__getattr__ = lazy(__name__, _MODULES)

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from opdb import __version__
 from opdb.catalog.store import read_catalog
 from opdb.catalog.store.records import ExecutorRecord
 from opdb.core.errors import OpdbError
 from opdb.core.files import data_folder
 from opdb.core.settings import specs_folder
+from opdb.core.version import __version__
 from opdb.measure.conformance.cases import Case
 from opdb.measure.conformance.executors.base import Answer, Array, Executor
 from opdb.measure.conformance.executors.validators import verdict

@@ -284,7 +284,7 @@ class Program:
     the program's own ``inputs`` and ``outputs``.
 
     ``in_floats``: names of nodes that read and write floats whatever the quantize nodes around them say: those of the host
-    (opdb.run.dispatch).
+    (opdb.execute.dispatch).
     """
 
     exported: ExportedProgram

@@ -8,7 +8,7 @@
 
 Importing defines them (generated schemas: opdb.generated.torch_ops).  A module that calls them is exported as any
 other; ``opdb check`` and the ExecuTorch flow make the op itself of each call.  Called on tensors, QNN's run in QNN's
-libraries, the others in their C kernels (opdb.run.eager).  ``opdb.programs.torch_ops.onnx`` takes them to ONNX.  An op that
+libraries, the others in their C kernels (opdb.execute.eager).  ``opdb.programs.torch_ops.onnx`` takes them to ONNX.  An op that
 ATen can express is better written in ATen: it runs everywhere.
 """
 
@@ -32,8 +32,8 @@ def _fake(library: str, op: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _run(library: str, op: str, *args: Any, **kwargs: Any) -> Any:
-    """Runs a call on tensors.  The libraries belong to opdb.run, a wing above this one: it is loaded at the first call."""
-    eager = import_module("opdb.run.eager")
+    """Runs a call on tensors.  The libraries belong to opdb.execute, a wing above this one: it is loaded at the first call."""
+    eager = import_module("opdb.execute.eager")
     call = Call(op, args, kwargs, library)
     return call.results(eager.execute(call) if library == LIBRARY else eager.compute(call))
 

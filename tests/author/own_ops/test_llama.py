@@ -10,9 +10,9 @@ import pytest
 from opdb.author.own_ops import trials
 from opdb.catalog.store import read_catalog
 from opdb.core.errors import MissingExtra
+from opdb.execute.libraries.client import VendorWorker
+from opdb.execute.packages import package
 from opdb.judge.lint import lint
-from opdb.run.libraries.client import VendorWorker
-from opdb.run.packages import package
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
 from opdb.spec.paths import kernel_files

@@ -13,10 +13,10 @@ from opdb.catalog.store import Store
 from opdb.catalog.targets.target import Target, soc_name
 from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig, from_json
+from opdb.execute.libraries.chips import chips
+from opdb.execute.libraries.client import VendorWorker
 from opdb.generated.constants.socs import SOCS
 from opdb.judge.validate import check, validator
-from opdb.run.libraries.chips import chips
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime import native
 from opdb.runtime.qnn.libraries import installed
 

@@ -10,7 +10,7 @@ from torch import nn
 from opdb.catalog import migrate
 from opdb.catalog.store import Store
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import Coverage, check_program
+from opdb.checks.verdicts import Coverage, check_program
 from opdb.core import settings
 from opdb.measure.conformance.report import report, site
 from opdb.measure.conformance.run import run
@@ -98,7 +98,7 @@ def debugged(ops: int = 12) -> Report:
 def write_pages(folder: Path, catalog: Catalog) -> dict[str, Path]:
     """The file of each of KINDS below ``folder``."""
     from opdb.catalog.query import Filters, ask
-    from opdb.check.report.html import page
+    from opdb.checks.report.html import page
     from opdb.cli.options import Format
     from opdb.cli.output import print_rows
     from opdb.plugins.executorch.delegate.debug_page import page as debug_page

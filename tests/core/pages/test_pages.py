@@ -11,7 +11,7 @@ import browser
 import pytest
 from kinds import KINDS, coverage_of, write_pages
 
-from opdb.check.report.html import page
+from opdb.checks.report.html import page
 from opdb.core.pages import LARGEST
 from opdb.spec.catalog import Catalog
 

@@ -8,7 +8,7 @@ from graphs import Made, agree, drawn, kinds, number, numbers, pads, passed
 
 from opdb.core.graph import QnnGraph
 from opdb.core.op_config import ParamConfig
-from opdb.run.libraries.client import VendorWorker
+from opdb.execute.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
 
 PASS = "fold-batchnorm"

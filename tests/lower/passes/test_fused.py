@@ -16,8 +16,8 @@ from torch.nn import functional
 from opdb.catalog.targets.target import Target
 from opdb.core.graph import QnnGraph
 from opdb.core.op_config import ParamConfig
+from opdb.execute.compile.model import lowered
 from opdb.programs.torch.export import export
-from opdb.run.compile.model import lowered
 from opdb.runtime.kernels import run_graph
 
 torch.manual_seed(3)

@@ -16,9 +16,9 @@ from opdb.catalog.targets.target import Target
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig
+from opdb.execute.compile.model import lowered
 from opdb.lower.passes import optimize
 from opdb.programs.torch.export import export
-from opdb.run.compile.model import lowered
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.libraries import installed

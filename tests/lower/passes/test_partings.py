@@ -86,8 +86,8 @@ def test_the_attention_of_a_vision_transformer() -> None:
     import torch
     from torch import nn
 
+    from opdb.execute.compile.model import lowered
     from opdb.programs.torch.export import export
-    from opdb.run.compile.model import lowered
 
     class Attention(nn.Module):
         def __init__(self) -> None:

@@ -11,8 +11,8 @@ from of_torch import Of, Tensor
 from torch.nn import functional
 
 from opdb.core.graph import QnnGraph
+from opdb.execute.compile.model import lowered
 from opdb.programs.torch.export import export
-from opdb.run.compile.model import lowered
 
 pytestmark = pytest.mark.torch
 FACTORS = torch.linspace(0.1, 1, 6).view(6, 1, 1)
@@ -26,8 +26,8 @@ def graph_of(function: Callable[[Tensor], Tensor], *shape: int) -> QnnGraph:
 
 
 def before_any_pass(function: Callable[[Tensor], Tensor], *shape: int) -> QnnGraph:
-    from opdb.check.graph import build_part
-    from opdb.check.verdicts import read_and_check
+    from opdb.checks.graph import build_part
+    from opdb.checks.verdicts import read_and_check
 
     program, coverage = read_and_check(export(Of(function), (torch.randn(shape),)), HTP)
     return build_part(program, coverage.lowered, "of", program.nodes, program.inputs, program.outputs).graph

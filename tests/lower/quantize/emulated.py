@@ -10,9 +10,9 @@ import torch
 
 from opdb.catalog.targets.target import Target
 from opdb.core.graph import QnnGraph
+from opdb.execute.compile.model import lowered
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.quantize import quantize
-from opdb.run.compile.model import lowered
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 WITH_FLOATS, WITHOUT = "SM8650", "QCM6490"

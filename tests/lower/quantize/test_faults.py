@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from opdb.catalog.targets.target import Target
 from opdb.core.graph import QnnGraph
+from opdb.execute.compile.model import lowered
+from opdb.execute.compile.quantized_check import quantized_coverage
 from opdb.lower.quantize import named, quantize
-from opdb.run.compile.model import lowered
-from opdb.run.compile.quantized_check import quantized_coverage
 from opdb.runtime.qnn.real_numbers import to_real
 
 pytestmark = pytest.mark.vendor

@@ -11,9 +11,9 @@ from opdb.catalog.targets.target import Target
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig
+from opdb.execute.libraries.client import VendorWorker
 from opdb.judge.validate import check
 from opdb.lower.quantize import Asked, WeightType, quantize
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.libraries import installed
 from opdb.runtime.qnn.real_numbers import to_real, to_stored

@@ -13,13 +13,13 @@ from torch import nn
 from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError, SpecError
 from opdb.core.graph import QnnGraph
+from opdb.execute.compile.model import lowered
+from opdb.execute.compile.sources import sources_of
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.quantize import named, quantize
 from opdb.lower.quantize.recipe import names, parsed
 from opdb.lower.quantize.recipe_types import asked
 from opdb.lower.quantize.weights import WeightType, of_weight
-from opdb.run.compile.model import lowered
-from opdb.run.compile.sources import sources_of
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.real_numbers import quantized, to_real, to_stored
 from opdb.spec.rules import dump_data

@@ -11,10 +11,10 @@ from opdb.catalog.targets.target import Target
 from opdb.core.errors import MissingExtra
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig
+from opdb.execute.libraries.client import VendorWorker
 from opdb.judge.validate import check
 from opdb.lower.quantize import Asked, Range, quantize
 from opdb.lower.quantize.encodings import encoding
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.libraries import installed
 from opdb.runtime.qnn.real_numbers import to_real, to_stored

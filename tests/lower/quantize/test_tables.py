@@ -15,11 +15,11 @@ from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig, Quant
+from opdb.execute.compile.model import lowered
+from opdb.execute.compile.quantized_check import quantized_coverage
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.quantize import named, quantize
 from opdb.lower.quantize.tables import entries, source
-from opdb.run.compile.model import lowered
-from opdb.run.compile.quantized_check import quantized_coverage
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch]

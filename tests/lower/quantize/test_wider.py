@@ -11,9 +11,9 @@ import torch
 from torch.nn import functional
 
 from opdb.catalog.targets.target import Target
+from opdb.execute.compile.model import lowered
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.quantize import quantize
-from opdb.run.compile.model import lowered
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import limits, to_real, to_stored
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch]

@@ -1,6 +1,6 @@
 """Random op configs that know nothing of the specs: what a library once accepted, and what a careless user makes of it.
 
-Blind on purpose: it reads neither specs nor the generator of opdb.run.libraries, only the bundled configs and the documented
+Blind on purpose: it reads neither specs nor the generator of opdb.execute.libraries, only the bundled configs and the documented
 signatures (opdb.catalog.facts).  Works on the JSON of op configs, as ``opdb validate`` takes them.
 """
 

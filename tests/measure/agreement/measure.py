@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from opdb.catalog.targets.target import Target
 from opdb.core.op_config import OpConfig
+from opdb.execute.libraries.client import VendorWorker
 from opdb.judge.validate import check
-from opdb.run.libraries.client import VendorWorker
 
 from .blind import configs
 

@@ -101,8 +101,8 @@ def test_the_generator_is_blind() -> None:
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "import blind\n"
         "for op in ('Conv2d', 'Softmax'): list(blind.configs(op, 'HTP_2.47.0', 1, 50))\n"
-        "print([m for m in sys.modules if m.startswith(('opdb.run.libraries', 'opdb.judge.samples', 'opdb.spec.catalog', 'opdb.generated',"
-        " 'opdb.measure.conformance', 'opdb.catalog.store', 'opdb.spec.definitions'))])\n"
+        "print([m for m in sys.modules if m.startswith(('opdb.execute.libraries', 'opdb.judge.samples',"
+        " 'opdb.spec.catalog', 'opdb.generated', 'opdb.measure.conformance', 'opdb.catalog.store', 'opdb.spec.definitions'))])\n"
         "print([f for f in opened if '/specs/' in f])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

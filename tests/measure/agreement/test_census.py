@@ -12,8 +12,8 @@ from opdb.catalog.query import Filters, Row, ask
 from opdb.catalog.store import Store
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.op_config import OpConfig
+from opdb.execute.libraries.client import VendorWorker
 from opdb.measure.sweeps.sweep import sweep
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.libraries import Libraries, find, installed
 
 pytestmark = [pytest.mark.vendor, pytest.mark.slow]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from opdb.catalog.store import Store
+from opdb.execute.libraries.reasons import kept, masked
 from opdb.measure.conformance.report import read_rows
 from opdb.measure.conformance.run import Progress, RunSummary, run
-from opdb.run.libraries.reasons import kept, masked
 from opdb.spec.catalog import Catalog
 
 from ...dask_cluster import kill_a_worker, local_cluster

@@ -21,10 +21,10 @@ from opdb.catalog.store import Store
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.op_config import from_json
 from opdb.core.pool import DEATHS, processes
+from opdb.execute.libraries.client import VendorWorker
+from opdb.execute.libraries.reasons import parse
 from opdb.measure.sweeps import sweep as module
 from opdb.measure.sweeps.sweep import Limits, Progress, Summary, evidence_hash, sweep
-from opdb.run.libraries.client import VendorWorker
-from opdb.run.libraries.reasons import parse
 from opdb.runtime.qnn.libraries import installed
 from opdb.spec.catalog import Catalog
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import check_program
+from opdb.checks.verdicts import check_program
 from opdb.core.errors import OpdbError
 from opdb.plugins.executorch import env
 from opdb.plugins.executorch.flow import Plugin, compile_program, run_program

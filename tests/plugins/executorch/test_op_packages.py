@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from opdb.execute.packages import package
 from opdb.plugins.executorch import env, process
-from opdb.run.packages import package
 from opdb.spec.catalog import Catalog
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor, pytest.mark.native, pytest.mark.slow]

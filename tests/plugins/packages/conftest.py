@@ -12,10 +12,10 @@ import opdb.specs
 from opdb.catalog.store import read_catalog
 from opdb.codegen import c_sources, package_folder
 from opdb.core.c_compiler import compiler_command
+from opdb.execute.packages import package
+from opdb.execute.packages.package import PackageFolder
 from opdb.plugins.cloud_ai import aic_package
 from opdb.plugins.cloud_ai.codegen import aic
-from opdb.run.packages import package
-from opdb.run.packages.package import PackageFolder
 from opdb.spec.catalog import Catalog
 
 MIX = """\

@@ -15,12 +15,12 @@ import pytest
 from opdb.catalog.store import read_catalog
 from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
+from opdb.execute.packages import package
 from opdb.judge.samples import kernel_types, sample_config
 from opdb.measure.conformance import tiles
 from opdb.measure.conformance.data import inputs as data_of
 from opdb.plugins.cloud_ai import aic_package, conformance
 from opdb.plugins.cloud_ai.codegen import aic
-from opdb.run.packages import package
 from opdb.runtime import native
 from opdb.spec.catalog import Catalog
 

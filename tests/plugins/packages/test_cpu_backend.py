@@ -15,9 +15,9 @@ import pytest
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig, Quant
-from opdb.run.libraries.client import VendorWorker
-from opdb.run.packages import package
-from opdb.run.packages.package import PackageFolder
+from opdb.execute.libraries.client import VendorWorker
+from opdb.execute.packages import package
+from opdb.execute.packages.package import PackageFolder
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context
 from opdb.runtime.qnn.errors import QnnError

@@ -13,13 +13,13 @@ from opdb.codegen.packages import types
 from opdb.core.errors import MissingExtra
 from opdb.core.graph import single
 from opdb.core.op_config import OpConfig
+from opdb.execute.libraries.client import VendorWorker
+from opdb.execute.packages import package
+from opdb.execute.packages.package import PackageFolder
 from opdb.judge.samples import kernel_types, sample_config
 from opdb.measure.conformance import tolerance
 from opdb.measure.conformance.data import inputs as data_of
 from opdb.plugins.packages import ort_package
-from opdb.run.libraries.client import VendorWorker
-from opdb.run.packages import package
-from opdb.run.packages.package import PackageFolder
 from opdb.runtime import native
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog

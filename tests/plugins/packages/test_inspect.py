@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from opdb.core.errors import OpdbError
+from opdb.execute.packages import elf, package
+from opdb.execute.packages.check import ask
+from opdb.execute.packages.package import PackageFolder
 from opdb.plugins.packages import ort_package
-from opdb.run.packages import elf, package
-from opdb.run.packages.check import ask
-from opdb.run.packages.package import PackageFolder
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
 

@@ -15,9 +15,9 @@ import opdb.specs
 from opdb.catalog.store import read_catalog
 from opdb.cli import main
 from opdb.core.errors import OpdbError
+from opdb.execute.libraries import onnx_runtime
+from opdb.execute.packages import package
 from opdb.plugins.packages import ort_package
-from opdb.run.libraries import onnx_runtime
-from opdb.run.packages import package
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
 

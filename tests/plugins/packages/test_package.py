@@ -12,8 +12,8 @@ from opdb.catalog.store import read_catalog
 from opdb.codegen import c_sources, package_folder, packages
 from opdb.core.c_compiler import compiler_command
 from opdb.core.errors import OpdbError, SpecError
-from opdb.run.packages import package
-from opdb.run.packages.package import PackageFolder
+from opdb.execute.packages import package
+from opdb.execute.packages.package import PackageFolder
 from opdb.spec.catalog import Catalog
 
 from .conftest import MIX

@@ -10,8 +10,8 @@ import pytest
 
 from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.execute.packages import package
 from opdb.plugins.cloud_ai import conformance, onnx_nodes, skeleton
-from opdb.run.packages import package
 from opdb.spec.catalog import Catalog
 
 onnx = pytest.importorskip("onnx")

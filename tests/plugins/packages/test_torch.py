@@ -12,13 +12,13 @@ import torch
 
 import opdb.programs.torch_ops
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import check_program
+from opdb.checks.verdicts import check_program
 from opdb.core.errors import OpdbError
+from opdb.execute.libraries import onnx_runtime
+from opdb.execute.packages.package import PackageFolder
 from opdb.plugins.packages import ort_package
 from opdb.programs.torch.export import export
 from opdb.programs.torch_ops import onnx as to_onnx
-from opdb.run.libraries import onnx_runtime
-from opdb.run.packages.package import PackageFolder
 from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
 

@@ -15,8 +15,8 @@ import onnx
 import pytest
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_graph
-from opdb.check.verdicts import read_and_check
+from opdb.checks.graph import build_graph
+from opdb.checks.verdicts import read_and_check
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
 from opdb.programs.load import load_program

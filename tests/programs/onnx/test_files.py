@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from opdb.catalog.targets.target import Target
-from opdb.check.file_names import with_names
-from opdb.check.verdicts import check_program
+from opdb.checks.file_names import with_names
+from opdb.checks.verdicts import check_program
 from opdb.core.errors import OpdbError
 from opdb.programs.load import load_model, load_program
 

@@ -14,13 +14,13 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from opdb.catalog.targets.target import Target
-from opdb.check.file_names import with_names
-from opdb.check.verdicts import check_program
+from opdb.checks.file_names import with_names
+from opdb.checks.verdicts import check_program
 from opdb.core.errors import OpdbError
+from opdb.execute.dispatch import Dispatcher
+from opdb.execute.dispatch.plan import partition
 from opdb.programs.load import load_model, load_program
 from opdb.programs.onnx.files import unread
-from opdb.run.dispatch import Dispatcher
-from opdb.run.dispatch.plan import partition
 from opdb.runtime.qnn.backend import Backend
 
 pytestmark = pytest.mark.torch

@@ -14,12 +14,12 @@ from torch import nn
 from torch.nn import functional
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_graph
-from opdb.check.verdicts import read_and_check
+from opdb.checks.graph import build_graph
+from opdb.checks.verdicts import read_and_check
+from opdb.execute.dispatch.plan import partition
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.passes import optimize
 from opdb.programs.load import load_program
-from opdb.run.dispatch.plan import partition
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]

@@ -26,15 +26,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from opdb.catalog.targets.target import Target
-from opdb.check.file_names import with_names
-from opdb.check.graph import build_graph
-from opdb.check.notes import unsaid
-from opdb.check.report.plain import table
-from opdb.check.verdicts import Coverage, read_and_check
+from opdb.checks.file_names import with_names
+from opdb.checks.graph import build_graph
+from opdb.checks.notes import unsaid
+from opdb.checks.report.plain import table
+from opdb.checks.verdicts import Coverage, read_and_check
 from opdb.core.graph import QnnGraph
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.passes import optimize
 from opdb.programs.load import load_program
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]

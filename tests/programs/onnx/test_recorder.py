@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from onnx_cases import cases, read
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import check_program
+from opdb.checks.verdicts import check_program
 from opdb.core.errors import OpdbError
 from opdb.programs.load import load_program
 from opdb.programs.onnx.recorder import RecordedProgram, Unrecordable, recorded

@@ -13,7 +13,7 @@ import torch
 from onnx import helper, numpy_helper
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import check_program
+from opdb.checks.verdicts import check_program
 from opdb.core.errors import OpdbError
 from opdb.programs.onnx.graph import to_module
 from opdb.programs.onnx.host_shapes import Unread

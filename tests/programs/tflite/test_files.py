@@ -11,20 +11,20 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from opdb.catalog.targets.target import Target
-from opdb.check.file_names import with_names
-from opdb.check.graph import build_graph
-from opdb.check.notes import unsaid
-from opdb.check.report.plain import table
-from opdb.check.verdicts import read_and_check
+from opdb.checks.file_names import with_names
+from opdb.checks.graph import build_graph
+from opdb.checks.notes import unsaid
+from opdb.checks.report.plain import table
+from opdb.checks.verdicts import read_and_check
 from opdb.core.errors import OpdbError
+from opdb.execute.compile.model import lowered
+from opdb.execute.compile.model_io import Ends
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.passes import optimize
 from opdb.programs.load import load_program
 from opdb.programs.onnx.files import ends
 from opdb.programs.tflite import model
 from opdb.programs.tflite.operators import OPERATORS
-from opdb.run.compile.model import lowered
-from opdb.run.compile.model_io import Ends
-from opdb.run.libraries.client import VendorWorker
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor, pytest.mark.slow]
 HTP = Target("HTP", "SM8650", execution="emulator")

@@ -13,7 +13,7 @@ import torch
 from ai_edge_litert import schema_py_generated as schema
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import read_and_check
+from opdb.checks.verdicts import read_and_check
 from opdb.core.errors import OpdbError
 from opdb.programs.load import load_model, load_program
 

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from torch.export import ExportedProgram  # noqa: E402
 
 from opdb.catalog.targets.target import Target  # noqa: E402
-from opdb.check.verdicts import check_program  # noqa: E402
+from opdb.checks.verdicts import check_program  # noqa: E402
 from opdb.programs.torch.composites import plain  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -8,8 +8,8 @@ from every_module import CASES, Case, one_in
 from interpreter import run
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_graph
-from opdb.check.verdicts import check_nodes
+from opdb.checks.graph import build_graph
+from opdb.checks.verdicts import check_nodes
 from opdb.generated.builders import TARGETS
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program

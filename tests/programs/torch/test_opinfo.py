@@ -12,8 +12,8 @@ from opinfo_run import FAILED, NO_PROGRAM, PLACES, REFUSED, UNMAPPED, Kernels, L
 from opinfo_samples import BY_NAME, TAKEN, UNTAKEN, kind_of, samples
 
 from opdb.core.errors import MissingExtra
+from opdb.execute.libraries.client import VendorWorker
 from opdb.generated.builders import TARGETS
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.libraries import installed
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.slow]

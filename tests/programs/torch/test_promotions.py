@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import check_program
+from opdb.checks.verdicts import check_program
+from opdb.execute.compile.model import lowered
+from opdb.execute.libraries.client import VendorWorker
 from opdb.programs.torch.composites import plain
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import READ_WITHOUT_SPEC
-from opdb.run.compile.model import lowered
-from opdb.run.libraries.client import VendorWorker
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650", execution="emulator")

@@ -12,13 +12,13 @@ import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decom
 from torch import Tensor, nn
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_graph
-from opdb.check.verdicts import Coverage, check_program, read_and_check
+from opdb.checks.graph import build_graph
+from opdb.checks.verdicts import Coverage, check_program, read_and_check
 from opdb.core.graph import QnnGraph
+from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.passes import optimize
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]

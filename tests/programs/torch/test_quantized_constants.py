@@ -12,9 +12,9 @@ import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decom
 from torch import nn
 
 from opdb.catalog.targets.target import Target
+from opdb.execute.compile.model import lowered
+from opdb.execute.libraries.client import VendorWorker
 from opdb.programs.load import load_program
-from opdb.run.compile.model import lowered
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 Q = torch.ops.quantized_decomposed

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_graph
-from opdb.check.verdicts import read_and_check
+from opdb.checks.graph import build_graph
+from opdb.checks.verdicts import read_and_check
+from opdb.execute.libraries.client import VendorWorker
 from opdb.programs.torch.export import export
 from opdb.programs.torch.ranks import MOST, in_fewer_dimensions, permutations
-from opdb.run.libraries.client import VendorWorker
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650", execution="emulator")

@@ -11,7 +11,7 @@ import torch
 from modules import Function, aten
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import check_program
+from opdb.checks.verdicts import check_program
 from opdb.core.op_config import Quant
 from opdb.judge.validate import check
 from opdb.programs.torch.export import export

@@ -11,7 +11,7 @@ from torch.nn import functional as f
 
 import opdb.programs.torch_ops
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import check_program
+from opdb.checks.verdicts import check_program
 from opdb.core.errors import OpdbError
 from opdb.generated.torch_ops import SCHEMAS
 from opdb.judge.samples import sample_config, slot_of

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, fx, nn
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_graph
-from opdb.check.verdicts import check_nodes
+from opdb.checks.graph import build_graph
+from opdb.checks.verdicts import check_nodes
 from opdb.core.graph import QnnGraph
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program

@@ -20,8 +20,8 @@ import pytest
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
 from opdb.core.op_config import OpConfig, TensorConfig
+from opdb.execute.libraries.client import VendorWorker
 from opdb.plugins.executorch.env import forwarding_library
-from opdb.run.libraries.client import VendorWorker
 from opdb.runtime.qnn import identity
 from opdb.runtime.qnn import libraries as qnn_libraries
 from opdb.runtime.qnn.backend import Backend

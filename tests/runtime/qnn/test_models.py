@@ -19,9 +19,9 @@ from networks import MOVES, Array, pytorch_values, silu, sqnr, subject  # noqa: 
 from opdb.catalog.targets.target import Target  # noqa: E402
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph  # noqa: E402
 from opdb.core.op_config import ParamConfig, Quant  # noqa: E402
+from opdb.execute.libraries.client import VendorWorker  # noqa: E402
 from opdb.generated.constants.socs import SOCS  # noqa: E402
 from opdb.lower.quantize import Asked, WeightType, quantize  # noqa: E402
-from opdb.run.libraries.client import VendorWorker  # noqa: E402
 from opdb.runtime.qnn.real_numbers import to_real, to_stored  # noqa: E402
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.usefixtures("libraries")]

@@ -18,7 +18,7 @@ from opdb.core.dtypes import BY_SHORT, DTYPES
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ConfigError, ParamConfig, Quant, TensorConfig
-from opdb.run.libraries.client import record
+from opdb.execute.libraries.client import record
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.libraries import Libraries

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opdb import __version__
 from opdb.catalog.store.records import ExecutorRecord
 from opdb.core.errors import OpdbError
+from opdb.core.version import __version__
 from opdb.judge.validate import check
 from opdb.measure.conformance.cases import Case
 from opdb.measure.conformance.executors.base import Answer, Array, Executor

@@ -15,12 +15,12 @@ from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.graph import single
 from opdb.core.op_config import OpConfig
 from opdb.core.settings import specs_folder
+from opdb.execute.libraries.client import VendorWorker
+from opdb.execute.packages import package as op_package
 from opdb.generated.constants.backends import BACKENDS
 from opdb.judge.validate import check
 from opdb.measure.conformance.cases import Case
 from opdb.measure.conformance.executors.base import Answer, Array, Stage
-from opdb.run.libraries.client import VendorWorker
-from opdb.run.packages import package as op_package
 
 STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "execute": "execute"}
 

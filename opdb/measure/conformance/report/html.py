@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opdb import __version__
+from opdb.core.version import __version__
 from opdb.core import pages
 from opdb.measure.conformance.cases import read_config
 from opdb.measure.conformance.judge import OUTCOMES

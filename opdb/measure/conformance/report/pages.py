@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from opdb import __version__
+from opdb.core.version import __version__
 from opdb.measure.conformance.judge import OUTCOMES
 from opdb.measure.conformance.report import junit
 from opdb.measure.conformance.report.badge import badge

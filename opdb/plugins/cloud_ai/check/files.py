@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opdb.core.errors import OpdbError
+from opdb.execute.packages import elf
+from opdb.execute.packages.package import MANIFEST
 from opdb.plugins.cloud_ai.check import source
 from opdb.plugins.cloud_ai.check.config import Op, found_path
 from opdb.plugins.cloud_ai.check.findings import Findings, listed, shown
 from opdb.plugins.cloud_ai.check.source import SUFFIXES, Source
-from opdb.run.packages import elf
-from opdb.run.packages.package import MANIFEST
 
 #: Functions that a library has in each interface; 1.17 has two more, which packages without tiles leave out.
 REQUIRED = {

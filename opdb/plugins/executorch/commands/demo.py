@@ -41,13 +41,13 @@ def demo(
     import torch
 
     from opdb.catalog.targets.target import Target
-    from opdb.check.verdicts import check_program
+    from opdb.checks.verdicts import check_program
     from opdb.cli.check import _print_verdict, print_coverage
+    from opdb.execute.libraries.client import VendorWorker
     from opdb.judge.nearest import nearest
     from opdb.judge.validate import check
     from opdb.plugins.executorch import demo as d
     from opdb.programs.torch.export import export
-    from opdb.run.libraries.client import VendorWorker
 
     module, inputs = d.guide_model()
     with torch.no_grad():

@@ -38,12 +38,12 @@ def compile_program(
     dims: Mapping[str, int] | None = None,
 ) -> None:
     """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes fall back to the CPU."""
+    from opdb.execute.compile.calibration import program_inputs
     from opdb.plugins.executorch import env, flow
     from opdb.plugins.executorch.quantize import check
     from opdb.programs.load import has_names, load_model
     from opdb.programs.onnx.files import unread
     from opdb.programs.torch.export import export
-    from opdb.run.compile.calibration import program_inputs
 
     if target.backend not in PTE:
         raise OpdbError(
@@ -142,10 +142,10 @@ def run_program(
 ) -> None:
     """Runs a program with the runtime of the executorch wheel, on QNN's emulation."""
     from opdb.core.dtypes import BY_SHORT
+    from opdb.execute.compile.inputs import feed
     from opdb.plugins.executorch import env
     from opdb.plugins.executorch.flow import execute_program
     from opdb.plugins.executorch.program_io import program_ends
-    from opdb.run.compile.inputs import feed
 
     pte = _read(file)
     environment = env.prepare()

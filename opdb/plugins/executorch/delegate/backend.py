@@ -15,13 +15,13 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
 from opdb.core.errors import OpdbError
+from opdb.execute.compile.build import compile_to_file
+from opdb.execute.libraries.results import CompileResult
 from opdb.plugins.executorch.delegate import graph_form
 from opdb.plugins.executorch.delegate.blob import ALIGN
 from opdb.plugins.executorch.delegate.lower import lower
 from opdb.plugins.executorch.delegate.module import Arg, ContextFile, Module
 from opdb.plugins.executorch.delegate.specs import Options, options_of
-from opdb.run.compile.build import compile_to_file
-from opdb.run.libraries.results import CompileResult
 from opdb.runtime.qnn import context_file
 
 

@@ -9,13 +9,13 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from opdb.check.partition import groups
-from opdb.check.verdicts import Coverage, Row, check_nodes
+from opdb.checks.partition import groups
+from opdb.checks.verdicts import Coverage, Row, check_nodes
+from opdb.execute.dispatch.kernel import Kernels
 from opdb.plugins.executorch.delegate import aten
 from opdb.plugins.executorch.delegate.shapes import SCALAR_TYPES, symbolic
 from opdb.plugins.executorch.delegate.specs import KERNELS, Options
 from opdb.programs.torch.program import Program
-from opdb.run.dispatch.kernel import Kernels
 from opdb.runtime.forms import Lowered, Rejected
 from opdb.runtime.tensors import Rejection
 
@@ -24,7 +24,7 @@ from opdb.runtime.tensors import Rejection
 class Decision:
     """``groups``: the names of the nodes of each.  ``reasons``: of each node that is in none, every reason.
 
-    ``rows``: the validators' verdict on each node (opdb.check.verdicts), also of those that were left out later.
+    ``rows``: the validators' verdict on each node (opdb.checks.verdicts), also of those that were left out later.
     """
 
     options: Options

@@ -10,10 +10,11 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
 from torch.fx import Node
 
-import opdb
-from opdb.check.graph import Part, build_part
+from opdb.checks.graph import Part, build_part
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
+from opdb.core.version import __version__
+from opdb.execute.dispatch.kernel import Kernels
 from opdb.generated.constants.socs import SOCS
 from opdb.lower.passes import optimize
 from opdb.plugins.executorch.delegate import aten
@@ -22,7 +23,6 @@ from opdb.plugins.executorch.delegate.module import Arg, Identity, Module, State
 from opdb.plugins.executorch.delegate.shapes import SCALAR_TYPES
 from opdb.plugins.executorch.delegate.specs import KERNELS, Options
 from opdb.programs.torch.program import Key, Program
-from opdb.run.dispatch.kernel import Kernels
 
 
 def lower(edge: ExportedProgram, options: Options, name: str) -> Module:
@@ -52,14 +52,14 @@ def lower(edge: ExportedProgram, options: Options, name: str) -> Module:
 def identity(options: Options) -> Identity:
     """Where the payload runs; the library that prepares a context is added by who calls it."""
     if options.backend == KERNELS:
-        return Identity(sdk=options.sdk or "", opdb=opdb.__version__)
+        return Identity(sdk=options.sdk or "", opdb=__version__)
     graph, target = options.graph_options, options.target.spelled()
     return Identity(
         backend=options.backend,
         soc=target.soc or "",
         sdk=options.sdk or "",
         execution=options.execution,
-        opdb=opdb.__version__,
+        opdb=__version__,
         precision=graph.precision or "",
         soc_model=SOCS[target.soc].soc_model if target.soc else None,
         optimization=graph.optimization or 0,

@@ -21,12 +21,12 @@ from torch.export.graph_signature import InputKind, OutputKind
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphTensor
 from opdb.core.op_config import INT64
+from opdb.execute.libraries.client import VendorWorker
+from opdb.execute.libraries.results import Outcome
 from opdb.plugins.executorch.delegate import graph_read
 from opdb.plugins.executorch.delegate.module import Arg, Array, Module, numpy_type
 from opdb.plugins.executorch.delegate.partitioner import BACKEND
 from opdb.plugins.executorch.delegate.shapes import TORCH_TYPES
-from opdb.run.libraries.client import VendorWorker
-from opdb.run.libraries.results import Outcome
 from opdb.runtime.kernels import PreparedGraph
 from opdb.runtime.qnn.graph import GraphOptions
 

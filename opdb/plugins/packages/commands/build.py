@@ -90,8 +90,8 @@ def _graph(model: str, decompose: bool, without: Collection[str], io_layout: str
     """The graph of the model by the op definitions; where a node has none, prints why and exits 1."""
     from opdb.catalog.targets.target import Target
     from opdb.cli.check import print_coverage
+    from opdb.execute.compile.model import graph_name, lowered
     from opdb.programs.load import load_program
-    from opdb.run.compile.model import graph_name, lowered
 
     sys.path.insert(0, "")
     coverage, graph = lowered(

@@ -88,7 +88,7 @@ def onnx(
     """Run an ONNX file on ONNX Runtime's CPU and, with op packages, through its QNN execution provider; compare."""
     from dataclasses import asdict
 
-    from opdb.run.libraries import onnx_runtime
+    from opdb.execute.libraries import onnx_runtime
 
     ops, values = onnx_runtime.ends(model)
     if inputs is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from opdb.run.libraries.client import VendorWorker
+from opdb.execute.libraries.client import VendorWorker
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from opdb.catalog.targets.target import Target
-from opdb.check.graph import build_part
-from opdb.check.verdicts import check_nodes
+from opdb.checks.graph import build_part
+from opdb.checks.verdicts import check_nodes
 from opdb.core.graph import QnnGraph
+from opdb.execute.libraries.client import VendorWorker
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
-from opdb.run.libraries.client import VendorWorker
 
 HTP, V68 = (Target("HTP", soc, execution="emulator") for soc in ("SM8650", "SM8350"))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import check_nodes
+from opdb.checks.verdicts import check_nodes
 from opdb.core.op_config import Quant
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program

@@ -10,7 +10,7 @@ from htp_module import HTP, V68, Call, Htp
 from torch import Tensor
 from torch.nn import functional as f
 
-from opdb.check.verdicts import check_nodes
+from opdb.checks.verdicts import check_nodes
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 

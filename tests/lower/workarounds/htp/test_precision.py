@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from opdb.catalog.targets.target import Target
-from opdb.check.verdicts import Coverage, check_nodes
+from opdb.checks.verdicts import Coverage, check_nodes
+from opdb.execute.dispatch.plan import partition
 from opdb.lower.workarounds.htp.precision import in_half_precision
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
-from opdb.run.dispatch.plan import partition
 from opdb.runtime.forms import LoweredOp, lowered_op
 from opdb.runtime.tensors import TensorRef, full
 

@@ -1,0 +1,47 @@
+"""Questions to the user's database in one call: ``opdb.query`` and ``opdb.show``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opdb.catalog.query import Filters, ask
+from opdb.catalog.store import Store
+from opdb.core.settings import database_url
+
+if TYPE_CHECKING:
+    from opdb.catalog.query import Row
+
+
+def query(question: str, *, where: str | None = None, db: str | None = None, **filters: Any) -> list[Row]:
+    """The rows that answer a question to the catalogue, as dicts with stable keys; `opdb query`.
+
+    ``question``: ops, params, types, torch, rules, backends, socs, errata, support, ...  ``filters``: ``op``, ``backend``,
+    ``soc``, ``sdk``, ``dtype``, ``torch_op``, each a name or a list of names.  ``where``: a condition over the columns, e.g.
+    "validates <> 'yes'".  ``db``: a URL or path; by default OPDB_URL, then the user's database.  docs/reference/sql-views.md
+    documents the columns.
+
+    Raises OpdbError for an unknown question, name or column, and where no database is: `opdb init` makes one.
+
+    >>> import opdb
+    >>> [row["ops"] for row in opdb.query("torch", torch_op="aten.softmax.int")]
+    ['Softmax', 'Transpose, Softmax, Transpose']
+    """
+    return ask(Store(database_url(db)), question, Filters(**filters), where)
+
+
+def show(op: str, *, db: str | None = None) -> dict[str, Any]:
+    """One op in full, as its spec says it: `opdb show OP --json` without what was measured.
+
+    ``db``: as in ``query``.  Raises OpdbError for an unknown op.
+
+    >>> import opdb
+    >>> opdb.show("LayerNorm")["params"]["epsilon"]
+    'f32 = 0.001'
+    """
+    from opdb.catalog.targets.target import hint
+    from opdb.core.errors import OpdbError
+
+    catalog = Store(database_url(db)).load_op(op)
+    if op not in catalog.ops:
+        raise OpdbError(f"unknown op '{op}'{hint(op, catalog.ops)}; 'opdb query ops' lists the known ones")
+    return catalog.ops[op].model_dump(mode="json")

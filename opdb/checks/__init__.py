@@ -1,0 +1,1 @@
+"""Verdicts on models: which nodes a target takes, warnings, reports."""

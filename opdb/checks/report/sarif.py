@@ -1,0 +1,71 @@
+"""A coverage as SARIF 2.1.0, which code hosts show as annotations of a pull request.
+
+Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0, sections 3.13 to 3.58.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from opdb.checks.verdicts import Coverage, Row
+from opdb.checks.report.source_lines import place_of
+from opdb.checks.report.plain import summary, told
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+#: A node that no spec maps has no rule of its own.
+UNMAPPED = "unmapped-operator"
+
+
+def sarif(coverage: Coverage, model: str) -> str:
+    """One run with a result for each node that falls back to the CPU (error) and each warning (warning)."""
+    from opdb.core.version import __version__
+
+    results = [r for row in coverage.rows for r in _results(row, model)]
+    rules = {r["ruleId"]: {"id": r["ruleId"]} for r in results}
+    run = {
+        "tool": {"driver": {"name": "opdb check", "version": __version__, "rules": list(rules.values())}},
+        "results": results,
+        "columnKind": "unicodeCodePoints",
+        "properties": {
+            "model": model,
+            "backend": coverage.backend,
+            "soc": coverage.soc,
+            "summary": list(summary(coverage)),
+        },
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+
+
+def _results(row: Row, model: str) -> Iterator[dict[str, Any]]:
+    if row.verdict != "supported":
+        rule = next((r["rule"] for r in row.reasons if r["rule"]), UNMAPPED)
+        text = "; ".join(told(row)) or "no spec maps this operator"
+        yield _result(row, model, rule, "error", f"{row.node} ({row.target}) falls back to the CPU: {text}")
+    for warning in row.warnings:
+        yield _result(row, model, warning["rule"] or row.form, "warning", f"{row.node} ({row.target}): {warning['brief']}")
+
+
+def _result(row: Row, model: str, rule: str, level: str, text: str) -> dict[str, Any]:
+    path, line = place_of(row, model)
+    uri = Path(path).as_uri() if Path(path).is_absolute() else quote(path)
+    place: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    if line is not None:
+        place["region"] = {"startLine": line}
+    names = [{"name": row.node, "kind": "function", "fullyQualifiedName": f"{row.module or model}/{row.node}"}]
+    return {
+        "ruleId": rule,
+        "level": level,
+        "message": {"text": text},
+        "locations": [{"physicalLocation": place, "logicalLocations": names}],
+        "partialFingerprints": _fingerprint(rule, row.module, row.target, row.node),
+    }
+
+
+def _fingerprint(*parts: str) -> Mapping[str, str]:
+    """The same finding of the next commit has the same one, whatever line it is on."""
+    return {"opdb/v1": sha256("\0".join(parts).encode()).hexdigest()[:32]}

@@ -1,0 +1,26 @@
+"""Where a row of a coverage is in somebody's source, for reports that other tools read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from opdb.checks.verdicts import Row
+
+_LINE = re.compile(r"[^:]+:(\d+): ")
+
+
+def place_of(row: Row, model: str) -> tuple[str, int | None]:
+    """(path, line): the path relative to the working directory where it is below it, else absolute.
+
+    A row without a source of its own is at ``model``, the model as named on the command line.  The line is None where
+    the file has no lines, e.g. an ONNX file, and where none is known.
+    """
+    if not row.file:
+        file = model.rpartition(":")[0]  # FILE.py:callable
+        return file if file.endswith(".py") else model, None
+    path = Path(row.file)
+    here = Path.cwd()
+    shown = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.as_posix()
+    found = _LINE.match(row.line)
+    return shown, int(found[1]) if found and path.suffix == ".py" else None

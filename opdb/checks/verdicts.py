@@ -1,0 +1,346 @@
+"""How much of a program a target takes: a verdict with reasons for each node, and the partitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from opdb.catalog.targets.target import Target
+from opdb.checks.compute_types import types_of
+from opdb.checks.partition import groups
+from opdb.judge.errata.records import RECORDS
+from opdb.judge.errata.report import ErratumCount, Extra, Met, counted
+from opdb.lower.candidates import mapped
+from opdb.lower.cost import Prices
+from opdb.lower.errata_cost import extras
+from opdb.lower.obey import obeyed_in_program
+from opdb.lower.select import Refusal, lower, nearest_forms
+from opdb.runtime.forms import Lowered, Rejected
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+
+    from opdb.programs.torch.program import Program, TorchNode
+    from opdb.runtime.forms import NodeView
+
+#: Progress callback (nodes done, all nodes), called every STEP nodes.
+Progress = Callable[[int, int], None]
+STEP = 50
+#: Parts of the paths of files that are nobody's model.
+LIBRARIES = ("/torch/", "/executorch/exir/", "/executorch/backends/", "/torchao/", "/opdb/programs/onnx/")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s*([^\n]+)')
+#: supported: a form is accepted; rejected: all forms are refused; host: no spec maps the ATen target.
+VERDICTS = ("supported", "rejected", "host")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One node.
+
+    ``bytes``: what it reads and writes, as PyTorch holds it.  ``flops``: see opdb.checks.flops.  Both are None where a
+    shape is symbolic.  ``reads``: the rows whose results it reads.  ``graph``: the number of the QNN graph that holds it, from 1;
+    None on the CPU.
+    """
+
+    node: str
+    target: str
+    verdict: str
+    form: str = ""  # the op or decomposition that was taken
+    ops: tuple[str, ...] = ()
+    reasons: tuple[
+        Mapping[str, str], ...
+    ] = ()  # rule, message, brief, form: why it, or each form before, was refused
+    warnings: tuple[Mapping[str, str], ...] = ()
+    #: Of a rejected node: form, op, and the changes after which the target accepts the op.
+    nearest: tuple[Mapping[str, Any], ...] = ()
+    module: str = ""  # e.g. encoder.layers.0.norm
+    line: str = ""  # of the model's source; e.g. model.py:12: return self.norm(x)
+    file: str = ""  # the path of that source
+    bytes: int | None = None
+    flops: int | None = None
+    avoided: tuple[str, ...] = ()  # errata of the library that the ops avoid
+    warned: tuple[str, ...] = ()  # errata that the ops may show
+    extra: Mapping[str, Extra | None] = field(
+        default_factory=dict
+    )  # what avoiding each costs (opdb.judge.errata.report.Met)
+    reads: tuple[str, ...] = ()
+    graph: int | None = None
+    types: str = ""  # that it computes in; e.g. uq16, weights of sq8
+    said: tuple[
+        str, ...
+    ] = ()  # what is not computed in the types that the program says; see opdb.checks.notes
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a target says of a program: ``rows`` has a verdict on each node, ``lowered`` what each node becomes, by name."""
+
+    backend: str | None
+    soc: str | None
+    sdk: str | None
+    rows: tuple[Row, ...]
+    partitions: int  # connected groups of supported nodes that one graph each can hold
+    lowered: Mapping[str, Lowered | Rejected] = field(default_factory=dict, compare=False, repr=False)
+    states: tuple[Any, ...] = field(default=(), compare=False, repr=False)  # see opdb.execute.compile.states
+    scalars: tuple[str, ...] = field(
+        default=(), compare=False, repr=False
+    )  # see opdb.execute.compile.model_io
+    quantize: str | None = None  # the scheme, e.g. 8a8w, in which a float program was judged
+    about: str = ""  # a sentence that a report begins with
+
+    @property
+    def complete(self) -> bool:
+        """Whether every node is supported."""
+        return all(r.verdict == "supported" for r in self.rows)
+
+    @property
+    def unsupported(self) -> set[str]:
+        """The nodes without a form."""
+        return {r.node for r in self.rows if r.verdict != "supported"}
+
+    @property
+    def warnings(self) -> int:
+        """The nodes that a rule or an erratum warns of."""
+        return sum(bool(r.warnings) for r in self.rows if r.verdict == "supported")
+
+    @property
+    def refused_by_errata(self) -> bool:
+        """Whether each node that is not supported has a form that errata alone refuse."""
+        return all(r.verdict == "supported" or _errata_alone(r) for r in self.rows)
+
+    def errata(self) -> tuple[ErratumCount, ...]:
+        """The errata that the nodes avoid or are warned of; those that are avoided first, then by id."""
+        return counted(Met(r.avoided, r.warned, r.extra) for r in self.rows)
+
+    def count(self, verdict: str) -> int:
+        """The number of nodes with this verdict: supported, rejected or host."""
+        return sum(r.verdict == verdict for r in self.rows)
+
+    def cost(self, *verdicts: str) -> dict[str, int]:
+        """FLOPs and bytes of the nodes with these verdicts, of all without any; ``unknown``: nodes with symbolic shapes."""
+        rows = [r for r in self.rows if not verdicts or r.verdict in verdicts]
+        return {
+            "nodes": len(rows),
+            "flops": sum(r.flops or 0 for r in rows),
+            "bytes": sum(r.bytes or 0 for r in rows),
+            "unknown": sum(r.bytes is None or r.flops is None for r in rows),
+        }
+
+    @property
+    def any_quantized(self) -> bool:
+        """True if some node computes in quantized types."""
+        return any("q" in r.types for r in self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``opdb check --json`` prints; stable keys."""
+        return {
+            "backend": self.backend,
+            "soc": self.soc,
+            "sdk": self.sdk,
+            "quantize": self.quantize,
+            "nodes": len(self.rows),
+            **{v: self.count(v) for v in VERDICTS},
+            "partitions": self.partitions,
+            "cost": self.cost(),
+            "cpu": self.cost("rejected", "host"),
+            "errata": [asdict(e) for e in self.errata()],
+            "rows": [asdict(r) for r in self.rows],
+        }
+
+
+def check_program(
+    exported: ExportedProgram,
+    target: Target,
+    *,
+    float_dtype: str = "f32",
+    decompose: bool = False,
+    progress: Progress | None = None,
+    samples: Sequence[Sequence[Any]] = (),
+) -> Coverage:
+    """The verdict of ``target`` on every node of ``exported``.
+
+    ``float_dtype``: what float32 tensors become ("f32" or "f16").  ``decompose``: if a node has no form, the
+    whole program is broken down to core ATen and that is judged instead.  ``progress`` is called with the nodes that
+    are done and all.  ``samples``: arrays in the order of the inputs; how large values become on them decides which are
+    beyond fp16 (opdb.checks.fp16_warnings).
+    """
+    return read_and_check(exported, target, float_dtype, decompose, progress, samples)[1]
+
+
+def read_and_check(
+    exported: ExportedProgram,
+    target: Target,
+    float_dtype: str = "f32",
+    decompose: bool = False,
+    progress: Progress | None = None,
+    samples: Sequence[Sequence[Any]] = (),
+) -> tuple[Program, Coverage]:
+    """The program as ``target`` takes it, and its verdict: see ``check_program``.
+
+    ``Row.said`` tells of a quantized node that computes in floats, and of weights that are widened to 8 bits.
+    """
+    from opdb.checks.fp16_warnings import with_warnings
+    from opdb.checks.notes import with_said
+
+    target.check_chip()
+    program = read_program(exported, float_dtype, decompose)
+    coverage = check_nodes(program, target, progress)
+    rows = with_said(program, coverage.rows)
+
+    def plain(name: str) -> bool:
+        outcome = coverage.lowered.get(name)
+        return isinstance(outcome, Lowered) and not any(t.quant for op in outcome.ops for t in op.outputs)
+
+    return program, replace(coverage, rows=tuple(with_warnings(program, target, rows, plain, samples)))
+
+
+def read_program(exported: ExportedProgram, float_dtype: str = "f32", decompose: bool = False) -> Program:
+    """The nodes and tensors of ``exported``; see ``check_program``."""
+    from opdb.programs.torch.program import Program
+
+    program = Program(exported, float_dtype)
+    if decompose and not all(mapped(n.target) for n in program.nodes):
+        program = Program(exported.run_decompositions(), float_dtype)
+    return program
+
+
+def check_nodes(
+    program: Program,
+    target: Target,
+    progress: Progress | None = None,
+    prices: Prices | None = None,
+    refusal: Refusal = lambda lowered: "",
+) -> Coverage:
+    """As ``check_program``, for a program that is read already; build_graph takes its ``lowered``.
+
+    ``prices``, ``refusal``: see opdb.lower.select.lower.
+    """
+    lowered, rows = {}, {}
+    for done, node in enumerate(program.nodes, 1):
+        lowered[node.name] = lower(node, target, prices, refusal)
+        rows[node.name] = _row(node, lowered[node.name], target)
+        if progress is not None and (done % STEP == 0 or done == len(program.nodes)):
+            progress(done, len(program.nodes))
+    changed = obeyed_in_program(lowered, target)
+    lowered |= changed
+    rows |= {n.name: _row(n, changed[n.name], target) for n in program.nodes if n.name in changed}
+    reading = reads(program)
+    numbers = numbered(
+        groups(reading, [isinstance(o, Lowered) for o in lowered.values()]), list(lowered.values())
+    )
+    names = list(rows)
+    placed = (
+        replace(row, reads=tuple(names[s] for s in sources), graph=number)
+        for row, sources, number in zip(rows.values(), reading, numbers, strict=True)
+    )
+    return Coverage(
+        target.backend,
+        target.soc,
+        target.sdk,
+        tuple(placed),
+        max((n or 0 for n in numbers), default=0),
+        lowered,
+    )
+
+
+def _row(node: TorchNode, outcome: Lowered | Rejected, target: Target) -> Row:
+    if isinstance(outcome, Rejected):
+        return row_of(node.node, node.target, outcome, nearest_of(node, target))
+    row = row_of(node.node, node.target, outcome)
+    return replace(row, extra=extras(outcome, partial(lower, node), target))
+
+
+def row_of(
+    node: Node,
+    target: str,
+    outcome: Lowered | Rejected,
+    near: Sequence[Mapping[str, Any]] = (),
+    ops: Sequence[str] = (),
+) -> Row:
+    """The row of a node whose ATen target is ``target``.
+
+    ``near``: see ``nearest_of``.  ``ops``: default those of ``outcome``.
+    """
+    from opdb.checks.flops import node_cost
+
+    flops, moved = node_cost(node)
+    reasons = outcome.notes if isinstance(outcome, Lowered) else outcome.reasons
+    said = [
+        (r.warning, {"form": r.form, "rule": r.rule, "message": r.message, "brief": r.short}) for r in reasons
+    ]
+    told, warned = ([row for warning, row in said if warning is kind] for kind in (False, True))
+    supported = isinstance(outcome, Lowered)
+    return Row(
+        node.name,
+        target,
+        "supported" if supported else "rejected" if mapped(target) else "host",
+        outcome.form if isinstance(outcome, Lowered) else "",
+        tuple(ops) or (tuple(op.op for op in outcome.ops) if isinstance(outcome, Lowered) else ()),
+        tuple(told),
+        tuple(warned),
+        tuple(near),
+        module_of(node),
+        *line_of(node),
+        moved,
+        flops,
+        outcome.avoided if isinstance(outcome, Lowered) else (),
+        outcome.warned if isinstance(outcome, Lowered) else (),
+        types=types_of(outcome.ops) if isinstance(outcome, Lowered) else "",
+    )
+
+
+def _errata_alone(row: Row) -> bool:
+    forms: dict[str, set[str]] = {}
+    for reason in row.reasons:
+        forms.setdefault(reason["form"], set()).add(reason["rule"])
+    return any(rules <= RECORDS.keys() for rules in forms.values())
+
+
+def nearest_of(view: NodeView, target: Target) -> tuple[dict[str, Any], ...]:
+    """What would make ``target`` accept a rejected node, as rows hold it."""
+    found = nearest_forms(view, target)
+    return tuple({"form": form, "op": op, "text": v.text, **v.json()} for form, op, v in found)
+
+
+def module_of(node: Node) -> str:
+    """The path of the module that the node comes from; e.g. encoder.layers.0.norm, "" for the model itself."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = next((str(entry[0]) for entry in reversed(stack.values())), "")
+    return path.removeprefix("L['self']").removeprefix(".")
+
+
+def line_of(node: Node) -> tuple[str, str]:
+    """The last line of the model's own source above the node, and its file: the files of libraries are skipped."""
+    return _last_line(node.meta.get("stack_trace") or "")
+
+
+@lru_cache(4096)
+def _last_line(trace: str) -> tuple[str, str]:
+    own = [f for f in _FRAME.findall(trace) if not any(part in f[0].replace("\\", "/") for part in LIBRARIES)]
+    if not own:
+        return "", ""
+    path, line, text = own[-1]
+    return f"{path.rsplit('/', 1)[-1]}:{line}: {text.strip()}", path
+
+
+def numbered(group: Sequence[int], outcomes: Sequence[Lowered | Rejected]) -> list[int | None]:
+    """The number of each node's QNN graph, from 1 in the order of their first nodes; None where the node is not lowered.
+
+    ``group``: see opdb.checks.partition.
+    """
+    numbers: dict[int, int] = {}
+    return [
+        numbers.setdefault(g, len(numbers) + 1) if isinstance(o, Lowered) else None
+        for g, o in zip(group, outcomes, strict=True)
+    ]
+
+
+def reads(program: Program) -> list[list[int]]:
+    """The nodes that each node reads, by their places in ``program.nodes``."""
+    place = {node.name: i for i, node in enumerate(program.nodes)}
+    sources = [[key[0] for key in node.sources()] for node in program.nodes]
+    return [[place[name] for name in dict.fromkeys(names) if name in place] for names in sources]

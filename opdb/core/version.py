@@ -1,0 +1,3 @@
+"""opdb's version."""
+
+__version__ = "0.2.0"

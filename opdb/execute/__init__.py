@@ -1,0 +1,1 @@
+"""Qualcomm's libraries at work: asked, compiled for, executed, dispatched to."""
