@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from opdb.codegen import pieces, rules_c, rules_python
 from opdb.codegen.artifact import Artifact, sorted_ops, spec_path
-from opdb.codegen.environment import render
+from opdb.codegen.environment import c_comment, render
 from opdb.codegen.rules import module, snake
 from opdb.spec.catalog import Catalog
+from opdb.spec.definitions import CompiledOp
 
 
 def python(catalog: Catalog, name: str) -> Iterable[Artifact]:
@@ -36,10 +38,15 @@ def c_registry(catalog: Catalog) -> Iterable[Artifact]:
     names = sorted(sorted_ops(catalog))  # bsearch with strcmp
     inputs = tuple(spec_path(name) for name in sorted_ops(catalog))
     found = [
-        pieces.of_op("validators-c-registry", name, partial(_kernel_of, catalog, name)) for name in names
+        pieces.of_op("validators-c-registry", name, partial(_declared_of, catalog, name)) for name in names
     ]
-    kernels = dict.fromkeys(declaration for declaration, _ in found if declaration)
-    enums = [e for _, listed in found for e in listed]
+    kernels = dict.fromkeys(declaration for declaration, _, _ in found if declaration)
+    view = {
+        "ops": names,
+        "kernels": list(kernels),
+        "enums": [e for _, listed, _ in found for e in listed],
+        "meanings": {name: lines for name, (_, _, lines) in zip(names, found, strict=True)},
+    }
     backends = rules_python.backend_names(catalog)
     for path, template in (
         ("include/opdb/kernels.h", "kernels.h.j2"),
@@ -48,13 +55,26 @@ def c_registry(catalog: Catalog) -> Iterable[Artifact]:
     ):
         yield Artifact(
             f"generated/c/{path}",
-            render(template, ops=names, kernels=list(kernels), enums=enums, backends=backends),
+            render(template, **view, backends=backends),
             inputs,
             "c",
         )
 
 
-def _kernel_of(catalog: Catalog, name: str) -> tuple[str | None, list[tuple[str, Mapping[str, int]]]]:
-    """The declaration of an op's kernel, and what it calls the values of enums."""
+def _declared_of(
+    catalog: Catalog, name: str
+) -> tuple[str | None, list[tuple[str, Mapping[str, int]]], list[str]]:
+    """The declaration of an op's kernel, its names for the values of enums, and the lines of ``_meanings``."""
     op = catalog.compiled(name)
-    return rules_c.kernel_declaration(op) if op.definition.kernel else None, rules_c.kernel_enums(op)
+    declaration = rules_c.kernel_declaration(op) if op.definition.kernel else None
+    return declaration, rules_c.kernel_enums(op), list(_meanings(op))
+
+
+def _meanings(op: CompiledOp) -> Iterator[str]:
+    """Lines of a C comment: the slots in order and the parameters, each with the sentence of the spec."""
+    definition = op.definition
+    named = [(f"inputs[{i}] {name}", d.doc) for i, (name, d) in enumerate(definition.inputs.items())]
+    named += [(f"parameter {name}", d.doc) for name, d in definition.params.items()]
+    named += [(f"outputs[{i}] {name}", d.doc) for i, (name, d) in enumerate(definition.outputs.items())]
+    for place, doc in named:
+        yield from textwrap.wrap(c_comment(f"{place}: {doc}" if doc else place), 106, subsequent_indent="  ")

@@ -76,7 +76,7 @@ def sync(
 
 
 def lint(specs: Specs = None, json: Json = False) -> None:
-    """Check the specs: PyTorch arguments, names, canonical spelling."""
+    """Check the specs: PyTorch arguments, names, what slots mean, canonical spelling."""
     from opdb.core.settings import specs_folder
     from opdb.judge.lint import lint as run
 

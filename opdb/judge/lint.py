@@ -3,6 +3,7 @@
 * every argument of every ATen schema is mapped, constrained or declared ignored with a reason;
 * every spec is in its canonical spelling (what ``opdb show`` prints), so that SQL -> YAML gives the file;
 * every op and every backend part names its source; every op has a summary, samples and a tolerance;
+* every slot and every parameter has its ``doc``, where the op or its base describes it;
 * the type rows of one configuration do not repeat.
 """
 
@@ -20,7 +21,7 @@ from opdb.spec.definitions import CompileError, Fault, TypeRow, overlap
 from opdb.spec.family import Candidate
 from opdb.spec.files import Document, dump, parse_document, reread
 from opdb.spec.mapping import compile_decomposition, compile_mapping, unaccounted
-from opdb.spec.model import Decomposition
+from opdb.spec.model import Body, Decomposition
 from opdb.spec.paths import spec_name
 
 
@@ -31,9 +32,11 @@ def lint(folder: Path) -> list[Problem]:
     for name in catalog.ops:
         document = reread(folder, f"ops/{name}.yaml")
         problems += [_problem(document, f) for f in _op_faults(catalog, name)]
+        problems += [_problem(document, f) for f in _unsaid(catalog.own[name])]
         problems += _spelling(document, dump(catalog.own[name]))
     for name in catalog.bases:
         document = reread(folder, f"bases/{name}.yaml")
+        problems += [_problem(document, f) for f in _unsaid(catalog.bases[name])]
         problems += _spelling(document, dump(catalog.bases[name]))
     for name in catalog.families:
         document = reread(folder, f"torch/{name}.yaml")
@@ -87,6 +90,14 @@ def _op_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
                 at = ("backends", backend, "dtypes", config, int(number) - 1)
                 yield Fault(at, f"the row repeats a combination of {same.id}")
             earlier.append(row)
+
+
+def _unsaid(part: Body) -> Iterator[Fault]:
+    """A fault for each slot and parameter of one file without a sentence; those of a base are the base's."""
+    for group in ("inputs", "params", "outputs"):
+        for name, described in getattr(part, group).items():
+            if not described.doc:
+                yield Fault((group, name), f"'{name}' has no 'doc'; say in a sentence what it means")
 
 
 def _mapping_faults(catalog: Catalog, name: str) -> Iterator[Fault]:

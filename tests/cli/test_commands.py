@@ -130,6 +130,28 @@ def test_show_is_the_spec(loaded: Run) -> None:
     assert shown.data == file.data
 
 
+def test_show_and_query_say_what_things_mean(loaded: Run) -> None:
+    """In the words of the spec, and of its base."""
+    from opdb.spec.files import parse_document
+
+    def parts(path: str) -> dict[str, dict[str, str]]:
+        data = parse_document((ROOT / "specs" / path).read_text(), path).data
+        return {n: d for group in ("inputs", "params", "outputs") for n, d in data.get(group, {}).items()}
+
+    for op, wanted in (
+        ("Conv2d", parts("ops/Conv2d.yaml")),
+        ("ElementWiseUnary", parts("bases/elementwise_unary.yaml") | parts("ops/ElementWiseUnary.yaml")),
+    ):
+        text, data = loaded("show", op).stdout, json.loads(loaded("show", op, "--json").stdout)
+        rows = {
+            r["param"]: r["doc"] for r in json.loads(loaded("query", "params", "--op", op, "--json").stdout)
+        }
+        assert rows == {n: wanted[n]["doc"] for n in data["params"]}
+        for name, entry in wanted.items():
+            (shown,) = (data[g][name] for g in ("inputs", "params", "outputs") if name in data[g])
+            assert shown["doc"] == entry["doc"] and f"    doc: {entry['doc']}\n" in text
+
+
 def test_diff(loaded: Run) -> None:
     done = loaded(
         "diff", "HTP:SM8450", "HTP:SM8650", "--op", "LayerNorm", "--json", "--fail-on", "regression"

@@ -9,8 +9,9 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from opdb.codegen import docs, support_tables, tables
+from opdb.codegen import docs, support_tables, tables, validators
 from opdb.codegen.artifact import sorted_ops
+from opdb.codegen.environment import c_comment, markdown
 from opdb.spec.catalog import Catalog
 
 pytestmark = pytest.mark.slow
@@ -44,6 +45,33 @@ def test_every_tensor_and_parameter_names_the_rules_that_read_it(full: Catalog) 
     rows = {m[1]: m[0] for m in re.finditer(r"^\|(?: \d+ \|)? `(\w+)` \|.*$", layer_norm, re.M)}
     assert {"[C2](#C2)", "[C3](#C3)", "[C4](#C4)"} <= set(rows["axes"].split())
     assert "[H1](#H1)" in rows["x"] and "[H1](#H1)" not in rows["gamma"]
+
+
+def test_every_sentence_is_on_the_page_and_in_the_header(full: Catalog, mini: Catalog) -> None:
+    for catalog in (full, mini):
+        header = next(a.text for a in validators.c_registry(catalog) if a.path.endswith("/ops.h"))
+        comments = dict(re.findall(r"^/\* (\w+)\n((?: \* .*\n)+) \*/\nvoid opdb_validate_\1\(", header, re.M))
+        assert comments.keys() == catalog.ops.keys()
+        texts = pages(catalog)
+        for name, op in catalog.ops.items():
+            said = re.sub(r"\n \*   ", " ", comments[name])
+            groups = (("inputs[{}] ", op.inputs), ("parameter ", op.params), ("outputs[{}] ", op.outputs))
+            lines = [
+                f" * {place.format(i)}{n}" + (f": {c_comment(d.doc)}" if d.doc else "")
+                for place, group in groups
+                for i, (n, d) in enumerate(group.items())
+            ]
+            assert said.splitlines() == lines
+            for n, d in {**op.slots, **op.params}.items():
+                assert not d.doc or re.search(
+                    rf"^\|.* `{n}` \|.*\| {re.escape(markdown(d.doc))} ", texts[name], re.M
+                )
+
+
+def test_a_sentence_is_neither_markup_nor_the_end_of_a_comment(mini: Catalog) -> None:
+    header = next(a.text for a in validators.c_registry(mini) if a.path.endswith("/ops.h"))
+    assert " * parameter operation: Function of x; no *markup*, no comment's end * /.\n" in header
+    assert r"Function of x; no \*markup\*, no comment's end \*/. *ABS = 0" in pages(mini)["ElementWiseUnary"]
 
 
 def test_tables_have_one_width(full: Catalog) -> None:
