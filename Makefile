@@ -37,7 +37,7 @@ PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-g
 # A test that hangs ends its process after ten minutes, and the run, by name; the sweep has longer tests.
 HANGS := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-.PHONY: setup demo test lint format generated unit slow older-executorch aimet breadth sweep sanitized sanitize fuzz mutants conformance bench wheels clean
+.PHONY: setup demo quick test lint format generated unit slow older-executorch aimet breadth sweep sanitized sanitize fuzz mutants conformance bench wheels clean
 .DELETE_ON_ERROR:
 
 setup: .venv/compiled
@@ -73,6 +73,14 @@ setup: .venv/compiled
 
 demo: setup
 	@$(BIN)/opdb demo --report report/
+
+# What a commit must not break, in 30 seconds once it has run: mypy's daemon remembers what it has read.
+quick: setup
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --diff .
+	@rm -rf build/quick && $(BIN)/python setup.py -q build_py --build-lib build/quick 2>/dev/null
+	@cd build/quick && ../../$(BIN)/dmypy --status-file ../dmypy.json run --timeout 3600 -- --config-file ../../pyproject.toml \
+		--cache-dir ../../.mypy_cache --no-error-summary -p opdb >../mypy.txt || { ../../tools/repository-paths <../mypy.txt; exit 1; }
+	@$(BIN)/pytest -q -m "not slow and not breadth and not sweep" tests/spec tests/core tests/judge
 
 test: setup lint generated unit
 
