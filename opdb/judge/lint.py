@@ -4,7 +4,8 @@
 * every spec is in its canonical spelling (what ``opdb show`` prints), so that SQL -> YAML gives the file;
 * every op and every backend part names its source; every op has a summary, samples and a tolerance;
 * every slot and every parameter has its ``doc``, where the op or its base describes it;
-* the type rows of one configuration do not repeat.
+* the type rows of one configuration do not repeat;
+* a cell of a type row names no data type that its slot's own ``dtype`` refuses.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from opdb.spec.definitions import CompileError, Fault, TypeRow, overlap
 from opdb.spec.family import Candidate
 from opdb.spec.files import Document, dump, parse_document, reread
 from opdb.spec.mapping import compile_decomposition, compile_mapping, unaccounted
-from opdb.spec.model import Body, Decomposition
+from opdb.spec.model import Body, Decomposition, OpDef
 from opdb.spec.paths import spec_name
 
 
@@ -78,6 +79,7 @@ def _op_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
         ]
         if others[0] != name:
             yield Fault(("kernel", "function"), f"{function} is generated for {others[0]} too")
+    yield from _wide_cells(op)
     for backend, part in op.backends.items():
         if part.source is None:
             yield Fault(("backends", backend), "the facts of a backend need their 'source'")
@@ -98,6 +100,21 @@ def _unsaid(part: Body) -> Iterator[Fault]:
         for name, described in getattr(part, group).items():
             if not described.doc:
                 yield Fault((group, name), f"'{name}' has no 'doc'; say in a sentence what it means")
+
+
+def _wide_cells(op: OpDef) -> Iterator[Fault]:
+    """Cells of type rows that no tensor can have, because the slot's own ``dtype`` refuses them."""
+    for backend, part in op.backends.items():
+        for config, rows in part.dtypes.items():
+            for number, row in enumerate(rows):
+                for slot, cell in row.items():
+                    own = op.slots[slot].dtype
+                    beyond = [d for d in cell if own and d not in own]
+                    if beyond:
+                        at = ("backends", backend, "dtypes", config, number, slot)
+                        yield Fault(
+                            at, f"no tensor of {slot} is {', '.join(beyond)}: its dtype is {', '.join(own)}"
+                        )
 
 
 def _mapping_faults(catalog: Catalog, name: str) -> Iterator[Fault]:

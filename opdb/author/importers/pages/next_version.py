@@ -325,7 +325,7 @@ def _lean(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _said(value: Any) -> str:
     if isinstance(value, dict):
-        value = {k: v for k, v in value.items() if k != "source"}
+        value = {k: v for k, v in value.items() if k not in ("source", "doc")}
         if set(value) in ({"type"}, {"require"}, {"shape"}):
             return _said(next(iter(value.values())))
         return ", ".join(f"{k}: {_said(v)}" for k, v in value.items())
