@@ -2,8 +2,8 @@
 
 An artifact's text is pure: the same catalogue gives the same bytes, wherever and whenever it is rendered.
 The first line of a file names its source and carries a checksum of the lines below, so that a file tells
-by itself whether someone edited it.  CSV and JSON have no comments: for them, and for regions of files
-that people write, the manifest holds the checksum.
+by itself whether someone edited it.  CSV and JSON have no comments, nor have regions of files that people write: what is
+there is overwritten.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Artifact:
 
     @property
     def name(self) -> str:
-        """How manifest and messages call it; e.g. README.md#ops."""
+        """How messages call it; e.g. README.md#ops."""
         return f"{self.path}#{self.region}" if self.region else self.path
 
 
@@ -148,13 +148,14 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def with_header(artifact: Artifact) -> str:
-    """The bytes of the file: the first line, where the language has comments, and the text."""
+def with_header(artifact: Artifact, formatted: str | None = None) -> str:
+    """The bytes of the file: the first line, where the language has comments, and the text as it was ``formatted``."""
+    text = artifact.text if formatted is None else formatted
     if artifact.region or artifact.language not in COMMENTS:
-        return artifact.text
+        return text
     before, after = COMMENTS[artifact.language]
-    line = HEADER.format(source=_source(artifact.inputs), checksum=digest(artifact.text)[:16])
-    return f"{before}{line}{after}\n{artifact.text}"
+    line = HEADER.format(source=_source(artifact.inputs), checksum=digest(text)[:16])
+    return f"{before}{line}{after}\n{text}"
 
 
 def _source(inputs: tuple[str, ...]) -> str:

@@ -1,7 +1,8 @@
 """Generated builders: for each ATen target of an op a function of a node view, and the registry of all.
 
 A builder reads as the mapping does: guard, then the op with its inputs, parameters and outputs, in the
-terms of opdb.runtime.forms.  Families have a module each, with a function for each candidate and target.
+terms of opdb.runtime.forms.  Families have a module each, with a function for each candidate and target; functions
+that would read alike are one, with a name for each target.
 """
 
 from __future__ import annotations
@@ -194,8 +195,16 @@ def function_name(target: str) -> str:
 def module_view(name: str, summary: str, forms: Iterable[tuple[str, Form]]) -> dict[str, Any]:
     """The view of ``builders.py.j2``: functions by name."""
     writers = [_Function(function, form) for function, form in forms]
-    functions = [w.view() for w in writers]
-    names = [f["name"] for f in functions]
+    functions: list[dict[str, Any]] = []
+    for w in writers:
+        made = w.view()
+        same = next((f for f in functions if all(f[key] == made[key] for key in made)), None)
+        if same is None:
+            functions.append(made | {"name": w.name, "targets": [w.form.target], "aliases": []})
+        else:  # overloads are often built alike
+            same["targets"] += [w.form.target] * (w.form.target not in same["targets"])
+            same["aliases"].append(w.name)
+    names = [w.name for w in writers]
     if len(set(names)) != len(names):
         raise OpdbError(f"{name}: two torch targets differ only in capitals: {', '.join(names)}")
     constants: dict[str, dict[str, int]] = {}
@@ -371,6 +380,7 @@ class _Function:
         return [i for i in range(len(returns)) if i not in read]
 
     def view(self) -> dict[str, Any]:
+        """Everything but the name and the target."""
         form = self.form
         several = form if isinstance(form, CompiledDecomposition) else None
         steps: list[CompiledMapping | CompiledStep] = (
@@ -387,8 +397,6 @@ class _Function:
         )
         ops = [self._op(s) for s in steps]
         return {
-            "name": self.name,
-            "target": form.target,
             "decomposition": several.name if several else None,
             "requires": requires,
             "dropped": dropped,

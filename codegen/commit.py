@@ -1,8 +1,7 @@
 """Texts -> files, all or nothing as far as a file system allows.
 
 One process at a time (a lock that ends with its process).  Every new text is written to a temporary file
-beside its place and synced before the first file is replaced, so a full disk changes nothing.  A journal
-of the new checksums makes the next run recognize what an interrupted one has left.
+beside its place and synced before the first file is replaced, so a full disk changes nothing.
 """
 
 from __future__ import annotations
@@ -10,17 +9,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from opdb.codegen.artifact import PATH
 from opdb.core.errors import OpdbError
 
 LOCK = "generated/.lock"
-JOURNAL = "generated/.pending.json"
 CURES = {
     errno.ENOSPC: "the disk is full; free some space",
     errno.EDQUOT: "the disk quota is used up; free some space",
@@ -28,14 +23,6 @@ CURES = {
     errno.EPERM: "no permission; make the folder and its files writable",
     errno.EROFS: "the file system is read-only; work on a writable copy",
 }
-
-
-@dataclass(frozen=True)
-class Pending:
-    """What interrupted runs may have written: checksums of texts, and paths."""
-
-    checksums: frozenset[str] = frozenset()
-    paths: frozenset[str] = frozenset()
 
 
 @contextlib.contextmanager
@@ -74,58 +61,27 @@ def _locked(path: Path) -> int:
         os.close(descriptor)  # the holder removed this file between open and flock
 
 
-def recover(root: Path) -> Pending:
-    """Removes the temporary files that interrupted runs left; returns what else they may have left."""
-    pending = Pending()
-    try:
-        journal = json.loads((root / JOURNAL).read_text(encoding="utf-8"))
-        pending = Pending(frozenset(journal["sha256"]), frozenset(filter(PATH.fullmatch, journal["paths"])))
-    except FileNotFoundError:
-        pass
-    except (ValueError, KeyError, TypeError):
-        raise OpdbError(f"{JOURNAL} is not ours; delete it and run opdb generate") from None
-    with writing(JOURNAL):
-        for path in [*pending.paths, JOURNAL]:
+def clean(root: Path, others: Iterable[str] = ()) -> None:
+    """Removes the temporary files that an interrupted run left under generated/ and beside ``others``."""
+    with writing("generated"):
+        for path in others:
             _temporary(root / path).unlink(missing_ok=True)
-    return pending
+        for folder, _, files in os.walk(root / "generated"):
+            for name in files:
+                if name.startswith(".") and name.endswith(".new"):
+                    Path(folder, name).unlink(missing_ok=True)
 
 
-def prepare(root: Path, texts: Mapping[str, str], checksums: Iterable[str], pending: Pending) -> None:
-    """Writes the journal and a temporary file for each path of ``texts``.  On an error nothing is left.
+def install(root: Path, texts: Mapping[str, str], removed: Sequence[str]) -> None:
+    """Writes ``texts`` by path, removes files and the folders that this empties.
 
-    ``checksums``: of the new texts; ``pending``: what ``recover`` returned, still to be remembered.
+    Raises OpdbError; if the disk is full, nothing was changed.
     """
-    journal = {
-        "sha256": sorted({*checksums, *pending.checksums}),
-        "paths": sorted({*texts, *pending.paths}),
-    }
-    done: list[Path] = []
-    made: list[Path] = []
-    path = JOURNAL
+    _prepare(root, texts)
+    folders = {(root / path).parent for path in texts}
+    path = "generated"
     try:
-        _write(root / JOURNAL, json.dumps(journal) + "\n", done)
-        _sync(done)
-        os.replace(done.pop(), root / JOURNAL)
-        for path, text in texts.items():
-            made += _make_folders((root / path).parent)
-            _write(root / path, text, done)
-        _sync(done)
-    except OSError as error:
-        for leftover in done if pending.paths else [*done, root / JOURNAL]:
-            with contextlib.suppress(OSError):
-                leftover.unlink(missing_ok=True)
-        for folder in reversed(made):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        raise OpdbError(f"{message(path, error)}; nothing was changed") from error
-
-
-def install(root: Path, paths: Sequence[str], removed: Sequence[str]) -> None:
-    """Puts prepared files into place, removes others and the folders that this empties."""
-    folders = {(root / path).parent for path in paths}
-    path = JOURNAL
-    try:
-        for path in paths:
+        for path in texts:
             os.replace(_temporary(root / path), root / path)
         for path in removed:
             (root / path).unlink(missing_ok=True)
@@ -136,13 +92,28 @@ def install(root: Path, paths: Sequence[str], removed: Sequence[str]) -> None:
             folders.add(folder)
         _sync(sorted(f for f in folders if f.is_dir()))
     except OSError as error:
+        clean(root, texts)
         raise OpdbError(f"{message(path, error)}; then run opdb generate again") from error
 
 
-def finish(root: Path) -> None:
-    """Forgets the journal: everything is in place and recorded."""
-    with writing(JOURNAL):
-        (root / JOURNAL).unlink(missing_ok=True)
+def _prepare(root: Path, texts: Mapping[str, str]) -> None:
+    """Writes a temporary file for each path of ``texts``.  On an error nothing is left."""
+    done: list[Path] = []
+    made: list[Path] = []
+    path = "generated"
+    try:
+        for path, text in texts.items():
+            made += _make_folders((root / path).parent)
+            _write(root / path, text, done)
+        _sync(done)
+    except OSError as error:
+        for leftover in done:
+            with contextlib.suppress(OSError):
+                leftover.unlink(missing_ok=True)
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise OpdbError(f"{message(path, error)}; nothing was changed") from error
 
 
 @contextlib.contextmanager

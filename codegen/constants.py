@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from opdb.catalog import facts as reference
 from opdb.codegen.artifact import Artifact, all_specs, backend_paths
 from opdb.codegen.environment import render
+from opdb.codegen.rules import need_name
 from opdb.core.dtypes import DTYPES
 from opdb.core.sdk import sdk_number
 from opdb.spec.backend import Backend, preferred
@@ -110,7 +111,11 @@ def c(catalog: Catalog) -> Iterable[Artifact]:
         ("dtypes", {"dtypes": DTYPES}, ("opdb/core/dtypes.py",)),
         (
             "backends",
-            {"backends": list(catalog.backends.values()), "context": _context(catalog)},
+            {
+                "backends": list(catalog.backends.values()),
+                "context": _context(catalog),
+                "need_name": need_name,
+            },
             backend_paths(catalog),
         ),
         ("op_names", {"ops": ops, "packages": _packages(ops)}, _sources(catalog)),
@@ -132,6 +137,7 @@ def _fields(b: Backend) -> dict[str, object]:
         "chip_fields": b.chip_fields,
         "oldest_arch": b.oldest and b.oldest.arch,
         "older": b.oldest and b.oldest.why,
+        "needs": {need.has: need.why for need in b.needs.values()},
         "chips": tuple(b.chips),
         "floats": None if b.floats == "f32" else b.floats,
         "programs": tuple(b.programs),

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from opdb.codegen import evidence, torch_ops
 from opdb.codegen.artifact import Artifact, all_specs, backend_paths, family_path, sorted_ops, specs_of
 from opdb.codegen.environment import render
-from opdb.codegen.errata import errata_path
-from opdb.codegen.rules import TYPES_SENTENCE, needs, rule_nodes, rule_view
+from opdb.codegen.rules import needs, rule_nodes, rule_view
+from opdb.runtime.binding import TYPES_SENTENCE
 from opdb.runtime.checks import Strength
+from opdb.runtime.errata import record_path
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp, CompiledRule, TypeRow
 from opdb.spec.lang.analyse import free_names
@@ -89,9 +90,14 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "rule_count": len(op.rule_ids()),
     }
     families = (family_path(c.family) for c in catalog.candidates if c.op == name)
-    errata = map(errata_path, catalog.errata_of(name))
+    errata = (record_path(e.erratum) for e in catalog.errata_of(name))
     inputs = (*specs_of(catalog, name), *dict.fromkeys(families), *errata, evidence.input_path())
-    yield Artifact(f"generated/docs/ops/{name}.md", render("op.md.j2", **view), inputs, "markdown")
+    yield Artifact(
+        f"generated/docs/ops/{name}.md",
+        render("op.md.j2", **view, erratum_path=record_path),
+        inputs,
+        "markdown",
+    )
 
 
 def index(catalog: Catalog) -> Iterable[Artifact]:

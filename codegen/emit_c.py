@@ -63,6 +63,7 @@ class Block:
     depth: int = 1
     used: list[int] = field(default_factory=lambda: [0])
     prefix: str = ""  # of temporaries
+    lasting: bool = False  # a list may be read where the block has ended
 
     def put(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
@@ -71,8 +72,9 @@ class Block:
         self.used[0] += 1
         return f"{self.prefix}{prefix}{self.used[0]}"
 
-    def child(self) -> Block:
-        return Block(self.names, self.enums, [], self.lists, self.depth + 1, self.used, self.prefix)
+    def child(self, lasting: bool = False) -> Block:
+        lasting = lasting or self.lasting
+        return Block(self.names, self.enums, [], self.lists, self.depth + 1, self.used, self.prefix, lasting)
 
     # -- expressions
 
@@ -210,7 +212,7 @@ class Block:
     def _if(self, node: Node) -> tuple[str, int]:
         then, test, other = node.args
         condition = self.expression(test, COMPARE_UP)
-        left, right = self.child(), self.child()
+        left, right = (self.child(lasting=node.type == INTS) for _ in range(2))
         a, b = left.expression(then, COMPARE_UP), right.expression(other, COMPARE_UP)
         if not left.lines and not right.lines:
             return f"{condition} ? {a} : {b}", IF
@@ -225,6 +227,12 @@ class Block:
 
     def _list(self, node: Node) -> tuple[str, int]:
         assert node.type == INTS, "rows are only parameters"
+        if not self.lasting:
+            values = ", ".join(self.expression(a) for a in node.args)
+            return (
+                f"(opdb_ints){{{len(node.args)}, {f'(const int64_t[]){{{values}}}' if values else 'NULL'}}}",
+                ATOM,
+            )
         name = self.fresh("list")
         self.lists.append(name)
         self.put(f"{name}.n = {len(node.args)};")

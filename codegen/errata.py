@@ -14,10 +14,6 @@ from opdb.spec.erratum import Erratum
 ALL_ERRATA = "specs/errata/*/*.yaml"
 
 
-def errata_path(erratum: Erratum) -> str:
-    return f"specs/errata/{erratum.backend.lower()}/{erratum.erratum}.yaml"
-
-
 def python(catalog: Catalog) -> Iterable[Artifact]:
     """One table of all records."""
     text = render("errata.py.j2", errata=[_view(e) for e in catalog.errata.values()])

@@ -1,18 +1,16 @@
-"""Faults of vendor libraries for people: what a record says in words, a page for each, and the index of pages."""
+"""Faults of vendor libraries for people: what a record says in words, and the index of records."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
-from opdb.codegen import pieces
-from opdb.codegen.artifact import Artifact, specs_of
+from opdb.codegen.artifact import Artifact
 from opdb.codegen.emit_english import sentence
 from opdb.codegen.environment import render
-from opdb.codegen.errata import ALL_ERRATA, errata_path
-from opdb.runtime.errata import EFFECTS, OTHER_CANDIDATE, PREFER_OTHER, REJECT
+from opdb.codegen.errata import ALL_ERRATA
+from opdb.runtime.errata import EFFECTS, OTHER_CANDIDATE, PREFER_OTHER, REJECT, record_path
 from opdb.spec.catalog import Catalog
 from opdb.spec.erratum import Erratum, Reproduction
 
@@ -33,11 +31,6 @@ EXECUTION_WORDS = {
     "device": "seen on a device",
     "unknown": "the records do not say whether it was seen on an emulator or a device",
 }
-
-
-def page_path(ident: str) -> str:
-    """The page of an erratum; ``opdb validate --json`` names it, too (opdb/judge/validate.py)."""
-    return f"generated/docs/errata/{ident}.md"
 
 
 def occurs(catalog: Catalog, e: Erratum) -> str:
@@ -104,53 +97,6 @@ def reproduced(r: Reproduction) -> list[str]:
     return [json.dumps(config) for config in ([r.config] if r.config is not None else r.graph)]
 
 
-def pages(catalog: Catalog) -> Iterable[Artifact]:
-    """docs/errata/<ID>.md for each record."""
-    texts: dict[str, str] = {}
-    for op in dict.fromkeys(e.op for e in catalog.errata.values() if e.op is not None):
-        texts |= pieces.of_op("docs-errata", op, partial(_pages_of, catalog, op))
-    for e in catalog.errata.values():
-        inputs = (errata_path(e), *(specs_of(catalog, e.op) if e.op is not None else ()))
-        text = texts.get(e.erratum) or _page(catalog, e)
-        yield Artifact(page_path(e.erratum), text, inputs, "markdown")
-
-
-def _pages_of(catalog: Catalog, op: str) -> dict[str, str]:
-    """The page of each erratum of an op."""
-    return {e.erratum: _page(catalog, e) for e in catalog.errata_of(op)}
-
-
-def _page(catalog: Catalog, e: Erratum) -> str:
-    return render("erratum.md.j2", **_view(e, occurs(catalog, e)))
-
-
-def _view(e: Erratum, occurring: str) -> dict[str, Any]:
-    return {
-        "e": e,
-        "effect": EFFECT_WORDS[e.effect],
-        "occurs": occurring,
-        "written": [
-            *((f"let {name}", text) for name, text in e.let.items()),
-            *((name, text) for name, text in (("when", e.when), ("unless", e.unless)) if text is not None),
-        ],
-        "versions": versions(e),
-        "chips": chips(e),
-        "execution": EXECUTION_WORDS[e.scope.execution],
-        "workaround": workaround(e),
-        "cost": cost(e),
-        "seen": seen(e),
-        "evidence": evidence(e),
-        "ops": [] if e.reproduction is None else reproduced(e.reproduction),
-        "inputs": []
-        if e.reproduction is None
-        else [(n, _filled(v)) for n, v in e.reproduction.inputs.items()],
-    }
-
-
-def _filled(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def index(catalog: Catalog) -> Iterable[Artifact]:
     """docs/errata/index.md: the records by op, by effect and by scope."""
     errata = list(catalog.errata.values())
@@ -162,7 +108,14 @@ def index(catalog: Catalog) -> Iterable[Artifact]:
         ("By effect", "effect", _groups(errata, lambda e: e.effect, key=EFFECTS.index)),
         ("By scope", "scope", _groups(errata, _place, key=str)),
     ]
-    text = render("errata_index.md.j2", count=len(errata), by_op=by_op, tables=tables, words=EFFECT_WORDS)
+    text = render(
+        "errata_index.md.j2",
+        count=len(errata),
+        by_op=by_op,
+        tables=tables,
+        words=EFFECT_WORDS,
+        path=record_path,
+    )
     yield Artifact("generated/docs/errata/index.md", text, (ALL_ERRATA,), "markdown")
 
 

@@ -33,7 +33,7 @@ def _sha256(path: Path, changed: int) -> str:
 
 def input_path() -> str:
     """The file among the inputs of an artifact."""
-    return "opdb/reference/evidence/shipped.jsonl.gz"
+    return "opdb/catalog/evidence/shipped.jsonl.gz"
 
 
 @cache

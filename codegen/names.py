@@ -20,7 +20,7 @@ PYTHON_NAMES = """
     all any bool enumerate float int len list map max min range str tuple
     add at default divide element floordiv floormod given indices inferred largest listed mul neg same smallest sub
     sum_of ANY Context Let OpConfig Param Report Signature Slot Undecidable Violation annotations args bind check
-    check_types config context infer report rows validate
+    bind_inputs check_types check_unknown config context infer report rows validate
 """
 OWN = RESERVED - {"sdk"} | frozenset(
     (*C_NAMES.split(), *PYTHON_NAMES.split(), *(f.python for f in FUNCTIONS.values()))

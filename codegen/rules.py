@@ -14,10 +14,6 @@ from opdb.spec.lang.analyse import atoms, free_names
 from opdb.spec.lang.nodes import Node, children, walk
 from opdb.spec.model import Unchecked
 
-TYPES_SENTENCE = (
-    "the data types must be those of one row of {}'s table (documented, or measured with a library)"
-)
-
 
 def snake(name: str) -> str:
     """The snake-case form of an op's name; e.g. LayerNorm -> layer_norm, Conv2d -> conv2d, MatMul -> mat_mul."""
@@ -48,9 +44,81 @@ class RuleView:
         """The whole condition: `require`, or "not when, or require"."""
         if self.rule.when is None:
             return self.rule.require
-        if self.rule.require.kind == "const" and not self.rule.require.value:  # an erratum without `unless`
+        if self._never:
             return negated(self.rule.when)
         return Node("or", "bool", (negated(self.rule.when), self.rule.require))
+
+    @property
+    def denied(self) -> Node:
+        """The opposite of ``condition``: `when`, and not `require`."""
+        if self.rule.when is None:
+            return negated(self.rule.require)
+        return (
+            self.rule.when
+            if self._never
+            else Node("and", "bool", (self.rule.when, negated(self.rule.require)))
+        )
+
+    @property
+    def _never(self) -> bool:
+        """Whether it is an erratum without `unless`."""
+        return self.rule.require.kind == "const" and not self.rule.require.value
+
+
+@dataclass(frozen=True)
+class RankRule:
+    """A rule on the rank of one tensor; where the tensor is omitted, the rule holds."""
+
+    slot: str
+    low: int
+    high: int | None
+
+
+def rank_rule(op: CompiledOp, view: RuleView) -> RankRule | None:
+    """The rule as one on a rank, if it is no more than that; e.g. 1 <= x.rank <= 5."""
+    node = view.rule.require
+    if node.kind != "compare" or not set(node.value) <= {"<=", ">=", "=="}:
+        return None
+    bounds = [n.value for n in node.args if n.kind == "const"]
+    found = _slots_of(op, view, (node.args[len(node.args) - 2],), "rank")
+    if not found or len(bounds) != len(node.value):
+        return None
+    match node.value:
+        case ("<=", "<="):
+            return RankRule(found[0], *bounds)
+        case ("<=",):
+            return RankRule(found[0], 0, bounds[0])
+        case (">=",):
+            return RankRule(found[0], bounds[0], None)
+        case ("==",):
+            return RankRule(found[0], bounds[0], bounds[0])
+    return None
+
+
+def same_dtype(op: CompiledOp, view: RuleView) -> tuple[str, ...]:
+    """The two tensors that must have one dtype, if the rule is no more than that; else none."""
+    node = view.rule.require
+    if node.kind != "compare" or node.value != ("==",):
+        return ()
+    return _slots_of(op, view, node.args, "dtype")
+
+
+def _slots_of(op: CompiledOp, view: RuleView, nodes: Iterable[Node], attribute: str) -> tuple[str, ...]:
+    """The slots whose ``attribute`` the nodes read; none where a node reads another thing, or what may be omitted unasked."""
+    slots = {s.name: s for s in op.slots if not s.variadic}
+    names: list[str] = []
+    for node in nodes:
+        if node.kind != "attr" or node.value != attribute or node.args[0].value not in slots:
+            return ()
+        names.append(node.args[0].value)
+    when = view.rule.when
+    asked = set() if when is None else {when.args[0].value} if _asks(when) else {""}
+    return tuple(names) if asked == {n for n in names if slots[n].optional} else ()
+
+
+def _asks(when: Node) -> bool:
+    """Whether the condition is no more than that something is given."""
+    return when.kind == "call" and when.value == "present"
 
 
 OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -154,9 +222,9 @@ def of_target(op: CompiledOp, nodes: Iterable[Node]) -> list[tuple[str, str]]:
     return [(name, types[name]) for name in sorted(free - own)]
 
 
-def needs_of(op: CompiledOp, backend: str) -> list[Need]:
-    """What the rows of data types of a backend need of a chip, each once."""
-    return list(dict.fromkeys(row.needs for row in op.type_rows[backend] if row.needs is not None))
+def need_name(backend: str, need: Need) -> str:
+    """How generated C calls something that rows of data types need of a chip."""
+    return f"OPDB_{backend}_{need.has.upper()}"
 
 
 def sdk_range(of: TypeRow | Unchecked) -> tuple[int, int]:

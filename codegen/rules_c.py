@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opdb.codegen.emit_c import Block, c_type, parts
+from opdb.codegen.emit_c import COMPARE_UP, Block, c_type, parts
 from opdb.codegen.environment import c_string
 from opdb.codegen.names import local
 from opdb.codegen.rules import (
-    TYPES_SENTENCE,
     Needs,
+    RuleView,
     all_rules,
+    need_name,
     needs,
-    needs_of,
     of_target,
+    rank_rule,
     read_on,
     rule_nodes,
     rule_view,
+    same_dtype,
     sdk_range,
     snake,
     unchecked,
 )
 from opdb.core.dtypes import BY_SHORT
+from opdb.core.errors import OpdbError
 from opdb.runtime.checks import RuleStrength
 from opdb.spec.definitions import CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
 from opdb.spec.lang.analyse import atoms, free_names
@@ -41,10 +45,13 @@ from opdb.spec.lang.nodes import (
     Node,
     is_enum,
 )
-from opdb.spec.lang.printer import to_text
+from opdb.spec.lang.printer import IF, to_text
 
 #: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
 WORDS = ("target->", "target->backend == OPDB_BACKEND_{}", "&&", "||")
+#: What takes the value of a parameter; opdb_param_int takes that of an enum too.
+TAKEN = {FLOAT: "opdb_param_real", BOOL: "opdb_param_bool", INTS: "opdb_param_ints", ROWS: "opdb_param_rows"}
+MAX_SLOTS = 64  # OPDB_MAX_SLOTS of runtime/include/opdb/binding.h
 GOT = {INT: "int", FLOAT: "real", BOOL: "bool", INTS: "ints", ROWS: "rows"}
 
 
@@ -67,37 +74,45 @@ class _Op:
         self.op = op
         self.names: dict[str, Name] = dict(op.scope.names)
         self.enums = {name: number for name, (_, number) in op.scope.enums.items()}
-        self.enum_params = {p.name for p in op.params if is_enum(p.type)}
+        self.enum_params = {p.name: p.definition.enum for p in op.params if is_enum(p.type)}
         self.real_lists = {p.name for p in op.params if _of_reals(p)}
 
     def emit(
-        self, node: Node, depth: int = 2, names: Mapping[str, Name] | None = None, prefix: str = ""
+        self,
+        node: Node,
+        names: Mapping[str, Name] | None = None,
+        *,
+        prefix: str = "",
+        lasting: bool = False,
+        at_least: int = IF,
     ) -> Emitted:
-        block = Block(names or self.names, self.enums, depth=depth, prefix=prefix)
-        result = block.expression(node)
+        """``lasting``: a list may be read behind the block; ``at_least``: how strongly the result binds."""
+        block = Block(names or self.names, self.enums, prefix=prefix, lasting=lasting)
+        result = block.expression(node, at_least)
         return Emitted(block.lists, block.lines, result)
 
     # -- what a message shows
 
-    def got(self, atom: Node, scope: Mapping[str, Name] | None = None) -> str:
-        """The statement that appends one reading to the violation ``v``."""
+    def got(self, atom: Node, scope: Mapping[str, Name] | None = None) -> tuple[str, str]:
+        """What appends one reading to the violation ``$v``: its condition, and the call."""
         names = scope or self.names
         label = c_string(to_text(atom))
         if atom.kind == "attr":
             slot = local(atom.args[0].value)
-            call = self._got_attribute(atom, label, slot)
             known = names.get(atom.args[0].value)
-            return f"if ({slot} != NULL) {call}" if known is not None and known.optional else call
+            guarded = known is not None and known.optional
+            return f"if ({slot} != NULL) " if guarded else "", self._got_attribute(atom, label, slot)
         name = local(atom.value)
         if atom.value in self.enum_params:
-            call = f"opdb_got_name(v, {label}, {atom.value}_name({name}));"
+            listed = f"{atom.value}_values, {atom.value}_names"
+            call = f"opdb_got_name($v, {label}, opdb_enum_name({name}, {listed}, {len(self.enum_params[atom.value])}));"
         elif atom.value in self.real_lists:
-            call = f"opdb_got_reals(v, {label}, {name});"
+            call = f"opdb_got_reals($v, {label}, {name});"
         else:
-            call = f"opdb_got_{GOT.get(atom.type, 'int')}(v, {label}, {name});"
+            call = f"opdb_got_{GOT.get(atom.type, 'int')}($v, {label}, {name});"
         known = names.get(atom.value)
         guarded = known is not None and (known.absent or known.let)
-        return f"if ({name}_known) {call}" if guarded else call
+        return f"if ({name}_known) " if guarded else "", call
 
     @staticmethod
     def _got_attribute(atom: Node, label: str, slot: str) -> str:
@@ -110,20 +125,20 @@ class _Op:
             "offset": f"opdb_offset({slot})",
         }.get(atom.value, f"{slot}->{atom.value}")
         if atom.value == "dtype":
-            return f"opdb_got_name(v, {label}, opdb_dtype_name({value}));"
+            return f"opdb_got_name($v, {label}, opdb_dtype_name({value}));"
         if atom.value == "values":
-            return f"opdb_got_values(v, {label}, {slot});"
+            return f"opdb_got_values($v, {label}, {slot});"
         if atom.type == TENSOR_TYPE:
-            return f"opdb_got_name(v, {label}, opdb_tensor_type_name({value}));"
+            return f"opdb_got_name($v, {label}, opdb_tensor_type_name({value}));"
         if atom.type == ENCODING:
-            return f"opdb_got_name(v, {label}, opdb_encoding_name({value}));"
-        return f"opdb_got_{GOT[atom.type]}(v, {label}, {value});"
+            return f"opdb_got_name($v, {label}, opdb_encoding_name({value}));"
+        return f"opdb_got_{GOT[atom.type]}($v, {label}, {value});"
 
     def witness(self, node: Node) -> Emitted:
         """Loops to the first failing round and shows its values."""
         loops, body = node.value[1], node.args[0]
         scope = dict(self.names)
-        block = Block(scope, self.enums, depth=3)
+        block = Block(scope, self.enums)
         block.put("bool found = false;")
         inner = block
         closing: list[Block] = []
@@ -149,7 +164,7 @@ class _Op:
         variables = {loop.var for loop in loops}
         for a in dict.fromkeys(atoms(body)):
             if a.kind != "name" and variables & set(free_names(a)):
-                inner.put(self.got(a, scope))
+                inner.put("".join(self.got(a, scope)).replace("$v", "v"))
         for outer in reversed(closing):
             outer.lines += inner.lines
             outer.put("}")
@@ -166,23 +181,38 @@ class _Op:
         return f'opdb_got_int(v, "{var}", {name});'
 
     def rule(self, rule: CompiledRule) -> dict[str, Any]:
+        """One call of ``opdb_rank`` or ``opdb_same_dtype``; or the opposite of what must hold, and what is shown."""
         view = rule_view(self.op, rule)
-        holds = self.emit(view.condition)
+        rank, alike = rank_rule(self.op, view), same_dtype(self.op, view)
+        strength = _strength(self.op, rule.id, rule.strength)
+        if rank is not None:
+            high = "UINT32_MAX" if rank.high is None else str(rank.high)
+            given = [local(rank.slot), c_string(f"{rank.slot}.rank"), str(rank.low), high]
+            return {"of": "rank", "given": given, "strength": strength} | self._words(view)
+        if alike:
+            given = [text for n in alike for text in (local(n), c_string(f"{n}.dtype"))]
+            return {"of": "same_dtype", "given": given, "strength": strength} | self._words(view)
+        return {"of": "check", "strength": strength} | self._texts(view)
+
+    def _words(self, view: RuleView) -> dict[str, Any]:
+        return {"id": f"{self.op.name}.{view.rule.id}", "sentence": view.sentence, "why": view.rule.why or ""}
+
+    def _texts(self, view: RuleView, scoped: bool = False) -> dict[str, Any]:
+        """``scoped``: a condition on the target is asked too."""
+        denied = self.emit(view.denied)
+        if denied.partial or scoped:  # ``ok`` is asked too
+            denied = self.emit(view.denied, at_least=COMPARE_UP)
         witness = self.witness(view.witness) if view.witness is not None else None
-        return {
-            "id": f"{self.op.name}.{rule.id}",
-            "sentence": view.sentence,
-            "why": rule.why or "",
-            "holds": holds,
+        return self._words(view) | {
+            "denied": denied,
             "got": [self.got(a) for a in view.atoms],
             "witness": witness,
-            "partial": holds.partial or (witness is not None and witness.partial),
-            "strength": _strength(self.op, rule.id, rule.strength),
+            "partial": denied.partial or (witness is not None and witness.partial),
         }
 
     def erratum(self, erratum: CompiledErratum) -> dict[str, Any]:
         record = erratum.definition
-        found = self.rule(erratum.rule) | {
+        found = self._texts(rule_view(self.op, erratum.rule), erratum.scope is not None) | {
             "id": record.erratum,
             "sentence": record.title,
             "why": record.detail or "",
@@ -205,47 +235,46 @@ class _Op:
                 if slot.name in used.values | bound:
                     lines.append(_slot_line(slot, i, group, tensors))
         for p in self.op.params:
-            name = local(p.name)
             if p.name in used.values | used.asked:
-                lines.append(
-                    f"const opdb_param *const {name}_param = opdb_find_param(op, {c_string(p.name)});"
-                )
-            if p.name in used.asked:
-                lines.append(f"const bool {name}_given = {name}_param != NULL;")
-            if p.name in used.values:
-                lines += self._param_lines(p)
+                lines += self._param_lines(p, p.name in used.values, p.name in used.asked)
         return lines
 
-    def _param_lines(self, p: Param) -> list[str]:
-        name, source = local(p.name), f"{local(p.name)}_param"
+    def _param_lines(self, p: Param, read: bool, asked: bool) -> list[str]:
+        """Declares what is read of a parameter: its value, and whether it is given (``asked``) or its value known."""
+        name, kind, found = local(p.name), _param_type(p), f"opdb_find_param(op, {c_string(p.name)})"
+        taken = "opdb_param_reals" if _of_reals(p) else TAKEN.get(p.type, "opdb_param_int")
+        sure = p.default is not None and self.names[p.name].sure
+        of_list = p.type in (INTS, ROWS)
+        zero = "" if of_list else ", false" if p.type == BOOL else ", 0"
+        unknown = not p.required and not sure and read
         lines: list[str] = []
-        value = {FLOAT: f"{source}->real", BOOL: f"{source}->ints[0] != 0", INTS: f"opdb_param_ints({source})",
-                 ROWS: f"opdb_param_rows({source})"}.get(p.type, f"{source}->ints[0]")  # fmt: skip
-        value = f"opdb_param_reals({source})" if _of_reals(p) else value
-        kind = _param_type(p)
-        if p.required:
+        if asked or unknown or (sure and of_list and read):
+            lines.append(f"const opdb_param *const {name}_param = {found};")
+            found = f"{name}_param"
+        if asked:
+            lines.append(f"const bool {name}_given = {found} != NULL;")
+        if not read:
+            return lines
+        if sure:
+            assert p.default is not None
+            if of_list:
+                return lines + self._default_list(p, kind, found, f"{taken}({found})")
+            return [*lines, f"const {kind}{name} = {taken}({found}, {self.emit(p.default).result});"]
+        value = f"{taken}({found}{zero})"
+        if not unknown:
             return [*lines, f"const {kind}{name} = {value};"]
-        if p.default is not None and self.names[p.name].sure:
-            return lines + self._sure_default(p, kind, source, value)
-        zero = {INTS: "opdb_param_ints(NULL)", ROWS: "opdb_param_rows(NULL)", BOOL: "false"}.get(p.type, "0")
-        if p.default is None:
-            return [
-                *lines,
-                f"const bool {name}_known = {source} != NULL;",
-                f"const {kind}{name} = {name}_known ? {value} : {zero};",
-            ]
-        return [
-            *lines,
-            f"bool {name}_known = {source} != NULL;",
-            f"{kind}{name} = {name}_known ? {value} : {zero};",
-        ]
+        const = "" if p.default is not None else "const "
+        lines.append(f"{const}bool {name}_known = {found} != NULL;")
+        if p.default is None and not of_list:  # nothing else may read the flag
+            value = f"{name}_known ? {value} : {zero.removeprefix(', ')}"
+        elif p.default is None:
+            value = f"{taken}({name}_known ? {found} : NULL)"
+        return [*lines, f"{const}{kind}{name} = {value};"]
 
-    def _sure_default(self, p: Param, kind: str, source: str, value: str) -> list[str]:
-        """A literal default; lists of numbers are static arrays."""
+    def _default_list(self, p: Param, kind: str, source: str, value: str) -> list[str]:
+        """A literal default of numbers: a static array."""
         assert p.default is not None
         name = local(p.name)
-        if p.type not in (INTS, ROWS):
-            return [f"const {kind}{name} = {source} != NULL ? {value} : {self.emit(p.default).result};"]
         values = [a.value for a in p.default.args]
         size = f"{len(values)}"
         if p.type == ROWS:
@@ -270,7 +299,7 @@ class _Op:
                 out.append({"kind": "bind", "line": f"const {kind}{local(b.symbol)} = {_reading(b.value)};"})
         for p in self.op.params:
             if p.name in used and p.default is not None and not self.names[p.name].sure:
-                default = self.emit(p.default, prefix=f"{p.name}_")
+                default = self.emit(p.default, prefix=f"{p.name}_", lasting=True)
                 out.append({"kind": "default", "name": local(p.name), "value": default})
         for name, node in self.op.lets:
             if name in used:
@@ -278,8 +307,11 @@ class _Op:
         return out
 
     def _let(self, name: str, node: Node) -> dict[str, Any]:
-        kind = {"kind": "let", "name": local(name), "type": c_type(node.type), "zero": _zero(node.type)}
-        return {**kind, "value": self.emit(node, prefix=f"{name}_")}
+        """What makes its value, and clears its flag where it is not known."""
+        made, known = self.emit(node, prefix=f"{name}_", lasting=True), f"{local(name)}_known"
+        lines = [re.sub(r"\bok\b", known, text) for text in (*made.lines, made.result)]
+        return {"kind": "let", "name": local(name), "type": c_type(node.type),
+                "partial": made.partial, "value": Emitted(made.lists, lines[:-1], lines[-1])}  # fmt: skip
 
 
 def _strength(op: CompiledOp, ident: str, strength: RuleStrength) -> str:
@@ -296,10 +328,6 @@ def _of_reals(p: Param) -> bool:
 
 def _param_type(p: Param) -> str:
     return "opdb_reals " if _of_reals(p) else c_type(p.type)
-
-
-def _zero(type_: str) -> str:
-    return {INTS: "opdb_param_ints(NULL)", BOOL: "false"}.get(type_, "0")
 
 
 def _slot_line(slot: Slot, i: int, group: tuple[Slot, ...], tensors: str) -> str:
@@ -358,6 +386,10 @@ def kernel_arguments(op: CompiledOp) -> list[str]:
 
 def view(op: CompiledOp) -> dict[str, Any]:
     """The view of ``validator.c.j2``."""
+    if len(op.slots) > MAX_SLOTS:
+        raise OpdbError(
+            f"{op.name} has {len(op.slots)} inputs and outputs; generated C takes at most {MAX_SLOTS}"
+        )
     texts = _Op(op)
     for node in rule_nodes(all_rules(op)):
         for free in free_names(node):
@@ -405,8 +437,10 @@ def view(op: CompiledOp) -> dict[str, Any]:
 
 def _shows(enum: str, rules: list[dict[str, Any]]) -> bool:
     """Whether a message shows the name of a value of ``enum``."""
-    lines = [line for r in rules for line in (*r["got"], *(r["witness"].lines if r["witness"] else ()))]
-    return any(f"{enum}_name(" in line for line in lines)
+    shown = [r for r in rules if "got" in r]
+    calls = [call for r in shown for _, call in r["got"]]
+    lines = [line for r in shown if r["witness"] is not None for line in r["witness"].lines]
+    return any(f"{enum}_names" in line for line in (*calls, *lines))
 
 
 def _param_slot(p: Param) -> dict[str, Any]:
@@ -416,34 +450,37 @@ def _param_slot(p: Param) -> dict[str, Any]:
 
 
 def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
-    needs = needs_of(op, name)
     table = []
     for row in op.type_rows[name]:
-        cells = [
-            BY_SHORT[d].enumerator if d else "OPDB_NO_DTYPE"
-            for cell in row.cells.values()
-            for d in (*cell, "")
-        ]
-        table.append((row.id, cells, sdk_range(row), needs.index(row.needs) + 1 if row.needs else 0))
+        cells = [_types(cell) for cell in row.cells.values()]
+        table.append((row.id, cells, sdk_range(row), need_name(name, row.needs) if row.needs else "0"))
     return {
         "name": name,
         "rules": [texts.rule(r) for r in op.backend_rules[name]],
         "errata": [texts.erratum(e) for e in op.errata.get(name, ())],
         "context": of_target(op, read_on(op, name)),
         "rows": table,
-        "needs": needs,
-        "sentence": TYPES_SENTENCE.format(name),
+        "needs": any(row.needs for row in op.type_rows[name]),
     }
+
+
+def _types(cell: Iterable[str]) -> str:
+    """A set of data types; e.g. T_UQ8 | T_SQ8."""
+    return " | ".join(map(_type, cell)) or "0"
+
+
+def _type(short: str) -> str:
+    return BY_SHORT[short].enumerator.replace("OPDB_", "T_")
 
 
 def _inference(inference: Inference, texts: _Op) -> dict[str, Any]:
     names = dict(texts.names)
     if inference.index:
         names[inference.index] = Name(INT)
-    count = texts.emit(inference.count, 1) if inference.count is not None else None
+    count = texts.emit(inference.count) if inference.count is not None else None
     return {
         "output": inference.output,
-        "shape": texts.emit(inference.shape, 2, names),
+        "shape": texts.emit(inference.shape, names),
         "count": count,
         "index": local(inference.index) if inference.index else None,
     }
@@ -460,10 +497,10 @@ def _kernel(op: CompiledOp, texts: _Op) -> dict[str, Any] | None:
     if op.scratch is not None:
         measured = needs(op, [op.scratch])
         scratch = {"unpack": texts.unpack(measured), "prepare": texts.prepare(measured),
-                   "bytes": texts.emit(op.scratch, 1)}  # fmt: skip
+                   "bytes": texts.emit(op.scratch)}  # fmt: skip
     return {
         "function": kernel.function,
-        "dtypes": [BY_SHORT[d].enumerator for d in kernel.dtypes],
+        "dtypes": [_type(d) for d in kernel.dtypes],
         "unpack": texts.unpack(used),
         "prepare": texts.prepare(used),
         "surely": [f"{local(a)}_known" for a in arguments if a in lets],

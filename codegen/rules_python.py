@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from opdb.codegen import emit_python
 from opdb.codegen.environment import python_string
 from opdb.codegen.names import local, renamed, renamed_loop
 from opdb.codegen.rules import (
-    TYPES_SENTENCE,
     Needs,
+    RuleView,
     all_rules,
     needs,
-    needs_of,
     negated,
     of_target,
+    rank_rule,
     read_on,
     rule_nodes,
     rule_view,
+    same_dtype,
     sdk_range,
     unchecked,
 )
@@ -139,21 +142,37 @@ class _Op:
         return f"(({', '.join(shown)},){text} if {failing})"
 
     def rule(self, rule: CompiledRule) -> dict[str, Any]:
+        """One call of the report: of ``rank`` or ``same_dtype``, or of ``check`` with the condition."""
         view = rule_view(self.op, rule)
+        rank, alike = rank_rule(self.op, view), same_dtype(self.op, view)
+        if rank is not None:
+            of, given = "rank", [local(rank.slot), *(str(b) for b in (rank.low, rank.high) if b is not None)]
+        elif alike:
+            of, given = "same_dtype", [f"({python_string(n)}, {local(n)})" for n in alike]
+        else:
+            return {"of": "check"} | self._texts(view)
+        return {"of": of, "given": given} | self._words(view)
+
+    def _words(self, view: RuleView) -> dict[str, Any]:
+        rule = view.rule
         return {
             "id": python_string(rule.id),
             "sentence": python_string(view.sentence),
             "why": python_string(rule.why or ""),
-            "holds": self.text(view.condition),
-            "got": [self.got(a) for a in view.atoms],
-            "witness": self.witness(view.witness) if view.witness is not None else None,
             "strength": _strength(self.op, rule.id, rule.strength),
             "path": python_string(view.path),
         }
 
+    def _texts(self, view: RuleView) -> dict[str, Any]:
+        return self._words(view) | {
+            "holds": self.text(view.condition),
+            "got": [self.got(a) for a in view.atoms],
+            "witness": self.witness(view.witness) if view.witness is not None else None,
+        }
+
     def erratum(self, erratum: CompiledErratum) -> dict[str, Any]:
         record = erratum.definition
-        return self.rule(erratum.rule) | {
+        return self._texts(rule_view(self.op, erratum.rule)) | {
             "sentence": python_string(record.title),
             "why": python_string(record.detail or ""),
             "effect": python_string(record.effect),
@@ -182,15 +201,23 @@ def view(op: CompiledOp) -> dict[str, Any]:
     texts.nodes += [renamed(p.default) for p in op.params if p.default is not None]
     if settled and infer:
         texts.extra |= {"inferred"} | ({"indices"} if any(i["count"] for i in infer) else set())
-    checks = (
-        {"Report", "Undecidable", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra
-    )
+    checks = {"Report", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra
+    if not settled:
+        checks.add("Undecidable")
     if lets or not all(b.sure for b in op.binds):
         checks.add("Let")
     if any(p.default is not None and not texts.names[local(p.name)].sure for p in op.params):
         checks.add("default")
     names = [*(s.name for s in op.inputs), *(p.name for p in op.params), *(s.name for s in op.outputs)]
-    binding = ["ANY", "Context", *(["Param"] if op.params else []), "Signature", "Slot", "bind"]
+    binding = [
+        "ANY",
+        "Context",
+        *(["Param"] if op.params else []),
+        "Signature",
+        "Slot",
+        "bind",
+        "bind_inputs",
+    ]
     binding += (
         ["check_types", "check_unknown", "rows"] if any(b["rows"] for b in backends) else ["check_unknown"]
     )
@@ -208,6 +235,9 @@ def view(op: CompiledOp) -> dict[str, Any]:
         "arguments": [local(n) for n in names],
         "samples": [repr(dict(s)) for s in op.definition.samples],
         "ranks": ranks,
+        "checks_in_validate": any(
+            r["of"] == "check" for r in (*ranks, *rules, *(r for b in backends for r in b["rules"]))
+        ),
         "open_ranks": any(r["strength"] for r in ranks) or bool(unchecked(op, "UNKNOWN_PARAMS", *WORDS)),
         "validate": _preamble(op, used, texts),
         "unknown_strength": _strength(op, "UNKNOWN_PARAMS", "require"),
@@ -244,6 +274,7 @@ def _preamble(op: CompiledOp, used: Needs, texts: _Op) -> dict[str, Any]:
 
 def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     rules = [texts.rule(r) for r in op.backend_rules[name]]
+    errata = [texts.erratum(e) for e in op.errata.get(name, ())]
     tables: list[tuple[tuple[int, int, str], list[tuple[str, list[str]]]]] = []
     for row in op.type_rows[name]:  # their order is meaning: the first that fits is the config's
         where = (*sdk_range(row), row.needs.has if row.needs else "")
@@ -253,15 +284,12 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     return {
         "name": name,
         "rules": rules,
-        "errata": [texts.erratum(e) for e in op.errata.get(name, ())],
+        "scoped": [(scope, list(group)) for scope, group in groupby(errata, key=itemgetter("scope"))],
         "context": [n for n, _ in of_target(op, read_on(op, name))],
         "rows": [row for _, rows in tables for row in rows],
         "tables": tables,
         "ranged": any(where != (0, 0, "") for where, _ in tables),
-        "needs": needs_of(op, name),
-        "sentence": TYPES_SENTENCE.format(name),
         "slots": [local(s.name) for s in op.slots],
-        "slot_names": [python_string(s.name) for s in op.slots],
     }
 
 

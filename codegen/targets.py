@@ -123,7 +123,6 @@ TARGETS: tuple[Target, ...] = (
         "torch-ops", "schemas of the torch operators of QNN's ops: Python", whole=later("torch_ops", "python")
     ),
     Target("docs", "one page for each op", per_op=later("docs", "pages"), reads=(EVIDENCE,)),
-    Target("docs-errata", "one page for each erratum", whole=later("errata_docs", "pages")),
     Target("docs-errata-index", "the index of errata", whole=later("errata_docs", "index")),
     Target("docs-index", "the index of pages, and the page of backends", whole=later("docs", "index")),
     Target(

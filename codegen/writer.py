@@ -1,9 +1,8 @@
 """Catalogue and targets -> files under generated/: plan, render, write; or compare.  The only writer of them.
 
-A *unit* is a target for one op or family, or a target for the whole catalogue.  ``generate`` renders the units whose
-inputs changed, or whose files are not what the manifest says, all into memory; only then it writes what
-differs.  ``check`` does not trust the manifest: it compares every file with what rendering gives, or gave on this
-machine from the same inputs (``rendered``, if it is told where that is kept).
+A *unit* is a target for one op or family, or a target for the whole catalogue.  A unit is rendered unless this machine
+has rendered it before from the same inputs (``memory``, a file of opdb.codegen.cache) and its files lie on disk as it
+gave them then.  All is rendered into memory; only then what differs is written.
 """
 
 from __future__ import annotations
@@ -11,40 +10,21 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from opdb.codegen import cache, commit, environment, formatters, manifest, pieces
-from opdb.codegen.artifact import (
-    Artifact,
-    Definitions,
-    Target,
-    all_specs,
-    digest,
-    is_untouched,
-    sorted_ops,
-    with_header,
-)
+from opdb.codegen import cache, commit, environment, formatters, pieces
+from opdb.codegen.artifact import Artifact, Definitions, Target, digest, is_untouched, sorted_ops, with_header
 from opdb.codegen.cache import Made
-from opdb.codegen.commit import Pending
-from opdb.codegen.manifest import Entry, Manifest
 from opdb.core.errors import OpdbError
 
 FOLDER = "generated"
 #: What a build leaves under generated/; dot files are the writer's own.
 BUILT = ("__pycache__", ".so", ".o", ".pyc")
-
-
-@dataclass(frozen=True)
-class Record:
-    """What SQL keeps of one artifact."""
-
-    path: str  # with #region for a region
-    target: str
-    key: str  # sha256 of all that it was made from
-    sha256: str
-    inputs: tuple[str, ...]
+#: Languages without comments: nothing in such a file tells who wrote it.
+SILENT = (".csv", ".json")
 
 
 @dataclass(frozen=True)
@@ -64,6 +44,19 @@ class Difference:
         after = "/dev/null" if self.generated is None else f"{self.name} (generated)"
         return "".join(difflib.unified_diff(old, new, before, after))
 
+    @property
+    def edited(self) -> bool:
+        """Whether the text on disk is somebody's: no generation wrote it."""
+        text = self.on_disk or ""
+        untouched = is_untouched(text)
+        silent = "#" in self.name or self.name.endswith(SILENT) or not text.strip()
+        return not silent if untouched is None else not untouched
+
+    @property
+    def foreign(self) -> bool:
+        """Whether no generation has ever made such a file: ``generate`` leaves it."""
+        return self.kind == "unexpected" and self.edited and is_untouched(self.on_disk or "") is None
+
 
 class HandEdited(OpdbError):
     """Generated files that somebody changed; ``differences`` shows how."""
@@ -80,12 +73,11 @@ class HandEdited(OpdbError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What ``generate`` did.  ``records`` has every artifact of the manifest, written now or before."""
+    """What ``generate`` did."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
     unchanged: int
-    records: tuple[Record, ...]
 
 
 @dataclass(frozen=True)
@@ -101,10 +93,9 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Plan:
-    texts: Mapping[str, str]  # by name, of the units that were rendered
-    artifacts: Mapping[str, Artifact]
-    stale: tuple[str, ...]
-    manifest: Manifest
+    artifacts: Mapping[str, Artifact]  # by name, of the units that were rendered
+    differences: Sequence[Difference]
+    names: Sequence[str]  # of all artifacts of the chosen units
 
 
 def generate(
@@ -115,25 +106,25 @@ def generate(
     only: Iterable[str] = (),
     ops: Iterable[str] = (),
     force: bool = False,
-    record: Callable[[Sequence[Record]], None] | None = None,
     memory: Path | None = None,
 ) -> Outcome:
     """Writes what differs below ``root``, removes what is no longer generated.
 
     ``only`` limits the targets; ``ops`` limits what is rendered for one op (what reads the whole catalogue
-    is rendered too).  Order: files, ``record``, manifest.  ``memory`` is the file of ``opdb.codegen.cache``.
-    Raises OpdbError (HandEdited without ``force``); then nothing was written.
+    is rendered too).  Raises OpdbError (HandEdited without ``force``); then nothing was written.
     """
     with commit.lock(root):
-        pending = commit.recover(root)
-        old = manifest.read(root, all_specs(catalog))
-        plan = _plan(catalog, root, targets, old, tuple(only), tuple(ops), memory, trust=True)
-        plan = replace(plan, stale=(*plan.stale, *_orphans(plan, pending)))
-        differences = _compare(root, plan)
-        edited = [d for d in differences if d.on_disk is not None and not _is_ours(d, old, pending)]
+        plan = _plan(catalog, root, targets, tuple(only), tuple(ops), memory)
+        commit.clean(root, [name.partition("#")[0] for name in plan.names if "#" in name])
+        differences = [d for d in plan.differences if not d.foreign]
+        edited = [d for d in differences if d.on_disk is not None and d.edited]
         if edited and not force:
             raise HandEdited(edited)
-        return _write(root, plan, old, differences, pending, all_specs(catalog), record)
+        changed = [d for d in differences if d.generated is not None]
+        removed = tuple(d.name for d in differences if d.generated is None)
+        if changed or removed:
+            commit.install(root, _full_texts(root, plan, changed), removed)
+        return Outcome(tuple(d.name for d in changed), removed, len(plan.names) - len(changed))
 
 
 def diff(
@@ -143,10 +134,10 @@ def diff(
     *,
     only: Iterable[str] = (),
     ops: Iterable[str] = (),
+    memory: Path | None = None,
 ) -> list[Difference]:
     """What ``generate`` would change; writes nothing."""
-    old = manifest.read(root, all_specs(catalog))
-    return _compare(root, _plan(catalog, root, targets, old, tuple(only), tuple(ops), None, trust=True))
+    return [d for d in check(catalog, root, targets, only=only, ops=ops, memory=memory) if not d.foreign]
 
 
 def check(
@@ -160,22 +151,10 @@ def check(
 ) -> list[Difference]:
     """Everything that differs from what generation gives now; empty when all is current.
 
-    The manifest is not trusted.  Without ``memory``, or where it has nothing of a unit, the unit is rendered.
+    Files under generated/ that nothing renders are among it.
     """
-    only, ops = tuple(only), tuple(ops)
-    old = manifest.read(root, all_specs(catalog))
-    plan = _plan(catalog, root, targets, old, only, ops, memory, trust=False)
-    differences = _compare(root, plan)
-    if not only and not ops:
-        known = {*plan.manifest.files, *plan.stale}
-        for path in _files(root):
-            if path not in known and path != manifest.NAME:
-                differences.append(Difference(path, "unexpected", _read(root, path, None), None))
-    if old.files != plan.manifest.files:
-        specs = all_specs(catalog)
-        files = [Manifest(files=m.files).text(specs) for m in (old, plan.manifest)]
-        differences.append(Difference(manifest.NAME, "differs" if old.files else "missing", *files))
-    return sorted(differences, key=lambda d: d.name)
+    found = _plan(catalog, root, targets, tuple(only), tuple(ops), memory).differences
+    return sorted(found, key=lambda d: d.name)
 
 
 # -- planning
@@ -223,101 +202,79 @@ def _plan(
     catalog: Definitions,
     root: Path,
     targets: Sequence[Target],
-    old: Manifest,
     only: tuple[str, ...],
     ops: tuple[str, ...],
     memory: Path | None,
-    trust: bool,
 ) -> _Plan:
-    """What to write; ``trust``: a unit is left out if the manifest says that nothing of it changed."""
+    """Renders the chosen units that are not known to lie on disk, and compares."""
     units = _units(catalog, targets)
     chosen = _chosen(units, catalog, only, ops)
-    by_unit: dict[str, list[str]] = {}
-    for name, entry in old.files.items():
-        by_unit.setdefault(entry.unit, []).append(name)
-    if trust:
-        same_code = old.generator == manifest.generator()
-        todo = [u for u in chosen if not (same_code and _fresh(root, u, old, by_unit.get(u.name, [])))]
-        kept: dict[str, Entry] = {}
-    else:
-        todo, kept = _remembered(catalog, root, chosen, memory)
-    made = _make(catalog, root, todo, [u.name for u in units], memory) if todo else _Made({}, {}, {})
-
-    # A limited run leaves what it was not asked for, also what no unit makes any more.
-    limited = bool(only or ops)
-    finished = {u.name for u in (todo if trust else chosen)}
-    finished |= set() if limited else set(by_unit) - {u.name for u in units}
-    gone = tuple(
-        n for n, e in old.files.items() if e.unit in finished and n not in made.texts and n not in kept
-    )
-    kept |= {n: e for n, e in old.files.items() if e.unit not in finished}
-    for name in made.texts:
-        if name in kept:
-            raise OpdbError(f"two targets generate {name}: {kept[name].unit} and {made.owners[name]}")
-    files = kept | {n: manifest.entry(made.owners[n], a, made.texts[n]) for n, a in made.artifacts.items()}
-    keys = (dict(old.units) if limited else {}) | {u.name: u.key for u in chosen}
-    code = old.generator if limited else manifest.generator()
-    return _Plan(made.texts, made.artifacts, gone, Manifest(code, keys, files))
-
-
-@dataclass(frozen=True)
-class _Made:
-    """Rendered and formatted artifacts, their texts and units, by name."""
-
-    artifacts: dict[str, Artifact]
-    texts: dict[str, str]
-    owners: dict[str, str]
-
-
-def _remembered(
-    catalog: Definitions, root: Path, chosen: Sequence[_Unit], memory: Path | None
-) -> tuple[list[_Unit], dict[str, Entry]]:
-    """The units that must be rendered; and the artifacts of the others, which lie on disk as rendering made them."""
-    known = cache.read(memory, all_specs(catalog))
+    known = cache.read(memory)
+    owners: dict[str, str] = {}  # the unit of each artifact
     todo: list[_Unit] = []
-    kept: dict[str, Entry] = {}
+    before: dict[str, Made] = {}  # what the units that are rendered gave the last time
     for unit in chosen:
         made = known.of(unit.name, unit.key)
         if made is None or not all(_lies(root, name, m.sha256) for name, m in made.items()):
             todo.append(unit)
+            before |= known.last(unit.name) or {}
         else:
-            kept |= {name: Entry(unit.name, m.sha256, m.inputs) for name, m in made.items()}
-    return todo, kept
-
-
-def _make(
-    catalog: Definitions, root: Path, todo: Sequence[_Unit], units: Sequence[str], memory: Path | None
-) -> _Made:
-    """Renders units, formats what is not known to lie on disk as formatted, and remembers both."""
-    known = cache.read(memory, all_specs(catalog))
-    if memory is None:
-        artifacts, owners = _render(catalog, todo)
-    else:
-        environment.remember_templates(memory.parent / "templates", manifest.generator())
+            owners |= dict.fromkeys(made, unit.name)
+    artifacts: dict[str, Artifact] = {}
+    texts: dict[str, str] = {}
+    if todo:
+        if memory is not None:
+            environment.remember_templates(memory.parent / "templates", cache.generator())
         with pieces.remembered(pieces.Pieces(catalog, cache.tools(), known.pieces)):
-            artifacts, owners = _render(catalog, todo)
-    listed = list(artifacts.values())
-    last = {name: made for unit in todo for name, made in (known.last(unit.name) or {}).items()}
-    done = cache.formatted(listed, last, lambda a: _on_disk(root, a))
-    fresh = [a for a, text in zip(listed, done, strict=True) if text is None]
-    new = {
-        a.name: with_header(replace(a, text=text))
-        for a, text in zip(fresh, formatters.format_all(fresh), strict=True)
-    }
-    texts = {a.name: new[a.name] if text is None else text for a, text in zip(listed, done, strict=True)}
-    for unit in todo:
-        mine = [a for a in listed if owners[a.name] == unit.name]
-        known.add(
-            unit.name,
-            unit.key,
-            {a.name: Made(a.language, cache.raw_digest(a), digest(texts[a.name]), a.inputs) for a in mine},
-        )
-    cache.write(memory, known, units)
-    return _Made(artifacts, texts, owners)
+            artifacts = _render(catalog, todo, owners)
+        texts = _formatted(root, list(artifacts.values()), before)
+        for unit in todo:
+            mine = {
+                n: Made(cache.raw_digest(a), digest(texts[n]))
+                for n, a in artifacts.items()
+                if owners[n] == unit.name
+            }
+            known.add(unit.name, unit.key, mine)
+        cache.write(memory, known, [u.name for u in units])
+    differences = _compare(root, artifacts, texts)
+    # A limited run leaves what it was not asked for, also what no unit makes any more.
+    stale = before if only or ops else _files(root)
+    for name in stale:
+        found = None if name in owners or "#" in name else _read(root, name, None)
+        if found is not None:
+            differences.append(Difference(name, "unexpected", found, None))
+    return _Plan(artifacts, differences, list(owners))
 
 
-def _on_disk(root: Path, artifact: Artifact) -> str | None:
-    return _read(root, artifact.path, artifact.region)
+def _render(catalog: Definitions, units: Sequence[_Unit], owners: dict[str, str]) -> dict[str, Artifact]:
+    """The artifacts of ``units`` by name, not formatted; puts the unit of each into ``owners``."""
+    artifacts: dict[str, Artifact] = {}
+    for unit in units:
+        try:
+            made = unit.target.render(catalog.whole(), unit.part)
+        except OpdbError as error:
+            raise OpdbError(f"{unit.name}: {error}") from error
+        for artifact in made:
+            if artifact.name in owners:
+                both = f"{owners[artifact.name]} and {unit.name}"
+                raise OpdbError(f"two targets generate {artifact.name}: {both}")
+            artifacts[artifact.name], owners[artifact.name] = artifact, unit.name
+    return artifacts
+
+
+def _formatted(root: Path, artifacts: Sequence[Artifact], before: Mapping[str, Made]) -> dict[str, str]:
+    """The finished texts by name; what lies on disk as formatting made it the last time is not formatted again."""
+    texts: dict[str, str] = {}
+    for a in artifacts:
+        made = before.get(a.name)
+        if made is not None and made.raw == cache.raw_digest(a):
+            text = _read(root, a.path, a.region)
+            if text is not None and digest(text) == made.sha256:
+                texts[a.name] = text
+    fresh = [a for a in artifacts if a.name not in texts]
+    for a, text in zip(fresh, formatters.format_all(fresh), strict=True):
+        texts[a.name] = with_header(a, text)
+    return texts
 
 
 def _lies(root: Path, name: str, sha256: str) -> bool:
@@ -327,62 +284,18 @@ def _lies(root: Path, name: str, sha256: str) -> bool:
     return text is not None and digest(text) == sha256
 
 
-def _fresh(root: Path, unit: _Unit, old: Manifest, names: list[str]) -> bool:
-    """Whether the unit's inputs are those of the manifest, and so are its files."""
-    if old.units.get(unit.name) != unit.key:
-        return False
-    return all(_lies(root, name, old.files[name].sha256) for name in names)
-
-
-def _render(catalog: Definitions, units: Sequence[_Unit]) -> tuple[dict[str, Artifact], dict[str, str]]:
-    artifacts: dict[str, Artifact] = {}
-    owners: dict[str, str] = {}
-    for unit in units:
-        try:
-            made = unit.target.render(catalog.whole(), unit.part)
-        except OpdbError as error:
-            raise OpdbError(f"{unit.name}: {error}") from error
-        for artifact in made:
-            if artifact.name in artifacts:
-                both = f"{owners[artifact.name]} and {unit.name}"
-                raise OpdbError(f"two targets generate {artifact.name}: {both}")
-            artifacts[artifact.name], owners[artifact.name] = artifact, unit.name
-    return artifacts, owners
-
-
-def _orphans(plan: _Plan, pending: Pending) -> list[str]:
-    """Files that an interrupted run may have added, and that no unit makes now."""
-    known = {*plan.manifest.files, *plan.stale, manifest.NAME}
-    return sorted(p for p in pending.paths if p.startswith(f"{FOLDER}/") and p not in known)
-
-
 # -- comparing
 
 
-def _compare(root: Path, plan: _Plan) -> list[Difference]:
-    """What the rendered units and the removals would change."""
+def _compare(root: Path, artifacts: Mapping[str, Artifact], texts: Mapping[str, str]) -> list[Difference]:
+    """What differs of the units that were rendered."""
     differences = []
-    for name, text in plan.texts.items():
-        artifact = plan.artifacts[name]
+    for name, artifact in artifacts.items():
         found = _read(root, artifact.path, artifact.region)
-        if found != text:
-            differences.append(Difference(name, "missing" if found is None else "differs", found, text))
-    for name in plan.stale:
-        path, _, region = name.partition("#")
-        found = _read(root, path, None) if not region else None
-        if found is not None:
-            differences.append(Difference(name, "unexpected", found, None))
+        if found != texts[name]:
+            kind = "missing" if found is None else "differs"
+            differences.append(Difference(name, kind, found, texts[name]))
     return differences
-
-
-def _is_ours(difference: Difference, old: Manifest, pending: Pending) -> bool:
-    """Whether the text on disk is what some generation wrote."""
-    text, name = difference.on_disk or "", difference.name
-    untouched = is_untouched(text)
-    if untouched is not None:
-        return untouched
-    recorded = old.files[name].sha256 if name in old.files else ""
-    return not text.strip() or digest(text) == recorded or digest(text) in pending.checksums
 
 
 def _read(root: Path, path: str, region: str | None) -> str | None:
@@ -413,50 +326,11 @@ def _markers(path: str, region: str) -> str:
 def _files(root: Path) -> list[str]:
     """Every file under generated/ that is neither a build product nor a dot file."""
     found = []
-    for file in sorted((root / FOLDER).rglob("*")):
-        parts = file.relative_to(root).parts
-        hidden = any(p.startswith(".") or p in BUILT for p in parts)
-        if file.is_file() and not hidden and file.suffix not in BUILT:
-            found.append("/".join(parts))
-    return found
-
-
-# -- writing
-
-
-def _write(
-    root: Path,
-    plan: _Plan,
-    old: Manifest,
-    differences: Sequence[Difference],
-    pending: Pending,
-    specs: tuple[str, ...],
-    record: Callable[[Sequence[Record]], None] | None,
-) -> Outcome:
-    new = plan.manifest
-    records = tuple(
-        Record(name, e.target, _key(new.generator, new.units[e.unit]), e.sha256, e.inputs)
-        for name, e in sorted(new.files.items())
-    )
-    changed = [d for d in differences if d.generated is not None]
-    removed = tuple(d.name for d in differences if d.generated is None)
-    if changed or removed or new != old or pending.paths:
-        texts = _full_texts(root, plan, changed)
-        checksums = [digest(d.generated or "") for d in changed]
-        commit.prepare(root, texts | {manifest.NAME: new.text(specs)}, checksums, pending)
-        try:
-            commit.install(root, list(texts), removed)
-            if record is not None:
-                record(records)
-            commit.install(root, [manifest.NAME], [])
-        except BaseException:
-            commit.recover(root)
-            raise
-        commit.finish(root)
-    elif record is not None:  # the database may be another one than that of the last run
-        record(records)
-    written = tuple(d.name for d in changed)
-    return Outcome(written, removed, len(new.files) - len(written), records)
+    for folder, folders, files in os.walk(root / FOLDER):
+        folders[:] = [f for f in folders if not f.startswith(".") and f not in BUILT]
+        place = Path(folder).relative_to(root).as_posix()
+        found += [f"{place}/{f}" for f in files if not f.startswith(".") and not f.endswith(BUILT)]
+    return sorted(found)
 
 
 def _full_texts(root: Path, plan: _Plan, changed: Sequence[Difference]) -> dict[str, str]:
@@ -465,9 +339,9 @@ def _full_texts(root: Path, plan: _Plan, changed: Sequence[Difference]) -> dict[
     for d in changed:
         artifact = plan.artifacts[d.name]
         if artifact.region is None:
-            texts[artifact.path] = plan.texts[d.name]
+            texts[artifact.path] = d.generated or ""
             continue
         whole = texts.get(artifact.path) or _read(root, artifact.path, None) or ""
         start, end = _bounds(whole, artifact.path, artifact.region)
-        texts[artifact.path] = whole[:start] + plan.texts[d.name] + whole[end:]
+        texts[artifact.path] = whole[:start] + (d.generated or "") + whole[end:]
     return texts

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
+from opdb.generated.constants.backends import BACKENDS
 from opdb.generated.constants.backends import Context as Context
 from opdb.runtime.checks import Report, Strength, given
 
@@ -25,6 +25,9 @@ KNOWN = "every parameter must be one of the definition"
 DTYPE = "every parameter must have the data type of the definition"
 SHAPE = "every parameter must have the shape of the definition"
 FLOAT32 = struct.Struct("<f")
+TYPES_SENTENCE = (
+    "the data types must be those of one row of {}'s table (documented, or measured with a library)"
+)
 ENUM = "every enum parameter must have a value of its enum"
 
 
@@ -165,6 +168,15 @@ def bind(config: OpConfig, signature: Signature, report: Report, outputs: bool =
     return None if report.violations else values
 
 
+def bind_inputs(config: OpConfig, signature: Signature) -> tuple[Report, list[Any]]:
+    """The arguments that shape inference reads, and a report for its rules.  Raises Undecidable where it cannot be bound."""
+    report = Report(signature.op)
+    args = bind(config, signature, report, outputs=False)
+    report.settle()
+    assert args is not None  # else it has violations
+    return report, args
+
+
 def check_unknown(
     config: OpConfig, signature: Signature, report: Report, *, strength: Strength = "require"
 ) -> None:
@@ -273,28 +285,28 @@ def rows(*table: tuple[str, ...], since: int = 0, until: int = 0, needs: str = "
 
 def check_types(
     report: Report,
-    rule: str,
-    sentence: str,
+    backend: str,
     rows: TypeRows,
-    slots: Sequence[str],
+    signature: Signature,
     tensors: Sequence[Any],
     context: Context = ANY,
-    needs: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row that the SDK has.
 
-    The first such row is the config's.  ``needs``: what is said where the chip does not have what that row needs.
+    The first such row is the config's: the chip must have what it needs.
     """
     dtypes = [
         [t.dtype for t in v if t] if isinstance(v, list) else [] if v is None else [v.dtype] for v in tensors
     ]
+    sentence = ""
     for row in rows:
         fits = all(d in cell for cell, found in zip(row.cells, dtypes, strict=True) for d in found)
         if fits and row.of_sdk(context.sdk):
             if row.of_chip(context):
                 return
-            sentence = needs[row.needs]
+            sentence = BACKENDS[backend].needs[row.needs]
             break
+    slots = [s.name for s in (*signature.inputs, *signature.outputs)]
     text = [f"{name} = {found[0] if len(set(found)) == 1 else '[' + ', '.join(found) + ']'}"
             for name, found in zip(slots, dtypes, strict=True) if found]  # fmt: skip
-    report.add(rule, sentence, ", ".join(text))
+    report.add(f"TYPES_{backend}", sentence or TYPES_SENTENCE.format(backend), ", ".join(text))

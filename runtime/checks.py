@@ -352,6 +352,21 @@ class Report:
         self.add(rule, sentence, text, undecidable=undecidable, strength=strength, path=path, why=why)
         return False
 
+    def rank(self, rule: str, sentence: str, tensor: Any, low: int, high: int = 2**32, *, path: str,
+             strength: Strength = "require", why: str = "") -> None:  # fmt: skip
+        """Judges a rule on the rank of the tensor that ``path`` names, within its bounds or omitted."""
+        if tensor is not None and not low <= tensor.rank <= high:
+            got = f"{path.partition('.')[2]}.rank = {tensor.rank}"
+            self.add(rule, sentence, got, strength=strength, path=path, why=why)
+
+    def same_dtype(self, rule: str, sentence: str, *tensors: tuple[str, Any], path: str,
+                   strength: Strength = "require", why: str = "") -> None:  # fmt: skip
+        """Judges a rule that two tensors have one dtype; it holds where one is omitted."""
+        (a, left), (b, right) = tensors
+        if left is not None and right is not None and left.dtype != right.dtype:
+            got = f"{a}.dtype = {left.dtype}, {b}.dtype = {right.dtype}"
+            self.add(rule, sentence, got, strength=strength, path=path, why=why)
+
     def add(self, rule: str, sentence: str, got: str = "", *, undecidable: bool = False,
             strength: Strength = "require", path: str = "", why: str = "") -> None:  # fmt: skip
         self.violations.append(
@@ -384,6 +399,11 @@ class Report:
         """All violations; undecidable ones only where nothing was decidably broken."""
         decided = [v for v in self.violations if not v.undecidable]
         return tuple(decided if self.broken else self.violations)
+
+    def settle(self) -> None:
+        """Raises Undecidable if there is any violation."""
+        if self.violations:
+            raise Undecidable("; ".join(v.message for v in self.violations))
 
     @property
     def broken(self) -> bool:

@@ -19,6 +19,11 @@ COSTS = ("none", "small", "large")
 OTHER_CANDIDATE, PREFER_OTHER, REJECT = "other-candidate", "prefer-other-candidate", "reject"
 
 
+def record_path(ident: str) -> str:
+    """The file of an erratum in the project; e.g. specs/errata/htp/HTP-0042.yaml."""
+    return f"specs/errata/{ident.partition('-')[0].lower()}/{ident}.yaml"
+
+
 @dataclass(frozen=True)
 class Erratum:
     """One fault of a vendor library.  ``id``: e.g. HTP-0042, the same as in specs/errata, SQL and the pages."""

@@ -139,13 +139,13 @@ def _make_and_prove(
 ) -> bool:
     """Whether all that was asked is as the spec and PyTorch say."""
     from opdb.author import add_op as authoring
-    from opdb.cli.generation import MEMORY, recorder
+    from opdb.cli.generation import MEMORY
     from opdb.codegen import writer
     from opdb.codegen.targets import TARGETS
     from opdb.judge.lint import lint
 
-    opened, catalog = synced(db, specs)
-    outcome = writer.generate(catalog, root, TARGETS, record=recorder(opened), memory=root / MEMORY)
+    _, catalog = synced(db, specs)
+    outcome = writer.generate(catalog, root, TARGETS, memory=root / MEMORY)
     print(f"generated {len(outcome.written)} files, {outcome.unchanged} unchanged")
     for path in outcome.written:
         print(f"  {path}")

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from opdb.cli.options import Db, Json, Ops, Specs, brought_up_to_date, known_op
 from opdb.cli.output import print_json
-
-if TYPE_CHECKING:
-    from opdb.catalog.store import Store
-    from opdb.codegen.writer import Record
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,20 +29,6 @@ def repository() -> Path:
             "this command needs a checkout of opdb (git clone, pip install -e .); this opdb is installed as a package"
         )
     return _PACKAGE.parent
-
-
-def recorder(opened: Store) -> Callable[[Sequence[Record]], None]:
-    """Puts the artifacts on record in SQL, all of them in one transaction, if they are not what is there."""
-    from opdb.catalog.store import ArtifactRecord
-
-    def record(records: Sequence[Record]) -> None:
-        new = {r.path: ArtifactRecord(r.path, r.target, r.key, r.sha256, r.inputs) for r in records}
-        old = opened.artifacts()
-        if new != old:
-            other = [r for path, r in new.items() if old.get(path) != r]
-            opened.record_artifacts(other, removed=old.keys() - new.keys())
-
-    return record
 
 
 def generate(
@@ -87,7 +68,7 @@ def generate(
             known = None if force else root / MEMORY
             differences = writer.check(catalog, root, TARGETS, only=only, ops=ops, memory=known)
         else:
-            differences = writer.diff(catalog, root, TARGETS, only=only, ops=ops)
+            differences = writer.diff(catalog, root, TARGETS, only=only, ops=ops, memory=root / MEMORY)
         if json:
             print_json([{"path": d.name, "kind": d.kind, "diff": d.diff} for d in differences])
         else:
@@ -102,9 +83,7 @@ def generate(
             raise typer.Exit(1)
         return
 
-    outcome = writer.generate(
-        catalog, root, TARGETS, only=only, ops=ops, force=force, record=recorder(opened), memory=root / MEMORY
-    )
+    outcome = writer.generate(catalog, root, TARGETS, only=only, ops=ops, force=force, memory=root / MEMORY)
     if json:
         print_json(
             {

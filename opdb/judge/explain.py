@@ -8,9 +8,11 @@ from typing import Any
 from opdb.catalog.targets.target import EXECUTIONS, Target
 from opdb.codegen import errata_docs
 from opdb.codegen.errata import at_run_time
-from opdb.codegen.rules import TYPES_SENTENCE, rule_view
+from opdb.codegen.rules import rule_view
 from opdb.core.errors import OpdbError
 from opdb.judge.errata.policy import decide
+from opdb.runtime.binding import TYPES_SENTENCE
+from opdb.runtime.errata import record_path
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp, CompiledRule
 from opdb.spec.erratum import Erratum
@@ -122,12 +124,12 @@ def erratum_of(catalog: Catalog, ident: str) -> Erratum:
 
 
 def erratum_facts(catalog: Catalog, e: Erratum) -> dict[str, Any]:
-    """The record of an erratum as its file has it, with its condition in words, the policy by execution, and its page."""
+    """The record of an erratum as its file has it, with its condition in words, the policy by execution, and its file."""
     return e.model_dump(mode="json") | {
         "backend": e.backend,
         "occurs": errata_docs.occurs(catalog, e),
         "policy": policies(e),
-        "url": errata_docs.page_path(e.erratum),
+        "url": record_path(e.erratum),
     }
 
 
@@ -165,5 +167,5 @@ def erratum_lines(catalog: Catalog, e: Erratum) -> dict[str, Any]:
         "seen": errata_docs.seen(e),
         "evidence": errata_docs.evidence(e),
         "reproduction": said,
-        "page": errata_docs.page_path(e.erratum),
+        "record": record_path(e.erratum),
     }

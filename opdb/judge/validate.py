@@ -17,6 +17,7 @@ from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig, from_json
 from opdb.generated import validators
 from opdb.runtime.checks import Violation
+from opdb.runtime.errata import record_path
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Verdict:
 
 def _violation_json(v: Violation) -> dict[str, Any]:
     op, _, rule = v.rule.partition(".")
-    page = f"generated/docs/errata/{v.erratum}.md" if v.erratum else f"generated/docs/ops/{op}.md#{rule}"
+    page = record_path(v.erratum) if v.erratum else f"generated/docs/ops/{op}.md#{rule}"
     return {
         "rule": v.rule,
         "message": v.message,

@@ -32,7 +32,7 @@ def test_a_chip_of_the_same_class_has_the_cells_of_the_measured_one(loaded: Run)
 
 
 def test_merge_of_what_is_known_changes_nothing(loaded: Run, tmp_path: Path) -> None:
-    file = "opdb/reference/evidence/shipped.jsonl.gz"
+    file = "opdb/catalog/evidence/shipped.jsonl.gz"
     assert (
         f"0 cells added, 0 replaced by newer ones, {len(shipped())} left as they are"
         in loaded("evidence", "merge", file).stdout

@@ -19,7 +19,7 @@ from opdb.catalog.store.current import Snapshot
 from opdb.codegen import commit, formatters, writer
 from opdb.codegen.artifact import Artifact, Target
 from opdb.codegen.targets import TARGETS
-from opdb.codegen.writer import HandEdited, Record, check, diff, generate
+from opdb.codegen.writer import HandEdited, check, diff, generate
 from opdb.core.errors import OpdbError
 from opdb.spec.catalog import Catalog
 
@@ -36,8 +36,9 @@ def kinds(differences: Sequence[writer.Difference]) -> dict[str, str]:
 
 
 def test_everything_once_then_nothing(mini: Catalog, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = generate(mini, tree, TARGETS)
-    assert len(first.written) == len(first.records) >= 18 and not first.removed
+    memory = tree / "build" / "rendered.json"
+    first = generate(mini, tree, TARGETS, memory=memory)
+    assert len(first.written) >= 18 and not first.removed
     before = {p: p.stat().st_mtime_ns for p in tree.rglob("*")}
 
     def refuse(*_: object) -> None:
@@ -45,9 +46,8 @@ def test_everything_once_then_nothing(mini: Catalog, tree: Path, monkeypatch: py
 
     monkeypatch.setattr(formatters, "_run", refuse)
     monkeypatch.setattr(Target, "render", refuse)
-    second = generate(mini, tree, TARGETS)
+    second = generate(mini, tree, TARGETS, memory=memory)
     assert (second.written, second.removed, second.unchanged) == ((), (), len(first.written))
-    assert second.records == first.records
     assert {p: p.stat().st_mtime_ns for p in tree.rglob("*")} == before | {
         tree / "generated": (tree / "generated").stat().st_mtime_ns
     }
@@ -88,74 +88,37 @@ def stands_for(catalog: Catalog, read: list[str]) -> Snapshot:
 
 def test_a_catalogue_is_read_only_when_something_must_be_rendered(mini: Catalog, tree: Path) -> None:
     read: list[str] = []
-    first = generate(stands_for(mini, read), tree, TARGETS)
+    memory = tree / "build" / "rendered.json"
+    first = generate(stands_for(mini, read), tree, TARGETS, memory=memory)
     assert read and check(mini, tree, TARGETS) == []
     read.clear()
-    again = generate(stands_for(mini, read), tree, TARGETS)
-    assert (again.written, again.unchanged, again.records) == (
-        (),
-        first.unchanged + len(first.written),
-        first.records,
-    )
+    again = generate(stands_for(mini, read), tree, TARGETS, memory=memory)
+    assert (again.written, again.unchanged) == ((), len(first.written))
     assert read == []
     (tree / "generated/docs/ops/Relu.md").unlink()
-    assert generate(stands_for(mini, read), tree, TARGETS).written == ("generated/docs/ops/Relu.md",)
+    assert generate(stands_for(mini, read), tree, TARGETS, memory=memory).written == (
+        "generated/docs/ops/Relu.md",
+    )
     own = {**mini.own, "Relu": mini.own["Relu"].model_copy(update={"summary": "Another summary."})}
     changed = Catalog(own, mini.bases, mini.families, mini.backends, mini.socs, mini.retired)
-    assert "generated/docs/ops/Relu.md" in generate(stands_for(changed, read), tree, TARGETS).written
+    written = generate(stands_for(changed, read), tree, TARGETS, memory=memory).written
+    assert "generated/docs/ops/Relu.md" in written
     assert read == [mini.hash, changed.hash]
     with (tree / "generated/docs/ops/Relu.md").open("a") as file:
         file.write("mine\n")
     with pytest.raises(HandEdited):
-        generate(stands_for(changed, read), tree, TARGETS)
-
-
-def test_records_have_every_artifact_and_come_between_files_and_manifest(
-    mini: Catalog, tree: Path, files: Files
-) -> None:
-    seen: list[Record] = []
-
-    def record(records: Sequence[Record]) -> None:
-        assert (tree / "generated/docs/a.md").exists()
-        assert not (tree / "generated/MANIFEST.json").exists()
-        seen.extend(records)
-
-    generate(mini, tree, [files(A)], record=record)
-    assert [(r.path, r.target, r.inputs) for r in seen] == snapshot(
-        [
-            ("generated/docs/a.md", "files", ("specs/ops/Relu.yaml",)),
-            ("generated/python/a.py", "files", ("specs/ops/Relu.yaml",)),
-            ("generated/tables/a.csv", "files", ("specs/ops/Relu.yaml",)),
-        ]
-    )
-    assert all(len(r.sha256) == 64 and r.key for r in seen)
-
-
-def test_a_failing_record_stops_before_the_manifest_and_the_next_run_repairs(
-    mini: Catalog, tree: Path, files: Files
-) -> None:
-    generate(mini, tree, [files(A)])
-
-    def fail(_: Sequence[Record]) -> None:
-        raise OpdbError("the database is locked")
-
-    for version in ("x,y\n", "z,z\n"):
-        with pytest.raises(OpdbError, match="the database is locked"):
-            generate(mini, tree, [files(A | {"tables/a.csv": version})], force=False, record=fail)
-        assert (tree / "generated/tables/a.csv").read_text() == version
-    assert generate(mini, tree, [files(A)]).written == ("generated/tables/a.csv",)
-    assert check(mini, tree, [files(A)]) == []
+        generate(stands_for(changed, read), tree, TARGETS, memory=memory)
 
 
 # -- hand edits
 
 
-@pytest.mark.parametrize("path", [f"generated/{p}" for p in A] + ["README.md"])
+@pytest.mark.parametrize("path", ["generated/docs/a.md", "generated/python/a.py"])
 def test_a_hand_edit_is_refused_and_kept(path: str, mini: Catalog, tree: Path, files: Files) -> None:
-    targets = [files(A), *(t for t in TARGETS if t.name == "readme")]
+    targets = [files(A)]
     generate(mini, tree, targets)
-    edited = (tree / path).read_text().replace("<!-- /ops -->", "mine\n<!-- /ops -->") + "mine\n"
-    (tree / path).write_text(edited)
+    with (tree / path).open("a") as file:
+        file.write("mine\n")
     before = contents(tree)
     with pytest.raises(
         HandEdited, match=r"was edited by hand; move the change into specs/ .* --force"
@@ -170,9 +133,24 @@ def test_a_hand_edit_is_refused_and_kept(path: str, mini: Catalog, tree: Path, f
 
 def test_an_old_generated_file_is_no_hand_edit(mini: Catalog, tree: Path, files: Files) -> None:
     generate(mini, tree, [files(A)])
-    (tree / "generated/MANIFEST.json").unlink()  # as after a merge
     new = {"docs/a.md": "B\n", "python/a.py": "a = 2\n"}
     assert set(generate(mini, tree, [files(new)]).written) == {"generated/docs/a.md", "generated/python/a.py"}
+
+
+@pytest.mark.parametrize("path", ["generated/tables/a.csv", "README.md"])
+def test_a_text_that_cannot_tell_who_wrote_it_is_overwritten(
+    path: str, mini: Catalog, tree: Path, files: Files
+) -> None:
+    targets = [files(A), *(t for t in TARGETS if t.name == "readme")]
+    generate(mini, tree, targets)
+    before = (tree / path).read_text()
+    after = (
+        before.replace("<!-- /ops -->", "mine\n<!-- /ops -->") if path == "README.md" else before + "mine\n"
+    )
+    (tree / path).write_text(after)
+    assert len(check(mini, tree, targets)) == 1
+    assert len(generate(mini, tree, targets).written) == 1
+    assert (tree / path).read_text() == before
 
 
 def test_a_strange_file_in_the_way_is_kept(mini: Catalog, tree: Path, files: Files) -> None:
@@ -240,18 +218,12 @@ def test_check_names_all_that_differs(mini: Catalog, tree: Path, files: Files) -
     assert contents(tree) == before
 
 
-def test_check_does_not_trust_the_manifest(mini: Catalog, tree: Path, files: Files) -> None:
-    """A file and its checksum in the manifest changed together: the cache is fooled, the check is not."""
-    generate(mini, tree, [files(A)])
-    path, book = tree / "generated/tables/a.csv", tree / "generated/MANIFEST.json"
-    old = writer.digest("a,b\n")
-    path.write_text("1,2\n")
-    book.write_text(book.read_text().replace(old, writer.digest("1,2\n")))
-    assert generate(mini, tree, [files(A)]).written == ()
-    assert kinds(check(mini, tree, [files(A)])) == {
-        "generated/MANIFEST.json": "differs",
-        "generated/tables/a.csv": "differs",
-    }
+def test_what_is_remembered_is_compared_with_the_disk(mini: Catalog, tree: Path, files: Files) -> None:
+    memory = tree / "build" / "rendered.json"
+    generate(mini, tree, [files(A)], memory=memory)
+    (tree / "generated/tables/a.csv").write_text("1,2\n")
+    assert kinds(check(mini, tree, [files(A)], memory=memory)) == {"generated/tables/a.csv": "differs"}
+    assert generate(mini, tree, [files(A)], memory=memory).written == ("generated/tables/a.csv",)
 
 
 def test_diff_shows_what_generate_would_do(mini: Catalog, tree: Path, files: Files) -> None:
@@ -363,7 +335,7 @@ def test_a_full_disk_changes_nothing(
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    for step in range(1, 6):  # journal, three files, manifest
+    for step in range(1, 4):  # three files
         calls, fail_at = 0, step
         with pytest.raises(
             OpdbError, match=r"cannot write .*: the disk is full; free some space; nothing was changed"
@@ -385,7 +357,7 @@ def test_a_failing_replacement_leaves_whole_files(
     def broken(source: str, target: str) -> None:
         nonlocal calls
         calls += 1
-        if calls == 3:  # the journal and one file went well
+        if calls == 2:  # one file went well
             raise OSError(errno.EIO, "Input/output error")
         real(source, target)
 
@@ -421,29 +393,8 @@ def test_a_read_only_folder_is_named(mini: Catalog, files: Files) -> None:
         assert contents(root) == {}
 
 
-def test_a_damaged_manifest_is_named(mini: Catalog, tree: Path, files: Files) -> None:
-    generate(mini, tree, [files(A)])
-    (tree / "generated/MANIFEST.json").write_text("<<<<<<< ours\n")
-    with pytest.raises(
-        OpdbError, match=r"MANIFEST\.json is not a manifest .* delete it and run opdb generate"
-    ):
-        generate(mini, tree, [files(A)])
-
-
-def test_a_manifest_cannot_name_files_elsewhere(mini: Catalog, tree: Path, files: Files) -> None:
-    root, victim = tree / "checkout", tree / "victim.csv"
-    root.mkdir()
-    victim.write_text("a,b\n")
-    generate(mini, root, [files(A)])
-    book = root / "generated/MANIFEST.json"
-    book.write_text(book.read_text().replace("generated/tables/a.csv", "generated/../../victim.csv"))
-    with pytest.raises(OpdbError, match="is not a manifest"):
-        generate(mini, root, [files({})])
-    assert victim.exists()
-
-
 def test_a_killed_run_leaves_no_orphans(mini: Catalog, tree: Path, files: Files) -> None:
-    """New files are in place, the manifest is the old one, and the next run does not make them."""
+    """Some new files are in place, some are not, and the next run makes none of them."""
     generate(mini, tree, [files(A)])
     script = """
 import os, signal, sys
@@ -452,9 +403,15 @@ sys.path.insert(0, sys.argv[1])
 from conftest import HERE, catalog_of
 from opdb.codegen.artifact import Artifact, Target
 from opdb.codegen.writer import generate
-made = [Artifact(f"generated/new/b.{s}", "b\\n", ("x",), l) for s, l in (("md", "markdown"), ("csv", "csv"))]
+made = [Artifact(f"generated/new/b.{s}", "b\\n", ("x",), l) for s, l in (("csv", "csv"), ("md", "markdown"))]
 target = Target("files", "", whole=lambda catalog: made, reads=(Path(sys.argv[1], "conftest.py"),))
-generate(catalog_of(HERE / "specs"), Path(sys.argv[2]), [target], record=lambda _: os.kill(os.getpid(), signal.SIGKILL))
+replace = os.replace
+def killed(source, target):
+    replace(source, target)
+    if target.name == "b.csv":
+        os.kill(os.getpid(), signal.SIGKILL)
+os.replace = killed
+generate(catalog_of(HERE / "specs"), Path(sys.argv[2]), [target])
 """
     command = [sys.executable, "-c", script, str(Path(__file__).parent), str(tree)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
@@ -462,7 +419,6 @@ generate(catalog_of(HERE / "specs"), Path(sys.argv[2]), [target], record=lambda 
     generate(mini, tree, [files(A)])
     assert check(mini, tree, [files(A)]) == []
     assert sorted(p.name for p in (tree / "generated").iterdir()) == [
-        "MANIFEST.json",
         "docs",
         "python",
         "tables",

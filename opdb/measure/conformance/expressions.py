@@ -17,7 +17,7 @@ from opdb.generated import validators
 from opdb.judge.trial import validator_of
 from opdb.runtime import checks
 from opdb.runtime.binding import Context, bind
-from opdb.runtime.checks import Report, Undecidable
+from opdb.runtime.checks import Report
 from opdb.spec.definitions import CompiledOp, CompiledRule
 from opdb.spec.lang.nodes import BOOL, INT, Name, Node
 
@@ -57,8 +57,8 @@ def reader(compiled: CompiledOp, nodes: Mapping[str, Node]) -> Reader:
     def read(config: OpConfig, context: Context) -> dict[str, Any]:
         report = Report(compiled.name)
         values = bind(config, signature, report)
-        if values is None:
-            raise Undecidable("; ".join(v.message for v in report.violations))
+        report.settle()
+        assert values is not None  # else the report has violations
         found: dict[str, Any] = space["read"](*values, *(getattr(context, name) for name in CONTEXT))
         return found
 

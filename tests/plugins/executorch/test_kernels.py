@@ -161,7 +161,7 @@ def test_only_what_the_program_needs_is_in_the_library(built: Built) -> None:
     assert "src/executorch/op_square_out.cpp" in files and "src/ops/layer_norm.c" in files
     assert not files & {"src/ops/conv2d.c", "src/executorch/op_pow_scalar_out.cpp"}
     shim = (built.made.folder / "src/ops/layer_norm.c").read_text()
-    assert "OPDB_F32}" in shim and "OPDB_UQ8}" not in shim
+    assert "T_F32, report)" in shim and "T_UQ8, report)" not in shim
 
 
 def test_arguments_that_no_form_takes_are_an_error_with_the_reason(

@@ -134,8 +134,10 @@ class _Cpp(Block):
 
     like: str = "result->dtype"
 
-    def child(self) -> _Cpp:
-        made = _Cpp(self.names, self.enums, [], self.lists, self.depth + 1, self.used, self.prefix)
+    def child(self, lasting: bool = True) -> _Cpp:
+        made = _Cpp(
+            self.names, self.enums, [], self.lists, self.depth + 1, self.used, self.prefix, lasting=True
+        )
         made.like = self.like
         return made
 
@@ -190,7 +192,7 @@ def mapped(mapping: CompiledMapping, variant: OutVariant) -> KernelForm:
     if len(mapping.op.inferences) < len(mapping.op.outputs):
         raise NoForm("shapes of results that its inputs do not settle")
     enums = {name: number for name, (_, number) in mapping.op.scope.enums.items()}
-    block = _Cpp(mapping.scope.names, enums, depth=2)
+    block = _Cpp(mapping.scope.names, enums, depth=2, lasting=True)  # C++ has no compound literals
     block.like = _like(mapping)
     when = None if mapping.when is None else _unquantized(mapping.when)
     if when is not None and when.kind == "const":
