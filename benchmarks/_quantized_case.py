@@ -15,10 +15,10 @@ from torch.utils import _pytree as pytree
 
 from opdb.catalog.targets.target import Target
 from opdb.checks.verdicts import Coverage
-from opdb.cli.calibration import named_samples
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.execute.compile.calibration import named_samples
 from opdb.execute.compile.model import lowered, precision_of
 from opdb.execute.compile.quantized_check import quantized_coverage
 from opdb.execute.libraries.client import VendorWorker

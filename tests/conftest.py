@@ -21,7 +21,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 import opdb
+from opdb.core.errors import MissingExtra
 from opdb.measure.conformance.cases import CaseSet, cases
+from opdb.runtime.qnn.libraries import Libraries, installed
 from opdb.spec.catalog import Catalog
 
 from .repository_specs import SPECS, repository_catalog
@@ -133,6 +135,15 @@ def catalog() -> Catalog:
 def case_set(catalog: Catalog) -> Callable[[str], CaseSet]:
     """The cases of an op; worked out once in a process."""
     return lambda op: cases(catalog, op)
+
+
+@pytest.fixture(scope="session")
+def libraries() -> Libraries:
+    """QNN's libraries of the qnn extra; a test that asks for them is skipped without."""
+    try:
+        return installed()
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from opdb.cli.options import Db, Specs, synced
+from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 
 Torch = Annotated[
     list[str] | None,
@@ -32,22 +33,24 @@ def add_to(app: typer.Typer) -> None:
     app.command(name="add-op")(add_op)
 
 
-def add_op(
-    name: Annotated[str, typer.Argument(help="QNN's name of the op, e.g. LayerNorm.")],
-    torch: Torch = None,
+@dataclass(frozen=True)
+class AddOpOptions:
+    """Everything but the name of the op, in the order of the help."""
+
+    torch: Torch = None
     like: Annotated[
         str | None,
         typer.Option("--like", metavar="OP", help="Copy what the documents do not say from this op."),
-    ] = None,
+    ] = None
     xml: Annotated[
         Path | None, typer.Option("--from-xml", metavar="FILE", help="An OpDef collection with the op.")
-    ] = None,
+    ] = None
     onnx: Annotated[
         Path | None,
         typer.Option("--from-onnx", metavar="MODEL", help="A model with nodes of the op; with --to."),
-    ] = None,
-    package: Annotated[str | None, typer.Option("--package", help="Op package; default: qti.aisw.")] = None,
-    library: Library = None,
+    ] = None
+    package: Annotated[str | None, typer.Option("--package", help="Op package; default: qti.aisw.")] = None
+    library: Library = None
     to: Annotated[
         Path | None,
         typer.Option(
@@ -55,61 +58,94 @@ def add_op(
             metavar="DIR",
             help="A folder of your own: spec, kernel and HTP package go there, and it runs.",
         ),
-    ] = None,
+    ] = None
     each: Annotated[
         str | None,
         typer.Option("--each", metavar="TEXT", help="Expression for one element of the result; with --to."),
-    ] = None,
+    ] = None
     kernel: Annotated[
         Path | None, typer.Option("--kernel", metavar="FILE.c", help="The kernel in C; with --to.")
-    ] = None,
+    ] = None
     reference: Annotated[
         Path | None,
         typer.Option("--reference", metavar="FILE.py", help="Reference implementation in numpy; with --to."),
-    ] = None,
+    ] = None
     soc: Annotated[
         list[str] | None,
         typer.Option("--soc", metavar="SOC", help="The chip to run for; may be repeated; with --to."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False,
-    db: Db = None,
-    specs: Specs = None,
+    ] = None
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False
+    database: DatabaseOptions = DatabaseOptions()
+
+    def check(self) -> None:
+        """Refuses options that do not go with --to, or without it."""
+        if self.to is not None:
+            database = {"--db": self.database.db, "--specs": self.database.specs}
+            not_here = {"--torch": self.torch, "--torch-library": self.library, **database}
+            _refuse(not_here, "does not go with --to, which leaves opdb's own specs alone")
+            return
+        only_there = {
+            "--from-onnx": self.onnx,
+            "--each": self.each,
+            "--kernel": self.kernel,
+            "--reference": self.reference,
+            "--soc": self.soc,
+        }
+        _refuse(only_there, "goes with --to DIR, the folder in which the op is made")
+
+
+@with_option_groups
+def add_op(
+    name: Annotated[str, typer.Argument(help="QNN's name of the op, e.g. LayerNorm.")], options: AddOpOptions
 ) -> None:
     """Write the spec of an op, or map further torch operators to it; regenerate, compile, and prove it."""
-    from opdb.author import add_op as authoring
+    options.check()
+    if options.to is not None:
+        _add_own_op(name, options.to, options)
+    else:
+        _add_op(name, options)
+
+
+def _add_own_op(name: str, folder: Path, options: AddOpOptions) -> None:
     from opdb.cli import own_ops
-    from opdb.cli.generation import repository
+
+    asked = own_ops.Asked(
+        folder,
+        options.xml,
+        options.onnx,
+        options.each,
+        options.kernel,
+        options.like,
+        options.reference,
+        options.package,
+        options.soc or (),
+        options.yes,
+    )
+    own_ops.add(name, asked)
+
+
+def _add_op(name: str, options: AddOpOptions) -> None:
+    from opdb.author import add_op as authoring
+    from opdb.cli.generate import repository
     from opdb.core.settings import specs_folder
 
-    if to is not None:
-        not_here = {"--torch": torch, "--torch-library": library, "--db": db, "--specs": specs}
-        _refuse(not_here, "does not go with --to, which leaves opdb's own specs alone")
-        own_ops.add(
-            name, own_ops.Asked(to, xml, onnx, each, kernel, like, reference, package, soc or (), yes)
-        )
-        return
-    only_there = {
-        "--from-onnx": onnx,
-        "--each": each,
-        "--kernel": kernel,
-        "--reference": reference,
-        "--soc": soc,
-    }
-    _refuse(only_there, "goes with --to DIR, the folder in which the op is made")
-    root, folder = repository(), specs_folder(specs)
-    new = authoring.draft(name, folder, torch or (), like, package, xml=xml, library=library)
+    torch, library = options.torch or (), options.library
+    root, folder = repository(), specs_folder(options.database.specs)
+    new = authoring.draft(
+        name, folder, torch, options.like, options.package, xml=options.xml, library=library
+    )
     files = new.new or [new.path]
     shown = ", ".join(str(p.relative_to(root) if p.is_relative_to(root) else p) for p in files)
     if new.kept is None and not new.new:
-        print(f"{name} has {', '.join(torch or ())} already")
+        print(f"{name} has {', '.join(torch)} already")
     else:
-        _write(new, folder, shown, yes)
+        _write(new, folder, shown, options.yes)
     open_points = authoring.unmapped(name, folder)
     if open_points:
         _print_left(open_points)
         print(f"say that in {shown}, then give the same command again")
         raise typer.Exit(1)
-    if not _make_and_prove(name, folder, root, db, specs, library):
+    if not _make_and_prove(name, folder, root, options.database, library):
         raise typer.Exit(1)
 
 
@@ -135,16 +171,16 @@ def _write(new: object, folder: Path, shown: str, yes: bool) -> None:
 
 
 def _make_and_prove(
-    name: str, folder: Path, root: Path, db: str | None, specs: Path | None, library: str | None
+    name: str, folder: Path, root: Path, database: DatabaseOptions, library: str | None
 ) -> bool:
     """Whether all that was asked is as the spec and PyTorch say."""
     from opdb.author import add_op as authoring
-    from opdb.cli.generation import MEMORY
+    from opdb.cli.generate import MEMORY
     from opdb.codegen import writer
     from opdb.codegen.targets import TARGETS
     from opdb.judge.lint import lint
 
-    _, catalog = synced(db, specs)
+    _, catalog = database.synced()
     outcome = writer.generate(catalog, root, TARGETS, memory=root / MEMORY)
     print(f"generated {len(outcome.written)} files, {outcome.unchanged} unchanged")
     for path in outcome.written:
@@ -154,7 +190,7 @@ def _make_and_prove(
     made = authoring.make_package(name, folder, root)
     if made is not None:
         print(f"package   {made.relative_to(root)}", flush=True)
-    where = [*(["--db", db] if db else []), *(["--specs", str(specs)] if specs else [])]
+    where = database.words()
     statuses = [authoring.prove(name, root, where)]
     if catalog.mappings(name):
         more = ["--torch-library", library] if library else []

@@ -1,204 +1,58 @@
-"""validate and check."""
+"""check."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import (
-    Backend,
-    Decompose,
-    Dim,
-    Dtype,
-    Encodings,
-    Errata,
-    Execution,
-    IgnoreErratum,
-    Json,
-    Lenient,
-    Sdk,
-    Soc,
-    Strict,
-    Verbose,
-    target_of,
-)
-from opdb.cli.output import print_json_line
-from opdb.cli.recipes import asked_recipe
+from opdb.cli.option_groups import ModelFileOptions, TargetOptions, with_option_groups
+from opdb.cli.options import Json, Lenient, Strict, Verbose, check_strictness
+from opdb.cli.quantization import asked_recipe
 from opdb.core import plugins
 from opdb.core.errors import OpdbError
-from opdb.generated.constants.backends import ASKED, DEFAULT
+from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
     from opdb.catalog.targets.target import Target
     from opdb.checks.gates import Gate
     from opdb.checks.verdicts import Coverage
-    from opdb.judge.nearest import Variant
-    from opdb.judge.validate import Verdict
+    from opdb.cli.progress import Stages
     from opdb.lower.quantize import Recipe
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command()(validate)
     app.command()(check)
 
 
-def validate(
-    file: Annotated[str, typer.Argument(help="Op configs: JSON, JSON lines, or - for standard input.")],
-    backend: Backend = None,
-    soc: Soc = None,
-    sdk: Sdk = None,
-    execution: Execution = None,
-    errata: Errata = None,
-    ignore_erratum: IgnoreErratum = None,
-    against: Annotated[
-        str | None, typer.Option("--against", help="'vendor': ask the real library too.")
-    ] = None,
-    no_nearest: Annotated[
-        bool,
-        typer.Option(
-            "--no-nearest",
-            help="Do not search for what would be accepted, which takes most of the time of refused op configs.",
-        ),
-    ] = False,
-    keep_going: Annotated[
-        bool,
-        typer.Option("--keep-going", help="A line that is no op config is one bad row, not the end."),
-    ] = False,
-    verbose: Verbose = False,
-    strict: Strict = False,
-    lenient: Lenient = False,
-    json: Json = False,
-) -> None:
-    """Validate op configs: every broken rule with its values, and what to change.
+@dataclass(frozen=True)
+class CheckTargetOptions(TargetOptions):
+    """Where the model is to run."""
 
-    Exit 1 if one is not accepted, or is accepted and has an erratum of the library that is to be avoided.
-    """
-    _one_of(strict, lenient)
-    from dataclasses import replace
-
-    from opdb.cli.configs import configs, rows
-    from opdb.judge.errata.policy import AVOID, IGNORE, policy
-    from opdb.judge.nearest import nearest
-    from opdb.judge.validate import check as judge
-
-    target = target_of(backend, soc, sdk, execution, errata, ignore_erratum)
-    if against not in (None, "vendor"):
-        raise OpdbError(f"--against {against}: only 'vendor' is known")
-    if against and backend is None:
-        raise OpdbError(f"--against vendor needs {', or '.join(_askable())}")
-    rejected = False
-    worker = _vendor(target.backend, target.soc) if against else None
-    try:
-        for place, ident, config in rows(file) if keep_going else ((p, c.id, c) for p, c in configs(file)):
-            try:
-                if isinstance(config, OpdbError):
-                    raise config
-                verdict = judge(config, target)
-            except OpdbError as error:
-                if not keep_going:
-                    raise OpdbError(f"{place}: {error}") from None
-                rejected = True
-                _print_invalid(place, ident, error, json)
-                continue
-            answer = None if worker is None else worker.validate(config)
-            search = verdict.verdict != "accept" and not no_nearest
-            variant = nearest(config, target) if search else None
-            met = {v.rule: policy(v.erratum, target) for v in verdict.violations if v.erratum}
-            rejected |= verdict.verdict != "accept" or (AVOID in met.values() and not lenient)
-            rejected |= strict and any(met.get(v.rule) != IGNORE for v in verdict.violations)
-            if json:
-                near = {"nearest": None if variant is None else variant.json()}
-                vendor = {} if answer is None else {"vendor": _vendor_json(answer)}
-                document = verdict.json() | near | vendor
-                for violation in document["violations"]:
-                    violation["policy"] = met.get(violation["rule"])
-                print_json_line(document)
-            else:
-                shown = tuple(v for v in verdict.violations if met.get(v.rule) != IGNORE)
-                _print_verdict(place, replace(verdict, violations=shown), variant, answer, verbose)
-    finally:
-        if worker is not None:
-            worker.close()
-    if rejected:
-        raise typer.Exit(1)
+    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="QNN backend.")] = DEFAULT
 
 
-def _print_invalid(place: str, ident: str | None, error: OpdbError, json: bool) -> None:
-    """The row of what is no op config."""
-    if json:
-        print_json_line({"place": place, "id": ident, "verdict": "invalid", "error": str(error)})
-    else:
-        print(f"{place}:{f' {ident}' if ident else ''} invalid: {error}")
+@dataclass(frozen=True)
+class CheckOptions:
+    """Everything but the model, in the order of the help."""
 
-
-def _askable() -> list[str]:
-    """The options that name a library to ask."""
-    return [f"--backend {b.name}{' and --soc' if b.per_soc else ''}" for b in ASKED]
-
-
-def _vendor(backend: str | None, soc: str | None) -> Any:
-    from opdb.execute.libraries.client import VendorWorker
-
-    assert backend is not None
-    return VendorWorker(backend, soc)
-
-
-def _vendor_json(answer: Any) -> dict[str, Any]:
-    return {
-        "verdict": answer.verdict,
-        "code": answer.code,
-        "code_name": answer.code_name,
-        "log": list(answer.log),
-    }
-
-
-def _print_verdict(
-    place: str, verdict: Verdict, variant: Variant | None, answer: Any, verbose: bool = False
-) -> None:
-    ident = f" {verdict.config.id}" if verdict.config.id else ""
-    print(f"{place}:{ident} {verdict.config.op} on {verdict.target}: {verdict.verdict}")
-    for v in sorted(verdict.violations, key=lambda v: v.warning):
-        print(f"  {'warning: ' if v.warning else ''}{v.message if verbose else v.brief} ({v.rule})")
-    if variant is not None:
-        print(f"  nearest accepted: {variant.text}")
-    if answer is not None:
-        code = "" if answer.verdict == "accept" else f" {answer.code} {answer.code_name}"
-        print(f"  vendor: {answer.verdict}{code}")
-        for line in answer.log:
-            if line.startswith(("error", "warning")):  # --json has the whole log
-                print(f"    {line}")
-
-
-def check(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A .pt2, .onnx or .tflite file, or module:callable (FILE.py:callable) that returns (module, inputs)."
-        ),
-    ],
-    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="QNN backend.")] = DEFAULT,
-    soc: Soc = None,
-    sdk: Sdk = None,
-    execution: Execution = None,
-    errata: Errata = None,
-    ignore_erratum: IgnoreErratum = None,
-    dtype: Dtype = "f32",
-    decompose: Decompose = False,
-    dim: Dim = None,
-    encodings: Encodings = None,
+    target: CheckTargetOptions = CheckTargetOptions()
+    model: ModelFileOptions = ModelFileOptions()
     executorch: Annotated[
         bool,
         typer.Option("--executorch", help="Judge the graph that ExecuTorch's Qualcomm partitioner sees."),
-    ] = False,
-    format_: Annotated[
-        str, typer.Option("--format", help="table, json, md, html, sarif or junit.")
-    ] = "table",
+    ] = False
+    format_: Annotated[str, typer.Option("--format", help="table, json, md, html, sarif or junit.")] = "table"
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead.")
-    ] = None,
+    ] = None
     data: Annotated[
         str | None,
         typer.Option(
@@ -207,13 +61,13 @@ def check(
             help="Real inputs, which show the values that fp16 cannot hold: FILE.npz, a folder of .npz files, module:callable, "
             "or example (the model's own inputs).",
         ),
-    ] = None,
+    ] = None
     save_node: Annotated[
         str | None,
         typer.Option(
             "--save-node", metavar="NODE", help="Write a model of this node alone to -o FILE.py or FILE.pt2."
         ),
-    ] = None,
+    ] = None
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -221,7 +75,7 @@ def check(
             metavar="CONDITION",
             help="Exit 1 only under this condition, e.g. 'cpu>0', 'cpu-flops>5%', 'graphs>1'; repeatable.",
         ),
-    ] = None,
+    ] = None
     quantize: Annotated[
         str | None,
         typer.Option(
@@ -230,85 +84,155 @@ def check(
             help="Judge the model as `opdb compile --quantize` makes it: 8a8w, 16a8w, another recipe or a .yaml file; ranges are "
             "assumed. [8a8w for a float model on a chip without floating point]",
         ),
-    ] = None,
-    verbose: Verbose = False,
-    strict: Strict = False,
-    lenient: Lenient = False,
-    json: Json = False,
+    ] = None
+    verbose: Verbose = False
+    strict: Strict = False
+    lenient: Lenient = False
+    json: Json = False
+
+    def gates(self) -> list[Gate]:
+        """The conditions of --fail-on, which take the place of what else decides the exit code."""
+        from opdb.checks.gates import gate
+
+        check_strictness(self.strict, self.lenient)
+        written = self.fail_on or []
+        if written and (self.strict or self.lenient):
+            raise OpdbError("--fail-on alone decides when to fail; leave out --strict and --lenient")
+        return [gate(text) for text in written]
+
+    def format(self) -> str:
+        """How to write the report.  Raises OpdbError for an unknown --format."""
+        from opdb.checks.report import FORMATS
+
+        name = "json" if self.json else self.format_
+        if name not in FORMATS:
+            raise OpdbError(f"--format {name}: one of {', '.join(FORMATS)}")
+        return name
+
+    def check_executorch(self) -> None:
+        """Refuses options that say nothing about ExecuTorch's graph."""
+        given = {
+            "dtype": self.model.dtype != "f32",
+            "decompose": self.model.decompose,
+            "save-node": self.save_node is not None,
+            "data": self.data is not None,
+            "encodings": self.model.encodings is not None,
+            "quantize": self.quantize is not None,
+        }
+        for option, is_given in given.items():
+            if is_given:
+                raise OpdbError(
+                    f"--{option} applies to the exported program, and --executorch judges another graph; leave out one of "
+                    f"--{option}, --executorch"
+                )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the options ask for.  ``recipe``: that of --quantize; ``floats``: what float32 tensors become."""
+
+    target: Target
+    dims: Mapping[str, int]
+    recipe: Recipe | None
+    floats: str
+
+
+@with_option_groups
+def check(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A .pt2, .onnx or .tflite file, or module:callable (FILE.py:callable) that returns (module, inputs)."
+        ),
+    ],
+    options: CheckOptions,
 ) -> None:
     """Check which nodes of a model a target takes, and why not the others; exit 1 if some fall back to the CPU."""
-    _one_of(strict, lenient)
-    gates = _gates(fail_on or [], strict, lenient)
-    from opdb.checks.verdicts import check_program
     from opdb.cli.progress import Stages
-    from opdb.programs.load import has_names, load_program
-    from opdb.programs.onnx.inputs import parsed
 
-    dims = parsed(dim or ())
-    form = _format("json" if json else format_)
-    if dtype not in ("f32", "f16"):
-        raise OpdbError(f"--dtype {dtype}: one of f32, f16")
-    recipe, floats = asked_recipe(quantize, dtype)
-    target = target_of(backend, soc, sdk, execution, errata, ignore_erratum)
+    gates = options.gates()
+    dims = options.model.dims()
+    form = options.format()
+    options.model.check()
+    recipe, floats = asked_recipe(options.quantize, options.model.dtype)
+    target = options.target.target()
     target.context()  # an unknown backend or SoC is said before the model is loaded
+    plan = _Plan(target, dims, recipe, floats)
     sys.path.insert(0, "")
-
-    def named(coverage: Coverage) -> Coverage:
-        """With the names of the model's file."""
-        if not has_names(model):
-            return coverage
-        from opdb.checks.file_names import with_names
-
-        return with_names(coverage, model, encodings)
-
     with Stages(quiet=True) as stages:
-        if executorch:
-            _no_other(
-                dtype=dtype != "f32",
-                decompose=decompose,
-                save_node=save_node is not None,
-                data=data is not None,
-                encodings=encodings is not None,
-                quantize=quantize is not None,
-            )
-
+        if options.executorch:
+            options.check_executorch()
             stages("ExecuTorch's export and edge passes, check")
-            coverage = plugins.load("CHECKS", "executorch")(model, target, dims)
+            coverage = _named(plugins.load("CHECKS", "executorch")(model, target, dims), model, options)
+            assumed = False
         else:
-            stages("export")
-            quick = save_node is None and data is None and not decompose  # these run PyTorch's passes on it
-            program = load_program(model, dims, encodings, quick=quick)
-            if save_node is not None:
-                _save_node(program, save_node, output, decompose)
+            program = _program(model, dims, options, stages)
+            if options.save_node is not None:
+                _save_node(program, options.save_node, options.output, options.model.decompose)
                 return
-            samples = _samples(data, program, model)
-            stages("check")
-            if quantize is None or recipe is not None:
-                recipe = _recipe(recipe, program, target, data, encodings)
-            if recipe is not None:
-                from opdb.execute.compile.quantized_check import quantized_coverage
+            coverage, assumed = _coverage(program, model, plan, options, stages)
+    _report(coverage, form, model, options.output, options.verbose, few=assumed)
+    if _fails(coverage, gates, options):
+        raise typer.Exit(1)
 
-                coverage = quantized_coverage(program, target, recipe, dtype, decompose, named)
-            else:
-                coverage = check_program(
-                    program,
-                    target,
-                    float_dtype=floats,
-                    decompose=decompose,
-                    progress=stages.count,
-                    samples=samples,
-                )
-    if recipe is None:
-        coverage = named(coverage)
-    _report(coverage, form, model, output, verbose, few=recipe is not None and quantize is None)
+
+def _fails(coverage: Coverage, gates: list[Gate], options: CheckOptions) -> bool:
+    """Whether the exit code is 1; prints the conditions of --fail-on that hold."""
     if gates:
         hits = [why for g in gates if (why := g.hit(coverage))]
         for why in hits:
             print(why, file=sys.stderr)
-        raise typer.Exit(1 if hits else 0)
-    left = not coverage.complete and not (lenient and coverage.refused_by_errata)
-    if left or (strict and coverage.warnings):
-        raise typer.Exit(1)
+        return bool(hits)
+    left = not coverage.complete and not (options.lenient and coverage.refused_by_errata)
+    return left or (options.strict and bool(coverage.warnings))
+
+
+def _program(model: str, dims: Mapping[str, int], options: CheckOptions, stages: Stages) -> ExportedProgram:
+    from opdb.programs.load import load_program
+
+    stages("export")
+    # --save-node, --data and --decompose run PyTorch's passes on it
+    quick = options.save_node is None and options.data is None and not options.model.decompose
+    return load_program(model, dims, options.model.encodings, quick=quick)
+
+
+def _coverage(
+    program: ExportedProgram, model: str, plan: _Plan, options: CheckOptions, stages: Stages
+) -> tuple[Coverage, bool]:
+    """The verdicts with the names of the model's file, and whether they are of a quantized model though none was asked for."""
+    from opdb.checks.verdicts import check_program
+
+    samples = _samples(options.data, program, model)
+    stages("check")
+    recipe, decompose = plan.recipe, options.model.decompose
+    if options.quantize is None or recipe is not None:
+        recipe = _recipe(recipe, program, plan.target, options.data, options.model.encodings)
+    if recipe is None:
+        coverage = check_program(
+            program,
+            plan.target,
+            float_dtype=plan.floats,
+            decompose=decompose,
+            progress=stages.count,
+            samples=samples,
+        )
+        return _named(coverage, model, options), False
+    from opdb.execute.compile.quantized_check import quantized_coverage
+
+    named = partial(_named, model=model, options=options)
+    coverage = quantized_coverage(program, plan.target, recipe, options.model.dtype, decompose, named)
+    return coverage, options.quantize is None
+
+
+def _named(coverage: Coverage, model: str, options: CheckOptions) -> Coverage:
+    """With the names of the model's file."""
+    from opdb.programs.load import has_names
+
+    if not has_names(model):
+        return coverage
+    from opdb.checks.file_names import with_names
+
+    return with_names(coverage, model, options.model.encodings)
 
 
 def _recipe(
@@ -330,26 +254,11 @@ def _recipe(
     return recipe
 
 
-def _one_of(strict: bool, lenient: bool) -> None:
-    if strict and lenient:
-        raise OpdbError("--strict and --lenient contradict each other; leave out one")
-
-
-def _gates(written: list[str], strict: bool, lenient: bool) -> list[Gate]:
-    """The conditions of --fail-on, which take the place of what else decides the exit code."""
-    from opdb.checks.gates import gate
-
-    if written and (strict or lenient):
-        raise OpdbError("--fail-on alone decides when to fail; leave out --strict and --lenient")
-    return [gate(text) for text in written]
-
-
-def _samples(data: str | None, program: Any, model: str) -> list[tuple[Any, ...]]:
+def _samples(data: str | None, program: ExportedProgram, model: str) -> list[tuple[Any, ...]]:
     """The inputs that --data names, in the order of the program's; none without."""
     if data is None:
         return []
-    from opdb.cli.calibration import named_samples
-    from opdb.execute.compile.calibration import program_inputs
+    from opdb.execute.compile.calibration import program_samples
     from opdb.programs.load import has_names
 
     names = None
@@ -357,19 +266,7 @@ def _samples(data: str | None, program: Any, model: str) -> list[tuple[Any, ...]
         from opdb.programs.onnx.files import ends
 
         names = ends(model)[0]
-    found = named_samples(data, program_inputs(program, names), program)
-    return [tuple(sample.values()) for sample in found]
-
-
-def _no_other(**given: bool) -> None:
-    """Refuses options that say nothing about ExecuTorch's graph."""
-    for name, is_given in given.items():
-        if is_given:
-            option = name.replace("_", "-")
-            raise OpdbError(
-                f"--{option} applies to the exported program, and --executorch judges another graph; leave out one of "
-                f"--{option}, --executorch"
-            )
+    return program_samples(data, program, names)
 
 
 def _save_node(program: Any, node: str, output: Path | None, decompose: bool) -> None:
@@ -392,14 +289,6 @@ def _save_node(program: Any, node: str, output: Path | None, decompose: bool) ->
     with written_atomically(output) as name, open(name, "wb") as file:
         torch.export.save(made, file)
     print(output)
-
-
-def _format(name: str) -> str:
-    from opdb.checks.report import FORMATS
-
-    if name not in FORMATS:
-        raise OpdbError(f"--format {name}: one of {', '.join(FORMATS)}")
-    return name
 
 
 def _report(

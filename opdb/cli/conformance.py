@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opdb.cli.options import Dask, Db, Json, Ops, Specs, check_workers, known_op, store, synced
+from opdb.cli.option_groups import DatabaseOptions, with_option_groups
+from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, store
 from opdb.cli.output import print_json
 from opdb.cli.progress import STILL_SECONDS
 from opdb.core.errors import OpdbError
@@ -37,6 +38,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 @conformance_app.command()
+@with_option_groups
 def run(
     op: Ops = None,
     executor: Annotated[
@@ -60,12 +62,11 @@ def run(
         bool, typer.Option("--resume", help="Continue the last unfinished run with these options.")
     ] = False,
     json: Json = False,
-    db: Db = None,
-    specs: Specs = None,
+    database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
     """Run cases and keep the results; exit 1 if our validators or kernels are wrong, or numbers differ."""
     check_workers(jobs, dask)
-    opened, catalog = synced(db, specs)
+    opened, catalog = database.synced()
     names = [known_op(name, catalog.ops) for name in op or ()] or None
     command = "opdb " + " ".join(sys.argv[1:])
     from opdb.measure.conformance.cases import DEFAULT_SOCS
@@ -166,6 +167,7 @@ def _print_summary(summary: RunSummary) -> None:
 
 
 @conformance_app.command("torch")
+@with_option_groups
 def torch_calls(
     op: Annotated[str, typer.Argument(help="The op whose torch operators are called.")],
     target: Annotated[
@@ -181,13 +183,12 @@ def torch_calls(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every call.")] = False,
     json: Json = False,
-    db: Db = None,
-    specs: Specs = None,
+    database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
     """Run the torch operators that map to an op on QNN CPU, and compare the results with PyTorch's."""
     from opdb.measure.conformance.torch_calls import Calls, load_library
 
-    _, catalog = synced(db, specs)
+    catalog = database.catalog()
     name = known_op(op, catalog.ops)
     if library is not None:
         load_library(library)

@@ -10,33 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from opdb.cli.cost_table import build_table
-from opdb.cli.options import (
-    Decompose,
-    Dim,
-    Dtype,
-    Errata,
-    Execution,
-    GraphName,
-    IgnoreErratum,
-    IoLayout,
-    Json,
-    NoPass,
-    Passes,
-    Timeout,
-    target_of,
-)
+from opdb.cli.cost_options import ERRATUM, CostOptions
+from opdb.cli.option_groups import with_option_groups
 from opdb.cli.output import print_json
-from opdb.cli.recipes import asked_recipe
+from opdb.cli.price_table import build_table
+from opdb.cli.quantization import asked_recipe
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
-    from opdb.catalog.targets.target import Target
-    from opdb.cli.estimates import Loaded, Run, Wish
+    from opdb.cli.cost_models import CostModel, CostModels, Estimator
+    from opdb.cli.cost_output import Found
     from opdb.measure.cost import Difference, Estimate
     from opdb.measure.cost.errata import ErratumPrice
 
-ESTIMATE, ERRATUM = "estimate", "erratum"
+ESTIMATE = "estimate"
 
 
 class _Costs(TyperGroup):
@@ -68,6 +55,7 @@ def add_to(app: typer.Typer) -> None:
 EPILOG = "'opdb cost build-table' makes the table of prices by which candidates are compared; it has a --help of its own."
 
 
+@with_option_groups
 def cost(
     model: Annotated[
         str,
@@ -75,156 +63,56 @@ def cost(
             help="A .pt2, .onnx or .tflite file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
         ),
     ],
-    soc: Annotated[
-        str, typer.Option("--soc", metavar="NAME", help="A chip that the library simulates, e.g. SA8255.")
-    ],
-    qnn: Annotated[
-        str | None,
-        typer.Option("--qnn", metavar="VERSION", help="QNN's libraries: a version or a folder. [2.51]"),
-    ] = None,
-    quantize: Annotated[
-        str | None,
-        typer.Option(
-            "--quantize",
-            metavar="RECIPE",
-            help="8a8w, 16a8w, another recipe or a .yaml file, with made-up ranges.",
-        ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            "--by",
-            metavar="WHAT",
-            help="Where the time goes: by node, module or op; or what avoiding each erratum costs: erratum.",
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option("--top", metavar="N", help="Rows of --by and --against; 0: all.")] = 20,
-    trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="FILE", help="Write a Chrome trace of the simulation.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with pictures.")
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="OTHER",
-            help="Compare with another model, or with what 'opdb cost --json' printed.",
-        ),
-    ] = None,
-    rank_only: Annotated[
-        bool,
-        typer.Option(
-            "--rank-only",
-            help="For any chip of v73 to v81: SA8255's figures, to say which of two models is faster.",
-        ),
-    ] = False,
-    fail_over: Annotated[
-        float | None,
-        typer.Option(
-            "--fail-over", metavar="US", help="Exit 1 if the estimate is above this many microseconds."
-        ),
-    ] = None,
-    fail_spill: Annotated[
-        float | None,
-        typer.Option(
-            "--fail-spill", metavar="MB", help="Exit 1 if more than this many MB (10**6 bytes) are spilled."
-        ),
-    ] = None,
-    execution: Execution = None,
-    errata: Errata = None,
-    ignore_erratum: IgnoreErratum = None,
-    graph: GraphName = None,
-    dtype: Dtype = "f32",
-    decompose: Decompose = False,
-    dim: Dim = None,
-    precision: Annotated[
-        str | None,
-        typer.Option("--precision", metavar="WORD", help="How float32 is computed: fp16 or default. [fp16]"),
-    ] = None,
-    optimization: Annotated[
-        int | None,
-        typer.Option("--optimization", metavar="2..3", help="Optimization level of HTP's finalization."),
-    ] = None,
-    no_pass: NoPass = None,
-    io_layout: IoLayout = "keep",
-    passes: Passes = False,
-    timeout: Timeout = 600.0,
-    json: Json = False,
+    options: CostOptions,
 ) -> None:
     """Estimate the latency of a model on a chip by Qualcomm's own simulation; no device is needed.
 
     The library simulates a graph when it is finalized, in a child process.  Exit 1 if it refuses the graph, or where --fail-over or
     --fail-spill is exceeded.  docs/guides/cost.md says what the figures are worth.
     """
-    from opdb.cli.compile import Lowering
-    from opdb.cli.cost_output import Found, document, print_found
-    from opdb.cli.estimates import Run, Wish, load
-    from opdb.cli.progress import Stages
-    from opdb.lower.passes import check_layout, check_names
-    from opdb.measure.cost import Simulator
-    from opdb.measure.cost.report.rows import BY
-    from opdb.measure.cost.simulator import QNN
-    from opdb.programs.onnx.inputs import parsed
-    from opdb.runtime.qnn import SIMULATING
+    from opdb.cli.cost_output import document, print_found
 
-    check_names(no_pass or ())
-    check_layout(io_layout)
-    _check(by, (*BY, ERRATUM), dtype, timeout, optimization, top)
-    recipe, dtype = asked_recipe(quantize, dtype)
-    simulated = _ranking(soc, fail_over) if rank_only else soc
-    with (
-        Stages(quiet=True) as stages,
-        Simulator(simulated, libraries=qnn or QNN, timeout=timeout) as simulator,
-    ):
-        simulator.check_chip()  # before the model is loaded
-        target = target_of(SIMULATING, soc, simulator.sdk, execution, errata, ignore_erratum)
-        how = Lowering(graph, dtype, decompose, tuple(no_pass or ()), io_layout, recipe is not None)
-        wish = Wish(target, how, recipe, parsed(dim or ()))
-        other = None if against is None else _saved(against)
-        traced = bool(by not in (None, ERRATUM) or trace or html or (against and other is None))
-        run = Run(simulator, precision, optimization, traced, stages, json)
-        loaded = load(model, wish, stages, json)
-        if (traced or by) and len(loaded.graphs) > 1:
-            raise OpdbError(f"{model}: it has {len(loaded.graphs)} graphs; choose one with --graph NAME")
-        if by == ERRATUM and loaded.on is None:
-            raise OpdbError(f"--by {ERRATUM}: for models; op configs stay as they are")
-        estimates = [run.estimate(g) for g in loaded.graphs]
-        found = Found(
-            loaded,
-            tuple(estimates),
-            by,
-            None if recipe is None else recipe.name,
-            str(target.soc) if rank_only else None,
-            None if against is None else _against(against, other, wish, run, estimates),
-            _errata_prices(loaded, target, run, estimates[0]) if by == ERRATUM else (),
-            tuple(_failed(estimates, fail_over, fail_spill)),
-        )
-    _write(estimates[0], loaded, trace, html)
-    if json:
+    options.check()
+    found = _found(model, options)
+    _write(found.first, found.loaded, options.trace, options.html)
+    if options.json:
         print_json(document(found))
     else:
-        print_found(found, top)
+        print_found(found, options.top)
     if found.failed:
         raise typer.Exit(1)
 
 
-def _ranking(soc: str, fail_over: float | None) -> str:
-    """The chip whose simulation ranks models for ``soc``."""
-    from opdb.catalog.targets.target import soc_name
-    from opdb.lower.prices import RANKED
-    from opdb.measure.cost.chips import RANKING, ranks
+def _found(model: str, options: CostOptions) -> Found:
+    """Simulates the model, and what it is compared with."""
+    from opdb.cli.cost_output import Found
+    from opdb.cli.progress import Stages
+    from opdb.measure.cost import Simulator
+    from opdb.measure.cost.simulator import QNN
 
-    if fail_over is not None:
-        raise OpdbError(
-            f"--fail-over {fail_over:g}: does not go with --rank-only, whose time is another chip's"
+    recipe, dtype = asked_recipe(options.quantize, options.model.dtype)
+    chip = options.simulated_chip()
+    with (
+        Stages(quiet=True) as stages,
+        Simulator(chip, libraries=options.qnn or QNN, timeout=options.timeout) as simulator,
+    ):
+        simulator.check_chip()  # before the model is loaded
+        models = options.models(simulator.sdk, recipe, dtype, stages)
+        saved = None if options.against is None else _saved(options.against)
+        estimator = options.estimator(simulator, saved is not None, stages)
+        loaded = models.load(model)
+        options.check_graphs(loaded, estimator.traced)
+        estimates = tuple(estimator.estimate(g) for g in loaded.graphs)
+        return Found(
+            loaded,
+            estimates,
+            options.by,
+            None if recipe is None else recipe.name,
+            str(models.maker.target.soc) if options.rank_only else None,
+            _difference(options.against, saved, models, estimator, estimates),
+            _errata_prices(loaded, estimator, estimates[0]) if options.by == ERRATUM else (),
+            tuple(_exceeded(estimates, options.fail_over, options.fail_spill)),
         )
-    if not ranks(soc_name(soc)):
-        raise OpdbError(
-            f"{soc_name(soc)}: --rank-only is for v{RANKED[0]} to v{RANKED[-1]}; the order was not checked on other chips"
-        )
-    return RANKING
 
 
 def _saved(against: str) -> dict[str, Any] | None:
@@ -240,63 +128,40 @@ def _saved(against: str) -> dict[str, Any] | None:
     return found if is_saved(found) else None
 
 
-def _against(
-    against: str, saved: dict[str, Any] | None, wish: Wish, run: Run, estimates: Sequence[Estimate]
-) -> Difference:
-    from opdb.cli.estimates import load
+def _difference(
+    against: str | None,
+    saved: dict[str, Any] | None,
+    models: CostModels,
+    estimator: Estimator,
+    estimates: Sequence[Estimate],
+) -> Difference | None:
+    """What changes from the model to --against, another model or what was ``saved`` of one."""
     from opdb.measure.cost import compare
-    from opdb.measure.cost.report.document import whole, whole_json
+    from opdb.measure.cost.report.document import compare_saved
 
-    if saved is None:
-        loaded = load(against, wish, run.stages, run.json)
-        if len(loaded.graphs) > 1:
-            raise OpdbError(
-                f"--against {against}: it has {len(loaded.graphs)} graphs; choose one with --graph NAME"
-            )
-        return compare(estimates[0], run.estimate(loaded.graphs[0]))
-    try:
-        before, after = whole(whole_json(estimates)), whole(saved)
-    except OpdbError as error:
-        raise OpdbError(f"--against {against}: {error}") from None
-    same = {
-        "chip": (before.soc, after.soc),
-        "QNN version": (before.build_id, after.build_id),
-        "precision": (
-            wish.recipe.name if wish.recipe else before.precision,
-            saved.get("quantize") or after.precision,
-        ),
-    }
-    for what, (here, there) in same.items():
-        if here != there:
-            raise OpdbError(
-                f"--against {against}: it is of another {what}: {there or 'default'}, here {here or 'default'}"
-            )
-    return compare(before, after)
+    if against is None:
+        return None
+    if saved is not None:
+        try:
+            return compare_saved(estimates, saved, None if models.recipe is None else models.recipe.name)
+        except OpdbError as error:
+            raise OpdbError(f"--against {against}: {error}") from None
+    loaded = models.load(against)
+    if len(loaded.graphs) > 1:
+        raise OpdbError(
+            f"--against {against}: it has {len(loaded.graphs)} graphs; choose one with --graph NAME"
+        )
+    return compare(estimates[0], estimator.estimate(loaded.graphs[0]))
 
 
-def _errata_prices(loaded: Loaded, target: Target, run: Run, own: Estimate) -> tuple[ErratumPrice, ...]:
+def _errata_prices(loaded: CostModel, estimator: Estimator, own: Estimate) -> tuple[ErratumPrice, ...]:
     from opdb.measure.cost.errata import prices
 
     assert loaded.on is not None  # of a model
-    return prices(own, loaded.errata, target, loaded.on, run.asked)
+    return prices(own, loaded.errata, loaded.target, loaded.on, estimator.simulated)
 
 
-def _check(
-    by: str | None, known: Sequence[str], dtype: str, timeout: float, optimization: int | None, top: int
-) -> None:
-    if by is not None and by not in known:
-        raise OpdbError(f"--by {by}: one of {', '.join(known)}")
-    if dtype not in ("f32", "f16"):
-        raise OpdbError(f"--dtype {dtype}: one of f32, f16")
-    if timeout <= 0:
-        raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
-    if optimization == 1:
-        raise OpdbError("--optimization 1: the library's estimates are meaningless at this level; use 2 or 3")
-    if top < 0:
-        raise OpdbError(f"--top {top}: a number of rows, 0 for all")
-
-
-def _write(estimate: Estimate, loaded: Loaded, trace: Path | None, html: Path | None) -> None:
+def _write(estimate: Estimate, loaded: CostModel, trace: Path | None, html: Path | None) -> None:
     from opdb.core.files import write_atomically
 
     if trace is not None:
@@ -307,7 +172,7 @@ def _write(estimate: Estimate, loaded: Loaded, trace: Path | None, html: Path | 
         write_atomically(html, page(estimate, loaded.modules, loaded.model))
 
 
-def _failed(estimates: Sequence[Estimate], over: float | None, spill: float | None) -> Iterator[str]:
+def _exceeded(estimates: Sequence[Estimate], over: float | None, spill: float | None) -> Iterator[str]:
     """The limits that are exceeded."""
     us = sum(e.us for e in estimates)
     spilled = sum(e.spilled_bytes for e in estimates) / 1e6

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opdb.cli.estimates import Loaded
+from opdb.cli.cost_models import CostModel
 from opdb.cli.options import Format
 from opdb.cli.output import print_rows
 
@@ -24,7 +24,7 @@ OF_ERRATA = ("us", "share", "nodes", "erratum", "title")
 class Found:
     """What `opdb cost` found out.  ``rank_for``: the chip for which models are ranked by the estimates of another."""
 
-    loaded: Loaded
+    loaded: CostModel
     estimates: tuple[Estimate, ...]
     by: str | None
     quantize: str | None

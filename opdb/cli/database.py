@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Db, Json, Specs, store
 from opdb.cli.output import print_json
 
@@ -47,32 +48,33 @@ def _print_report(report: SyncReport, name: str, json: bool) -> None:
     print(f"{name}: {counts}; catalogue {report.hash[:12]}")
 
 
-def init(db: Db = None, specs: Specs = None, json: Json = False) -> None:
+@with_option_groups
+def init(database: DatabaseOptions, json: Json = False) -> None:
     """Create or upgrade the database; load all specs, and the evidence that opdb ships."""
     from opdb.catalog.migrate import upgrade
     from opdb.cli.progress import waiting
     from opdb.core.settings import database_url, specs_folder
 
-    folder = specs_folder(specs)
+    folder = specs_folder(database.specs)
     with waiting("creating the tables and loading the specs"):
-        upgrade(database_url(db))
-        opened = store(db)
+        upgrade(database_url(database.db))
+        opened = store(database.db)
         report = opened.sync(folder)
         opened.load_shipped()
     _print_report(report, opened.name, json)
 
 
+@with_option_groups
 def sync(
-    db: Db = None,
-    specs: Specs = None,
+    database: DatabaseOptions,
     json: Json = False,
     full: Annotated[bool, typer.Option("--full", help="Read unchanged files again too.")] = False,
 ) -> None:
     """Update the database from the specs, in one transaction."""
     from opdb.core.settings import specs_folder
 
-    opened = store(db)
-    _print_report(opened.sync(specs_folder(specs), full), opened.name, json)
+    opened = store(database.db)
+    _print_report(opened.sync(specs_folder(database.specs), full), opened.name, json)
 
 
 def lint(specs: Specs = None, json: Json = False) -> None:

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from opdb.execute.compile.counterparts import Named
     from opdb.execute.compile.states import State
 
-ExportEncodings = Annotated[
-    Path | None,
-    typer.Option(
-        "--export-encodings",
-        metavar="FILE",
-        help="Write the encodings that --quantize chose, for AIMET and --encodings; FILE.onnx: the ONNX model with them (QDQ).",
-    ),
-]
-EncodingsVersion = Annotated[
-    str,
-    typer.Option("--encodings-version", metavar="VERSION", help="Of AIMET's format: 1.0.0 or 2.0.0."),
-]
 #: The version that is written if none is asked for.
 VERSION = "1.0.0"
 #: Lost weights that are named.
@@ -117,46 +105,58 @@ class Exported:
             )
 
 
-def export_of(
-    file: Path | None,
-    version: str,
-    model: str,
-    quantizes: bool,
-    dims: Mapping[str, int],
-    pte: bool,
-    rounds: bool = False,
-) -> Export | None:
-    """Returns the export that the command line asks for, None if it asks for none.
+@dataclass(frozen=True)
+class ExportOptions:
+    """Where the encodings go that --quantize chooses."""
 
-    ``rounds``: whether AdaRound changes the weights.  Raises OpdbError for a file without a recipe that quantizes, for a model without
-    names, for weights that are not the model's, and for an unknown version.
-    """
-    from opdb.programs.onnx.aimet import VERSIONS
+    export_encodings: Annotated[
+        Path | None,
+        typer.Option(
+            "--export-encodings",
+            metavar="FILE",
+            help="Write the encodings that --quantize chose, for AIMET and --encodings; FILE.onnx: the ONNX model with them (QDQ).",
+        ),
+    ] = None
+    encodings_version: Annotated[
+        str,
+        typer.Option("--encodings-version", metavar="VERSION", help="Of AIMET's format: 1.0.0 or 2.0.0."),
+    ] = VERSION
 
-    if version not in VERSIONS:
-        raise OpdbError(f"--encodings-version {version}: one of {', '.join(VERSIONS)}")
-    if file is None:
-        return None
-    if not quantizes:
-        raise OpdbError(f"--export-encodings {file}: for --quantize; give --quantize 8a8w, too")
-    if rounds:
-        raise OpdbError(
-            f"--export-encodings {file}: the encodings are of the weights that AdaRound makes, which {model} does not have; give "
-            "rounding: nearest, or let AIMET itself round and export (docs/guides/quantization.md)"
-        )
-    if pte:
-        raise OpdbError(
-            f"--export-encodings {file}: ExecuTorch's quantizer chooses those of a .pte; compile to a context (-o FILE.bin)"
-        )
-    if file.is_dir():
-        raise OpdbError(f"--export-encodings {file}: this is a folder; name a file")
-    if model.endswith(".tflite"):
-        raise OpdbError(
-            f"--export-encodings {file}: for ONNX files and PyTorch programs, whose tensors it names; not for {model}"
-        )
-    if file.suffix == ".onnx":
-        _check_qdq(file, version, model)
-    return Export(file, version, model, dims)
+    def export(
+        self, model: str, dims: Mapping[str, int], *, quantizes: bool, rounds: bool, pte: bool
+    ) -> Export | None:
+        """The export of the encodings of ``model``, None if none is asked for.
+
+        ``rounds``: whether AdaRound changes the weights.  Raises OpdbError for a file without a recipe that quantizes, for a model
+        without names, for weights that are not the model's, and for an unknown version.
+        """
+        from opdb.programs.onnx.aimet import VERSIONS
+
+        file, version = self.export_encodings, self.encodings_version
+        if version not in VERSIONS:
+            raise OpdbError(f"--encodings-version {version}: one of {', '.join(VERSIONS)}")
+        if file is None:
+            return None
+        if not quantizes:
+            raise OpdbError(f"--export-encodings {file}: for --quantize; give --quantize 8a8w, too")
+        if rounds:
+            raise OpdbError(
+                f"--export-encodings {file}: the encodings are of the weights that AdaRound makes, which {model} does not have; "
+                "give rounding: nearest, or let AIMET itself round and export (docs/guides/quantization.md)"
+            )
+        if pte:
+            raise OpdbError(
+                f"--export-encodings {file}: ExecuTorch's quantizer chooses those of a .pte; compile to a context (-o FILE.bin)"
+            )
+        if file.is_dir():
+            raise OpdbError(f"--export-encodings {file}: this is a folder; name a file")
+        if model.endswith(".tflite"):
+            raise OpdbError(
+                f"--export-encodings {file}: for ONNX files and PyTorch programs, whose tensors it names; not for {model}"
+            )
+        if file.suffix == ".onnx":
+            _check_qdq(file, version, model)
+        return Export(file, version, model, dims)
 
 
 def _check_qdq(file: Path, version: str, model: str) -> None:

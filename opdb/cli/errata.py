@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opdb.cli.options import Db, Json, Specs, synced
+from opdb.cli.option_groups import DatabaseOptions, with_option_groups
+from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 
@@ -35,6 +36,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 @errata_app.command()
+@with_option_groups
 def probe(
     qnn: Annotated[
         list[str] | None,
@@ -52,14 +54,13 @@ def probe(
         list[str] | None, typer.Option("--id", metavar="ID", help="Only this record; may be repeated.")
     ] = None,
     json: Json = False,
-    db: Db = None,
-    specs: Specs = None,
+    database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
     """Run the reproduction of every erratum on every library and SoC; print where the fault shows, and the scope to record.
 
     Exit 1 if the measured scope is not the one in the record.
     """
-    _, catalog = synced(db, specs)
+    catalog = database.catalog()
     errata = _chosen(catalog, ident)
     from opdb.catalog.targets.target import soc_name
     from opdb.measure.conformance.reprobe import observe
@@ -82,12 +83,12 @@ def probe(
 
 
 @errata_app.command("page")
+@with_option_groups
 def write_page(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.json...", help="What probe --json printed.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")],
     date: Annotated[str, typer.Option("--date", metavar="YYYY-MM-DD", help="When it was measured.")],
-    db: Db = None,
-    specs: Specs = None,
+    database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
     """Write the page of errata by QNN version and chip from what ``errata probe --json`` printed."""
     from opdb.core.files import write_atomically
@@ -95,7 +96,7 @@ def write_page(
 
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", date):
         raise OpdbError(f"--date: '{date}' is not a date; e.g. 2026-11-26")
-    _, catalog = synced(db, specs)
+    catalog = database.catalog()
     seen: list[Observation] = []
     for file in files:
         try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli.option_groups import with_option_groups
 from opdb.cli.options import Db, Json, Ops, Specs, known_op, store
 from opdb.cli.output import print_json
 from opdb.core import plugins
@@ -16,7 +18,8 @@ from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
     from opdb.catalog.evidence import Evidence
-    from opdb.measure.evidence.build import Progress
+    from opdb.measure.evidence.build import Built, Progress
+    from opdb.spec.catalog import Catalog
 
 evidence_app = typer.Typer(
     help="What libraries make of each op: the measured set that opdb ships.",
@@ -43,28 +46,30 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(evidence_app, name="evidence")
 
 
-@evidence_app.command()
-def build(
-    library: Libraries = None,
-    soc: Socs = None,
-    op: Ops = None,
-    file: File = None,
+@dataclass(frozen=True)
+class BuildOptions:
+    """The options of build in the order of the help."""
+
+    library: Libraries = None
+    soc: Socs = None
+    op: Ops = None
+    file: File = None
     torch_op: Annotated[
         list[str] | None,
         typer.Option("--torch-op", metavar="TARGET", help="Only this PyTorch operator; may be repeated."),
-    ] = None,
+    ] = None
     part: Annotated[
         Part | None,
         typer.Option(
             "--part", help="Only QNN's ops, by libraries, or only PyTorch's operators, by ExecuTorch."
         ),
-    ] = None,
+    ] = None
     precision: Annotated[
         list[str] | None,
         typer.Option(
             "--precision", metavar="NAME", help="Of operators: float, 8a8w or 16a8w; may be repeated."
         ),
-    ] = None,
+    ] = None
     modules: Annotated[
         Path | None,
         typer.Option(
@@ -72,16 +77,20 @@ def build(
             metavar="DIR",
             help="Where the operators' modules are: corpus/operators of a checkout.",
         ),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Other data than the usual.")] = 0,
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", help="Other data than the usual.")] = 0
     cases: Annotated[
         int | None, typer.Option("--cases", min=0, help="The most cases of a type row; 0: all. [3]")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
-    again: Annotated[bool, typer.Option("--again", help="Ask also what the file has already.")] = False,
-    json: Json = False,
-    specs: Specs = None,
-) -> None:
+    ] = None
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1
+    again: Annotated[bool, typer.Option("--again", help="Ask also what the file has already.")] = False
+    json: Json = False
+    specs: Specs = None
+
+
+@evidence_app.command()
+@with_option_groups
+def build(options: BuildOptions) -> None:
     """Measure what ops and operators come to on every library and class of chips here, into the file that opdb ships.
 
     What the file has already is not asked again: a build that was interrupted goes on.
@@ -89,50 +98,60 @@ def build(
     from opdb.catalog.evidence.format import shipped_path
     from opdb.catalog.store import read_catalog
     from opdb.core.settings import specs_folder
-    from opdb.measure.evidence.build import build as run
-    from opdb.measure.evidence.chips import places
-    from opdb.measure.evidence.measure import LIMIT
 
     operators = plugins.load("EVIDENCE", "operators")
-
-    for name in precision or ():
+    for name in options.precision or ():
         if name not in operators.PRECISIONS:
             raise OpdbError(
                 f"--precision {name}: no such precision; one of {', '.join(operators.PRECISIONS)}"
             )
-    catalog = read_catalog(specs_folder(specs))
-    path, built = file or shipped_path(), []
-    if part is not Part.operators and not torch_op:
-        names = [known_op(name, catalog.ops) for name in op or ()] or None
-        most = LIMIT if cases is None else cases
-        asked = places(catalog, library or (), soc or ())
-        built.append(
-            run(catalog, path, asked, names, seed=seed, limit=most, jobs=jobs, again=again, progress=_tell)
-        )
-    if part is not Part.ops and not op and not library:
-        how = tuple(precision or operators.PRECISIONS)
+    catalog = read_catalog(specs_folder(options.specs))
+    path, built = options.file or shipped_path(), []
+    if options.part is not Part.operators and not options.torch_op:
+        built.append(_built_ops(catalog, path, options))
+    if options.part is not Part.ops and not options.op and not options.library:
+        socs, how = tuple(options.soc or operators.SOCS), tuple(options.precision or operators.PRECISIONS)
         built.append(
             operators.build_flow(
                 catalog,
                 path,
-                tuple(soc or operators.SOCS),
+                socs,
                 how,
-                torch_op,
-                folder=modules,
-                again=again,
+                options.torch_op,
+                folder=options.modules,
+                again=options.again,
                 progress=_tell,
             )
         )
-    if json:
+    if options.json:
         print_json([vars(b) | {"path": str(b.path), "seconds": round(b.seconds, 3)} for b in built])
         return
     for each in built:
-        for line in each.missing:
-            print(f"  not asked: {line}", file=sys.stderr)
-        print(
-            f"{each.path}: {each.cells} cells, {each.measured} measured now, {each.kept} kept, {each.removed} removed; "
-            f"{each.size} bytes; {each.seconds:.0f} s"
-        )
+        _print_built(each)
+
+
+def _built_ops(catalog: Catalog, path: Path, options: BuildOptions) -> Built:
+    """Measures QNN's ops on the libraries."""
+    from opdb.measure.evidence.build import build as run
+    from opdb.measure.evidence.chips import places
+    from opdb.measure.evidence.measure import LIMIT
+
+    names = [known_op(name, catalog.ops) for name in options.op or ()] or None
+    most = LIMIT if options.cases is None else options.cases
+    asked = places(catalog, options.library or (), options.soc or ())
+    return run(
+        catalog, path, asked, names,
+        seed=options.seed, limit=most, jobs=options.jobs, again=options.again, progress=_tell,
+    )  # fmt: skip
+
+
+def _print_built(built: Built) -> None:
+    for line in built.missing:
+        print(f"  not asked: {line}", file=sys.stderr)
+    print(
+        f"{built.path}: {built.cells} cells, {built.measured} measured now, {built.kept} kept, {built.removed} removed; "
+        f"{built.size} bytes; {built.seconds:.0f} s"
+    )
 
 
 @evidence_app.command()

@@ -13,7 +13,6 @@ from opdb.core import plugins
 if TYPE_CHECKING:
     from opdb.catalog.store import Store
     from opdb.catalog.store.current import SyncReport
-    from opdb.catalog.targets.target import Target
     from opdb.spec.catalog import Catalog
 
 
@@ -145,26 +144,20 @@ def check_workers(jobs: int | None, dask: str | None) -> None:
         )
 
 
-def target_of(
-    backend: str | None,
-    soc: str | None,
-    sdk: str | None,
-    execution: str | None,
-    errata: str | None,
-    ignored: list[str] | None,
-) -> Target:
-    """The target that a command's options name, in the own spelling of backend and SoC.
+def check_strictness(strict: bool, lenient: bool) -> None:
+    """Raises OpdbError for --strict and --lenient together."""
+    from opdb.core.errors import OpdbError
 
-    Raises OpdbError for a backend, a SoC, a policy or an erratum that is unknown, and for a chip that is older than the backend.
-    """
-    from opdb.catalog.targets.target import Target
-    from opdb.judge.errata.policy import known_errata
+    if strict and lenient:
+        raise OpdbError("--strict and --lenient contradict each other; leave out one")
 
-    asked = Target(
-        backend or None, soc or None, sdk, execution or "device", errata, known_errata(ignored or ())
-    )
-    asked.check_chip()
-    return asked.spelled()
+
+def check_timeout(timeout: float) -> None:
+    """Raises OpdbError for a --timeout that is no time."""
+    from opdb.core.errors import OpdbError
+
+    if timeout <= 0:
+        raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
 
 
 def store(db: str | None) -> Store:

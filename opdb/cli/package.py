@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Db, Json, Specs, known_op, synced
+from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
+from opdb.cli.options import Json, known_op
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
 
 if TYPE_CHECKING:
+    from opdb.execute.packages.package import PackageFolder
     from opdb.spec.catalog import Catalog
 
 Kernel = Annotated[
     list[Path] | None,
     typer.Option("--kernel", metavar="FILE.c", help="C file with a kernel; may be repeated."),
 ]
-NoBuild = Annotated[bool, typer.Option("--no-build", help="Write the sources only.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")]
 
 package_app = typer.Typer(
     help="Make, check, and inspect op packages: libraries of custom ops.",
@@ -41,17 +41,18 @@ def kernel_sources(given: list[Path] | None, specs: Path | None) -> list[Path]:
     return [*(given or ()), *kernel_files(specs_folder(specs))]
 
 
-def package_catalog(db: str | None, specs: Path | None) -> Catalog:
+def package_catalog(database: DatabaseOptions) -> Catalog:
     """That of the database; a folder of ops of one's own is read as it is."""
     from opdb.catalog.store import read_catalog
     from opdb.core.settings import specs_folder
     from opdb.spec.paths import kernel_files
 
-    folder = specs_folder(specs)
-    return read_catalog(folder) if kernel_files(folder) else synced(db, specs)[1]
+    folder = specs_folder(database.specs)
+    return read_catalog(folder) if kernel_files(folder) else database.catalog()
 
 
 @package_app.command()
+@with_option_groups
 def qnn(
     ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the package.")],
     folder: Annotated[
@@ -74,10 +75,8 @@ def qnn(
             help="Size tiles for this chip's VTCM instead of the smallest chip's 2 MiB.",
         ),
     ] = None,
-    no_build: NoBuild = False,
-    force: Force = False,
-    db: Db = None,
-    specs: Specs = None,
+    sources: SourceOptions = SourceOptions(),
+    database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
     """Generate a QNN op package from specs and kernels, and compile it."""
@@ -86,31 +85,21 @@ def qnn(
 
     backend = backend_name(backend)
     op_package.check_backend(backend)
-    catalog = package_catalog(db, specs)
+    catalog = package_catalog(database)
     names = [known_op(name, catalog.ops) for name in ops]
     made = op_package.write(
         catalog,
         names,
         folder,
         package=package,
-        kernels=kernel_sources(kernel, specs),
+        kernels=kernel_sources(kernel, database.specs),
         backend=backend,
         soc=soc,
-        force=force,
+        force=sources.force,
     )
-    library = None if no_build else op_package.build(made)
+    library = None if sources.no_build else op_package.build(made)
     if json:
-        print_json(
-            {
-                "package": made.package,
-                "ops": list(made.ops),
-                "backend": backend,
-                "folder": str(made.folder),
-                "files": list(made.files),
-                "library": None if library is None else str(library),
-                "provider": made.provider,
-            }
-        )
+        print_json(_made_json(made, library))
         return
     print(f"{made.package}: {', '.join(made.ops)}; {len(made.files)} files in {made.folder}")
     if library is None:
@@ -119,7 +108,20 @@ def qnn(
         print(f"library   {library}\nprovider  {made.provider}")
 
 
+def _made_json(made: PackageFolder, library: Path | None) -> dict[str, Any]:
+    return {
+        "package": made.package,
+        "ops": list(made.ops),
+        "backend": made.backend,
+        "folder": str(made.folder),
+        "files": list(made.files),
+        "library": None if library is None else str(library),
+        "provider": made.provider,
+    }
+
+
 @package_app.command()
+@with_option_groups
 def check(
     ops: Annotated[list[str], typer.Argument(metavar="OP...", help="Ops whose kernel has a 'tiling'.")],
     tiling: Annotated[
@@ -128,8 +130,7 @@ def check(
             "--tiling", help="Run each sample in tiles of the legal sizes, and compare with the whole."
         ),
     ] = False,
-    db: Db = None,
-    specs: Specs = None,
+    database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
     """Check that kernels give the same results tile by tile as on whole tensors, and read nothing else."""
@@ -139,7 +140,7 @@ def check(
 
     if not tiling:
         raise OpdbError("say what to check: --tiling")
-    catalog = package_catalog(db, specs)
+    catalog = package_catalog(database)
     found = [f for op in ops for f in tiles.check(catalog, known_op(op, catalog.ops))]
     if json:
         print_json([asdict(f) for f in found])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Dask, Db, Json, Ops, Specs, check_workers, known_op, synced
+from opdb.cli.option_groups import DatabaseOptions, with_option_groups
+from opdb.cli.options import Dask, Json, Ops, check_workers, known_op
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 
@@ -21,14 +23,17 @@ def add_to(app: typer.Typer) -> None:
     app.command()(probe)
 
 
-def probe(
-    op: Ops = None,
+@dataclass(frozen=True)
+class ProbeOptions:
+    """The options in the order of the help."""
+
+    op: Ops = None
     backend: Annotated[
         list[str] | None, typer.Option("--backend", metavar="NAME", help="CPU or HTP; may be repeated.")
-    ] = None,
+    ] = None
     soc: Annotated[
         list[str] | None, typer.Option("--soc", metavar="NAME", help="SoC for HTP; may be repeated.")
-    ] = None,
+    ] = None
     qnn: Annotated[
         str | None,
         typer.Option(
@@ -37,63 +42,71 @@ def probe(
             metavar="WHICH",
             help="QNN's libraries: a version of QNN or of the wheel, or a folder.",
         ),
-    ] = None,
+    ] = None
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, help="Configs for each op, backend and SoC.")
-    ] = 200,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the generated configs.")] = 0,
+    ] = 200
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the generated configs.")] = 0
     execute: Annotated[
         int,
         typer.Option("--execute", min=0, help="Finalize and execute one config in this many; 0: none."),
-    ] = 20,
+    ] = 20
     budget: Annotated[
         float | None,
         typer.Option("--budget", metavar="SECONDS", help="Stop after this time; the same command continues."),
-    ] = None,
+    ] = None
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one per core by default.")
-    ] = None,
-    dask: Dask = None,
+    ] = None
+    dask: Dask = None
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="For each request to a library.")
-    ] = 20.0,
+    ] = 20.0
     memory: Annotated[
         int, typer.Option("--memory", metavar="MIB", min=2048, help="Limit on what a library may allocate.")
-    ] = 8192,
+    ] = 8192
     min_agreement: Annotated[
         float | None,
         typer.Option(
             "--min-agreement", metavar="PERCENT", min=0, max=100, help="Exit 1 if an op agrees less."
         ),
-    ] = None,
-    json: Json = False,
-    db: Db = None,
-    specs: Specs = None,
-) -> None:
+    ] = None
+    json: Json = False
+    database: DatabaseOptions = DatabaseOptions()
+
+    def check(self) -> None:
+        """Raises OpdbError for values that are none, and for options that do not go together."""
+        if self.budget is not None and self.budget <= 0:
+            raise OpdbError(f"--budget {self.budget:g}: give a number of seconds above 0")
+        if self.timeout <= 0:
+            raise OpdbError(f"--timeout {self.timeout:g}: give a number of seconds above 0")
+        check_workers(self.jobs, self.dask)
+
+
+@with_option_groups
+def probe(options: ProbeOptions) -> None:
     """Compare opdb's verdicts with those of the vendor's libraries on generated op configs."""
-    if budget is not None and budget <= 0:
-        raise OpdbError(f"--budget {budget:g}: give a number of seconds above 0")
-    if timeout <= 0:
-        raise OpdbError(f"--timeout {timeout:g}: give a number of seconds above 0")
-    check_workers(jobs, dask)
+    options.check()
     from opdb.measure.sweeps.sweep import SOCS, Limits, sweep
     from opdb.runtime.qnn.libraries import find
 
-    libraries = None if qnn is None else find(qnn)
-    opened, catalog = synced(db, specs)
-    names = [known_op(name, catalog.ops) for name in op or ()] or None
-    backends = [b.upper() for b in backend] if backend else None
+    libraries = None if options.qnn is None else find(options.qnn)
+    opened, catalog = options.database.synced()
+    names = [known_op(name, catalog.ops) for name in options.op or ()] or None
+    backends = [b.upper() for b in options.backend] if options.backend else None
+    limits = Limits(options.budget, options.timeout, options.memory << 20)
     with _progress() as progress, _interrupts() as interrupts:
         summary = sweep(
-            catalog, opened, names, backends, soc or SOCS, libraries=libraries, count=count, seed=seed,
-            execute=execute, jobs=jobs, dask=dask, limits=Limits(budget, timeout, memory << 20),
+            catalog, opened, names, backends, options.soc or SOCS, libraries=libraries, count=options.count,
+            seed=options.seed, execute=options.execute, jobs=options.jobs, dask=options.dask, limits=limits,
             command="opdb " + " ".join(sys.argv[1:]), progress=progress, stop=lambda: bool(interrupts),
         )  # fmt: skip
-    low = [r for r in summary.agreement if min_agreement is not None and (r["percent"] or 0) < min_agreement]
-    if json:
+    least = options.min_agreement
+    low = [r for r in summary.agreement if least is not None and (r["percent"] or 0) < least]
+    if options.json:
         print_json(_document(summary, low))
     else:
-        _print(summary, low, min_agreement)
+        _print(summary, low, least)
     if interrupts:
         raise KeyboardInterrupt
     if low:

@@ -11,11 +11,9 @@ from torch import Tensor
 
 from opdb.catalog.targets.target import Target
 from opdb.checks.verdicts import Coverage, check_program
-from opdb.core.errors import MissingExtra
 from opdb.execute.compile.model import lowered
 from opdb.programs.torch.export import export
 from opdb.runtime.qnn.backend import Backend
-from opdb.runtime.qnn.libraries import installed
 
 #: As `opdb compile` compiles it: for a device.
 HTP = Target("HTP", "SM8650")
@@ -105,11 +103,7 @@ def rules(coverage: Coverage) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def htp() -> Iterator[Backend]:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+def htp(libraries: object) -> Iterator[Backend]:
     with Backend.open("HTP", HTP.soc) as backend:
         yield backend
 

@@ -12,11 +12,9 @@ from every_module import BOUNDS, CASES, Case
 from opdb.catalog.targets.target import Target
 from opdb.checks.graph import build_graph
 from opdb.checks.verdicts import check_nodes
-from opdb.core.errors import MissingExtra
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.runtime.qnn.backend import Backend
-from opdb.runtime.qnn.libraries import installed
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.slow]
 PLACES = {"CPU": Target("CPU", execution="emulator"), "HTP": Target("HTP", "SM8650", execution="emulator")}
@@ -25,11 +23,7 @@ LARGEST = 65504  # of fp16, in which HTP computes: it and what is beyond stand f
 
 
 @pytest.fixture(scope="module", params=PLACES)
-def library(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+def library(request: pytest.FixtureRequest, libraries: object) -> Iterator[Backend]:
     place = PLACES[request.param]
     with Backend.open(request.param, place.soc) as backend:
         yield backend

@@ -17,9 +17,6 @@ from typing import Any
 
 import pytest
 
-from opdb.core.errors import MissingExtra
-from opdb.runtime.qnn.libraries import installed
-
 from .conftest import ROOT
 
 pytestmark = [pytest.mark.native, pytest.mark.vendor, pytest.mark.torch]
@@ -50,12 +47,8 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory: pytest.TempPathFactory, libraries: object) -> Path:
     """The checkout, as it would be cloned and built."""
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
     root = tmp_path_factory.mktemp("checkout")
     for name in FOLDERS:
         if (ROOT / name).is_dir():

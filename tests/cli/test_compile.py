@@ -11,27 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.cli.compile_output import HUNG
-from opdb.core.errors import MissingExtra
+from opdb.cli.library_output import HUNG
 from opdb.lower.passes import NAMES
 from opdb.runtime.qnn import context_file
-from opdb.runtime.qnn.libraries import installed
 
 from .compiling import Here, alive, child_of, started
 
 pytest.importorskip("torch")
-pytestmark = [pytest.mark.vendor, pytest.mark.torch]
+pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.usefixtures("libraries")]
 GUIDE = "opdb.plugins.executorch.demo:guide_model"
 F = {"dtype": "FLOAT_32", "shape": [2, 3]}
 RELU = {"op": "Relu", "inputs": [F], "outputs": [F]}
-
-
-@pytest.fixture(autouse=True)
-def libraries() -> None:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from opdb.core.errors import MissingExtra
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import Quant
 from opdb.runtime.qnn import context_file
 from opdb.runtime.qnn.backend import Backend
-from opdb.runtime.qnn.libraries import installed
 
 from .conftest import Run, one_line
 
@@ -22,12 +20,8 @@ TARGETS = {"CPU": None, "HTP": "SM8650"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, libraries: object) -> Path:
     """A context file per backend, e.g. HTP.ctx, with two graphs."""
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
     made = tmp_path_factory.mktemp("contexts")
     quant = Quant("SCALE_OFFSET", (0.5,), (-3,))
     for name, soc in TARGETS.items():

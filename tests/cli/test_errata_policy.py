@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from opdb.catalog.targets.target import Target
-from opdb.core.errors import MissingExtra
 from opdb.judge.errata.policy import decide
 from opdb.judge.errata.records import RECORDS
-from opdb.runtime.qnn.libraries import installed
 
 from .compiling import Here
 
@@ -139,11 +137,8 @@ def test_validate_is_for_a_device_unless_it_is_told_otherwise(here: Here, pool: 
 
 
 @pytest.mark.vendor
+@pytest.mark.usefixtures("libraries")
 def test_run_says_what_a_context_for_a_device_may_show_here(here: Here, model: str, tmp_path: Path) -> None:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
     context = tmp_path / "column.bin"
     compiled = here("compile", model, *SM8650, "--errata", "warn", "-o", context, "--json")
     assert [(e["erratum"], e["policy"]) for e in compiled.document["errata"]] == [(FAULT, "warn")]

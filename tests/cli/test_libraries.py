@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from opdb.core.errors import MissingExtra
 from opdb.runtime.qnn.libraries import FILES, installed
 
 from .conftest import Run, one_line
@@ -16,12 +15,8 @@ pytestmark = pytest.mark.vendor
 
 
 @pytest.fixture
-def bare(opdb: Run, tmp_path: Path) -> Run:
+def bare(opdb: Run, tmp_path: Path, libraries: object) -> Run:
     """The command on a machine with the installed wheel only."""
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
     variables = {"OPDB_QNN_LIBRARIES": "", "QNN_SDK_ROOT": "", "XDG_DATA_HOME": str(tmp_path / "data")}
     return lambda *args, env=None, **more: opdb(*args, env={**variables, **(env or {})}, **more)
 

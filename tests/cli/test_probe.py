@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from opdb.core.errors import MissingExtra
-from opdb.runtime.qnn.libraries import installed
-
 from .conftest import ROOT, Run, one_line
 
 pytestmark = pytest.mark.slow
@@ -32,16 +29,8 @@ SMALL = (
 )
 
 
-@pytest.fixture
-def library() -> None:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.mark.vendor
-def test_probe(opdb: Run, library: None, tmp_path: Path) -> None:
+def test_probe(opdb: Run, libraries: object, tmp_path: Path) -> None:
     done = opdb(*SMALL)
     assert (done.returncode, done.stderr) == (0, "")
     head, relu, total, *rest = done.stdout.splitlines()
@@ -87,7 +76,7 @@ def test_probe(opdb: Run, library: None, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_use(opdb: Run, library: None, args: tuple[str, ...], message: str) -> None:
+def test_bad_use(opdb: Run, libraries: object, args: tuple[str, ...], message: str) -> None:
     assert message in one_line(opdb("probe", "--specs", MINI, *args))
 
 

@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.cli.compile_output import HUNG
-from opdb.cli.run import figures, write
-from opdb.core.errors import MissingExtra
+from opdb.cli.library_output import HUNG
+from opdb.execute.compile.outputs import figures, write
 from opdb.plugins.executorch import demo
-from opdb.runtime.qnn.libraries import installed
 
 from .compiling import COMMAND, ROOT, Here
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.vendor, pytest.mark.torch]
+pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.usefixtures("libraries")]
 TARGETS = {"CPU": ("--backend", "CPU"), "HTP": ("--backend", "HTP", "--soc", "SM8650")}
 QUANT = {"encoding": "SCALE_OFFSET", "scale": 0.5, "offset": -10}
 Q = {"dtype": "UFIXED_POINT_8", "shape": [2, 3], "quant": QUANT}
@@ -31,14 +29,6 @@ CONFIGS = [
     {"id": "add", "op": "ElementWiseAdd", "inputs": [F | {"name": "a"}, F | {"name": "b"}],
      "outputs": [F | {"name": "a/b"}]},
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def libraries() -> None:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture

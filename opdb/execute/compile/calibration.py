@@ -47,6 +47,22 @@ def read_samples(
     return samples
 
 
+def named_samples(data: str, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
+    """``read_samples`` for a program: ``inputs`` in the order of its own, with its example inputs."""
+    from opdb.programs.load import named_callable
+
+    example = None if program.example_inputs is None else [x.numpy() for x in program.example_inputs[0]]
+    return read_samples(data, inputs, example=example, found=named_callable)
+
+
+def program_samples(
+    data: str, program: ExportedProgram, names: Sequence[str] | None = None
+) -> list[tuple[Array, ...]]:
+    """The same as calls of the program; ``names``: what its file calls its inputs."""
+    found = named_samples(data, program_inputs(program, names), program)
+    return [tuple(sample.values()) for sample in found]
+
+
 def program_inputs(program: ExportedProgram, names: Sequence[str] | None = None) -> list[GraphTensor]:
     """The inputs of a program, called by ``names`` (those of its file) or by its own; 64-bit integers as i32."""
     from opdb.programs.torch.program import DTYPES

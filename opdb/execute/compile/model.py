@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from opdb.checks.verdicts import Coverage
+    from opdb.runtime.qnn.graph import GraphOptions
 
 
 def lowered(
@@ -76,6 +77,17 @@ def precision_of(graphs: Iterable[QnnGraph], backend: str | None) -> str | None:
     """How float32 tensors are computed where nothing is asked for: fp16 on a backend of halves, None where there are none."""
     floats = any(t.dtype == "f32" for g in graphs for t in g.tensors.values())
     return "fp16" if half(backend) and floats else None
+
+
+def graph_options(
+    graphs: Iterable[QnnGraph], backend: str | None, precision: str | None, optimization: int | None
+) -> GraphOptions:
+    """The options of graphs; ``precision``: "default" for the library's choice, None for ``precision_of``."""
+    from opdb.runtime.qnn.graph import GraphOptions
+
+    if precision is None:
+        precision = precision_of(graphs, backend)
+    return GraphOptions(precision=None if precision == "default" else precision, optimization=optimization)
 
 
 def graph_name(model: str) -> str:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from opdb.author.importers.opxml.draft import drafts
 from opdb.author.importers.opxml.read import read
-from opdb.cli import imports
+from opdb.cli import import_export
 from opdb.judge.lint import lint
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiler import compile_op
@@ -45,7 +45,7 @@ def test_the_command_writes_them_with_warnings(tmp_path: Path) -> None:
         path, out = tmp_path / f"p{i}.xml", tmp_path / f"own{i}" / "ops"
         path.write_text(structure.text)
         (out.parent / "kernels").mkdir(parents=True)
-        done = runner.invoke(imports.import_app, ["xml", str(path), "--output", str(out)])
+        done = runner.invoke(import_export.import_app, ["xml", str(path), "--output", str(out)])
         assert done.exit_code == 0, (structure, done.output, done.exception)
         assert len(list(out.glob("*.yaml"))) == structure.ops
         assert done.stderr.count("warning: ") == len(structure.notes)

@@ -9,11 +9,9 @@ import pytest
 
 from opdb.author.own_ops import trials
 from opdb.catalog.store import read_catalog
-from opdb.core.errors import MissingExtra
 from opdb.execute.libraries.client import VendorWorker
 from opdb.execute.packages import package
 from opdb.judge.lint import lint
-from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
 from opdb.spec.paths import kernel_files
 
@@ -49,11 +47,9 @@ def test_it_takes_a_tenth_of_the_lines() -> None:
 
 
 @pytest.fixture(scope="module")
-def worker(llama: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VendorWorker]:
-    try:
-        libraries.installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+def worker(
+    llama: Catalog, tmp_path_factory: pytest.TempPathFactory, libraries: object
+) -> Iterator[VendorWorker]:
     ops = [n for n, op in llama.ops.items() if op.kernel is not None]
     made = package.write(
         llama, ops, tmp_path_factory.mktemp("llama"), kernels=kernel_files(FOLDER), backend="HTP"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from opdb.catalog.store import read_catalog
 from opdb.cli import add_op
-from opdb.core.errors import MissingExtra, OpdbError, SpecError
+from opdb.core.errors import OpdbError, SpecError
 from opdb.runtime.qnn import libraries
 
 pytestmark = pytest.mark.slow
@@ -97,17 +97,9 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def _vendor() -> None:
-    try:
-        libraries.installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.mark.vendor
 @pytest.mark.native
-@pytest.mark.usefixtures("_vendor")
+@pytest.mark.usefixtures("libraries")
 def test_from_xml_to_a_package_that_ran(xml: Path, tmp_path: Path) -> None:
     folder = tmp_path / "custom"
     done = add("SoftCap", "--from-xml", xml, "--each", "cap * tanh(x / cap)", "--to", folder)
@@ -131,7 +123,7 @@ def test_from_xml_to_a_package_that_ran(xml: Path, tmp_path: Path) -> None:
 
 @pytest.mark.vendor
 @pytest.mark.native
-@pytest.mark.usefixtures("_vendor")
+@pytest.mark.usefixtures("libraries")
 def test_from_onnx_with_a_kernel_to_be_written(model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "acme"
     command = ("RowScale", "--from-onnx", model, "--to", folder)

@@ -8,19 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from opdb.core.errors import MissingExtra
 from opdb.runtime.qnn.backend import Backend
-from opdb.runtime.qnn.libraries import Libraries, installed
+from opdb.runtime.qnn.libraries import Libraries
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-
-@pytest.fixture(scope="session")
-def libraries() -> Libraries:
-    try:
-        return installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture

@@ -12,24 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.execute.compile.build import compile_to_file
 from opdb.execute.compile.model import config_graph
 from opdb.execute.libraries.client import VendorWorker
 from opdb.runtime.qnn.graph import GraphOptions
-from opdb.runtime.qnn.libraries import installed
 
-pytestmark = [pytest.mark.vendor, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def libraries() -> None:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+pytestmark = [pytest.mark.vendor, pytest.mark.slow, pytest.mark.usefixtures("libraries")]
 
 
 def chain(op: str, length: int, shape: tuple[int, ...] = (1, 64, 64, 32), name: str = "chain") -> QnnGraph:

@@ -15,24 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.execute.libraries import client
 from opdb.execute.libraries.client import VendorWorker
 from opdb.execute.libraries.wire import Wire
 from opdb.runtime.qnn.errors import QnnError
-from opdb.runtime.qnn.libraries import Libraries, installed
+from opdb.runtime.qnn.libraries import Libraries
 
-pytestmark = [pytest.mark.vendor, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def libraries() -> Libraries:
-    try:
-        return installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+pytestmark = [pytest.mark.vendor, pytest.mark.slow, pytest.mark.usefixtures("libraries")]
 
 
 @pytest.fixture(scope="module", params=[("CPU", None), ("HTP", "SM8650")], ids=["CPU", "HTP"])

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from opdb.catalog.targets.target import Target
-from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig
 from opdb.execute.compile.model import lowered
@@ -21,7 +21,6 @@ from opdb.lower.passes import optimize
 from opdb.programs.torch.export import export
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.backend import Backend
-from opdb.runtime.qnn.libraries import installed
 
 pytestmark = pytest.mark.torch
 HTP, CPU = Target("HTP", "SA8255"), Target("CPU", execution="emulator")
@@ -169,11 +168,7 @@ def transposes(graph: QnnGraph) -> int:
 
 
 @pytest.fixture(scope="module")
-def library() -> Iterator[Backend]:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+def library(libraries: object) -> Iterator[Backend]:
     with Backend.open("CPU") as backend:
         yield backend
 

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from opdb.catalog.targets.target import Target
-from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig
 from opdb.execute.libraries.client import VendorWorker
 from opdb.judge.validate import check
 from opdb.lower.quantize import Asked, WeightType, quantize
 from opdb.runtime.kernels import run_graph
-from opdb.runtime.qnn.libraries import installed
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 CPU, HTP, OLD = Target("CPU"), Target("HTP", "SM8650"), Target("HTP", "SM8450")
@@ -23,14 +22,6 @@ RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(6, 4)).astype(np.float32)
 BIAS = RNG.normal(size=6).astype(np.float32)
 CALIBRATION = [{"x": RNG.uniform(-1, 2, (8, 4)).astype(np.float32)} for _ in range(4)]
-
-
-@pytest.fixture
-def libraries() -> None:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 def perceptron() -> QnnGraph:

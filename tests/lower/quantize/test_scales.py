@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from opdb.catalog.targets.target import Target
-from opdb.core.errors import MissingExtra
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig
 from opdb.execute.libraries.client import VendorWorker
@@ -16,20 +15,11 @@ from opdb.judge.validate import check
 from opdb.lower.quantize import Asked, Range, quantize
 from opdb.lower.quantize.encodings import encoding
 from opdb.runtime.kernels import run_graph
-from opdb.runtime.qnn.libraries import installed
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 HTP = Target("HTP", "SA8255")
 RNG = np.random.default_rng(5)
 CALIBRATION = [{"x": RNG.uniform(-3, 3, (1, 8, 8, 4)).astype(np.float32)} for _ in range(4)]
-
-
-@pytest.fixture
-def libraries() -> None:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 def stack(*behind: GraphOp) -> QnnGraph:

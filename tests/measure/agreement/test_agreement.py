@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from opdb.catalog.targets.target import Target
-from opdb.core.errors import MissingExtra
 from opdb.generated import validators
 from opdb.judge.nearest import nearest
 from opdb.judge.validate import check
-from opdb.runtime.qnn.libraries import installed
 
 from .blind import MINIMAL, configs
 from .measure import Agreement, measure, table, total
@@ -38,14 +36,6 @@ def ops(backend: str) -> list[str]:
     return [n for n in validators.MODULES if n in MINIMAL and backend in validators.module(n).DOCUMENTED]
 
 
-@pytest.fixture
-def library() -> None:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
-
-
 def judged(rows: dict[str, Agreement], backend: str) -> None:
     found = total(rows)
     assert found.percent >= FLOOR[backend], f"\n{table(rows)}"
@@ -54,7 +44,7 @@ def judged(rows: dict[str, Agreement], backend: str) -> None:
 
 @vendor
 @pytest.mark.parametrize("backend", TARGETS)
-def test_verdicts_agree(backend: str, library: None) -> None:
+def test_verdicts_agree(backend: str, libraries: object) -> None:
     rows = measure(TARGETS[backend], ops(backend), n=25, seed=1)
     assert len(rows) >= 100
     judged(rows, backend)
@@ -81,7 +71,7 @@ def test_a_refusal_names_the_rule_and_the_nearest_variant(backend: str) -> None:
 @vendor
 @pytest.mark.sweep
 @pytest.mark.parametrize("backend", TARGETS)
-def test_verdicts_agree_on_100000_configs(backend: str, library: None) -> None:
+def test_verdicts_agree_on_100000_configs(backend: str, libraries: object) -> None:
     """The table is written to build/, the worst op first."""
     names = ops(backend)
     rows = measure(TARGETS[backend], names, n=-(-105_000 // len(names)), seed=2)

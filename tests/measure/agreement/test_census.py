@@ -10,11 +10,11 @@ import pytest
 from opdb.catalog import migrate
 from opdb.catalog.query import Filters, Row, ask
 from opdb.catalog.store import Store
-from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig
 from opdb.execute.libraries.client import VendorWorker
 from opdb.measure.sweeps.sweep import sweep
-from opdb.runtime.qnn.libraries import Libraries, find, installed
+from opdb.runtime.qnn.libraries import Libraries, find
 
 pytestmark = [pytest.mark.vendor, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
@@ -55,14 +55,6 @@ SHORT_OF: dict[str, dict[str, tuple[str, str]]] = {
 ROUNDS = (1, 8, 40)
 #: A version of QNN that is unpacked beside the installed one; see docs/reference/qnn-libraries.md.
 NEWEST = "2.51"
-
-
-@pytest.fixture(scope="module")
-def libraries() -> Libraries:
-    try:
-        return installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture

@@ -18,19 +18,18 @@ from sqlalchemy import select
 from opdb.catalog import migrate, schema
 from opdb.catalog.query import Filters, ask
 from opdb.catalog.store import Store
-from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.errors import OpdbError
 from opdb.core.op_config import from_json
 from opdb.core.pool import DEATHS, processes
 from opdb.execute.libraries.client import VendorWorker
 from opdb.execute.libraries.reasons import parse
 from opdb.measure.sweeps import sweep as module
 from opdb.measure.sweeps.sweep import Limits, Progress, Summary, evidence_hash, sweep
-from opdb.runtime.qnn.libraries import installed
 from opdb.spec.catalog import Catalog
 
 from ...dask_cluster import kill_a_worker, local_cluster
 
-pytestmark = [pytest.mark.vendor, pytest.mark.slow]
+pytestmark = [pytest.mark.vendor, pytest.mark.slow, pytest.mark.usefixtures("libraries")]
 MINI = Path(__file__).parents[2] / "data" / "mini"
 COUNT, SEED_OF_CONFIGS = 40, 5
 QUESTION: dict[str, Any] = {
@@ -42,14 +41,6 @@ QUESTION: dict[str, Any] = {
 #: The part of it that costs the least.
 PART: dict[str, Any] = {**QUESTION, "ops": ("Relu",), "backends": ("CPU",)}
 SEED = int(os.environ.get("OPDB_TEST_SEED", "20251121"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def libraries() -> None:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 def new_store(folder: Path, specs: Path = MINI) -> Store:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig, Quant
 from opdb.execute.libraries.client import VendorWorker
@@ -22,23 +22,14 @@ from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.graph import Graph, Interface
-from opdb.runtime.qnn.libraries import installed
 from opdb.runtime.qnn.op_package import OpPackageError, default_provider
 from opdb.spec.catalog import Catalog
 
-pytestmark = [pytest.mark.vendor, pytest.mark.native, pytest.mark.slow]
+pytestmark = [pytest.mark.vendor, pytest.mark.native, pytest.mark.slow, pytest.mark.usefixtures("libraries")]
 SCALE = 0.1
 BIAS = np.array([-3.0, 0.5, 1e-3, 7.0], np.float32)
 #: The types that the backend of 2.47 does not show to packages.
 HIDDEN = ("i16", "i64", "u16", "u64", "f16", "f64", "sq8", "sq16", "sq32", "uq16", "uq32")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _installed() -> None:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 def three_ops(bias: np.ndarray = BIAS, dtype: str = "i8", op: str = "DequantizeAdd") -> QnnGraph:

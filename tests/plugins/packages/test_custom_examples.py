@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from opdb.codegen.packages import types
-from opdb.core.errors import MissingExtra
 from opdb.core.graph import single
 from opdb.core.op_config import OpConfig
 from opdb.execute.libraries.client import VendorWorker
@@ -69,13 +68,10 @@ PLACES += [("HTP", "2.51", soc) for soc in ("SM8350", "SM8650", "SM8750")]
 
 
 @pytest.mark.parametrize(("backend", "version", "soc"), PLACES)
+@pytest.mark.usefixtures("libraries")
 def test_qnn_gives_the_same_bytes(
     catalog: Catalog, built: Build, backend: str, version: str, soc: str | None
 ) -> None:
-    try:
-        libraries.installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
     found = [f for f in libraries.discover([]) if f.qnn_version().startswith(f"{version}.")]
     found = [f for f in found if backend in f.present]
     if not found:

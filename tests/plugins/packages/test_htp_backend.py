@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig, Quant
 from opdb.execute.libraries.client import VendorWorker
@@ -23,18 +23,10 @@ from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.op_package import OpPackageError
 from opdb.spec.catalog import Catalog
 
-pytestmark = [pytest.mark.vendor, pytest.mark.native, pytest.mark.slow]
+pytestmark = [pytest.mark.vendor, pytest.mark.native, pytest.mark.slow, pytest.mark.usefixtures("libraries")]
 SOCS = ("SM8350", "SM8650", "SM8750")
 SCALE = 0.1
 BIAS = np.array([-3.0, 0.5, 1e-3, 7.0], np.float32)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _installed() -> None:
-    try:
-        libraries.installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 def alone(bias: np.ndarray = BIAS, shape: tuple[int, ...] = (5, 4)) -> QnnGraph:

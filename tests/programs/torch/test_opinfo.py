@@ -11,10 +11,8 @@ from opinfo_known import KNOWN
 from opinfo_run import FAILED, NO_PROGRAM, PLACES, REFUSED, UNMAPPED, Kernels, Library, Outcome, outcomes
 from opinfo_samples import BY_NAME, TAKEN, UNTAKEN, kind_of, samples
 
-from opdb.core.errors import MissingExtra
 from opdb.execute.libraries.client import VendorWorker
 from opdb.generated.builders import TARGETS
-from opdb.runtime.qnn.libraries import installed
 
 pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.slow]
 #: OpInfos of the ATen operators that specs map; others reach mapped targets as well.
@@ -23,11 +21,7 @@ KINDS = [kind_of(d) for d in (*TAKEN, *UNTAKEN)]
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[dict[str, Library]]:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+def workers(libraries: object) -> Iterator[dict[str, Library]]:
     opened = {
         b: VendorWorker(b, place.soc, log_level="error") for b, place in PLACES.items() if place.backend
     }

@@ -7,18 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdb.core.errors import MissingExtra
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig
-from opdb.runtime.qnn.libraries import Libraries, installed
-
-
-@pytest.fixture(scope="session")
-def libraries() -> Libraries:
-    try:
-        return installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture

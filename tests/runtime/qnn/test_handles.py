@@ -23,13 +23,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.runtime.qnn import handles
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context
 from opdb.runtime.qnn.handles import Handle, Resource
-from opdb.runtime.qnn.libraries import installed
 from opdb.runtime.qnn.native import NULL
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
@@ -130,11 +129,7 @@ def test_drop_does_not_wait_for_a_busy_library() -> None:
 
 
 @pytest.fixture
-def backend() -> Any:
-    try:
-        installed()
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+def backend(libraries: object) -> Any:
     with Backend.open("CPU", log_level="warning") as backend:
         yield backend
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from opdb.measure.cost.difference import Difference
+from opdb.measure.cost.difference import Difference, compare
 from opdb.measure.cost.errata import ErratumPrice
 from opdb.measure.cost.figures import Estimate, SimulatedChip
 from opdb.core.errors import OpdbError
@@ -88,3 +88,22 @@ def whole(document: Mapping[str, Any]) -> Estimate:
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise OpdbError(f"it is not what 'opdb cost --json' prints: {type(error).__name__} {error}") from None
+
+
+def compare_saved(
+    estimates: Sequence[Estimate], saved: Mapping[str, Any], recipe: str | None
+) -> Difference:
+    """What changes from the estimates of a model, quantized by ``recipe``, to a document of ``opdb cost --json``.
+
+    Raises OpdbError for a document that is damaged, or of another chip, library or precision.
+    """
+    before, after = whole(whole_json(estimates)), whole(saved)
+    same = {
+        "chip": (before.soc, after.soc),
+        "QNN version": (before.build_id, after.build_id),
+        "precision": (recipe or before.precision, saved.get("quantize") or after.precision),
+    }
+    for what, (here, there) in same.items():
+        if here != there:
+            raise OpdbError(f"it is of another {what}: {there or 'default'}, here {here or 'default'}")
+    return compare(before, after)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from opdb.cli.options import Db, Json, Specs, synced
+from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
+from opdb.cli.options import Json
 from opdb.cli.output import print_json
 
 aic_app = typer.Typer(
@@ -30,6 +31,7 @@ def _group() -> None:
 
 
 @aic_app.command()
+@with_option_groups
 def skeleton(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL.onnx", help="A model with nodes of foreign domains.")
@@ -50,19 +52,19 @@ def skeleton(
         list[Path] | None,
         typer.Option("--kernel", metavar="FILE.c", help="C file with the kernel opdb_<op>; may be repeated."),
     ] = None,
-    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
-    db: Db = None,
-    specs: Specs = None,
+    sources: SourceOptions = SourceOptions(),
+    database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
     """Draft the specs of a model's custom ops, and make a package of those that have a kernel."""
     from opdb.plugins.cloud_ai import aic_package
     from opdb.plugins.cloud_ai import skeleton as maker
 
-    _, catalog = synced(db, specs)
-    made = maker.make(catalog, model, folder, domain=domain, api=api, kernels=kernel or (), force=force)
-    if not no_build:
+    catalog = database.catalog()
+    made = maker.make(
+        catalog, model, folder, domain=domain, api=api, kernels=kernel or (), force=sources.force
+    )
+    if not sources.no_build:
         for written in made.packages:
             aic_package.build(written)
     if json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from opdb.cli.imports import Force, Output, import_app, write_drafts
+from opdb.cli.import_export import Force, Output, import_app, write_drafts
 from opdb.cli.options import Json, Specs
 
 

@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opdb.cli.options import Db, Json, Specs, known_op, synced
+from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
+from opdb.cli.options import Json, known_op
 from opdb.cli.output import print_json
-from opdb.cli.package import Force, Kernel, NoBuild, package_app
+from opdb.cli.package import Kernel, package_app
 from opdb.core.errors import OpdbError
+
+if TYPE_CHECKING:
+    from opdb.plugins.cloud_ai.codegen.aic import Counts
 
 
 def add_to(app: typer.Typer) -> None:
     """The command stands in the group ``package``, to which importing this module adds it."""
 
 
+@dataclass(frozen=True)
+class SlotOptions:
+    """Which inputs, outputs and parameters an op has, where its spec leaves that open."""
+
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--inputs", metavar="OP=N", help="How many inputs, where it is open; may be repeated."),
+    ] = None
+    outputs: Annotated[
+        list[str] | None, typer.Option("--outputs", metavar="OP=N", help="How many outputs; may be repeated.")
+    ] = None
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without", metavar="OP.NAME", help="An input or parameter that is left out; may be repeated."
+        ),
+    ] = None
+
+    def counts(self) -> Counts:
+        """Raises OpdbError for another form than OP=N."""
+        from opdb.plugins.cloud_ai.codegen.aic import Counts
+
+        inputs, outputs = _numbers(self.inputs, "--inputs"), _numbers(self.outputs, "--outputs")
+        return Counts(inputs, outputs, frozenset(self.without or ()))
+
+
 @package_app.command()
+@with_option_groups
 def aic(
     ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the package.")],
     api: Annotated[
@@ -39,36 +71,21 @@ def aic(
     scratch: Annotated[
         int, typer.Option("--scratch", metavar="BYTES", help="Scratch of an op that needs any.")
     ] = 2**20,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--inputs", metavar="OP=N", help="How many inputs, where it is open; may be repeated."),
-    ] = None,
-    outputs: Annotated[
-        list[str] | None, typer.Option("--outputs", metavar="OP=N", help="How many outputs; may be repeated.")
-    ] = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--without", metavar="OP.NAME", help="An input or parameter that is left out; may be repeated."
-        ),
-    ] = None,
+    slots: SlotOptions = SlotOptions(),
     kernel: Kernel = None,
-    no_build: NoBuild = False,
-    force: Force = False,
-    db: Db = None,
-    specs: Specs = None,
+    sources: SourceOptions = SourceOptions(),
+    database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
     """Generate a custom-op package for Qualcomm Cloud AI from specs and kernels, and compile it."""
     from opdb.plugins.cloud_ai import aic_package
-    from opdb.plugins.cloud_ai.codegen.aic import Choice, Counts
+    from opdb.plugins.cloud_ai.codegen.aic import Choice
 
-    _, catalog = synced(db, specs)
+    catalog = database.catalog()
     names = [known_op(op, catalog.ops) for op in ops]
-    counts = Counts(_numbers(inputs, "--inputs"), _numbers(outputs, "--outputs"), frozenset(without or ()))
-    choice = Choice(api, name, domain, version, scratch, counts)
-    made = aic_package.write(catalog, names, choice, folder, kernels=kernel or (), force=force)
-    libraries = () if no_build else aic_package.build(made)
+    choice = Choice(api, name, domain, version, scratch, slots.counts())
+    made = aic_package.write(catalog, names, choice, folder, kernels=kernel or (), force=sources.force)
+    libraries = () if sources.no_build else aic_package.build(made)
     if json:
         print_json(
             {
@@ -85,7 +102,7 @@ def aic(
         return
     print(f"{name} for Cloud AI {api}: {', '.join(made.ops)}; {len(made.files)} files in {made.folder}")
     print(f"config    {made.config}")
-    if no_build:
+    if sources.no_build:
         print(f"build it with: make -C {made.folder}")
     for path in libraries:
         print(f"library   {path}")

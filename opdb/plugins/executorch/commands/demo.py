@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Db, Specs, synced
+from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.plugins.executorch.demo import PTE
 
 if TYPE_CHECKING:
+    import torch
+
     from opdb.plugins.executorch.demo import Comparison
 
 
@@ -30,28 +32,48 @@ def add_to(app: typer.Typer) -> None:
     app.command()(demo)
 
 
+@with_option_groups
 def demo(
     report: Annotated[
         Path, typer.Option("--report", metavar="DIR", help="Folder of the HTML report.")
     ] = Path("report"),
-    db: Db = None,
-    specs: Specs = None,
+    database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
     """Take a real model from PyTorch to Qualcomm's libraries, compare, and write a report."""
     import torch
 
-    from opdb.catalog.targets.target import Target
-    from opdb.checks.verdicts import check_program
-    from opdb.cli.check import _print_verdict, print_coverage
-    from opdb.execute.libraries.client import VendorWorker
-    from opdb.judge.nearest import nearest
-    from opdb.judge.validate import check
+    from opdb.cli.conformance import run_and_report
     from opdb.plugins.executorch import demo as d
-    from opdb.programs.torch.export import export
 
     module, inputs = d.guide_model()
     with torch.no_grad():
         reference = module(*inputs).numpy()
+    found = _checked_and_run(module, inputs, reference)
+    found += _through_executorch(module, inputs, reference)
+    _rejected()
+    opened, catalog = database.synced()
+    _title(f"5. conformance of the model's ops, {' and '.join(d.OPS)}: all their cases on all executors")
+    path, failures = run_and_report(opened, catalog, report, soc=d.SOC, ops=d.OPS)
+    wrong = [c.executor for c in found if not c.ok]
+    if wrong or failures:
+        print(f"opdb: outside the bounds: {', '.join(wrong) or 'conformance cases'}", file=sys.stderr)
+        raise typer.Exit(1)
+    _title(f"done; the report: {path.resolve()}")
+    print("Next:")
+    for command, what in NEXT:
+        print(f"  {command:62} # {what}")
+
+
+def _checked_and_run(
+    module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], reference: Any
+) -> list[Comparison]:
+    """What `opdb check` says of the model, and its graph on kernels and libraries."""
+    from opdb.catalog.targets.target import Target
+    from opdb.checks.verdicts import check_program
+    from opdb.cli.check import print_coverage
+    from opdb.plugins.executorch import demo as d
+    from opdb.programs.torch.export import export
+
     _title(
         f"1. opdb check: LayerNorm([768], eps=1e-6), Linear(768, 100) on (200, 768) for {d.PTE.name} {d.SOC}"
     )
@@ -61,8 +83,20 @@ def demo(
     _title("2. the same graph on C kernels and on Qualcomm's libraries, against PyTorch float32")
     found = d.run_everywhere(program, inputs, reference, print)
     _print_comparisons(found)
+    return found
+
+
+def _through_executorch(
+    module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], reference: Any
+) -> list[Comparison]:
+    """The model, and a LayerNorm that ExecuTorch's own builder refuses."""
+    import torch
+
+    from opdb.plugins.executorch import demo as d
+    from opdb.programs.torch.export import export
 
     _title(f"3. through ExecuTorch's own flow with opdb's builders, {d.SOC}, the .pte on the emulation")
+    program = export(module, inputs, "the guide's model")
     comparison, compiled = d.run_in_executorch(program, inputs, reference, f"ExecuTorch {d.SOC}")
     host = ", ".join(compiled.not_delegated) or "nothing"
     print(f"{len(compiled.pte)} bytes; delegated: {', '.join(compiled.delegated)}; on the host: {host}")
@@ -77,27 +111,23 @@ def demo(
         f"LayerNorm([8, 6]), which ExecuTorch's builder refuses: {', '.join(f'{n} by {f}' for n, f in taken.forms.items())}"
     )
     _print_comparisons([comparison, trailing])
-    found += [comparison, trailing]
+    return [comparison, trailing]
+
+
+def _rejected() -> None:
+    """An op config that the rules and the library refuse."""
+    from opdb.catalog.targets.target import Target
+    from opdb.cli.validate import print_verdict
+    from opdb.execute.libraries.client import VendorWorker
+    from opdb.judge.nearest import nearest
+    from opdb.judge.validate import check
+    from opdb.plugins.executorch import demo as d
 
     _title("4. a rejected op config, and what the library itself says")
     config = d.rejected_config()
     with VendorWorker(d.PTE.name, d.SOC) as worker:
         target = Target(d.PTE.name, d.SOC, execution="emulator")
-        _print_verdict("demo", check(config, target), nearest(config, target), worker.validate(config))
-
-    opened, catalog = synced(db, specs)
-    _title(f"5. conformance of the model's ops, {' and '.join(d.OPS)}: all their cases on all executors")
-    from opdb.cli.conformance import run_and_report
-
-    path, failures = run_and_report(opened, catalog, report, soc=d.SOC, ops=d.OPS)
-    wrong = [c.executor for c in found if not c.ok]
-    if wrong or failures:
-        print(f"opdb: outside the bounds: {', '.join(wrong) or 'conformance cases'}", file=sys.stderr)
-        raise typer.Exit(1)
-    _title(f"done; the report: {path.resolve()}")
-    print("Next:")
-    for command, what in NEXT:
-        print(f"  {command:62} # {what}")
+        print_verdict("demo", check(config, target), nearest(config, target), worker.validate(config))
 
 
 def _title(text: str) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Db, Json, Specs, synced
+from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
+from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
-    from opdb.plugins.executorch.portable_kernels.kernels import Kernels
+    from opdb.plugins.executorch.portable_kernels.kernels import KernelFolder, Kernels, Selection
 
 executorch_app = typer.Typer(
     help="Use opdb with ExecuTorch: environment, builders, patches, kernels.",
@@ -111,6 +112,7 @@ def patches(
 
 
 @executorch_app.command()
+@with_option_groups
 def table(
     format_: Annotated[
         TableFormat, typer.Option("--format", help="csv: op-support.csv of ExecuTorch's documentation.")
@@ -118,13 +120,12 @@ def table(
     backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="For csv.")] = DEFAULT,
     soc: Annotated[str | None, typer.Option("--soc", metavar="NAME", help="For csv, e.g. SM8650.")] = None,
     sdk: Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="For csv, e.g. 2.47.")] = None,
-    db: Db = None,
-    specs: Specs = None,
+    database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
     """List the ATen targets whose builders opdb registers, and the QNN ops they become."""
     if format_ is TableFormat.csv and not json:
-        print(_op_support(backend, soc, sdk, db, specs), end="")
+        print(_op_support(backend, soc, sdk, database), end="")
         return
     from opdb.generated.builders import TARGETS
 
@@ -138,7 +139,7 @@ def table(
         print(f"{row['torch_op']:44} {', '.join(row['forms'])}")
 
 
-def _op_support(backend: str, soc: str | None, sdk: str | None, db: str | None, specs: Path | None) -> str:
+def _op_support(backend: str, soc: str | None, sdk: str | None, database: DatabaseOptions) -> str:
     from opdb.catalog.targets.target import Target
     from opdb.codegen.support import Place, Support
     from opdb.codegen.support_tables import op_support
@@ -146,11 +147,12 @@ def _op_support(backend: str, soc: str | None, sdk: str | None, db: str | None, 
 
     place = Target(backend, soc, sdk or DEFAULT_SDK).spelled()
     place.context()
-    _, catalog = synced(db, specs)
+    catalog = database.catalog()
     return op_support(Support(catalog, Place(str(place.backend), place.soc, str(place.sdk))))
 
 
 @executorch_app.command()
+@with_option_groups
 def kernels(
     ops: Annotated[
         list[str] | None,
@@ -168,10 +170,8 @@ def kernels(
     list_: Annotated[
         bool, typer.Option("--list", help="List the out variants that opdb can make kernels for.")
     ] = False,
-    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
-    db: Db = None,
-    specs: Specs = None,
+    sources: SourceOptions = SourceOptions(),
+    database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
     """Write a kernel library for ExecuTorch's runtime from specs and C kernels, and compile it.
@@ -180,7 +180,7 @@ def kernels(
     """
     from opdb.plugins.executorch.portable_kernels import kernels as library
 
-    _, catalog = synced(db, specs)
+    catalog = database.catalog()
     known = library.Kernels(catalog)
     if list_:
         _list(known, json)
@@ -194,26 +194,37 @@ def kernels(
         raise OpdbError(
             f"{model}: opdb has a kernel for none of its operators: {', '.join(chosen.others) or 'it has none'}"
         )
-    made = library.write(known, chosen, folder, force)
-    size = None if no_build else library.build(made).stat().st_size
+    made = library.write(known, chosen, folder, sources.force)
+    size = None if sources.no_build else library.build(made).stat().st_size
     if json:
-        print_json(
-            {
-                "folder": str(folder), "kernels": made.kernels, "keys": made.keys, "others": dict(chosen.others),
-                "missing": list(chosen.missing), "files": list(made.files),
-                "library": None if size is None else str(made.library), "bytes": size,
-            }
-        )  # fmt: skip
+        print_json(_made_json(made, chosen, folder, size))
     else:
-        for op, qnn in made.kernels.items():
-            keys = made.keys[op]
-            print(f"{op}: {', '.join(qnn)}" + (f"; {len(keys)} key{'s' * (len(keys) != 1)}" if keys else ""))
-        for op, why in chosen.others.items():
-            print(f"{op}: {'missing' if op in chosen.missing else 'the runtime has it'}: {why}")
-        print(f"{len(made.kernels)} kernels, {len(made.files)} files in {folder}")
-        print(f"build it with: make -C {folder}" if size is None else f"{made.library}  {size:,} bytes")
+        _print_made(made, chosen, folder, size)
     if chosen.missing:
         raise typer.Exit(1)
+
+
+def _made_json(made: KernelFolder, chosen: Selection, folder: Path, size: int | None) -> dict[str, Any]:
+    return {
+        "folder": str(folder),
+        "kernels": made.kernels,
+        "keys": made.keys,
+        "others": dict(chosen.others),
+        "missing": list(chosen.missing),
+        "files": list(made.files),
+        "library": None if size is None else str(made.library),
+        "bytes": size,
+    }
+
+
+def _print_made(made: KernelFolder, chosen: Selection, folder: Path, size: int | None) -> None:
+    for op, qnn in made.kernels.items():
+        keys = made.keys[op]
+        print(f"{op}: {', '.join(qnn)}" + (f"; {len(keys)} key{'s' * (len(keys) != 1)}" if keys else ""))
+    for op, why in chosen.others.items():
+        print(f"{op}: {'missing' if op in chosen.missing else 'the runtime has it'}: {why}")
+    print(f"{len(made.kernels)} kernels, {len(made.files)} files in {folder}")
+    print(f"build it with: make -C {folder}" if size is None else f"{made.library}  {size:,} bytes")
 
 
 def _list(known: Kernels, json: bool) -> None:

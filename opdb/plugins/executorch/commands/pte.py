@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from opdb.cli.calibration import Calibrated, Calibration, samples_of
 from opdb.cli.output import print_json
 from opdb.cli.progress import Stages
-from opdb.cli.run import EMULATION, figures, write
+from opdb.cli.quantization import Calibrated, Calibration
+from opdb.cli.run_report import EMULATION, figures_text
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
 from opdb.generated.constants.backends import BACKENDS
@@ -38,49 +38,19 @@ def compile_program(
     dims: Mapping[str, int] | None = None,
 ) -> None:
     """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes fall back to the CPU."""
-    from opdb.execute.compile.calibration import program_inputs
-    from opdb.plugins.executorch import env, flow
     from opdb.plugins.executorch.quantize import check
-    from opdb.programs.load import has_names, load_model
-    from opdb.programs.onnx.files import unread
-    from opdb.programs.torch.export import export
 
     if target.backend not in PTE:
         raise OpdbError(
             f"{output}: an ExecuTorch program is compiled for {' and '.join(PTE)}, not {target.backend}"
         )
-    recipe = None if how is None else how.recipe
-    name = None if recipe is None else recipe.name
-    if recipe is not None:
-        check(recipe)
+    name = None if how is None else how.recipe.name
+    if how is not None:
+        check(how.recipe)
     with Stages(quiet=json) as stages:
-        stages("prepare")
-        environment = env.prepare()
-        stages("export")
-        module, inputs = load_model(model, dynamo=True, dims=dims)
-        program = export(module, inputs, name=model)
-        if has_names(model) and (why := unread(model, program)) is not None:
-            raise OpdbError(
-                f"{model}: ExecuTorch cannot run {why}; `opdb check {model}` lists all such nodes"
-            )
-        names = _names(model)
-        samples: list[tuple[Any, ...]] | None = None
-        if how is not None:
-            found = samples_of(how, program_inputs(program, names and names[0]), program)
-            samples = [tuple(sample.values()) for sample in found]
-        stages("compile")
-        compiled = flow.compile_program(
-            program,
-            str(target.soc),
-            environment=environment,
-            recipe=recipe,
-            samples=samples,
-            plugin=flow.Plugin("opdb.lower.select:lower", target),
-            timeout=timeout,
-            names=names,
-        )
+        compiled, samples = _compiled(model, target, how, timeout, dims, stages)
         write_atomically(output, compiled.pte)
-    calibrated = None if how is None else Calibrated(how, len(samples or ()), compiled.ranges)
+    calibrated = None if how is None else Calibrated(how, samples, compiled.ranges)
     if calibrated is not None:
         calibrated.save(model)
     if json:
@@ -91,6 +61,44 @@ def compile_program(
             calibrated.print()
     if compiled.not_delegated:
         raise typer.Exit(1)
+
+
+def _compiled(
+    model: str,
+    target: Target,
+    how: Calibration | None,
+    timeout: float,
+    dims: Mapping[str, int] | None,
+    stages: Stages,
+) -> tuple[CompiledProgram, int]:
+    """The program, and how many samples it was calibrated on."""
+    from opdb.execute.compile.calibration import program_samples
+    from opdb.plugins.executorch import env, flow
+    from opdb.programs.load import has_names, load_model
+    from opdb.programs.onnx.files import unread
+    from opdb.programs.torch.export import export
+
+    stages("prepare")
+    environment = env.prepare()
+    stages("export")
+    module, inputs = load_model(model, dynamo=True, dims=dims)
+    program = export(module, inputs, name=model)
+    if has_names(model) and (why := unread(model, program)) is not None:
+        raise OpdbError(f"{model}: ExecuTorch cannot run {why}; `opdb check {model}` lists all such nodes")
+    names = _names(model)
+    samples = None if how is None else program_samples(how.data, program, names and names[0])
+    stages("compile")
+    compiled = flow.compile_program(
+        program,
+        str(target.soc),
+        environment=environment,
+        recipe=None if how is None else how.recipe,
+        samples=samples,
+        plugin=flow.Plugin("opdb.lower.select:lower", target),
+        timeout=timeout,
+        names=names,
+    )
+    return compiled, len(samples or ())
 
 
 def _names(model: str) -> tuple[list[str], list[str]] | None:
@@ -143,6 +151,7 @@ def run_program(
     """Runs a program with the runtime of the executorch wheel, on QNN's emulation."""
     from opdb.core.dtypes import BY_SHORT
     from opdb.execute.compile.inputs import feed
+    from opdb.execute.compile.outputs import figures, write
     from opdb.plugins.executorch import env
     from opdb.plugins.executorch.flow import execute_program
     from opdb.plugins.executorch.program_io import program_ends
@@ -162,8 +171,7 @@ def run_program(
         print_json({"file": str(file), "outputs": ends, "seconds": list(run.seconds)})
         return
     for t in results:
-        numbers = figures(shown[t.name])
-        words = "  ".join(f"{k} {numbers[k]:.6g}" for k in ("min", "max", "mean") if numbers[k] is not None)
+        words = figures_text(figures(shown[t.name]))
         print(f"  {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}  {words}")
     median = statistics.median(run.seconds) * 1e3
     print(f"{repeat} run{'s' * (repeat != 1)}: first {run.seconds[0] * 1e3:.3f} ms, median {median:.3f} ms")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -117,15 +119,26 @@ def _of_whole_numbers(node: Any) -> bool:
     return divides and not node.meta["val"].dtype.is_floating_point
 
 
+def _rounds(module: str, name: str, divide: Callable[..., Any]) -> bool:
+    """Whether a pass rounds whole numbers that float32 does not hold."""
+    import torch
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return divide(x, y)
+
+    inputs = torch.tensor([16777217, 7], dtype=torch.int32), torch.tensor([1, 2], dtype=torch.int32)
+    return differs(_pass(module, name)()(traced(function, *inputs)).graph_module, function, *inputs)
+
+
+def _with_whole_numbers(context: Context, module: str, name: str, target: str) -> Undo:
+    """The pass leaves whole numbers alone where opdb maps ``target``: its quotients are right beyond 2048, of which fp16 lacks some."""
+    return sparing(_pass(module, name), _of_whole_numbers) if target in context.targets else all_of(())
+
+
 def _divides_remainders() -> bool:
     import torch
 
-    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.remainder(x, y)
-
-    inputs = torch.tensor([16777217, 7], dtype=torch.int32), torch.tensor([1, 2], dtype=torch.int32)
-    changed = _pass("decompose_remainder", "DecomposeRemainder")()(traced(function, *inputs)).graph_module
-    return differs(changed, function, *inputs)
+    return _rounds("decompose_remainder", "DecomposeRemainder", torch.remainder)
 
 
 @patch(
@@ -136,20 +149,14 @@ def _divides_remainders() -> bool:
     needed=_divides_remainders,
 )
 def remainders_of_whole_numbers(context: Context) -> Undo:
-    """opdb has quotients of whole numbers that are right beyond 2048, of which fp16 lacks some."""
-    owner = _pass("decompose_remainder", "DecomposeRemainder")
-    return sparing(owner, _of_whole_numbers) if "aten.remainder.Tensor" in context.targets else all_of(())
+    return _with_whole_numbers(context, "decompose_remainder", "DecomposeRemainder", "aten.remainder.Tensor")
 
 
 def _divides_by_mode() -> bool:
     import torch
 
-    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.div(x, y, rounding_mode="floor")
-
-    inputs = torch.tensor([16777217, 7], dtype=torch.int32), torch.tensor([1, 2], dtype=torch.int32)
-    changed = _pass("decompose_div_mode", "DecomposeDivMode")()(traced(function, *inputs)).graph_module
-    return differs(changed, function, *inputs)
+    divide = partial(torch.div, rounding_mode="floor")
+    return _rounds("decompose_div_mode", "DecomposeDivMode", divide)
 
 
 @patch(
@@ -160,22 +167,13 @@ def _divides_by_mode() -> bool:
     needed=_divides_by_mode,
 )
 def rounded_quotients_of_whole_numbers(context: Context) -> Undo:
-    """opdb has quotients of whole numbers that are right beyond 2048, of which fp16 lacks some."""
-    owner = _pass("decompose_div_mode", "DecomposeDivMode")
-    return sparing(owner, _of_whole_numbers) if "aten.div.Tensor_mode" in context.targets else all_of(())
+    return _with_whole_numbers(context, "decompose_div_mode", "DecomposeDivMode", "aten.div.Tensor_mode")
 
 
 def _divides_and_floors() -> bool:
     import torch
 
-    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.floor_divide(x, y)
-
-    inputs = torch.tensor([16777217, 7], dtype=torch.int32), torch.tensor([1, 2], dtype=torch.int32)
-    changed = _pass("decompose_floor_divide", "DecomposeFloorDivide")()(
-        traced(function, *inputs)
-    ).graph_module
-    return differs(changed, function, *inputs)
+    return _rounds("decompose_floor_divide", "DecomposeFloorDivide", torch.floor_divide)
 
 
 @patch(
@@ -186,9 +184,9 @@ def _divides_and_floors() -> bool:
     needed=_divides_and_floors,
 )
 def floors_of_whole_numbers(context: Context) -> Undo:
-    """opdb has quotients of whole numbers that are right beyond 2048, of which fp16 lacks some."""
-    owner = _pass("decompose_floor_divide", "DecomposeFloorDivide")
-    return sparing(owner, _of_whole_numbers) if "aten.floor_divide.default" in context.targets else all_of(())
+    return _with_whole_numbers(
+        context, "decompose_floor_divide", "DecomposeFloorDivide", "aten.floor_divide.default"
+    )
 
 
 def _counts_from_the_first() -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from opdb.cli.options import Db, Decompose, IoLayout, Json, NoPass, Passes, Specs, known_op, synced
+from opdb.cli.option_groups import DatabaseOptions, OptimizerOptions, SourceOptions, with_option_groups
+from opdb.cli.options import Decompose, Json, known_op
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
@@ -19,6 +19,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("build")(build)
 
 
+@with_option_groups
 def build(
     folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
     ops: Annotated[
@@ -34,16 +35,12 @@ def build(
         ),
     ] = None,
     decompose: Decompose = False,
-    no_pass: NoPass = None,
-    io_layout: IoLayout = "keep",
-    passes: Passes = False,
+    optimizer: OptimizerOptions = OptimizerOptions(),
     target: Annotated[
         str, typer.Option("--target", metavar="host|hexagon", help="Machine to compile for.")
     ] = "host",
-    no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False,
-    db: Db = None,
-    specs: Specs = None,
+    sources: SourceOptions = SourceOptions(),
+    database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
     """Write a self-contained C library of the kernels that a model or a list of ops needs, and compile it.
@@ -57,19 +54,18 @@ def build(
 
     if not ops and model is None:
         raise OpdbError("name ops, or a model with --for")
-    if model is None and (no_pass or io_layout != "keep"):
+    if model is None and optimizer.given:
         raise OpdbError("--no-pass and --io-layout are for a model; name one with --for")
-    if target == HEXAGON and not no_build:
+    if target == HEXAGON and not sources.no_build:
         check_compiler()
-    _, catalog = synced(db, specs)
+    catalog = database.catalog()
     needed = c_library.of_words(ops or (), lambda op: known_op(op, catalog.ops))
     if model is not None:
-        needed = c_library.merged(
-            needed, c_library.of_graphs([_graph(model, decompose, no_pass or (), io_layout, json)])
-        )
-    library = c_library.write(catalog, needed, folder, force, target)
+        graph = _graph(model, decompose, optimizer, json)
+        needed = c_library.merged(needed, c_library.of_graphs([graph]))
+    library = c_library.write(catalog, needed, folder, sources.force, target)
     sizes: dict[str, int] = {}
-    if not no_build:
+    if not sources.no_build:
         c_library.build(library)
         sizes = {str(file): file.stat().st_size for file in library.products}
     if json:
@@ -82,11 +78,11 @@ def build(
     print(f"{len(library.needed)} ops, {len(library.files)} files in {folder}")
     for file, size in sizes.items():
         print(f"{file}  {size:,} bytes")
-    if no_build:
+    if sources.no_build:
         print(f"build it with: make -C {folder}")
 
 
-def _graph(model: str, decompose: bool, without: Collection[str], io_layout: str, json: bool) -> QnnGraph:
+def _graph(model: str, decompose: bool, optimizer: OptimizerOptions, json: bool) -> QnnGraph:
     """The graph of the model by the op definitions; where a node has none, prints why and exits 1."""
     from opdb.catalog.targets.target import Target
     from opdb.cli.check import print_coverage
@@ -99,8 +95,8 @@ def _graph(model: str, decompose: bool, without: Collection[str], io_layout: str
         Target(),
         graph_name(model),
         decompose=decompose,
-        without=without,
-        io_layout=io_layout,
+        without=optimizer.without,
+        io_layout=optimizer.io_layout,
     )
     if graph is None:
         if json:

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from opdb.cli.options import Db, Json, Specs, known_op
+from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
+from opdb.cli.options import Json, known_op
 from opdb.cli.output import print_json
-from opdb.cli.package import Force, Kernel, NoBuild, kernel_sources, package_app, package_catalog
+from opdb.cli.package import Kernel, kernel_sources, package_app, package_catalog
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,6 +18,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 @package_app.command()
+@with_option_groups
 def ort(
     ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the library.")],
     folder: Annotated[
@@ -27,22 +29,26 @@ def ort(
         str, typer.Option("--domain", metavar="DOMAIN", help="The domain of the ops in ONNX files.")
     ] = "com.opdb",
     kernel: Kernel = None,
-    no_build: NoBuild = False,
-    force: Force = False,
-    db: Db = None,
-    specs: Specs = None,
+    sources: SourceOptions = SourceOptions(),
+    database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
     """Generate custom ops for ONNX Runtime from specs and kernels, and compile them."""
 
     from opdb.plugins.packages import ort_package
 
-    catalog = package_catalog(db, specs)
+    catalog = package_catalog(database)
     names = [known_op(op, catalog.ops) for op in ops]
     root, files = ort_package.write(
-        catalog, names, name, folder, domain=domain, kernels=kernel_sources(kernel, specs), force=force
+        catalog,
+        names,
+        name,
+        folder,
+        domain=domain,
+        kernels=kernel_sources(kernel, database.specs),
+        force=sources.force,
     )
-    library = None if no_build else ort_package.build(root, name)
+    library = None if sources.no_build else ort_package.build(root, name)
     if json:
         print_json(
             {

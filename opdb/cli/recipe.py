@@ -1,17 +1,13 @@
-"""recipe show, and --quantize of the other commands."""
+"""recipe show."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
-from opdb.core.errors import OpdbError
-
-if TYPE_CHECKING:
-    from opdb.lower.quantize import Recipe
 
 recipe_app = typer.Typer(
     help="How models are quantized: recipes by name, or in a YAML file.",
@@ -49,20 +45,3 @@ def show(
         print_json(said)
     else:
         print(dump_data(said), end="")
-
-
-def asked_recipe(quantize: str | None, dtype: str) -> tuple[Recipe | None, str]:
-    """The recipe of --quantize, None where nothing is quantized, and the type of floats: the recipe fp16 is --dtype f16.
-
-    Raises OpdbError for an unknown recipe, SpecError for a wrong file.
-    """
-    from opdb.lower.quantize.recipe import named
-
-    if quantize is None:
-        return None, dtype
-    found = named(quantize)
-    if found.float:
-        return None, "f16"
-    if dtype != "f32":
-        raise OpdbError(f"--dtype {dtype}: a model is quantized from float32; leave --dtype out")
-    return found, dtype

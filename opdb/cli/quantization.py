@@ -1,4 +1,4 @@
-"""--quantize, --data and --ranges of compile: what a model is calibrated on, and what came out."""
+"""--quantize, --data and --ranges: the recipe, what a model is calibrated on, and what came out."""
 
 from __future__ import annotations
 
@@ -28,27 +28,6 @@ if TYPE_CHECKING:
     from opdb.lower.quantize import Recipe, Source
     from opdb.lower.quantize.ranges import TensorRange
 
-Quantize = Annotated[
-    str | None,
-    typer.Option(
-        "--quantize",
-        metavar="RECIPE",
-        help="8a8w, 16a8w, 16a4w, 16a4w-block, 8a4w, fp16 or a .yaml file; see opdb recipe show.",
-    ),
-]
-Data = Annotated[
-    str | None,
-    typer.Option(
-        "--data",
-        metavar="SPEC",
-        help="What --quantize calibrates on: FILE.npz, a folder of .npz files, module:callable, example (the model's own "
-        "inputs) or random[:SEED].",
-    ),
-]
-Ranges = Annotated[
-    Path | None,
-    typer.Option("--ranges", metavar="FILE.json", help="Write the range and encoding of each tensor."),
-]
 NO_DATA = """\
 opdb: --quantize {recipe} needs calibration data: give --data FILE.npz, a folder of .npz files, or module:callable
   The data decide the range of each tensor, and values outside it are clipped: without samples of real inputs the compiled
@@ -66,39 +45,72 @@ class Calibration:
     data: str
     ranges: Path | None
 
+    def samples(self, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
+        """The samples that --data names, for inputs in the order of the program's."""
+        from opdb.execute.compile.calibration import named_samples
 
-def calibration(
-    quantize: str | None, recipe: Recipe | None, data: str | None, ranges: Path | None
-) -> Calibration | None:
-    """None where nothing is quantized; exits 2 for --quantize without --data.
+        return named_samples(self.data, inputs, program)
 
-    ``recipe``: that of --quantize ``quantize``.  Raises OpdbError for --data or --ranges that nothing uses.
+
+@dataclass(frozen=True)
+class QuantizationOptions:
+    """How `opdb compile` quantizes a model."""
+
+    quantize: Annotated[
+        str | None,
+        typer.Option(
+            "--quantize",
+            metavar="RECIPE",
+            help="8a8w, 16a8w, 16a4w, 16a4w-block, 8a4w, fp16 or a .yaml file; see opdb recipe show.",
+        ),
+    ] = None
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="SPEC",
+            help="What --quantize calibrates on: FILE.npz, a folder of .npz files, module:callable, example (the model's own "
+            "inputs) or random[:SEED].",
+        ),
+    ] = None
+    ranges: Annotated[
+        Path | None,
+        typer.Option("--ranges", metavar="FILE.json", help="Write the range and encoding of each tensor."),
+    ] = None
+
+    def calibration(self, recipe: Recipe | None) -> Calibration | None:
+        """None where nothing is quantized; exits 2 for --quantize without --data.
+
+        ``recipe``: that of --quantize.  Raises OpdbError for --data or --ranges that nothing uses.
+        """
+        if recipe is None and self.quantize is not None and (self.data or self.ranges):
+            raise OpdbError(f"--quantize {self.quantize} quantizes nothing; leave --data and --ranges out")
+        if recipe is None:
+            for option, given in (("--data", self.data), ("--ranges", self.ranges)):
+                if given is not None:
+                    raise OpdbError(f"{option} {given}: for --quantize; give --quantize 8a8w, too")
+            return None
+        if self.data is None:
+            print(NO_DATA.format(recipe=self.quantize), file=sys.stderr)
+            raise typer.Exit(2)
+        return Calibration(recipe, self.data, self.ranges)
+
+
+def asked_recipe(quantize: str | None, dtype: str) -> tuple[Recipe | None, str]:
+    """The recipe of --quantize, None where nothing is quantized, and the type of floats: the recipe fp16 is --dtype f16.
+
+    Raises OpdbError for an unknown recipe, SpecError for a wrong file.
     """
-    if recipe is None and quantize is not None and (data or ranges):
-        raise OpdbError(f"--quantize {quantize} quantizes nothing; leave --data and --ranges out")
-    if recipe is None:
-        for option, given in (("--data", data), ("--ranges", ranges)):
-            if given is not None:
-                raise OpdbError(f"{option} {given}: for --quantize; give --quantize 8a8w, too")
-        return None
-    if data is None:
-        print(NO_DATA.format(recipe=quantize), file=sys.stderr)
-        raise typer.Exit(2)
-    return Calibration(recipe, data, ranges)
+    from opdb.lower.quantize.recipe import named
 
-
-def samples_of(how: Calibration, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
-    """The samples that --data names, for inputs in the order of the program's."""
-    return named_samples(how.data, inputs, program)
-
-
-def named_samples(data: str, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
-    """The samples that ``data`` (the value of --data) names, for inputs in the order of the program's."""
-    from opdb.execute.compile.calibration import read_samples
-    from opdb.programs.load import named_callable
-
-    example = None if program.example_inputs is None else [x.numpy() for x in program.example_inputs[0]]
-    return read_samples(data, inputs, example=example, found=named_callable)
+    if quantize is None:
+        return None, dtype
+    found = named(quantize)
+    if found.float:
+        return None, "f16"
+    if dtype != "f32":
+        raise OpdbError(f"--dtype {dtype}: a model is quantized from float32; leave --dtype out")
+    return found, dtype
 
 
 def quantized(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Db, Format, Json, Specs, known_op, synced
+from opdb.cli.option_groups import DatabaseOptions, with_option_groups
+from opdb.cli.options import Format, Json, Specs, known_op
 from opdb.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def import_docs(
 
 
 @export_app.command("xml")
+@with_option_groups
 def export_xml(
     ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the collection.")],
     output: Annotated[
@@ -172,8 +174,7 @@ def export_xml(
     ] = None,
     domain: Annotated[str, typer.Option("--domain", help="The package's domain.")] = "aisw",
     version: Annotated[str, typer.Option("--version", help="The package's version.")] = "1.0",
-    db: Db = None,
-    specs: Specs = None,
+    database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
     """Write the OpDef collection of ops, for the op package generator and ExecuTorch."""
@@ -184,7 +185,7 @@ def export_xml(
     from opdb.author.importers.opxml.write import write
     from opdb.core.files import write_atomically
 
-    _, catalog = synced(db, specs)
+    catalog = database.catalog()
     names = list(dict.fromkeys(known_op(name, catalog.ops) for name in ops))
     text = write(collection([catalog.ops[n] for n in names], package, domain, version))
     lost = {part for name in names for part in left_out(catalog.ops[name])}

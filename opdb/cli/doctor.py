@@ -1,4 +1,4 @@
-"""What is installed, what is missing, and what each missing part costs."""
+"""doctor: what is installed, what is missing, and what each missing part costs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import shutil
 from importlib import metadata
 from typing import Any
 
+import typer
+
+from opdb.cli.options import Json
+from opdb.cli.output import print_json
 from opdb.core import plugins
 from opdb.core.errors import OpdbError
 from opdb.core.version import __version__
@@ -29,11 +33,33 @@ PARTS = (
 )
 
 
+def add_to(app: typer.Typer) -> None:
+    app.command()(doctor)
+
+
+def doctor(json: Json = False) -> None:
+    """Report what is installed, what is missing, and what does not work without it."""
+    rows = examine()
+    if json:
+        print_json(rows)
+        return
+    for row in rows:
+        state = "ok" if row["ok"] else "refuses" if row["found"] else "missing"
+        print(f"{state:7} {row['part']:16} {row['found'] or row['cost']}")
+        for line in row.get("about", ()):
+            print(f"{'':24} {line}")
+        if not row["ok"]:
+            if row["found"]:
+                print(f"{'':24} {row['cost']}")
+            print(f"{'':24} cure: {row['cure']}")
+
+
 def examine() -> list[dict[str, Any]]:
     """One row for each part: part, ok, found, cost, cure; those of QNN's libraries have more, see library_rows.
 
     What is found and yet not ok refuses to work here.
     """
+
     rows = [
         _row(
             "opdb",

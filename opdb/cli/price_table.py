@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Format, Json, Timeout
+from opdb.cli.options import Format, Json, Timeout, check_timeout
 from opdb.cli.output import print_json, print_rows
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
+    from opdb.lower.prices import Table
     from opdb.measure.cost.prices.accuracy import Check
 
 COLUMNS = ("what", "pairs", "table", "signs", "left_out", "its_signs", "model", "model_signs")
@@ -65,8 +66,7 @@ def build_table(
     names = [*(models or ()), *_listed(listed)]
     if not names:
         raise OpdbError("no model; give some, or a file of them with --models")
-    if timeout <= 0:
-        raise OpdbError(f"--timeout {timeout:g}: give a time above 0 seconds")
+    check_timeout(timeout)
     with Simulator(soc, libraries=qnn or QNN, timeout=timeout) as simulator:
         simulator.check_chip()
         pairs = measured(simulator, [*_programs(names)], kept, _say)
@@ -80,9 +80,13 @@ def build_table(
     if json:
         print_json({"soc": soc, "build_id": build_id, "models": list(made.models), "lines": len(made.lines),
                     "compared": len(made.compared), "pairs": len(pairs), "checks": [vars(c) for c in found]})  # fmt: skip
-        return
+    else:
+        _print(made, len(pairs), found)
+
+
+def _print(made: Table, pairs: int, found: Iterable[Check]) -> None:
     print(
-        f"{len(pairs)} pairs of {len(made.models)} models: {len(made.lines)} lines, {len(made.compared)} comparisons of forms"
+        f"{pairs} pairs of {len(made.models)} models: {len(made.lines)} lines, {len(made.compared)} comparisons of forms"
     )
     print_rows([_cells(c) for c in found], COLUMNS, Format.table)
     print(

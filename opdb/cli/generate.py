@@ -1,0 +1,137 @@
+"""generate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opdb.cli.option_groups import DatabaseOptions, with_option_groups
+from opdb.cli.options import Json, Ops, known_op
+from opdb.cli.output import print_json
+
+if TYPE_CHECKING:
+    from opdb.codegen.artifact import Definitions
+    from opdb.codegen.writer import Difference, Outcome
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(generate)
+
+
+#: Below the root of the checkout: what rendering gave here, from which inputs (opdb.codegen.cache).
+MEMORY = "build/rendered.json"
+
+
+def repository() -> Path:
+    """The root of the checkout that opdb runs from.  Raises OpdbError for an installed opdb."""
+    from opdb.core.errors import OpdbError
+    from opdb.core.settings import _PACKAGE, is_source_tree
+
+    if not is_source_tree():
+        raise OpdbError(
+            "this command needs a checkout of opdb (git clone, pip install -e .); this opdb is installed as a package"
+        )
+    return _PACKAGE.parent
+
+
+@dataclass(frozen=True)
+class GenerateOptions:
+    """Everything but the outputs, in the order of the help."""
+
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 with a diff if something is not current.")
+    ] = False
+    diff: Annotated[bool, typer.Option("--diff", help="Write nothing; show what would change.")] = False
+    op: Ops = None
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Overwrite files that were edited by hand; with --check: render everything anew."
+        ),
+    ] = False
+    list_: Annotated[bool, typer.Option("--list", help="List the outputs.")] = False
+    database: DatabaseOptions = DatabaseOptions()
+    json: Json = False
+
+
+@with_option_groups
+def generate(
+    targets: Annotated[
+        list[str] | None, typer.Argument(metavar="[TARGET]...", help="Only these outputs.")
+    ] = None,
+    options: GenerateOptions = GenerateOptions(),
+) -> None:
+    """Regenerate everything that the specs determine."""
+    from opdb.codegen import writer
+    from opdb.codegen.targets import TARGETS
+
+    if options.list_:
+        print("\n".join(f"{t.name:22} {t.description}" for t in TARGETS))
+        return
+    root = repository()
+    opened, report = options.database.brought_up_to_date()
+    catalog = opened.snapshot(report.catalog)
+    ops = [known_op(name, catalog.ops) for name in options.op or ()]
+    only = targets or ()
+    if options.check or options.diff:
+        differences = _differences(catalog, root, only, ops, options)
+        _print_differences(differences, options.json)
+        if options.check and differences:
+            raise typer.Exit(1)
+        return
+    outcome = writer.generate(
+        catalog,
+        root,
+        TARGETS,
+        only=only,
+        ops=ops,
+        force=options.force,
+        memory=root / MEMORY,
+    )
+    _print_outcome(outcome, options.json)
+
+
+def _differences(
+    catalog: Definitions, root: Path, only: Sequence[str], ops: Sequence[str], options: GenerateOptions
+) -> Sequence[Difference]:
+    """What is not current; with --check from what rendering gave before."""
+    from opdb.codegen import writer
+    from opdb.codegen.targets import TARGETS
+
+    if not options.check:
+        return writer.diff(catalog, root, TARGETS, only=only, ops=ops)
+    known = None if options.force else root / MEMORY
+    return writer.check(catalog, root, TARGETS, only=only, ops=ops, memory=known)
+
+
+def _print_differences(differences: Sequence[Difference], json: bool) -> None:
+    if json:
+        print_json([{"path": d.name, "kind": d.kind, "diff": d.diff} for d in differences])
+        return
+    for d in differences:
+        print(f"{d.kind}: {d.name}\n{d.diff}", end="")
+    if differences:
+        print(f"{len(differences)} files are not current; run: opdb generate")
+    else:
+        print("everything generated is current")
+
+
+def _print_outcome(outcome: Outcome, json: bool) -> None:
+    if json:
+        print_json(
+            {
+                "written": list(outcome.written),
+                "removed": list(outcome.removed),
+                "unchanged": outcome.unchanged,
+            }
+        )
+        return
+    for path in outcome.written:
+        print(f"wrote   {path}")
+    for path in outcome.removed:
+        print(f"removed {path}")
+    print(f"{len(outcome.written)} written, {len(outcome.removed)} removed, {outcome.unchanged} unchanged")

@@ -1,0 +1,161 @@
+"""query, diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opdb.cli.option_groups import with_option_groups
+from opdb.cli.options import Backend, Db, Format, Json, Op, Ops, Sdk, Soc, store
+from opdb.cli.output import print_rows
+from opdb.core.errors import OpdbError
+
+if TYPE_CHECKING:
+    from opdb.catalog.query import Filters
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(query)
+    app.command()(diff)
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """Everything but the question, in the order of the help."""
+
+    op: Ops = None
+    backend: Annotated[
+        list[str] | None,
+        typer.Option("--backend", metavar="NAME", help="QNN backend, e.g. HTP; may be repeated."),
+    ] = None
+    soc: Annotated[
+        list[str] | None,
+        typer.Option("--soc", "--name", metavar="NAME", help="SoC, e.g. SM8650, '8 Gen 3'; may be repeated."),
+    ] = None
+    sdk: Annotated[
+        list[str] | None,
+        typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47; may be repeated."),
+    ] = None
+    dtype: Annotated[
+        list[str] | None, typer.Option("--dtype", help="Data type in any slot, e.g. uq8; may be repeated.")
+    ] = None
+    torch_op: Annotated[
+        list[str] | None, typer.Option("--torch-op", help="ATen target, e.g. aten.relu; may be repeated.")
+    ] = None
+    where: Annotated[
+        str | None, typer.Option("--where", help="Condition over the columns, e.g. \"validates <> 'yes'\".")
+    ] = None
+    disagree: Annotated[
+        bool, typer.Option("--disagree", help="For evidence: only where a library and opdb's rules disagree.")
+    ] = False
+    pivot: Annotated[
+        bool,
+        typer.Option("--pivot", help="For support: one line per op, one column per backend, SoC, and SDK."),
+    ] = False
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="Only these columns, separated by commas.")
+    ] = None
+    format_: Annotated[Format, typer.Option("--format", help="How to write the rows.")] = Format.table
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Output file; default: standard output.  Parquet needs a file."),
+    ] = None
+    json: Json = False
+    db: Db = None
+
+    def filters(self) -> Filters:
+        """The rows to show."""
+        from opdb.catalog.query import Filters
+
+        return Filters(
+            self.op, self.backend, self.soc, self.sdk, self.dtype, self.torch_op, self.disagree or None
+        )
+
+    def title(self, question: str) -> str:
+        """The question with its answers' conditions."""
+        asked = (self.op, self.backend, self.soc, self.sdk, self.dtype, self.torch_op)
+        words = (v for values in asked for v in values or ())
+        return " ".join([question, *words, self.where or ""]).strip()
+
+
+@with_option_groups
+def query(
+    question: Annotated[
+        str,
+        typer.Argument(
+            help="ops, params, types, torch, rules, backends, socs, errata, support, quirks, evidence, agreement,"
+            " census or coverage."
+        ),
+    ],
+    options: QueryOptions,
+) -> None:
+    """Query the catalogue; docs/reference/sql-views.md documents the columns."""
+    from opdb.catalog.query import QUESTIONS, stream
+    from opdb.catalog.schema.views import ABOUT
+
+    rows: Iterable[dict[str, Any]] = stream(store(options.db), question, options.filters(), options.where)
+    found = QUESTIONS[question]
+    chosen = list(found.columns)
+    types = {c.name: c.type for c in ABOUT[found.view].columns}
+    if options.pivot:
+        from opdb.catalog.query.pivot import pivot as turned
+
+        if question != "support":
+            raise OpdbError(f"--pivot turns 'support' into a table of ops and targets, not '{question}'")
+        rows, chosen = turned(rows, by_soc=bool(options.soc))
+    columns = options.columns
+    if options.disagree and not options.json and columns is None:
+        columns = "op,backend,soc,sdk,ours,validates,rules,reasons,detail,config"
+    if columns:
+        chosen = _chosen(columns, chosen, question)
+        rows = ({c: row[c] for c in chosen} for row in rows)
+    format_ = Format.json if options.json else options.format_
+    print_rows(rows, chosen, format_, options.title(question), options.output, types)
+
+
+def _chosen(columns: str, known: Sequence[str], question: str) -> list[str]:
+    wanted = [c.strip() for c in columns.split(",")]
+    for c in wanted:
+        if c not in known:
+            raise OpdbError(f"--columns: '{question}' has no column '{c}'; known: {', '.join(known)}")
+    return wanted
+
+
+def diff(
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="An SDK, or BACKEND[:SOC][@SDK]; e.g. 2.25, HTP:SM8450.")
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="What it is compared with, in the same form.")],
+    op: Op = None,
+    backend: Backend = None,
+    soc: Soc = None,
+    sdk: Sdk = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            help="Exit 1 if there is a regression, or anything removed or changed; may be repeated.",
+        ),
+    ] = None,
+    format_: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.table,
+    json: Json = False,
+    db: Db = None,
+) -> None:
+    """Compare two SDKs, SoCs, or backends: ops, type rows, rules in force, measured verdicts."""
+    from opdb.catalog.query.diff import COLUMNS, FAILURES, failing, side
+    from opdb.catalog.query.diff import diff as compare
+
+    for what in fail_on or ():
+        if what not in FAILURES:
+            raise OpdbError(f"--fail-on {what}: one of {', '.join(FAILURES)}")
+    sides = [side(text, backend and backend.upper(), soc, sdk) for text in (a, b)]
+    if format_ is Format.parquet:
+        raise OpdbError("diff writes no Parquet; choose table, json, csv, md or html")
+    rows = compare(store(db), sides[0], sides[1], op)
+    print_rows(rows, COLUMNS, Format.json if json else format_, f"{sides[0]} -> {sides[1]}")
+    if failing(rows, fail_on or ()):
+        raise typer.Exit(1)
