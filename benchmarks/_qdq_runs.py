@@ -14,10 +14,11 @@ from _qdq_files import inputs
 from onnx import numpy_helper
 
 from opdb.catalog.targets.target import Target
+from opdb.checks.coverage import Coverage
 from opdb.checks.file_names import with_names
 from opdb.checks.graph import build_graph
 from opdb.checks.notes import unsaid
-from opdb.checks.verdicts import Coverage, read_and_check
+from opdb.checks.verdicts import read_and_check
 from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.passes import optimize
 from opdb.programs.load import load_program

@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opdb.catalog.targets.target import Target
-from opdb.checks.verdicts import Coverage
+from opdb.checks.coverage import Coverage
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph

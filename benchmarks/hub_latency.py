@@ -24,7 +24,7 @@ from typing import Any
 from scipy import stats
 
 from opdb.catalog.targets.target import Target
-from opdb.checks.verdicts import Coverage
+from opdb.checks.coverage import Coverage
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
 from opdb.execute.compile.model import lowered

@@ -8,19 +8,19 @@ Prints 'passed' where all is right; else exit code 1 with the first case that is
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from case import Case, judge
 from ops import PACKAGE
 
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig, Quant
 
-Arrays = Mapping[str, Any]
 TYPES = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "sq8": np.int8, "uq8": np.uint8,
          "sq16": np.int16, "uq16": np.uint16, "f32": np.float32}  # fmt: skip
 STEP = Quant("SCALE_OFFSET", (0.25,), (-3,))
@@ -34,16 +34,6 @@ PARAMS = (
     ParamConfig("whole", "i32", -50),
     ParamConfig("real", "f32", 0.125),
 )
-
-
-class Case:
-    """``wanted``: results by name; None where the graph has to fail.  ``refused``: words of the package's refusal."""
-
-    def __init__(
-        self, name: str, graph: QnnGraph, inputs: Arrays, wanted: Arrays | None, refused: str = ""
-    ) -> None:
-        self.name, self.graph, self.inputs = name, graph, inputs
-        self.wanted, self.refused = None if refused else wanted, refused
 
 
 def made(name: str, tensors: list[GraphTensor], *ops: GraphOp) -> QnnGraph:
@@ -269,14 +259,6 @@ def on_qnn(backend: str, library: Path, found: Iterator[Case]) -> None:
             except OpdbError as error:
                 if case.wanted is not None:
                     sys.exit(f"{case.name}: {str(error)[:300]}")
-
-
-def judge(case: Case, got: Arrays) -> None:
-    if case.wanted is None:
-        sys.exit(f"{case.name}: not refused")
-    for name, want in case.wanted.items():
-        if not np.array_equal(got[name], want):
-            sys.exit(f"{case.name}: {name} is wrong")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from battery import PARAMS, Case, blurred, dequantized, halved, made, on_floats, op, plain, shifted, weighted
+from battery import PARAMS, blurred, dequantized, halved, made, on_floats, op, plain, shifted, weighted
+from case import Case
 from cloud_ai_ops import API, SCRATCH
 
 from opdb.core.graph import GraphTensor

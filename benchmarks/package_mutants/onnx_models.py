@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx
 import onnxruntime
-from battery import Case, judge
+from case import Case, judge
 
 DOMAIN = "com.opdb.mutants"
 TYPES = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5}

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from opdb.checks.verdicts import Coverage, Row
+from opdb.checks.coverage import Coverage, Row
 from opdb.lower.candidates import ONNX_NODE
 from opdb.programs.onnx.files import open_model, place_of
 

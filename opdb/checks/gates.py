@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from opdb.checks.verdicts import Coverage
+from opdb.checks.coverage import Coverage
 from opdb.core.errors import OpdbError
 
 

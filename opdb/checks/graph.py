@@ -22,7 +22,9 @@ from opdb.runtime.tensors import Rejection, TensorRef, Transform
 if TYPE_CHECKING:
     import numpy as np
 
-    from opdb.programs.torch.program import Key, Program, TorchNode
+    from opdb.programs.torch.encodings import Key
+    from opdb.programs.torch.nodes import TorchNode
+    from opdb.programs.torch.program import Program
 
 Layout = tuple[Transform, ...]
 CPU_RESHAPES = ("f32", "u32", "i32", "bool8", "u8")

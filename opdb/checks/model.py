@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from opdb.catalog.targets.target import Target
+from opdb.checks.coverage import Coverage
 from opdb.checks.file_names import with_names
-from opdb.checks.verdicts import Coverage, check_program
+from opdb.checks.verdicts import check_program
 from opdb.programs.load import has_names
 from opdb.programs.model import Model, program_of
 

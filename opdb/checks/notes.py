@@ -1,4 +1,4 @@
-"""What a report says of nodes that do not compute in the types of their program: in floats, or with weights of more bits."""
+"""Notes for nodes that compute in other types than their program asks for: in floats, or with weights of more bits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch.fx import Node
 
+from opdb.checks.coverage import Coverage, Row
 from opdb.core.dtypes import BY_SHORT
 from opdb.lower.in_floats import IN_FLOATS
 from opdb.lower.select import IN_8_BITS
@@ -16,7 +17,6 @@ from opdb.programs.torch.encodings import arguments, is_dequantize, is_quantize
 from opdb.runtime.forms import Lowered, LoweredOp
 
 if TYPE_CHECKING:
-    from opdb.checks.verdicts import Coverage, Row
     from opdb.programs.torch.program import Program
 
 #: (smallest, largest) stored value of a weight -> its type in words.
@@ -32,14 +32,14 @@ FOR_SHAPE = {"aten.expand_as.default"}
 
 
 def with_said(program: Program, rows: Iterable[Row]) -> Iterator[Row]:
-    """``rows`` with what is to be said."""
+    """``rows`` with their notes, in ``said``."""
     nodes = {view.name: view.node for view in program.nodes}
     for row in rows:
-        said = tuple(_of(program, nodes[row.node], row)) if row.verdict == "supported" else ()
+        said = tuple(_notes_of(program, nodes[row.node], row)) if row.verdict == "supported" else ()
         yield replace(row, said=said) if said else row
 
 
-def _of(program: Program, node: Node, row: Row) -> Iterator[str]:
+def _notes_of(program: Program, node: Node, row: Row) -> Iterator[str]:
     if is_quantize(node) or is_dequantize(node):
         return
     weights = [n for n in node.all_input_nodes if is_dequantize(n) and _source(n, program) in program.values]

@@ -17,7 +17,8 @@ import torch
 from opdb.checks.verdicts import line_of, module_of
 from opdb.core.errors import OpdbError
 from opdb.core.version import __version__
-from opdb.programs.torch.program import Program, TorchNode
+from opdb.programs.torch.nodes import TorchNode
+from opdb.programs.torch.program import Program
 
 #: The largest number of values that a Python file spells out.
 MAX_VALUES = 4096

@@ -1,18 +1,17 @@
-"""How much of a program a target takes: a verdict with reasons for each node, and the partitions."""
+"""Computes how much of a program a target takes: a verdict with reasons for each node, and the partitions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from opdb.catalog.targets.target import Target
 from opdb.checks.compute_types import types_of
+from opdb.checks.coverage import Coverage, Row
 from opdb.checks.partition import groups
-from opdb.judge.errata.records import RECORDS
-from opdb.judge.errata.report import ErratumCount, Extra, Met, counted
 from opdb.lower.candidates import mapped
 from opdb.lower.cost import Prices
 from opdb.lower.errata_cost import extras
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import Node
 
-    from opdb.programs.torch.program import Program, TorchNode
+    from opdb.programs.torch.nodes import TorchNode
+    from opdb.programs.torch.program import Program
     from opdb.runtime.forms import NodeView
 
 #: Progress callback (nodes done, all nodes), called every STEP nodes.
@@ -33,123 +33,6 @@ STEP = 50
 #: Parts of the paths of files that are nobody's model.
 LIBRARIES = ("/torch/", "/executorch/exir/", "/executorch/backends/", "/torchao/", "/opdb/programs/onnx/")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s*([^\n]+)')
-#: supported: a form is accepted; rejected: all forms are refused; host: no spec maps the ATen target.
-VERDICTS = ("supported", "rejected", "host")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One node.
-
-    ``bytes``: what it reads and writes, as PyTorch holds it.  ``flops``: see opdb.checks.flops.  Both are None where a
-    shape is symbolic.  ``reads``: the rows whose results it reads.  ``graph``: the number of the QNN graph that holds it, from 1;
-    None on the CPU.
-    """
-
-    node: str
-    target: str
-    verdict: str
-    form: str = ""  # the op or decomposition that was taken
-    ops: tuple[str, ...] = ()
-    reasons: tuple[
-        Mapping[str, str], ...
-    ] = ()  # rule, message, brief, form: why it, or each form before, was refused
-    warnings: tuple[Mapping[str, str], ...] = ()
-    #: Of a rejected node: form, op, and the changes after which the target accepts the op.
-    nearest: tuple[Mapping[str, Any], ...] = ()
-    module: str = ""  # e.g. encoder.layers.0.norm
-    line: str = ""  # of the model's source; e.g. model.py:12: return self.norm(x)
-    file: str = ""  # the path of that source
-    bytes: int | None = None
-    flops: int | None = None
-    avoided: tuple[str, ...] = ()  # errata of the library that the ops avoid
-    warned: tuple[str, ...] = ()  # errata that the ops may show
-    extra: Mapping[str, Extra | None] = field(
-        default_factory=dict
-    )  # what avoiding each costs (opdb.judge.errata.report.Met)
-    reads: tuple[str, ...] = ()
-    graph: int | None = None
-    types: str = ""  # that it computes in; e.g. uq16, weights of sq8
-    said: tuple[
-        str, ...
-    ] = ()  # what is not computed in the types that the program says; see opdb.checks.notes
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """What a target says of a program: ``rows`` has a verdict on each node, ``lowered`` what each node becomes, by name."""
-
-    backend: str | None
-    soc: str | None
-    sdk: str | None
-    rows: tuple[Row, ...]
-    partitions: int  # connected groups of supported nodes that one graph each can hold
-    lowered: Mapping[str, Lowered | Rejected] = field(default_factory=dict, compare=False, repr=False)
-    states: tuple[Any, ...] = field(default=(), compare=False, repr=False)  # see opdb.execute.compile.states
-    scalars: tuple[str, ...] = field(
-        default=(), compare=False, repr=False
-    )  # see opdb.execute.compile.model_io
-    quantize: str | None = None  # the scheme, e.g. 8a8w, in which a float program was judged
-    about: str = ""  # a sentence that a report begins with
-
-    @property
-    def complete(self) -> bool:
-        """Whether every node is supported."""
-        return all(r.verdict == "supported" for r in self.rows)
-
-    @property
-    def unsupported(self) -> set[str]:
-        """The nodes without a form."""
-        return {r.node for r in self.rows if r.verdict != "supported"}
-
-    @property
-    def warnings(self) -> int:
-        """The nodes that a rule or an erratum warns of."""
-        return sum(bool(r.warnings) for r in self.rows if r.verdict == "supported")
-
-    @property
-    def refused_by_errata(self) -> bool:
-        """Whether each node that is not supported has a form that errata alone refuse."""
-        return all(r.verdict == "supported" or _errata_alone(r) for r in self.rows)
-
-    def errata(self) -> tuple[ErratumCount, ...]:
-        """The errata that the nodes avoid or are warned of; those that are avoided first, then by id."""
-        return counted(Met(r.avoided, r.warned, r.extra) for r in self.rows)
-
-    def count(self, verdict: str) -> int:
-        """The number of nodes with this verdict: supported, rejected or host."""
-        return sum(r.verdict == verdict for r in self.rows)
-
-    def cost(self, *verdicts: str) -> dict[str, int]:
-        """FLOPs and bytes of the nodes with these verdicts, of all without any; ``unknown``: nodes with symbolic shapes."""
-        rows = [r for r in self.rows if not verdicts or r.verdict in verdicts]
-        return {
-            "nodes": len(rows),
-            "flops": sum(r.flops or 0 for r in rows),
-            "bytes": sum(r.bytes or 0 for r in rows),
-            "unknown": sum(r.bytes is None or r.flops is None for r in rows),
-        }
-
-    @property
-    def any_quantized(self) -> bool:
-        """True if some node computes in quantized types."""
-        return any("q" in r.types for r in self.rows)
-
-    def to_json(self) -> dict[str, Any]:
-        """What ``opdb check --json`` prints; stable keys."""
-        return {
-            "backend": self.backend,
-            "soc": self.soc,
-            "sdk": self.sdk,
-            "quantize": self.quantize,
-            "nodes": len(self.rows),
-            **{v: self.count(v) for v in VERDICTS},
-            "partitions": self.partitions,
-            "cost": self.cost(),
-            "cpu": self.cost("rejected", "host"),
-            "errata": [asdict(e) for e in self.errata()],
-            "rows": [asdict(r) for r in self.rows],
-        }
 
 
 def check_program(
@@ -166,7 +49,7 @@ def check_program(
     ``float_dtype``: what float32 tensors become ("f32" or "f16").  ``decompose``: if a node has no form, the
     whole program is broken down to core ATen and that is judged instead.  ``progress`` is called with the nodes that
     are done and all.  ``samples``: arrays in the order of the inputs; how large values become on them decides which are
-    beyond fp16 (opdb.checks.fp16_warnings).
+    beyond fp16 (opdb.checks.range_warnings).
     """
     return read_and_check(exported, target, float_dtype, decompose, progress, samples)[1]
 
@@ -183,8 +66,8 @@ def read_and_check(
 
     ``Row.said`` tells of a quantized node that computes in floats, and of weights that are widened to 8 bits.
     """
-    from opdb.checks.fp16_warnings import with_warnings
     from opdb.checks.notes import with_said
+    from opdb.checks.range_warnings import with_warnings
 
     target.check_chip()
     program = read_program(exported, float_dtype, decompose)
@@ -291,13 +174,6 @@ def row_of(
         outcome.warned if isinstance(outcome, Lowered) else (),
         types=types_of(outcome.ops) if isinstance(outcome, Lowered) else "",
     )
-
-
-def _errata_alone(row: Row) -> bool:
-    forms: dict[str, set[str]] = {}
-    for reason in row.reasons:
-        forms.setdefault(reason["form"], set()).add(reason["rule"])
-    return any(rules <= RECORDS.keys() for rules in forms.values())
 
 
 def nearest_of(view: NodeView, target: Target) -> tuple[dict[str, Any], ...]:

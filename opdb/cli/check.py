@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from opdb.catalog.targets.target import Target
+    from opdb.checks.coverage import Coverage
     from opdb.checks.gates import Gate
-    from opdb.checks.verdicts import Coverage
     from opdb.cli.progress import Stages
     from opdb.lower.quantize import Recipe
 

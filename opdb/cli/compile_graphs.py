@@ -14,7 +14,7 @@ from opdb.core.errors import OpdbError
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from opdb.checks.verdicts import Coverage
+    from opdb.checks.coverage import Coverage
     from opdb.cli.encodings_export import Exported
     from opdb.cli.progress import Stages
     from opdb.cli.quantization import Calibrated, Calibration

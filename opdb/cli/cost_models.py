@@ -15,7 +15,7 @@ from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
     from opdb.catalog.targets.target import Target
-    from opdb.checks.verdicts import Coverage
+    from opdb.checks.coverage import Coverage
     from opdb.cli.progress import Stages
     from opdb.core.graph import QnnGraph
     from opdb.judge.errata.report import ErratumCount

@@ -15,7 +15,7 @@ from opdb.core.files import write_atomically, written_atomically
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from opdb.checks.verdicts import Row
+    from opdb.checks.coverage import Row
     from opdb.core.graph import QnnGraph
     from opdb.execute.compile.calibration import Sample
     from opdb.execute.compile.counterparts import Named

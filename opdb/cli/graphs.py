@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from opdb.catalog.targets.target import Target
-    from opdb.checks.verdicts import Coverage
+    from opdb.checks.coverage import Coverage
     from opdb.cli.progress import Stages
     from opdb.core.graph import QnnGraph
     from opdb.execute.compile.lowering import Lowering

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from opdb.catalog.targets.target import Target
-    from opdb.checks.verdicts import Row
+    from opdb.checks.coverage import Row
     from opdb.cli.progress import Stages
     from opdb.core.graph import GraphTensor, QnnGraph
     from opdb.execute.compile.calibration import Sample

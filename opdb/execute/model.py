@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opdb.catalog.targets.target import Target
-from opdb.checks.verdicts import Coverage
+from opdb.checks.coverage import Coverage
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
 from opdb.execute.compile.build import Compiled, compile_to_file

@@ -107,7 +107,7 @@ def load_program(
     if quick and has_names(spec):
         from opdb.programs.onnx.recorder import Unrecordable, recorded
         from opdb.programs.torch.composites import stays_whole
-        from opdb.programs.torch.program import READ_WITHOUT_SPEC
+        from opdb.programs.torch.targets import READ_WITHOUT_SPEC
 
         with suppress(Unrecordable):
             return recorded(module, inputs, partial(stays_whole, kept=READ_WITHOUT_SPEC))

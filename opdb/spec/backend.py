@@ -7,15 +7,13 @@ What the project asks of a backend is asked of this record, never of its name: g
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from opdb.core.dtypes import BY_SHORT
 from opdb.spec.fields import Identifier, Model, Version
-
-if TYPE_CHECKING:
-    from opdb.spec.catalog import Soc
+from opdb.spec.soc import Soc
 
 BACKEND = r"^[A-Z][A-Z0-9]*$"
 LETTER = r"^[A-Z]$"

@@ -20,6 +20,7 @@ from opdb.spec.compiler import compile_op
 from opdb.spec.definitions import CompiledErratum, CompiledOp
 from opdb.spec.hashes import family_hash, to_json
 from opdb.spec.model import BaseDef, OpDef, TorchMapping, resolve
+from opdb.spec.soc import Soc
 
 if TYPE_CHECKING:  # a catalogue of one op has no use for the models of errata and families
     from pydantic import BaseModel
@@ -29,20 +30,6 @@ if TYPE_CHECKING:  # a catalogue of one op has no use for the models of errata a
     from opdb.spec.family import Candidate, FamilyDef
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Soc:
-    """One system on chip (specs/socs.yaml)."""
-
-    chip: str  # e.g. SM8650
-    soc_model: int | None = None  # QNN_SOC_MODEL; e.g. 57
-    htp_arch: int | None = None  # e.g. 75
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-    def data(self) -> dict[str, Any]:
-        known = {"chip": self.chip, "soc_model": self.soc_model, "htp_arch": self.htp_arch}
-        return {k: v for k, v in known.items() if v is not None} | dict(self.more)
 
 
 @dataclass(frozen=True, eq=False)

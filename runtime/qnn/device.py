@@ -9,7 +9,7 @@ from opdb.core.errors import OpdbError
 from opdb.generated.constants.socs import SOCS
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.handles import Handle, Resource
-from opdb.runtime.qnn.identity import HardwareDevice
+from opdb.runtime.qnn.hardware_device import HardwareDevice
 from opdb.runtime.qnn.native import NULL, Arena, CData, ffi, lib
 from opdb.runtime.qnn.session import Session
 

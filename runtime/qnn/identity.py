@@ -20,28 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from opdb.core.errors import OpdbError
+from opdb.runtime.qnn.hardware_device import HardwareDevice
 
 Version = tuple[int, int, int]
 ANSWER = "answer.json"
 #: What ``QnnProperty_hasCapability`` answers: yes, no (not supported), a key that the library does not know.
 CAPABILITY = {0: True, 1000: False, 2000: None}
-
-
-@dataclass(frozen=True)
-class HardwareDevice:
-    """A device of ``QnnDevice_getPlatformInfo``.  What only HTP tells is None elsewhere.
-
-    The emulation on x86-64 always tells its default chip, SM8350 with 4 MB, whatever device is open (2.47, 2.51).
-    """
-
-    device_id: int
-    device_type: int
-    cores: int
-    soc_model: int | None = None
-    arch: int | None = None  # e.g. 68 for v68
-    vtcm_mb: int | None = None
-    signed_pd: bool | None = None
-    dlbc: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from modules import CASES, Function
 from torch import Tensor, nn
 
 from opdb.catalog.targets.target import Target
+from opdb.checks.coverage import Row
 from opdb.checks.graph import build_graph
-from opdb.checks.verdicts import Row, check_nodes, check_program
+from opdb.checks.verdicts import check_nodes, check_program
 from opdb.core.errors import OpdbError
 from opdb.core.op_config import Quant
 from opdb.execute.dispatch.plan import partition

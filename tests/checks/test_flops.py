@@ -13,8 +13,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from opdb.catalog.targets.target import Target
+from opdb.checks.coverage import Row
 from opdb.checks.flops import node_cost
-from opdb.checks.verdicts import Row, check_program
+from opdb.checks.verdicts import check_program
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 

@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from opdb.catalog.targets.target import Target
-from opdb.checks.verdicts import Row, check_program
+from opdb.checks.coverage import Row
+from opdb.checks.verdicts import check_program
 from opdb.programs.load import load_program
 
 pytestmark = pytest.mark.torch

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from opdb.catalog.targets.target import Target
+from opdb.checks.coverage import Coverage
 from opdb.checks.gates import gate
-from opdb.checks.verdicts import Coverage, check_program
+from opdb.checks.verdicts import check_program
 from opdb.core.errors import OpdbError
 from opdb.programs.torch.export import export
 

@@ -18,10 +18,11 @@ from modules import Function
 from torch import nn
 
 from opdb.catalog.targets.target import Target
+from opdb.checks.coverage import VERDICTS, Coverage
 from opdb.checks.report import lines
 from opdb.checks.report.folds import MOST, Fold, folded
 from opdb.checks.report.plain import table
-from opdb.checks.verdicts import VERDICTS, Coverage, check_program
+from opdb.checks.verdicts import check_program
 from opdb.core.errors import OpdbError
 from opdb.programs.torch.export import export
 

@@ -13,8 +13,9 @@ from modules import Function
 from test_check import REJECTED
 
 from opdb.catalog.targets.target import Target
+from opdb.checks.coverage import Row
 from opdb.checks.reproduce import module_and_inputs, source
-from opdb.checks.verdicts import Row, check_nodes, read_program
+from opdb.checks.verdicts import check_nodes, read_program
 from opdb.core.errors import OpdbError
 from opdb.programs.load import load_program
 from opdb.programs.torch.export import export

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from opdb.catalog.targets.target import Target
-from opdb.checks.verdicts import Coverage, check_nodes
+from opdb.checks.coverage import Coverage
+from opdb.checks.verdicts import check_nodes
 from opdb.judge.errata.report import Extra
 from opdb.lower.cost import total
 from opdb.programs.torch.export import export

@@ -8,7 +8,6 @@ from typing import Any
 from opdb.catalog.schema.names import BINDING_KINDS, TABLES
 from opdb.catalog.store.reader import Writer
 from opdb.spec.backend import Backend
-from opdb.spec.catalog import Soc
 from opdb.spec.definitions import CompiledOp, CompiledRule
 from opdb.spec.family import Candidate, FamilyDef
 from opdb.spec.hashes import to_json
@@ -25,6 +24,7 @@ from opdb.spec.model import (
     TensorDef,
     TorchMapping,
 )
+from opdb.spec.soc import Soc
 
 
 def _libraries(entry: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from opdb.checks.verdicts import Coverage
+from opdb.checks.coverage import Coverage
 from opdb.checks.report.plain import markdown, table
 
 FORMATS = ("table", "json", "md", "html", "sarif", "junit")

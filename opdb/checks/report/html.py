@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from opdb.core import pages
-from opdb.checks.verdicts import VERDICTS, Coverage, Row
+from opdb.checks.coverage import VERDICTS, Coverage, Row
 from opdb.checks.report.folds import Fold, folded
 from opdb.checks.report.plain import COUNTED, summary, told
 from opdb.judge.errata.report import amount

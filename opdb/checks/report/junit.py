@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from opdb.checks.verdicts import Coverage
+from opdb.checks.coverage import Coverage
 from opdb.checks.report.source_lines import place_of
 from opdb.checks.report.plain import summary, told
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from opdb.checks.verdicts import VERDICTS, Coverage, Row
+from opdb.checks.coverage import VERDICTS, Coverage, Row
 from opdb.judge.errata.records import RECORDS
 from opdb.judge.errata.report import amount
 
 #: Nodes that a line of ``left`` names.
 MANY = 5
-#: Rules of values that fit no type (opdb.checks.fp16_warnings).
+#: Rules of values that fit no type (opdb.checks.range_warnings).
 RANGES = ("FP16.", "INT32.")
 #: In words of one report: why these FLOPs.
 COUNTED = (
@@ -97,7 +97,7 @@ def _of_rules(row: Row) -> list[str]:
 
 
 def out_of_range(row: Row) -> list[str]:
-    """Its warnings of values that do not fit fp16 or int32 (opdb.checks.fp16_warnings)."""
+    """Its warnings of values that do not fit fp16 or int32 (opdb.checks.range_warnings)."""
     return [w["message"] for w in row.warnings if w["rule"].startswith(RANGES)]
 
 

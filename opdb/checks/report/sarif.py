@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from opdb.checks.verdicts import Coverage, Row
+from opdb.checks.coverage import Coverage, Row
 from opdb.checks.report.source_lines import place_of
 from opdb.checks.report.plain import summary, told
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from opdb.checks.verdicts import Row
+from opdb.checks.coverage import Row
 
 _LINE = re.compile(r"[^:]+:(\d+): ")
 

@@ -7,8 +7,8 @@ import traceback
 from multiprocessing.connection import Connection
 
 from opdb.core.errors import OpdbError
-from opdb.core.pool import Server
 from opdb.core.pool.parent import leave_with_parent
+from opdb.core.pool.work import Server
 
 
 def main() -> None:

@@ -24,8 +24,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from opdb.core.errors import MissingExtra, OpdbError
-from opdb.core.pool import Server, Work
 from opdb.core.pool.facts import difference
+from opdb.core.pool.work import Server, Work
 from opdb.core.version import __version__
 
 #: Seconds until a scheduler must have answered, and until it must have a worker.

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from opdb.core.errors import OpdbError
-from opdb.core.pool import DEATHS, Work
+from opdb.core.pool.work import DEATHS, Work
 
 
 class Process:

@@ -65,7 +65,7 @@ def program_samples(
 
 def program_inputs(program: ExportedProgram, names: Sequence[str] | None = None) -> list[GraphTensor]:
     """The inputs of a program, called by ``names`` (those of its file) or by its own; 64-bit integers as i32."""
-    from opdb.programs.torch.program import DTYPES
+    from opdb.programs.torch.tensors import DTYPES
 
     given = program.graph_signature.user_inputs
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}

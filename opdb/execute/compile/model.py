@@ -23,7 +23,7 @@ from opdb.runtime.binding import arrange
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from opdb.checks.verdicts import Coverage
+    from opdb.checks.coverage import Coverage
     from opdb.runtime.qnn.graph import GraphOptions
 
 

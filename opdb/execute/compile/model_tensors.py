@@ -14,7 +14,7 @@ from opdb.execute.compile.sources import place_in_file
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from opdb.checks.verdicts import Row
+    from opdb.checks.coverage import Row
 
 Array = np.ndarray[Any, Any]
 #: ONNX operators whose constant operands have encodings beside those of the others.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from opdb.catalog.targets.target import Target
 from opdb.checks.compute_types import text
+from opdb.checks.coverage import Coverage, Row
 from opdb.checks.partition import groups
-from opdb.checks.verdicts import Coverage, Row
 from opdb.execute.compile.model import lowered
 from opdb.execute.compile.sources import sources_of
 from opdb.judge.errata.records import RECORDS

@@ -22,7 +22,7 @@ from opdb.lower.quantize import Recipe
 from opdb.lower.quantize.recipe_types import asked
 
 if TYPE_CHECKING:
-    from opdb.checks.verdicts import Row
+    from opdb.checks.coverage import Row
     from opdb.core.graph import QnnGraph
     from opdb.execute.compile.calibration import Sample
 

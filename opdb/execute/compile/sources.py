@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from opdb.lower.quantize import Source
 
 if TYPE_CHECKING:
-    from opdb.checks.verdicts import Row
+    from opdb.checks.coverage import Row
 
 #: The line of a node of an ONNX or TensorFlow Lite file: file, number, operator.
 _IN_FILE = re.compile(r"[^:]*:(\d+): (\w+)$")

@@ -19,7 +19,8 @@ from opdb.generated import validators
 from opdb.lower.obey import obeyed_in_program
 from opdb.lower.passes import optimize
 from opdb.lower.select import lower
-from opdb.programs.torch.program import Program, TorchNode
+from opdb.programs.torch.nodes import TorchNode
+from opdb.programs.torch.program import Program
 from opdb.runtime.forms import Lowered
 
 

@@ -147,32 +147,57 @@ def _made(slot: Param, flat: Sequence[Any], shape: tuple[int, ...] | None) -> Pa
 def _tensor(was: ParamConfig, shapes: Shapes, floats: Sequence[float]) -> Iterator[Value]:
     """Other lists: one number (or all that are equal) changed, cut, filled up, sorted, brought into range."""
     assert was.shape is not None
-    old = tuple(was.value)
     integer = was.dtype not in FLOATS and was.dtype not in ("bool8", "str")
-    for numbers in ({i for i, v in enumerate(old) if v is n or v == n} for n in dict.fromkeys(old)):
-        v = old[min(numbers)]
-        if integer:
-            choices: Sequence[Any] = [n for n in _integers(v, was.dtype, shapes) if _small(n, v, shapes)]
-        else:
-            choices = [not v] if was.dtype == "bool8" else [] if was.dtype == "str" else _floats(v, floats)
-        for places in [numbers] if len(numbers) == 1 else [{i} for i in sorted(numbers)] + [numbers]:
-            for n in choices:
+    yield from _with_other_numbers(was, shapes, floats, integer)
+    if integer and len(was.shape) == 1:
+        yield from _of_other_length(was, shapes)
+    if len(was.shape) == 2:
+        yield from _with_other_rows(was, shapes, integer)
+
+
+def _with_other_numbers(
+    was: ParamConfig, shapes: Shapes, floats: Sequence[float], integer: bool
+) -> Iterator[Value]:
+    """One number changed, or all that are equal to it."""
+    old = tuple(was.value)
+    for equal in ({i for i, v in enumerate(old) if v is n or v == n} for n in dict.fromkeys(old)):
+        v = old[min(equal)]
+        numbers = _others(v, was.dtype, shapes, floats, integer)
+        for places in [equal] if len(equal) == 1 else [{i} for i in sorted(equal)] + [equal]:
+            for n in numbers:
                 make = _replacing(was, places)
                 apart = abs(n - v) if n - v == n - v else math.inf  # from NaN
-                near = (float(len(places)), apart * len(places))
-                yield Value(make(n), near, (v, n, make) if integer else None)
-    if integer and len(was.shape) == 1:
-        seen = {old}
-        for flat in _lists(old, shapes):
-            if flat not in seen:
-                seen.add(flat)
-                yield Value(ParamConfig(was.name, was.dtype, flat, (len(flat),)), _apart(old, flat))
-    if len(was.shape) == 2:
-        width = was.shape[1]
-        for rows in dict.fromkeys(len(s) for s in shapes):
-            if rows != was.shape[0]:
-                flat = (old + (0 if integer else 0.0,) * (rows * width))[: rows * width]
-                yield Value(ParamConfig(was.name, was.dtype, flat, (rows, width)), _apart(old, flat))
+                distance = (float(len(places)), apart * len(places))
+                yield Value(make(n), distance, (v, n, make) if integer else None)
+
+
+def _others(v: Any, dtype: str, shapes: Shapes, floats: Sequence[float], integer: bool) -> Sequence[Any]:
+    """The numbers to try instead of ``v``."""
+    if integer:
+        return [n for n in _integers(v, dtype, shapes) if _small(n, v, shapes)]
+    if dtype == "bool8":
+        return [not v]
+    return [] if dtype == "str" else _floats(v, floats)
+
+
+def _of_other_length(was: ParamConfig, shapes: Shapes) -> Iterator[Value]:
+    """A list of integers cut, filled up, sorted, or brought into range."""
+    old = tuple(was.value)
+    seen = {old}
+    for flat in _lists(old, shapes):
+        if flat not in seen:
+            seen.add(flat)
+            yield Value(ParamConfig(was.name, was.dtype, flat, (len(flat),)), _apart(old, flat))
+
+
+def _with_other_rows(was: ParamConfig, shapes: Shapes, integer: bool) -> Iterator[Value]:
+    """A matrix with one row for each dimension of a tensor, cut or filled up with zeros."""
+    assert was.shape is not None
+    old, width = tuple(was.value), was.shape[1]
+    for rows in dict.fromkeys(len(s) for s in shapes):
+        if rows != was.shape[0]:
+            flat = (old + (0 if integer else 0.0,) * (rows * width))[: rows * width]
+            yield Value(ParamConfig(was.name, was.dtype, flat, (rows, width)), _apart(old, flat))
 
 
 def _replacing(was: ParamConfig, places: set[int]) -> Callable[[Any], ParamConfig]:

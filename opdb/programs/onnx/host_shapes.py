@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,11 +13,9 @@ from onnx import helper, numpy_helper, shape_inference
 
 from opdb.programs.onnx.host_node import call
 from opdb.programs.onnx.metadata import WHY
+from opdb.programs.onnx.modules import Weights
 from opdb.programs.onnx.node import DTYPES, array
 from opdb.programs.onnx.subgraphs import reads
-
-if TYPE_CHECKING:
-    from opdb.programs.onnx.graph import Weights
 
 #: Known inputs up to this many elements are a part of the node's own model; shapes may follow from their values.
 SMALL = 1024

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
 import torch
 from onnx import helper, numpy_helper
 
+from opdb.programs.onnx.modules import Graph
 from opdb.programs.onnx.node import Unreadable
 
-if TYPE_CHECKING:
-    from opdb.programs.onnx.graph import Graph
-
 #: (nodes, values, names of inputs, names of outputs) -> the module; values get those of the nodes.
-Build = Callable[[Sequence[onnx.NodeProto], dict[str, Any], Sequence[str], Sequence[str]], "Graph"]
+Build = Callable[[Sequence[onnx.NodeProto], dict[str, Any], Sequence[str], Sequence[str]], Graph]
 
 
 def reads(proto: onnx.NodeProto) -> list[str]:

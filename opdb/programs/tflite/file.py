@@ -9,12 +9,10 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import tflite
 
 from opdb.core.errors import OpdbError
-
-Array = npt.NDArray[Any]
+from opdb.programs.tflite.sparse import Array, dense
 
 #: What stands at byte 4 of a file.
 IDENTIFIER = b"TFL3"
@@ -136,8 +134,6 @@ def _data(model: Any, table: Any, name: str, kind: Any, shape: tuple[int, ...]) 
         return None
     stored = buffer.DataAsNumpy()
     if table.Sparsity() is not None:
-        from opdb.programs.tflite.sparse import dense
-
         return dense(np.frombuffer(stored.tobytes(), dtype=kind), table.Sparsity(), shape)
     if kind is ml_dtypes.int4:
         halves = np.stack([stored << 4, stored], -1).reshape(-1).view(np.int8) >> 4

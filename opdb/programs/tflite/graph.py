@@ -12,7 +12,8 @@ from onnx import helper, numpy_helper
 
 from opdb.core.errors import OpdbError
 from opdb.programs.onnx.metadata import OPERATOR, RESULT, WHY
-from opdb.programs.tflite.file import Array, Operator, Subgraph, Tensor
+from opdb.programs.tflite.file import Operator, Subgraph, Tensor
+from opdb.programs.tflite.sparse import Array
 
 #: Between images as TFLite keeps them and as ONNX does, by rank.
 TO_ONNX = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}

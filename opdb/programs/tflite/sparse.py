@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tflite
 
-from opdb.programs.tflite.file import Array
+Array = npt.NDArray[Any]
 
 VECTORS = {1: "Int32Vector", 2: "Uint16Vector", 3: "Uint8Vector"}  # SparseIndexVector
 

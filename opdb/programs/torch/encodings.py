@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +19,8 @@ from torch.fx import Node
 from opdb.core.op_config import Blocks, Quant
 from opdb.lower.quantize.conventions import PYTORCH, QNN, Encoding, converted
 
-if TYPE_CHECKING:
-    from opdb.programs.torch.program import Key
-
+#: A tensor: the name of the node whose result it is, and the result's index.
+Key = tuple[str, int]
 #: QNN's short name of the stored integers, and their encoding.
 Encoded = tuple[str, Quant]
 #: (smallest, largest) stored value -> QNN's data type and the bits that count

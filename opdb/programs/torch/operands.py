@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch.fx import Node
 
 from opdb.core.op_config import Quant
-from opdb.programs.torch.encodings import TRANSPOSED, WITH_BIAS, Encoded
-
-if TYPE_CHECKING:
-    from opdb.programs.torch.program import Key, Program
-
+from opdb.programs.torch.encodings import TRANSPOSED, WITH_BIAS, Encoded, Key
+from opdb.programs.torch.tensors import ProgramTensors
 
 IN_8_BITS = "_in_8_bits"
 
 
-def read(program: Program, node: Node, reader: Node, argument: str, wide: bool = False) -> Key:
+def read(program: ProgramTensors, node: Node, reader: Node, argument: str, wide: bool = False) -> Key:
     """The tensor that ``reader`` gets as an argument that is ``node`` in PyTorch.
 
     ``wide``: weights of fewer bits, or in blocks, in 8 bits.
@@ -33,17 +29,17 @@ def read(program: Program, node: Node, reader: Node, argument: str, wide: bool =
     return _widened(program, key) if wide and _narrow(program, key) else key
 
 
-def narrow(program: Program, reader: Node) -> bool:
+def narrow(program: ProgramTensors, reader: Node) -> bool:
     """Whether a node reads a constant of fewer than 8 bits, or in blocks."""
     return any(_narrow(program, program.read_by(n, reader)) for n in reader.all_input_nodes)
 
 
-def _narrow(program: Program, key: Key) -> bool:
+def _narrow(program: ProgramTensors, key: Key) -> bool:
     quant = program.encodings.of[key][1] if key in program.encodings.of and key in program.values else None
     return quant is not None and (quant.bits is not None or quant.blocks is not None)
 
 
-def _in_blocks(program: Program, key: Key) -> bool:
+def _in_blocks(program: ProgramTensors, key: Key) -> bool:
     """Whether a weight has blocks.
 
     MatMul gets such a weight in 8 bits: a decoder block of AIMET's with MatMuls in blocks was 5,313 of 65,536 steps off on HTP.
@@ -52,7 +48,7 @@ def _in_blocks(program: Program, key: Key) -> bool:
     return found is not None and found[1].blocks is not None
 
 
-def _widened(program: Program, key: Key) -> Key:
+def _widened(program: ProgramTensors, key: Key) -> Key:
     """The same numbers in 8 bits with one scale, or one for each channel."""
     wide = (f"{key[0]}{IN_8_BITS}", key[1])
     if wide not in program.values:
@@ -82,7 +78,7 @@ def _spread(value: torch.Tensor, quant: Quant) -> torch.Tensor:
     return value * steps.reshape(*steps.shape, *[1] * (value.dim() - 2))
 
 
-def _bias(program: Program, key: Key, reader: Node, wide: bool) -> Key:
+def _bias(program: ProgramTensors, key: Key, reader: Node, wide: bool) -> Key:
     """Of a bias beside quantized tensors the integers in steps of the products.
 
     A stored bias stays as it is, but for one of a single scale beside a weight with a scale for each filter: HTP reads it as 0.

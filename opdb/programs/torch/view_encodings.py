@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from torch.fx import Node
 
-from opdb.programs.torch.encodings import Encoded, Encodings, is_dequantize
+from opdb.programs.torch.encodings import Encoded, Encodings, Key, is_dequantize
 from opdb.runtime.axes import permuted, reshaped
-
-if TYPE_CHECKING:
-    from opdb.programs.torch.program import Key
 
 #: Targets that order all elements of their first argument anew.
 ORDERING = frozenset({"aten.permute.default", "aten.t.default", "aten.transpose.int"})

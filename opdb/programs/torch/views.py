@@ -9,14 +9,13 @@ Also what a view shows: its base, and whether constants alone make that.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from itertools import dropwhile
-from math import prod
 from typing import Any
 
 import torch
 from torch.fx import Graph, Node
 
-Shape = tuple[int, ...]
+from opdb.lower.workarounds.htp.views_around import Seen, Shape, wrong_between
+
 aten = torch.ops.aten
 VIEWS = {
     aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.unsqueeze.default, aten.squeeze.default,
@@ -37,46 +36,17 @@ SCALINGS = {aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor}
 
 
 def between_views(node: Node) -> bool:
-    """Whether views before and behind the node change its last dimension in one of the ways that HTP's compiler gets wrong.
+    """True if views before and behind the node change its last dimension in one of the ways that HTP's compiler gets wrong.
 
-    They mix rows with columns, or split the columns on both sides.  A view is a chain of views too.  Harmless are rows of one
-    dimension, apart from dimensions of size 1 in front, that each view keeps, with columns that at most one side splits, as
-    attention's heads do: ``benchmarks/htp_views.py --heads``.
+    A view is a chain of views too.  opdb.lower.workarounds.htp.views_around says which ways are wrong.
     """
-    given = [n for n in node.all_input_nodes if keeps_order(n)]
-    taken = [end for n in node.users if keeps_order(n) for end in _chain(n)]
-    changed = any(_last(seen(n)) != _last(n) for n in given) or any(
-        _last(end) != _last(node) for end in taken
+    views = [n for n in node.all_input_nodes if keeps_order(n)]
+    first, others = (
+        [Seen(_shape(seen(n)), _shape(n)) for n in views if (n is node.args[0]) is is_first]
+        for is_first in (True, False)
     )
-    if not given or not taken or not changed:
-        return False
-    first = [n for n in given if n is node.args[0]]
-    if any(_last(seen(n)) != _last(n) for n in given if n not in first):
-        return True
-    if not all(isinstance(d, int) for n in first for d in _shape(seen(n))):
-        return True
-    before = [_matrix(_shape(seen(n)), _shape(n)) for n in first]
-    after = [_matrix(_shape(end), _shape(node)) for end in taken]
-    shown = {m and m[0] for m in (*before, *after)}
-    own = _rows(_shape(node)[:-1])
-    if shown != {own} or len(own) > 1:
-        return True
-    return any(m and m[1] for m in before) and any(m and m[1] for m in after)
-
-
-def _matrix(seen_as: Shape, shape: Shape) -> tuple[Shape, bool] | None:
-    """The rows of ``shape`` where it is seen as ``seen_as``, and whether its last dimension is several; None where they mix."""
-    if seen_as[-1:] == shape[-1:]:
-        return _rows(seen_as[:-1]), False
-    for at in reversed(range(len(seen_as))):
-        if prod(seen_as[at:]) == prod(shape[-1:]) > 1:
-            return _rows(seen_as[:at]), True
-    return None
-
-
-def _rows(shape: Shape) -> Shape:
-    """Without dimensions of size 1 in front."""
-    return tuple(dropwhile(lambda d: d == 1, shape))
+    after = [Seen(_shape(end), _shape(node)) for n in node.users if keeps_order(n) for end in _chain(n)]
+    return wrong_between(_shape(node), first, others, after)
 
 
 def read_in_ranks(node: Node) -> set[int]:
@@ -163,10 +133,6 @@ def _target(node: Node) -> Any:
     """The operator of PyTorch that a node calls, also in the edge dialect."""
     target = node.target
     return target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", None)
-
-
-def _last(node: Node) -> Shape:
-    return _shape(node)[-1:]
 
 
 def _shape(node: Node) -> Shape:

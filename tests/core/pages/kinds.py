@@ -10,7 +10,8 @@ from torch import nn
 from opdb.catalog import migrate
 from opdb.catalog.store import Store
 from opdb.catalog.targets.target import Target
-from opdb.checks.verdicts import Coverage, check_program
+from opdb.checks.coverage import Coverage
+from opdb.checks.verdicts import check_program
 from opdb.core import settings
 from opdb.measure.conformance.report import report, site
 from opdb.measure.conformance.run import run

@@ -13,8 +13,8 @@ import torch
 from opdb.core.op_config import OpConfig
 from opdb.plugins.executorch.codegen.glue import NoForm
 from opdb.plugins.executorch.codegen.gtests import HeldTensor, KernelCall, KernelTests
-from opdb.plugins.executorch.portable_kernels import kernels
 from opdb.plugins.executorch.portable_kernels.kernel_calls import tests_of as made_for
+from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
 from opdb.programs.torch_ops.call import TORCH
 from opdb.runtime import native
 from opdb.spec.catalog import Catalog
@@ -23,11 +23,11 @@ pytestmark = [pytest.mark.executorch, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def known(catalog: Catalog) -> kernels.Kernels:
-    return kernels.Kernels(catalog)
+def known(catalog: Catalog) -> Kernels:
+    return Kernels(catalog)
 
 
-def made(known: kernels.Kernels, word: str, *held: str) -> KernelTests:
+def made(known: Kernels, word: str, *held: str) -> KernelTests:
     variant = known.variant(word)
     forms = known.forms(variant)
     return made_for(known, variant, forms, {f.op: frozenset(held) for f in forms})
@@ -41,14 +41,14 @@ def tensor(held: HeldTensor) -> torch.Tensor:
     return torch.tensor(held.values, dtype=TORCH[held.dtype]).reshape(held.shape)
 
 
-def test_expected_floats_are_pytorchs_in_double_precision(known: kernels.Kernels) -> None:
+def test_expected_floats_are_pytorchs_in_double_precision(known: Kernels) -> None:
     for dtype in ("f32", "f16", "bf16"):
         for call in taken(made(known, "aten::gelu.out"), dtype):
             x = tensor(call.arguments["self"])
             assert torch.equal(tensor(call.outs[0]), torch.nn.functional.gelu(x.double()).to(x.dtype))
 
 
-def test_bounds_are_the_specs(known: kernels.Kernels) -> None:
+def test_bounds_are_the_specs(known: Kernels) -> None:
     (single,) = {c.bounds for c in taken(made(known, "aten::gelu.out"), "f32")}
     assert single == ((16 * 2.0**-23, 1e-6),)
     assert {c.bounds for c in taken(made(known, "aten::add.out"), "i32")} == {((0.0, 0.0),)}
@@ -56,13 +56,13 @@ def test_bounds_are_the_specs(known: kernels.Kernels) -> None:
     assert moved == ((0.0, 0.0),)
 
 
-def test_values_mean_something_to_the_op(known: kernels.Kernels) -> None:
+def test_values_mean_something_to_the_op(known: Kernels) -> None:
     for word in ("aten::log.out", "aten::sqrt.out", "aten::asin.out", "aten::div.Scalar_out"):
         for call in taken(made(known, word), "f32"):
             assert all(map(math.isfinite, call.outs[0].values)), word
 
 
-def test_conditions_and_rules_decide_what_is_taken(known: kernels.Kernels) -> None:
+def test_conditions_and_rules_decide_what_is_taken(known: Kernels) -> None:
     assert made(known, "aten::gelu.out").features == {"f16": True, "f32": True, "f64": False, "bf16": True}
     # What QNN's libraries alone ask for does not hold here.
     assert made(known, "aten::exp.out").features["f32"]
@@ -72,7 +72,7 @@ def test_conditions_and_rules_decide_what_is_taken(known: kernels.Kernels) -> No
     assert index == {"i32"}  # the mapping has no indices of 64 bits
 
 
-def test_ops_of_qnn_are_called_as_the_oracle_is(known: kernels.Kernels) -> None:
+def test_ops_of_qnn_are_called_as_the_oracle_is(known: Kernels) -> None:
     call = taken(made(known, "LayerNorm"), "f32")[0]
     x, gamma, axes = (call.arguments[n] for n in ("x", "gamma", "axes"))
     beta = call.arguments["beta"]
@@ -83,7 +83,7 @@ def test_ops_of_qnn_are_called_as_the_oracle_is(known: kernels.Kernels) -> None:
     assert torch.allclose(tensor(call.outs[0]), want, atol=1e-5)
 
 
-def test_an_op_of_several_inputs_of_one_slot(known: kernels.Kernels) -> None:
+def test_an_op_of_several_inputs_of_one_slot(known: Kernels) -> None:
     calls = [c for c in taken(made(known, "Concat"), "u8") if c.arguments["axis"] is not None]
     for call in calls:
         xs = [tensor(x) for x in call.arguments["xs"]]
@@ -91,13 +91,13 @@ def test_an_op_of_several_inputs_of_one_slot(known: kernels.Kernels) -> None:
     assert calls
 
 
-def test_what_a_library_is_narrowed_to_is_held(known: kernels.Kernels) -> None:
+def test_what_a_library_is_narrowed_to_is_held(known: Kernels) -> None:
     assert made(known, "aten::gelu.out", "f32").left_out == ["f16", "bf16"]
     assert made(known, "aten::gelu.out").left_out == []
 
 
 @pytest.fixture(scope="module")
-def every(known: kernels.Kernels) -> tuple[dict[str, KernelTests], set[str]]:
+def every(known: Kernels) -> tuple[dict[str, KernelTests], set[str]]:
     """All out variants that there can be kernels of, and the ops of which a C kernel said that it lacks a type."""
     asked: set[str] = set()
     plain = native.run

@@ -18,6 +18,7 @@ import yaml
 
 from opdb.plugins.executorch.codegen.glue import NoForm
 from opdb.plugins.executorch.portable_kernels import kernels
+from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
 from opdb.spec.catalog import Catalog
 
 pytestmark = [
@@ -65,7 +66,7 @@ def run(folder: Path, timeout: int = 900) -> Ran:
 
 @pytest.fixture(scope="module")
 def ran(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    known = kernels.Kernels(catalog)
+    known = Kernels(catalog)
     chosen = kernels.select(known, WORDS)
     narrowed = replace(chosen, dtypes={**chosen.dtypes, **HELD})
     folder = tmp_path_factory.mktemp("gtest") / "library"
@@ -165,7 +166,7 @@ def test_without_gtest_make_says_what_to_install(ran: Ran, tmp_path: Path) -> No
 
 @pytest.mark.sweep
 def test_the_tests_of_every_kernel_pass(catalog: Catalog, tmp_path: Path) -> None:
-    known = kernels.Kernels(catalog)
+    known = Kernels(catalog)
     names = []
     for variant in known.every():
         with contextlib.suppress(NoForm):

@@ -15,6 +15,7 @@ from opdb.core.c_compiler import make
 from opdb.plugins.executorch.codegen import kernel_library
 from opdb.plugins.executorch.codegen.glue import NoForm
 from opdb.plugins.executorch.portable_kernels import kernels
+from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
 from opdb.spec.catalog import Catalog
 
 pytestmark = [pytest.mark.executorch, pytest.mark.slow]
@@ -54,8 +55,8 @@ def faults(source: str, headers: set[str] = C_HEADERS, std: set[str] = STD) -> s
 
 
 @pytest.fixture(scope="module")
-def known(catalog: Catalog) -> kernels.Kernels:
-    return kernels.Kernels(catalog)
+def known(catalog: Catalog) -> Kernels:
+    return Kernels(catalog)
 
 
 @pytest.mark.parametrize("name", kernel_library.RUNTIME)
@@ -65,7 +66,7 @@ def test_the_written_glue_has_no_more_than_it_may(name: str) -> None:
     assert not faults((RUNTIME / name).read_text(), headers, STD | (REGISTRATION_STD if own else set()))
 
 
-def test_no_generated_kernel_has_more_than_it_may(known: kernels.Kernels) -> None:
+def test_no_generated_kernel_has_more_than_it_may(known: Kernels) -> None:
     found, variants = {}, []
     for variant in known.every():
         try:
@@ -131,7 +132,7 @@ def undefined(file: Path, *options: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def built(known: kernels.Kernels, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(known: Kernels, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Scalars, texts, lists of numbers and of tensors, constants in temporary memory, two results."""
     words = ["aten::add.Scalar_out", "aten::gelu.out", "aten::sum.IntList_out", "Concat", "TopK"]
     made = kernels.write(known, kernels.select(known, words), tmp_path_factory.mktemp("lint") / "library")

@@ -17,6 +17,7 @@ import torch
 
 from opdb.core.errors import OpdbError
 from opdb.plugins.executorch.portable_kernels import kernels
+from opdb.plugins.executorch.portable_kernels.out_variants import Kernels, define_out_variants
 from opdb.spec.catalog import Catalog
 
 from .kernel_cases import LACKING, LEFT, REPLACED, Case
@@ -57,7 +58,7 @@ def given() -> tuple[torch.Tensor, ...]:
 def exported(folder: Path) -> Path:
     from executorch.exir import EdgeCompileConfig, to_edge
 
-    held = kernels.define_out_variants()
+    held = define_out_variants()
     whole = [case.keep for case in CASES if case.keep is not None]
     edge = to_edge(
         torch.export.export(All().eval(), given()),
@@ -78,12 +79,12 @@ def run(program: Path, inputs: Path, *libraries: Path) -> tuple[list[torch.Tenso
 
 
 @pytest.fixture(scope="module")
-def known(catalog: Catalog) -> kernels.Kernels:
-    return kernels.Kernels(catalog)
+def known(catalog: Catalog) -> Kernels:
+    return Kernels(catalog)
 
 
 @pytest.fixture(scope="module")
-def built(known: kernels.Kernels, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+def built(known: Kernels, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     folder = tmp_path_factory.mktemp("kernels")
     program, inputs = exported(folder), folder / "inputs"
     torch.save(list(given()), inputs)
@@ -164,9 +165,7 @@ def test_only_what_the_program_needs_is_in_the_library(built: Built) -> None:
     assert "T_F32, report)" in shim and "T_UQ8, report)" not in shim
 
 
-def test_arguments_that_no_form_takes_are_an_error_with_the_reason(
-    known: kernels.Kernels, tmp_path: Path
-) -> None:
+def test_arguments_that_no_form_takes_are_an_error_with_the_reason(known: Kernels, tmp_path: Path) -> None:
     from executorch.exir import EdgeCompileConfig, to_edge
 
     class Rounded(torch.nn.Module):
@@ -199,7 +198,7 @@ def test_arguments_that_no_form_takes_are_an_error_with_the_reason(
         ("NonMaxSuppression", "NonMaxSuppression needs results whose number is open"),
     ],
 )
-def test_what_can_be_no_kernel_is_refused(known: kernels.Kernels, word: str, message: str) -> None:
+def test_what_can_be_no_kernel_is_refused(known: Kernels, word: str, message: str) -> None:
     with pytest.raises(OpdbError, match=message):
         kernels.select(known, [word])
 

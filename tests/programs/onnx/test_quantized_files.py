@@ -26,11 +26,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from opdb.catalog.targets.target import Target
+from opdb.checks.coverage import Coverage
 from opdb.checks.file_names import with_names
 from opdb.checks.graph import build_graph
 from opdb.checks.notes import unsaid
 from opdb.checks.report.plain import table
-from opdb.checks.verdicts import Coverage, read_and_check
+from opdb.checks.verdicts import read_and_check
 from opdb.core.graph import QnnGraph
 from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.passes import optimize

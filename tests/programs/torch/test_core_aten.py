@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from opdb.lower.candidates import mapped  # noqa: E402
-from opdb.programs.torch.program import SHAPE_ONLY  # noqa: E402
+from opdb.programs.torch.targets import SHAPE_ONLY  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

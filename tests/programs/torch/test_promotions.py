@@ -14,7 +14,7 @@ from opdb.execute.compile.model import lowered
 from opdb.execute.libraries.client import VendorWorker
 from opdb.programs.torch.composites import plain
 from opdb.programs.torch.export import export
-from opdb.programs.torch.program import READ_WITHOUT_SPEC
+from opdb.programs.torch.targets import READ_WITHOUT_SPEC
 
 pytestmark = pytest.mark.torch
 HTP = Target("HTP", "SM8650", execution="emulator")

@@ -12,8 +12,9 @@ import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decom
 from torch import Tensor, nn
 
 from opdb.catalog.targets.target import Target
+from opdb.checks.coverage import Coverage
 from opdb.checks.graph import build_graph
-from opdb.checks.verdicts import Coverage, check_program, read_and_check
+from opdb.checks.verdicts import check_program, read_and_check
 from opdb.core.graph import QnnGraph
 from opdb.execute.libraries.client import VendorWorker
 from opdb.lower.passes import optimize

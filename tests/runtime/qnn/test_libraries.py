@@ -25,8 +25,8 @@ from opdb.plugins.executorch.env import forwarding_library
 from opdb.runtime.qnn import identity
 from opdb.runtime.qnn import libraries as qnn_libraries
 from opdb.runtime.qnn.backend import Backend
-from opdb.runtime.qnn.device import HardwareDevice
 from opdb.runtime.qnn.errors import QnnError
+from opdb.runtime.qnn.hardware_device import HardwareDevice
 from opdb.runtime.qnn.install import install
 from opdb.runtime.qnn.libraries import BACKENDS, FILES, Libraries, discover, find, in_folder
 

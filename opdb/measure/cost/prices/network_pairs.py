@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from opdb.catalog.targets.target import Target
+from opdb.checks.coverage import Coverage
 from opdb.checks.graph import build_graph
-from opdb.checks.verdicts import Coverage, check_nodes, read_program
+from opdb.checks.verdicts import check_nodes, read_program
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, QnnGraph
 from opdb.judge.errata.policy import AVOID

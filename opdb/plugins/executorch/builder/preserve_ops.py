@@ -19,7 +19,8 @@ from torch.export.graph_signature import InputKind
 from opdb.core.op_config import Blocks, Quant
 from opdb.plugins.executorch.builder.blocks import STEPS, channel_axis, errata, stepped
 from opdb.programs.torch.encodings import Encoded, Unknown, arguments, encoding, stored_type
-from opdb.programs.torch.program import DTYPES, TorchNode
+from opdb.programs.torch.nodes import TorchNode
+from opdb.programs.torch.tensors import DTYPES
 from opdb.runtime.forms import Lowered, NodeView, Rejected
 from opdb.runtime.tensors import Rejection, TensorRef, sized
 
@@ -67,6 +68,9 @@ class View(TorchNode):
 
     def __init__(self, tensors: Tensors, node: torch.fx.Node) -> None:
         super().__init__(tensors, node)  # type: ignore[arg-type]  # what a view asks of a program
+
+    def _operand(self, node: torch.fx.Node, argument: str) -> TensorRef:
+        return self.program.ref(self.program.origin(node), node)
 
     def in_8_bits(self) -> None:
         """None: ``Tensors`` says which weights are read in 8 bits."""
@@ -116,9 +120,6 @@ class Tensors:
             assert isinstance(base, torch.fx.Node) and isinstance(index, int)
             return base.name, index
         return node.name, 0
-
-    def operand(self, node: torch.fx.Node, reader: torch.fx.Node, argument: str) -> TensorRef:
-        return self.ref(self.origin(node), node)
 
     def dtype(self, dtype: torch.dtype) -> str:
         if dtype not in DTYPES:

@@ -2,52 +2,40 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import Any
 
 import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
 import numpy as np
 import torch
+from executorch.backends.qualcomm.builders.node_visitor import NodeVisitor
 from executorch.backends.qualcomm.builders.utils import is_graph_input
-from executorch.backends.qualcomm.utils.constants import (
-    QCOM_AXIS,
-    QCOM_DATA,
-    QCOM_OFFSET,
-    QCOM_QUANT_ATTRS,
-    QCOM_SCALE,
-    QCOM_SCALE_OFFSET,
-)
-from torch._subclasses.fake_tensor import FakeTensor
+from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 
-from opdb.core.dtypes import BY_SHORT
 from opdb.core.op_config import ParamConfig
-from opdb.lower.constant_encodings import encoded
 from opdb.plugins.executorch.builder import layout
-from opdb.plugins.executorch.builder.view import PER_TENSOR, FxNodeView
+from opdb.plugins.executorch.builder.static_tensors import StaticTensors
+from opdb.plugins.executorch.builder.view import FxNodeView
+from opdb.plugins.executorch.builder.wrappers import (
+    INT32,
+    INT64,
+    NATIVE,
+    UNDEFINED,
+    add_param,
+    dtype_of,
+    is_wide,
+    left_out,
+)
 from opdb.runtime.forms import Lowered, LoweredOp, layout_ops
-from opdb.runtime.static import made_values, transformed
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
-if TYPE_CHECKING:
-    from opdb.plugins.executorch.builder.visitor import OpdbVisitor
-
-#: What PyQnnManagerAdaptor passes on; it drops 64-bit and string scalars with a log line.
-SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i8": np.int8, "i16": np.int16,
-           "i32": np.int32, "f32": np.float32}  # fmt: skip
 PACKAGE = "qti.aisw"
 #: Ops that give a tensor another number of dimensions and nothing else.
 RESHAPING = ("Reshape", "ExpandDims", "Squeeze")
 #: Edge operators that become these.
 RESHAPED = ("aten.view_copy.", "aten.unsqueeze_copy.", "aten.squeeze_copy.")
-NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
-STATIC = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_STATIC
-NULL = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NULL
-FLOAT32 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_FLOAT_32
-INT32 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_32
-INT64 = PyQnn.Qnn_DataType_t.QNN_DATATYPE_INT_64
-UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
 
 
 class Sink:
@@ -55,7 +43,7 @@ class Sink:
 
     def __init__(
         self,
-        visitor: OpdbVisitor,
+        visitor: NodeVisitor,
         view: FxNodeView,
         wrappers: dict[str, dict[int, Any]],
         avoids: Callable[[str], bool],
@@ -65,7 +53,8 @@ class Sink:
         self.wrappers = wrappers
         self.avoids = avoids  # whether an erratum, by its id, is to be avoided
         self.ops: list[Any] = []
-        self.made = 0  # constants and intermediates that were named here
+        self.numbers = count(1)  # of constants and intermediates that are named here
+        self.static = StaticTensors(visitor, view, wrappers, self.numbers)
 
     def realise(self, lowered: Lowered) -> list[Any]:
         """PyQnnOpWrappers in order of execution."""
@@ -95,7 +84,7 @@ class Sink:
             source = self.visitor.get_node(value)
             if (
                 source.name in read
-                or source.name in self.visitor.constants
+                or source.name in self.view.constants
                 or not is_graph_input(source, program)
             ):
                 continue
@@ -114,7 +103,7 @@ class Sink:
             self._wrap(name, "Cast" if dtype == INT64 else "Reshape", [wrapper], (), [unread])
 
     def _op(self, name: str, op: LoweredOp) -> None:
-        if op.op == "Reshape" and self._cast_alone(name, op.inputs[0], op.outputs[0]):
+        if op.op == "Reshape" and self._cast_instead(name, op.inputs[0], op.outputs[0]):
             return
         inputs = list(op.inputs)
         while inputs and inputs[-1] is None:
@@ -122,7 +111,7 @@ class Sink:
         operands = []
         for i, ref in enumerate(inputs):
             into = op.outputs[0].shape if op.op in RESHAPING and i == 0 else None
-            operands.append(_left_out(f"{name}_opdb_no_input{i}") if ref is None else self.operand(ref, into))
+            operands.append(left_out(f"{name}_opdb_no_input{i}") if ref is None else self.operand(ref, into))
         outputs = [self.output(ref) for ref in op.outputs]
         self._wrap(name, op.op, operands, op.params, [wrapper for wrapper, _ in outputs], op.package)
         for wrapper, ref in outputs:
@@ -186,10 +175,9 @@ class Sink:
     def _stored_tensor(self, ref: TensorRef) -> Any:
         """The wrapper of a tensor that another node or the caller wrote; int64 arrives as int32."""
         wrapper, shape = self._given(ref)
-        if not _is_wide(wrapper):
+        if not is_wide(wrapper):
             return wrapper
-        self.made += 1
-        narrow = self._intermediate(ref, f"int32_{self.made}", shape or (1,))
+        narrow = self._intermediate(ref, f"int32_{next(self.numbers)}", shape or (1,))
         self._wrap(f"{self.view.name}_Cast{len(self.ops)}", "Cast", [wrapper], (), [narrow])
         return narrow
 
@@ -200,18 +188,18 @@ class Sink:
         if tensor.dtype == torch.int64 and not is_graph_input(source, self.visitor.edge_program):
             tensor = tensor.to(torch.int32)
         wrapper = self.visitor.define_tensor(source, self.view.node, tensor, NATIVE, self.wrappers)
-        if _is_wide(wrapper):
+        if is_wide(wrapper):
             self.castable(tensor)
         return wrapper, tuple(tensor.shape)
 
-    def _cast_alone(self, name: str, given: TensorRef | None, result: TensorRef) -> bool:
-        """Whether a Cast was made in the place of a Reshape that changes nothing but int64 to int32, or back."""
+    def _cast_instead(self, name: str, given: TensorRef | None, result: TensorRef) -> bool:
+        """Emits a Cast instead of a Reshape if only int64 and int32 change; returns whether it did."""
         if given is None or given.static or None in (given.key, result.key):
             return False
         if given.shape != result.shape or any(self._from_stored(r).transforms for r in (given, result)):
             return False
         wrapper, _ = self._given(given)
-        if _is_wide(wrapper) == self._widens(result):
+        if is_wide(wrapper) == self._widens(result):
             return False
         self.castable(self.view.values()[self.view.index(result)])
         self._wrap(name, "Cast", [wrapper], (), [self._result(result)])
@@ -225,8 +213,7 @@ class Sink:
         if ref.static or ref.key is None:
             raise Rejection("an output that is neither a result nor an intermediate")
         if self._from_stored(ref).transforms or self._widens(ref):
-            self.made += 1
-            return self._intermediate(ref, f"result{self.made}", ref.shape), ref
+            return self._intermediate(ref, f"result{next(self.numbers)}", ref.shape), ref
         return self._result(ref), None
 
     def _widens(self, ref: TensorRef) -> bool:
@@ -269,8 +256,7 @@ class Sink:
     def _transformed(self, wrapper: Any, ref: TensorRef, steps: Sequence[LoweredOp]) -> Any:
         """Emits the Transposes and Reshapes after one another; the wrapper that the last one writes."""
         for step in steps:
-            self.made += 1
-            result = self._intermediate(ref, f"step{self.made}", step.outputs[0].shape)
+            result = self._intermediate(ref, f"step{next(self.numbers)}", step.outputs[0].shape)
             self._step(step, wrapper, result)
             wrapper = result
         return wrapper
@@ -307,114 +293,4 @@ class Sink:
         )
 
     def _constant(self, ref: TensorRef) -> Any:
-        """A static tensor: data of the program, or a value that the builder fills in."""
-        if ref.key is None:
-            return self._made(ref)
-        source = self.view.source(ref)
-        steps = list(ref.transforms)
-        tensor = self.view.constant(source).detach()
-        if self.view.in_stored_order and self.view.order and tensor.dim() == len(self.view.order):
-            steps.insert(0, Transform("permute", self.view.order))
-        name = f"{source.name}_opdb" + "".join(map(self._spelled, steps))
-        encoding, config = self.visitor.get_quant_encoding_conf(source, self.view.node)
-        self.visitor.get_data_type(tensor, config)  # settles config's dtype
-        if ref.quant is not None and ref.quant.axis is not None:
-            if any(s.kind == "reshape" for s in steps):
-                raise Rejection(f"{source.name} has an encoding per axis and cannot be reshaped")
-            config[QCOM_AXIS] = ref.quant.axis
-            pairs = config.get(QCOM_SCALE_OFFSET, ())
-            if len(pairs) not in (0, len(ref.quant.scale)):  # once for each group of a filter
-                config[QCOM_SCALE_OFFSET] = np.resize(pairs, len(ref.quant.scale))
-        if not self._has_data(ref):  # while partitioning
-            held = (encoding, config) if ref.quant is not None else (UNDEFINED, {})
-            return self._static(name, ref, None, *held)
-        if config:
-            tensor = self.visitor.get_quant_tensor_value(tensor, source.meta[QCOM_QUANT_ATTRS], config)
-        if ref.encoding == "SCALE_OFFSET":  # of a negated tensor it is another offset
-            config[QCOM_OFFSET] = ref.offset
-        if ref.quant is None:  # integers that are read as floating point
-            encoding, config = UNDEFINED, {}
-        array = transformed(tensor.contiguous().numpy(), steps, self._values).reshape(ref.shape)
-        if ref.dtype == "f32":
-            array = array.astype(np.float32)  # float64 parameters
-        return self._static(name, ref, array, encoding, config)
-
-    def _spelled(self, step: Transform) -> str:
-        values = (self.view.source(v).name if isinstance(v, TensorRef) and v.key is not None else v
-                  for v in step.values)  # fmt: skip
-        return f"_{step.kind}{'x'.join(map(str, values))}"
-
-    def _has_data(self, ref: TensorRef) -> bool:
-        """Whether a static tensor, and those that its transforms read, have data yet."""
-        own = ref.made or not isinstance(self.view.constant(self.view.source(ref)), FakeTensor)
-        read = (v for step in ref.transforms for v in step.values if isinstance(v, TensorRef))
-        return own and all(self._has_data(v) for v in read)
-
-    def _values(self, ref: TensorRef) -> np.ndarray[Any, Any]:
-        """Of a static tensor that the transforms of another one read, before its own."""
-        if ref.made:
-            return made_values(ref)
-        values: np.ndarray[Any, Any] = self.view.constant(self.view.source(ref)).detach().numpy()
-        return values
-
-    def _made(self, ref: TensorRef) -> Any:
-        """A static tensor whose values the builder says."""
-        self.made += 1
-        encoding: Any = UNDEFINED
-        config: dict[str, Any] = {}
-        if not ref.made:
-            raise Rejection("a static tensor without data")
-        kind = BY_SHORT[ref.dtype]
-        if not kind.quantized:
-            known = self._has_data(ref)
-            array = transformed(made_values(ref), ref.transforms, self._values) if known else None
-        elif ref.quant is not None:  # stored numbers
-            encoding, config = self.view.encoding(ref.quant)
-            array = transformed(made_values(ref), ref.transforms)
-        elif ref.ramp is not None:
-            raise Rejection(f"a constant of places of the type {kind.qnn}")
-        else:
-            values = ref.data if ref.fill is None else (ref.fill,)
-            assert values is not None  # made, and no ramp
-            stored, scale, offset = encoded(ref.dtype, values)
-            encoding, config = PER_TENSOR, {QCOM_SCALE: scale, QCOM_OFFSET: offset}
-            array = np.array(stored, kind.numpy).reshape(() if ref.data is None else ref.base_shape)
-            array = transformed(np.broadcast_to(array, ref.base_shape), ref.transforms)
-        return self._static(f"{self.view.name}_opdb_constant{self.made}", ref, array, encoding, config)
-
-    def _static(self, name: str, ref: TensorRef, array: Any, encoding: Any, config: dict[str, Any]) -> Any:
-        """One wrapper per name; ``array`` None: a tensor whose data is not known yet."""
-        if 0 not in self.wrappers[name]:
-            data = (np.array([]), False) if array is None else (array, True)
-            self.wrappers[name][0] = PyQnn.TensorWrapper(
-                name, STATIC, dtype_of(ref.dtype), encoding, config, ref.rank, list(ref.shape), [], *data
-            )
-        return self.wrappers[name][0]
-
-
-def _is_wide(wrapper: Any) -> bool:
-    return bool(PyQnn.PyQnnTensorWrapper(wrapper).GetDataType() == INT64)
-
-
-def dtype_of(short: str) -> Any:
-    found = getattr(PyQnn.Qnn_DataType_t, BY_SHORT[short].macro, None)
-    if found is None:
-        raise Rejection(f"ExecuTorch has no tensors of type {BY_SHORT[short].qnn}")
-    return found
-
-
-def _left_out(name: str) -> Any:
-    """What stands in the place of an optional input that is not given."""
-    return PyQnn.TensorWrapper(name, NULL, FLOAT32, UNDEFINED, {}, 1, [1], [], np.array([]), False)
-
-
-def add_param(wrapper: Any, p: ParamConfig) -> None:
-    if p.shape is None:
-        if p.dtype not in SCALARS:
-            raise Rejection(f"ExecuTorch cannot pass the parameter {p.name} of type {BY_SHORT[p.dtype].qnn}")
-        wrapper.AddScalarParam(p.name, dtype_of(p.dtype), {QCOM_DATA: SCALARS[p.dtype](p.value)})
-        return
-    if math.prod(p.shape) == 0:
-        raise Rejection(f"the parameter {p.name} is an empty tensor")
-    array = np.array(p.value, dtype=BY_SHORT[p.dtype].numpy).reshape(p.shape)
-    wrapper.AddTensorParam(p.name, dtype_of(p.dtype), len(p.shape), list(p.shape), array, True)
+        return self.static.wrapper(ref)

@@ -38,7 +38,7 @@ from opdb.core.dtypes import lookup
 from opdb.core.op_config import Blocks, Quant
 from opdb.plugins.executorch.builder import layout
 from opdb.plugins.executorch.builder.partition_reasons import ENDLESS_SCALE
-from opdb.programs.torch.program import DTYPES
+from opdb.programs.torch.tensors import DTYPES
 from opdb.programs.torch.views import between_views, of_constants, read_in_ranks, seen, shown
 from opdb.runtime.tensors import Rejection, TensorRef, reshape, sized
 
@@ -70,7 +70,7 @@ class FxNodeView:
         self.name = str(node.name)
         self.node = node
         self._visitor = visitor
-        self._constants = constant_names(visitor.edge_program) if constants is None else constants
+        self.constants = constant_names(visitor.edge_program) if constants is None else constants
         self._sources: dict[tuple[str, int], torch.fx.Node] = {}
         self._encodings: dict[Quant, tuple[Any, dict[str, Any]]] = {}
         self._indices: set[torch.fx.Node] = set()  # constants that are read as indices
@@ -127,9 +127,9 @@ class FxNodeView:
         if t.static or t.key is None:
             return t if t.static else None
         base = seen(self.source(t))
-        if sum(d > 1 for d in t.shape) > 1 or not of_constants(base, self._constants):
+        if sum(d > 1 for d in t.shape) > 1 or not of_constants(base, self.constants):
             return None
-        if base.name not in self._constants:
+        if base.name not in self.constants:
             return t
         constant = self._ref(base, 0, base.meta["val"], static=True)
         return reshape(constant, t.shape) if constant.quant == t.quant else None
@@ -226,7 +226,7 @@ class FxNodeView:
         tensor = source.meta["val"]
         if isinstance(tensor, (tuple, list)):
             raise Rejection(f"{source.name} has several results and is read as one")
-        static = source.name in self._constants
+        static = source.name in self.constants
         if static and name in INDICES:
             self._indices.add(source)
         indices = static and name in INDICES

@@ -15,7 +15,8 @@ from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
-    from opdb.plugins.executorch.portable_kernels.kernels import KernelFolder, Kernels, Selection
+    from opdb.plugins.executorch.portable_kernels.kernels import KernelFolder, Selection
+    from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
 
 executorch_app = typer.Typer(
     help="Use opdb with ExecuTorch: environment, builders, patches, kernels.",
@@ -179,9 +180,10 @@ def kernels(
     Exit 1 if the program has an operator for which neither the runtime nor opdb has a kernel.
     """
     from opdb.plugins.executorch.portable_kernels import kernels as library
+    from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
 
     catalog = database.catalog()
-    known = library.Kernels(catalog)
+    known = Kernels(catalog)
     if list_:
         _list(known, json)
         return

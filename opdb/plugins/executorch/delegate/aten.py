@@ -20,7 +20,8 @@ from torch.fx import Graph, Node
 
 from opdb.lower.candidates import mapped
 from opdb.programs.torch.encodings import CONVERSIONS
-from opdb.programs.torch.program import READ_WITHOUT_SPEC, Program
+from opdb.programs.torch.program import Program
+from opdb.programs.torch.targets import READ_WITHOUT_SPEC
 
 CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 #: Operators of the edge dialect that are ATen's, but for the order in memory.

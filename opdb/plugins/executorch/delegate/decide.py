@@ -9,8 +9,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from opdb.checks.coverage import Coverage, Row
 from opdb.checks.partition import groups
-from opdb.checks.verdicts import Coverage, Row, check_nodes
+from opdb.checks.verdicts import check_nodes
 from opdb.execute.dispatch.kernel import Kernels
 from opdb.plugins.executorch.delegate import aten
 from opdb.plugins.executorch.delegate.shapes import SCALAR_TYPES, symbolic

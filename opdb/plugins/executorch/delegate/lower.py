@@ -22,7 +22,8 @@ from opdb.plugins.executorch.delegate.decide import Judge, Judged
 from opdb.plugins.executorch.delegate.module import Arg, Identity, Module, State
 from opdb.plugins.executorch.delegate.shapes import SCALAR_TYPES
 from opdb.plugins.executorch.delegate.specs import KERNELS, Options
-from opdb.programs.torch.program import Key, Program
+from opdb.programs.torch.encodings import Key
+from opdb.programs.torch.program import Program
 
 
 def lower(edge: ExportedProgram, options: Options, name: str) -> Module:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,15 +34,13 @@ from opdb.plugins.executorch.codegen.gtests import (
     KernelCall,
     KernelTests,
 )
+from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
 from opdb.programs.torch_ops.call import TORCH
 from opdb.runtime import native
 from opdb.runtime.checks import Undecidable
 from opdb.runtime.tensors import Rejection, TensorRef
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp
-
-if TYPE_CHECKING:
-    from opdb.plugins.executorch.portable_kernels.kernels import Kernels
 
 #: How many calls of one data type test a kernel.
 CALLS = 3

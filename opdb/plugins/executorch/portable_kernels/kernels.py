@@ -11,26 +11,22 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from opdb.catalog.facts.signature import read_signature, torch_schema
-from opdb.codegen import builders
 from opdb.core.c_compiler import make
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.source_folder import write_folder
 from opdb.plugins.executorch import env
-from opdb.plugins.executorch.codegen import glue, kernel_library
-from opdb.plugins.executorch.codegen.glue import KernelForm, NoForm, OutVariant
+from opdb.plugins.executorch.codegen import kernel_library
+from opdb.plugins.executorch.codegen.glue import KernelForm, NoForm
 from opdb.plugins.executorch.codegen.yaml_files import Entry, KernelKey, plain_key
+from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
 from opdb.plugins.executorch.program_io import SCALAR_TYPES
 from opdb.plugins.packages import c_library
 from opdb.spec.catalog import Catalog
-from opdb.spec.mapping import CompiledMapping, plain_type
 
 MANIFEST = "opdb-executorch-kernels.json"
-LIBRARY = "qnn"
 #: What a kernel that the runtime has already is replaced for, where no model says it: float32 of these ranks.
 FLOAT, RANKS = 6, (1, 2, 3, 4)
 
@@ -72,119 +68,6 @@ class Loaded:
     op: str
     key: str | None
     owner: str | None
-
-
-def out_variant(target: str) -> OutVariant | None:
-    """The operator of ATen that a functional target becomes in a .pte; None where ATen has none."""
-    torch = _torch()
-    library, name, _ = target.split(".")
-    packet = getattr(getattr(torch.ops, library), name, None)
-    own = [(a.name, plain_type(a.type)) for a in torch_schema(target).arguments]
-    for overload in () if packet is None else packet.overloads():
-        schema = getattr(packet, overload)._schema
-        if not schema.returns or sum(a.is_out for a in schema.arguments) != len(schema.returns):
-            continue
-        text = str(schema)
-        arguments = read_signature(f"{library}.{name}.{overload}", text).arguments
-        outs = [a.name for a in arguments if "!" in a.type]
-        given = [(a.name, a.type) for a in arguments if "!" not in a.type]
-        if [(n, plain_type(t)) for n, t in given] == own:
-            return OutVariant(f"{library}::{name}.{overload}", text, target, tuple(given), tuple(outs))
-    return None
-
-
-def custom_variant(op: str) -> OutVariant | None:
-    """The out variant of ``torch.ops.qnn.<op>``; None for an op that is no torch operator."""
-    from opdb.generated.torch_ops import SCHEMAS
-
-    text = SCHEMAS.get(op)
-    if text is None or "Tensor[]" in text.rpartition("->")[2]:
-        return None
-    given = read_signature(f"{LIBRARY}.{op}.default", text).arguments
-    count = text.rpartition("->")[2].count("Tensor")
-    outs = ("out",) if count == 1 else tuple(f"out{i}" for i in range(count))
-    marked = [f"Tensor({chr(ord('a') + i)}!)" for i in range(count)]
-    head = text.rpartition(") ->")[0].replace('"', "'").replace(f"{op}(", f"{LIBRARY}::{op}.out(", 1)
-    returns = marked[0] if count == 1 else f"({', '.join(marked)})"
-    schema = ", ".join([head, *(f"{m} {n}" for m, n in zip(marked, outs, strict=True))]) + f") -> {returns}"
-    arguments = tuple((a.name, a.type) for a in given)
-    return OutVariant(f"{LIBRARY}::{op}.out", schema, f"{LIBRARY}.{op}.default", arguments, outs)
-
-
-def define_out_variants() -> Any:
-    """Makes the out variants of ``torch.ops.qnn.*`` known to PyTorch, which ``to_executorch`` asks for.
-
-    Returns the library that defines them: they are gone when it is.
-    """
-    import opdb.programs.torch_ops  # noqa: F401  the functional ones
-    from opdb.generated.torch_ops import SCHEMAS
-
-    return _defined(tuple(v.schema for op in SCHEMAS if (v := custom_variant(op)) is not None))
-
-
-@cache
-def _defined(schemas: tuple[str, ...]) -> Any:
-    library = _torch().library.Library(LIBRARY, "FRAGMENT")
-    for schema in schemas:
-        library.define(schema.removeprefix(f"{LIBRARY}::"))
-    return library
-
-
-class Kernels:
-    """What can be a kernel: forms by out variant, worked out as they are asked for."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
-        self._mappings: dict[str, list[CompiledMapping]] = {}
-        for target, found in builders.candidates(catalog).items():
-            direct = [c.form for c in found if isinstance(c.form, CompiledMapping)]
-            if direct:
-                self._mappings[target] = direct
-
-    def targets(self) -> list[str]:
-        """The targets of ATen that a spec maps."""
-        return sorted(t for t in self._mappings if t.startswith("aten."))
-
-    def mappings(self, target: str, forms: Iterable[KernelForm]) -> list[CompiledMapping]:
-        """The mappings of ``target`` that ``forms`` are."""
-        ops = {f.op for f in forms}
-        return [m for m in self._mappings.get(target, ()) if m.op.name in ops]
-
-    def variants(self) -> dict[str, OutVariant]:
-        """The out variants of those that have one, by name."""
-        found = {v.name: v for target in self.targets() if (v := out_variant(target)) is not None}
-        return dict(sorted(found.items()))
-
-    def every(self) -> list[OutVariant]:
-        """The out variants of ATen that a spec maps, and those of the ops of QNN."""
-        own = (custom_variant(op) for op in sorted(self.catalog.ops))
-        return [*self.variants().values(), *(v for v in own if v is not None)]
-
-    def variant(self, word: str) -> OutVariant:
-        """``aten::gelu.out``, or an op of QNN: ``Gelu``, ``qnn::Gelu.out``.  Raises OpdbError for an unknown one."""
-        if word.startswith("aten::"):
-            known = self.variants()
-            if word in known:
-                return known[word]
-            raise OpdbError(
-                f"{word}: no spec maps an operator with this out variant; --list shows what there is"
-            )
-        op = word.removeprefix(f"{LIBRARY}::").removesuffix(".out")
-        variant = custom_variant(op) if op in self.catalog.ops else None
-        if variant is None:
-            raise OpdbError(
-                f"{word}: neither an out variant of ATen (aten::gelu.out) nor an op of QNN that has one"
-            )
-        return variant
-
-    def forms(self, variant: OutVariant) -> tuple[KernelForm, ...]:
-        """Raises NoForm."""
-        if not variant.name.startswith("aten::"):
-            op = self.catalog.compiled(variant.target.split(".")[1])
-            if op.definition.kernel is None:
-                raise NoForm(f"{op.name} needs a kernel")
-            return glue.forms(variant, (), op)
-        return glue.forms(variant, self._mappings.get(variant.target, []))
 
 
 def runtime_operators() -> frozenset[str]:
@@ -254,6 +137,7 @@ def select(kernels: Kernels, words: Iterable[str], model: Path | None = None) ->
 
 def write(kernels: Kernels, chosen: Selection, folder: Path, force: bool = False) -> KernelFolder:
     """Writes the folder.  Raises OpdbError: files that opdb did not write (source_folder), an op without a kernel."""
+    # It needs PyTorch, which an environment without the extra lacks.
     from opdb.plugins.executorch.portable_kernels.kernel_calls import tests_of
 
     needed = _needed(kernels.catalog, chosen)
@@ -331,14 +215,6 @@ def load(library: Path) -> LoadedLibrary:
 def _loaded(record: Any) -> Loaded:
     key, owner = (None if text is None else text.decode() for text in (record.key, record.owner))
     return Loaded(record.op.decode(), key, owner)
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra("PyTorch", "torch") from None
-    return torch
 
 
 def _portable_lib() -> Any:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from opdb.catalog.targets.target import Target
-from opdb.checks.verdicts import Coverage
+from opdb.checks.coverage import Coverage
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS
 from opdb.plugins.executorch import env, process
@@ -76,10 +76,10 @@ def _check(spec: str, target: Target, dims: Mapping[str, int] | None) -> Coverag
 
 
 def _with_halves(edge: Any, target: Target, coverage: Coverage) -> Coverage:
-    """Rows with warnings of values that do not fit fp16 (opdb.checks.fp16_warnings), of the nodes that ATen has operators for."""
+    """Rows with warnings of values that do not fit fp16 (opdb.checks.range_warnings), of the nodes that ATen has operators for."""
     from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 
-    from opdb.checks.fp16_warnings import with_warnings
+    from opdb.checks.range_warnings import with_warnings
     from opdb.plugins.executorch.delegate import aten
 
     nodes = {n.name: n for n in edge.graph.nodes}

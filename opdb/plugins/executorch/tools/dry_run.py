@@ -11,15 +11,16 @@ from opdb.core.dtypes import BY_SHORT
 from opdb.core.op_config import ParamConfig
 from opdb.lower.constant_encodings import encoded
 from opdb.plugins.executorch.builder import layout
-from opdb.plugins.executorch.builder.sink import Sink, add_param, dtype_of
+from opdb.plugins.executorch.builder.sink import Sink
 from opdb.plugins.executorch.builder.view import FxNodeView
+from opdb.plugins.executorch.builder.wrappers import add_param, dtype_of
 from opdb.runtime.forms import Lowered, LoweredOp
 from opdb.runtime.tensors import Rejection, TensorRef
 
 
 class DrySink(Sink):
     def __init__(self, view: FxNodeView, avoids: Callable[[str], bool]) -> None:
-        super().__init__(None, view, {}, avoids)  # type: ignore[arg-type]  # nothing here asks the visitor
+        super().__init__(None, view, {}, avoids)  # nothing here asks the visitor
         self.steps: list[LoweredOp] = []
 
     def steps_of(self, lowered: Lowered) -> list[LoweredOp]:
@@ -37,7 +38,7 @@ class DrySink(Sink):
                 self.castable(source.meta["val"])
         return self._transformed(None, ref, self._layout(ref))
 
-    def _cast_alone(self, name: str, given: TensorRef | None, result: TensorRef) -> bool:
+    def _cast_instead(self, name: str, given: TensorRef | None, result: TensorRef) -> bool:
         """The Reshape is judged instead: what keeps the Cast out keeps it out, too."""
         return False
 

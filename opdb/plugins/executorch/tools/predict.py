@@ -32,7 +32,8 @@ from executorch.backends.qualcomm.utils.constants import (
 )
 
 from opdb.catalog.targets.target import Target
-from opdb.checks.verdicts import STEP, Coverage, Progress, Row, line_of, module_of, nearest_of, row_of
+from opdb.checks.coverage import Coverage, Row
+from opdb.checks.verdicts import STEP, Progress, line_of, module_of, nearest_of, row_of
 from opdb.core.op_config import OpConfig
 from opdb.judge import validate
 from opdb.judge.errata.policy import active, excludes

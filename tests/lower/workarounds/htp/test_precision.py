@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from opdb.catalog.targets.target import Target
-from opdb.checks.verdicts import Coverage, check_nodes
+from opdb.checks.coverage import Coverage
+from opdb.checks.verdicts import check_nodes
 from opdb.execute.dispatch.plan import partition
 from opdb.lower.workarounds.htp.precision import in_half_precision
 from opdb.programs.torch.export import export

@@ -12,6 +12,7 @@ import pytest
 
 from opdb.plugins.executorch.codegen.yaml_files import Entry, KernelKey, custom_ops, functions, plain_key
 from opdb.plugins.executorch.portable_kernels import kernels
+from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
 from opdb.spec.catalog import Catalog
 
 pytestmark = [pytest.mark.executorch, pytest.mark.torch, pytest.mark.slow]
@@ -20,8 +21,8 @@ TEMPLATES = Path(str(kernels.__file__)).parents[1] / "c"
 
 
 @pytest.fixture(scope="module")
-def known(catalog: Catalog) -> kernels.Kernels:
-    return kernels.Kernels(catalog)
+def known(catalog: Catalog) -> Kernels:
+    return Kernels(catalog)
 
 
 def generated(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -43,13 +44,11 @@ def registered(folder: Path) -> list[tuple[str, str | None]]:
     return re.findall(r'Kernel\(\s*"([^"]+)",(?:\s*"([^"]+)",)?', text)
 
 
-def entry(known: kernels.Kernels, op: str, *keys: Sequence[tuple[int, Sequence[int]]]) -> Entry:
+def entry(known: Kernels, op: str, *keys: Sequence[tuple[int, Sequence[int]]]) -> Entry:
     return Entry(known.variant(op), tuple(KernelKey(tuple((t, tuple(o)) for t, o in key)) for key in keys))
 
 
-def test_the_generator_makes_the_keys_that_the_runtime_asks_for(
-    known: kernels.Kernels, tmp_path: Path
-) -> None:
+def test_the_generator_makes_the_keys_that_the_runtime_asks_for(known: Kernels, tmp_path: Path) -> None:
     """Mixed data types and dim orders, where sorting the arguments by name would make other keys."""
     order = (0, 1)
     compared = [(FLOAT, order), (FLOAT, order), (BOOL, order), (BOOL, order)]
@@ -77,7 +76,7 @@ def test_the_generator_makes_the_keys_that_the_runtime_asks_for(
     assert len([op for op, key in registered(tmp_path) if not key]) == 3
 
 
-def test_both_files_together_are_accepted_with_headers(known: kernels.Kernels, tmp_path: Path) -> None:
+def test_both_files_together_are_accepted_with_headers(known: Kernels, tmp_path: Path) -> None:
     """Kernels for all types: also an op with two results, and one whose parameters have texts."""
     (tmp_path / "functions.yaml").write_text(functions([entry(known, "aten::gelu.out")]))
     own = [entry(known, op) for op in ("LayerNorm", "Moments", "ElementWiseNeuron", "Concat")]
@@ -98,7 +97,7 @@ def test_both_files_together_are_accepted_with_headers(known: kernels.Kernels, t
     }
 
 
-def test_two_kernels_break_the_generators_headers(known: kernels.Kernels, tmp_path: Path) -> None:
+def test_two_kernels_break_the_generators_headers(known: Kernels, tmp_path: Path) -> None:
     """Why the Makefile asks for sources only, and NativeFunctions.h is opdb's."""
     text = functions([entry(known, "aten::gelu.out", [(FLOAT, (0, 1))] * 3)])
     (tmp_path / "functions.yaml").write_text(text)
@@ -106,9 +105,7 @@ def test_two_kernels_break_the_generators_headers(known: kernels.Kernels, tmp_pa
     assert done.returncode != 0 and "Can't convert ETKernelIndex to BackendIndex" in done.stderr
 
 
-def test_a_key_of_one_dimension_is_spelled_otherwise_by_the_generator(
-    known: kernels.Kernels, tmp_path: Path
-) -> None:
+def test_a_key_of_one_dimension_is_spelled_otherwise_by_the_generator(known: Kernels, tmp_path: Path) -> None:
     """Why registration.cpp spells keys anew."""
     variant = known.variant("aten::gelu.out")
     key = plain_key(variant, FLOAT, 1)
@@ -129,6 +126,6 @@ def test_types_that_the_generator_has_not_are_no_keys() -> None:
     )
 
 
-def test_no_key_of_all_tensors_where_some_may_be_left_out(known: kernels.Kernels) -> None:
+def test_no_key_of_all_tensors_where_some_may_be_left_out(known: Kernels) -> None:
     assert plain_key(known.variant("LayerNorm"), FLOAT, 2) is None
     assert plain_key(known.variant("Concat"), FLOAT, 2) is None

@@ -10,7 +10,8 @@ import torch.nn.functional as F  # noqa: N812  as everybody calls it
 from torch import Tensor
 
 from opdb.catalog.targets.target import Target
-from opdb.checks.verdicts import Coverage, check_program
+from opdb.checks.coverage import Coverage
+from opdb.checks.verdicts import check_program
 from opdb.execute.compile.model import lowered
 from opdb.programs.torch.export import export
 from opdb.runtime.qnn.backend import Backend
