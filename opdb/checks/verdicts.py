@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 #: Progress callback (nodes done, all nodes), called every STEP nodes.
 Progress = Callable[[int, int], None]
 STEP = 50
-#: Parts of the paths of files that are nobody's model.
-LIBRARIES = ("/torch/", "/executorch/exir/", "/executorch/backends/", "/torchao/", "/opdb/programs/onnx/")
+#: Parts of the paths of files that are nobody's model.  A folder of the user may be called torch.
+LIBRARIES = (
+    "-packages/torch/", "/pytorch/torch/", "/executorch/exir/", "/executorch/backends/", "-packages/torchao/",
+    "/opdb/programs/onnx/",
+)  # fmt: skip
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s*([^\n]+)')
 
 

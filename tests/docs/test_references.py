@@ -40,7 +40,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_tests_that_are_named_exist(document: Path) -> None:
-    for file, test in re.findall(r"(\w+/test_\w+\.py)::(test_\w+)", document.read_text(encoding="utf-8")):
+    for file, test in re.findall(r"([\w/]+/test_\w+\.py)::(test_\w+)", document.read_text(encoding="utf-8")):
         assert f"def {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), f"{file}::{test}"
 
 

@@ -3,7 +3,7 @@
 ExecuTorch's quantizer asks it which data types and encodings an op may have on a chip; without Qualcomm's SDK it
 asks nobody and checks nothing.
 
-    from opdb.executorch import backend_opinfo
+    from opdb.plugins.executorch import backend_opinfo
     backend_opinfo.install()          # in a process with opdb's environment; before a QnnQuantizer is made
 
 What the rules do not ask for is None, never False: ExecuTorch takes a False of an output for a demand.

@@ -92,8 +92,8 @@ def test_a_read_only_folder(public: Path, tmp_path: Path) -> None:
     public.chmod(0o555)
     code = """if True:
         import os, sys
-        from opdb import migrate, store
-        from opdb.errors import OpdbError
+        from opdb.catalog import migrate, store
+        from opdb.core.errors import OpdbError
         migrate.upgrade(sys.argv[3])  # imports all that the other user may not be able to read
         if os.getuid() == 0:
             os.setgid(65534), os.setuid(65534)

@@ -248,7 +248,7 @@ import sys
 import subprocess
 import sys
 from pathlib import Path
-from opdb.store import ArtifactRecord, Store
+from opdb.catalog.store import ArtifactRecord, Store
 store = Store({url!r})
 assert store.sync(Path({str(specs)!r})).changed == ("ops/Relu.yaml",)
 store.record_artifacts([ArtifactRecord("generated/x.h", "headers", "k", "s", ("ops/Relu.yaml",))])

@@ -163,10 +163,10 @@ def test_omitted_inputs_and_json(cpu: Backend) -> None:
 def test_no_torch_is_loaded_and_plans_do_not_depend_on_hashes() -> None:
     program = """
 import sys, numpy as np
-from opdb.dispatch import Dispatcher, graph_of, partition
-from opdb.op_config import OpConfig, TensorConfig
+from opdb.execute.dispatch import Dispatcher, graph_of, partition
+from opdb.core.op_config import OpConfig, TensorConfig
 from opdb.runtime.qnn.backend import Backend
-from opdb.targets.target import Target
+from opdb.catalog.targets.target import Target
 def add(a, b, y):
     x, y = [TensorConfig(n, "f32", (3,)) for n in (a, b)], TensorConfig(y, "f32", (3,))
     return OpConfig("ElementWiseAdd", tuple(x), (), (y,))

@@ -103,7 +103,7 @@ def _digest(catalog: Catalog, op: str) -> str:
 def test_the_same_cases_every_time(hash_seed: str, catalog: Catalog) -> None:
     """In another process with another hash seed."""
     code = (
-        "import hashlib; from opdb import settings; from opdb.catalog.store import read_catalog\n"
+        "import hashlib; from opdb.core import settings; from opdb.catalog.store import read_catalog\n"
         "from opdb.measure.conformance.cases import cases\n"
         "c = read_catalog(settings.specs_folder())\n"
         "t = '\\n'.join(repr(x.record()) + x.note for x in cases(c, 'LayerNorm').cases)\n"

@@ -174,8 +174,8 @@ def test_another_definition_is_another_sweep(tmp_path: Path) -> None:
 #: A sweep that tells of each chunk that it keeps and goes on to the next one at a line on its input.
 DRIVER = """
 import sys
-from opdb.probe import sweep as module
-from opdb.store import Store
+from opdb.measure.sweeps import sweep as module
+from opdb.catalog.store import Store
 module.CHUNK = 5
 store = Store(sys.argv[1])
 def told(progress):

@@ -81,8 +81,8 @@ def test_what_is_replaced_can_be_called_as_before(environment: env.Environment) 
     script = """
 import inspect, json
 from importlib import import_module
-from opdb.executorch import register
-from opdb.executorch.patches.registry import states
+from opdb.plugins.executorch import register
+from opdb.plugins.executorch.patches.registry import states
 
 def signature(symbol):
     module, _, names = symbol.partition(":")

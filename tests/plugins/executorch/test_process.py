@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
 MODULE = """
 import ctypes, os, sys, time
 import numpy as np
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 
 def double(a, by=2): return {"a": a * by, "root": os.environ["QNN_SDK_ROOT"]}
 def user_error(): raise OpdbError("this: is wrong; do that")

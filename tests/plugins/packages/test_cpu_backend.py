@@ -350,8 +350,8 @@ def test_a_context_binary_in_a_fresh_process(custom: PackageFolder, tmp_path: Pa
 import json, sys
 from pathlib import Path
 import numpy as np
-from opdb.errors import OpdbError
-from opdb.graph import GraphTensor
+from opdb.core.errors import OpdbError
+from opdb.core.graph import GraphTensor
 from opdb.runtime.qnn.backend import Backend
 from opdb.runtime.qnn.context import Context
 from opdb.runtime.qnn.graph import Interface, Tensor

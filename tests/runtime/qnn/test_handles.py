@@ -375,7 +375,7 @@ LEFT_OPEN = """
 import sys, threading
 sys.path.insert(0, {folder!r})
 import numpy as np
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from test_handles import X, relu
 from opdb.runtime.qnn.backend import Backend
 

@@ -420,7 +420,7 @@ def test_what_is_no_version_is_refused(what: str) -> None:
 CREATE = """
 import json, sys
 from pathlib import Path
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.runtime.qnn import device
 from opdb.runtime.qnn.native import NULL, Arena, ffi
 from opdb.runtime.qnn.session import Session

@@ -258,7 +258,7 @@ def test_the_program_runs_on_the_real_library(
 
 def test_a_process_records_once(tmp_path: Path, relu_graph: QnnGraph) -> None:
     code = """
-from opdb.errors import OpdbError
+from opdb.core.errors import OpdbError
 from opdb.runtime.qnn.saver import record
 record([args[0]], args[1] / "first", "CPU")
 try:
