@@ -226,7 +226,7 @@ def questions(store: Store, versions: list[str], rounds: int) -> None:
 
     def disagreements() -> int:
         return count(
-            store, "evidence", Filters(op=chance.choice(ops), sdk=chance.choice(versions), disagree=True)
+            store, "runs", Filters(op=chance.choice(ops), sdk=chance.choice(versions), disagree=True)
         )
 
     def agreement() -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from opdb.catalog import facts as reference
 from opdb.codegen.artifact import Artifact, all_specs, backend_paths
 from opdb.codegen.environment import render
+from opdb.codegen.evidence import facts
 from opdb.codegen.rules import need_name
 from opdb.core.dtypes import DTYPES
 from opdb.core.sdk import sdk_number
@@ -95,7 +96,9 @@ def python(catalog: Catalog) -> Iterable[Artifact]:
     view = {"backends": [(b.name, _fields(b)) for b in backends], "preferred": preferred(backends)}
     text = render("backends.py.j2", **view, context=_context(catalog))
     yield Artifact("generated/python/constants/backends.py", text, backend_paths(catalog), "python")
-    sdks = dict.fromkeys(".".join(v.split(".")[:2]) for v in sdks_of(catalog))
+    stored = facts(catalog)
+    versions = sdks_of(catalog) if stored is None else stored.sdks
+    sdks = dict.fromkeys(".".join(v.split(".")[:2]) for v in versions)
     measured = [b.measured.sdk for b in backends if b.measured]
     default = max(measured, key=sdk_number, default=next(reversed(sdks), ""))
     text = render("sdks.py.j2", sdks=list(sdks), default=default)

@@ -80,7 +80,7 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "params": [_param(n, d, uses) for n, d in definition.params.items()],
         "groups": _groups(op),
         "tables": _tables(op),
-        "measured": evidence.page(name, [r.id for rows in op.type_rows.values() for r in rows]),
+        "measured": evidence.page(catalog, name, [r.id for rows in op.type_rows.values() for r in rows]),
         "errata": catalog.errata_of(name),
         "mappings": [(target, m, _arguments(m)) for target, m in catalog.mappings(name).items()],
         "schema": torch_ops.schema(op),

@@ -1,16 +1,16 @@
-"""What the evidence that opdb ships says, as generated pages and tables show it."""
+"""What the evidence that opdb ships says, as generated pages and tables show it: out of the database of the catalogue.
+
+A catalogue that was read from files, which no database has, comes without evidence.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from opdb.catalog.evidence import STAGES, Cell
-from opdb.catalog.evidence.format import read, shipped_path
 from opdb.catalog.evidence.text import of_chips, provenance, told
+from opdb.catalog.store.facts import Facts
 from opdb.core.sdk import sdk_number
 from opdb.spec.backend import Measured
 from opdb.spec.catalog import Catalog
@@ -20,15 +20,15 @@ PRECISIONS = ("float", "8a8w", "16a8w")
 Place = tuple[str, str]  # backend, SDK
 
 
-def key() -> str:
-    """Names the file for what remembers what it was made from."""
-    path = shipped_path()
-    return _sha256(path, path.stat().st_mtime_ns) if path.is_file() else ""
+def facts(catalog: Catalog) -> Facts | None:
+    """What the database of a catalogue says of it; None for one that was read from files."""
+    return catalog.facts if isinstance(catalog.facts, Facts) else None
 
 
-@cache
-def _sha256(path: Path, changed: int) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def key(catalog: Catalog) -> str:
+    """Names the evidence for what remembers what it was made from."""
+    found = facts(catalog)
+    return "" if found is None else found.evidence
 
 
 def input_path() -> str:
@@ -36,22 +36,12 @@ def input_path() -> str:
     return "opdb/catalog/evidence/shipped.jsonl.gz"
 
 
-@cache
-def _by_name(path: Path, sha256: str) -> dict[tuple[str, str], list[Cell]]:
-    found: dict[tuple[str, str], list[Cell]] = {}
-    for cell in read(path).cells.values() if sha256 else ():
-        found.setdefault((cell.kind, cell.name), []).append(cell)
-    return found
-
-
-def cells(kind: str, name: str) -> Sequence[Cell]:
-    """The cells of one op, or of one PyTorch operator."""
-    return _by_name(shipped_path(), key()).get((kind, name), [])
-
-
-def page(op: str, rows: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]], list[str]]:
+def page(
+    catalog: Catalog, op: str, rows: Sequence[str]
+) -> tuple[list[str], list[tuple[str, list[str]]], list[str]]:
     """(libraries, (row, a cell for each library), what was asked and when) of an op's page; nothing without evidence."""
-    found = cells("op", op)
+    known = facts(catalog)
+    found = () if known is None else known.of_op(op)
     places = sorted({(c.run.backend, c.run.sdk) for c in found}, key=lambda p: (p[0], sdk_number(p[1])))
     lines = []
     for row in rows:
@@ -74,14 +64,10 @@ def at(catalog: Catalog, backend: str) -> Measured | None:
     return None if known is None else known.measured
 
 
-def row_at(catalog: Catalog, op: str, row: str) -> Cell | None:
-    """The cell of a type row in the place of the tables."""
-    place = at(catalog, row.partition(".")[0])
-    if place is None:
-        return None
-    return next(
-        (c for c in cells("op", op) if (c.row, c.run.sdk, c.run.soc) == (row, place.sdk, place.soc or "")), None
-    )  # fmt: skip
+def here(catalog: Catalog, backend: str) -> Mapping[tuple[str, str], Cell]:
+    """The cells in the place of the tables, by op and type row."""
+    place, found = at(catalog, backend), facts(catalog)
+    return {} if place is None or found is None else found.at(backend, place.sdk, place.soc or "")
 
 
 def columns(cell: Cell | None) -> tuple[str, ...]:
@@ -93,24 +79,24 @@ def columns(cell: Cell | None) -> tuple[str, ...]:
     return (*outcome.statuses, str(outcome.cases), told(outcome), where, run.date)
 
 
-def of_configurations(catalog: Catalog, op: str, backend: str, rows: Sequence[str]) -> str:
+def of_configurations(cells: Mapping[tuple[str, str], Cell], op: str, rows: Sequence[str]) -> str:
     """Of a cell of support.md: how many type rows came to what in the place of the tables; e.g. 9 right, 1 refused."""
     found = Counter(
-        told(c.outcome).partition(" in ")[0].partition(" (")[0] for r in rows if (c := row_at(catalog, op, r))
+        told(c.outcome).partition(" in ")[0].partition(" (")[0] for r in rows if (c := cells.get((op, r)))
     )
     left = len(rows) - sum(found.values())
     told_of = [f"{n} {what}" for what, n in found.most_common()]
     return ", ".join([*told_of, *([f"{left} unknown"] if left else [])])
 
 
-def of_operator(target: str, backend: str) -> str:
+def of_operator(cells: Sequence[Cell], backend: str) -> str:
     """Of a line of op-support.csv: by precision what ExecuTorch's flow made of it, with what, where and when.
 
     "unknown" without evidence.
     """
     lines = []
     for precision in PRECISIONS:
-        mine = [c for c in cells("torch", target) if (c.row, c.run.backend) == (precision, backend)]
+        mine = [c for c in cells if c.row == precision]
         for run in sorted({(c.run.flow, c.run.sdk, c.run.execution, c.run.date) for c in mine}):
             there = [c for c in mine if (c.run.flow, c.run.sdk, c.run.execution, c.run.date) == run]
             flow, sdk, execution, date = run

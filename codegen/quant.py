@@ -29,7 +29,7 @@ def _of_op(catalog: Catalog, name: str) -> str:
 
 
 def _pointwise(catalog: Catalog, name: str) -> bool:
-    kernel = catalog.compiled(name).definition.kernel
+    kernel = catalog.ops[name].kernel
     return kernel is not None and kernel.each is not None
 
 

@@ -1,27 +1,27 @@
 """What the specs say of an op, or of a PyTorch operator, in one place: a backend, a SoC, an SDK.
 
-A combination of data types counts when a type row of that SDK has it and no rule forbids it for certain, with the SoC,
-the SDK, the data types and the parameters that a mapping fixes known, and all else open.
+A combination of data types counts when a declared type row (``opdb.spec.declared``) has it and no rule forbids it for certain,
+with the SoC, the SDK, the data types and the parameters that a mapping fixes known, and all else open.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from opdb.codegen.builders import Form, candidates
+from opdb.codegen.evidence import facts
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
-from opdb.core.op_config import ENCODINGS
-from opdb.core.sdk import declared, sdk_number
+from opdb.core.sdk import sdk_number
 from opdb.spec.catalog import Catalog
-from opdb.spec.definitions import CompiledOp, CompiledRule, TypeRow, expand_row
+from opdb.spec.declared import Declared, has
+from opdb.spec.definitions import CompiledOp, CompiledRule, TypeRow
 from opdb.spec.lang.analyse import free_names
-from opdb.spec.lang.certain import Rule, forbidden, parsed
-from opdb.spec.lang.nodes import BOOL, TENSOR, TENSORS, Node, walk
+from opdb.spec.lang.certain import parsed
+from opdb.spec.lang.nodes import TENSOR, TENSORS, Node, walk
 from opdb.spec.lang.printer import to_text
 from opdb.spec.mapping import CompiledMapping, CompiledStep
 
@@ -89,34 +89,13 @@ class Part:
 
 
 @dataclass(frozen=True)
-class _Read:
-    """A rule, as what is certain is asked of it."""
-
-    rule: CompiledRule
-    parts: Rule
-    words: frozenset[str]
-
-    @classmethod
-    def of(cls, rule: CompiledRule) -> _Read:
-        when = None if rule.when is None else to_text(rule.when)
-        require = to_text(rule.require)
-        words = frozenset(re.findall(r"\w+", f"{when} {require}"))
-        return cls(rule, (None if when is None else parsed(when), parsed(require)), words)
-
-    def holds(self, known: Mapping[str, Any]) -> bool:
-        """Whether the rule holds whatever else is known of the op config."""
-        when, require = self.parts
-        return (when is not None and when(known) is False) or require(known) is True
-
-
-@dataclass(frozen=True)
 class Support:
     """The ops of a catalogue in one place."""
 
     catalog: Catalog
     place: Place
     _parts: dict[tuple[str, frozenset[tuple[str, Any]]], Part] = field(default_factory=dict, repr=False)
-    _rules: dict[tuple[str, str], _Read] = field(default_factory=dict, repr=False)
+    _ops: dict[str, Declared] = field(default_factory=dict, repr=False)
     _of_forms: dict[int, tuple[Form, list[Part]]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -131,64 +110,29 @@ class Support:
         return self._parts[key]
 
     def _part(self, op: CompiledOp, params: Mapping[str, Any]) -> Part:
-        known = _with_lets(
-            op, {**self.known, **{n: n for p in op.params for n in p.definition.enum}, **params}
-        )
-        backend, place = op.definition.backends.get(self.place.backend), self.place
-        if backend is None or not declared(backend.since, backend.until, place.sdk):
+        known, rows = self.known, self._rows(op)
+        if not rows:
             return Part(op, (), ())
-        required = [
-            self._read(op, r) for r in (*op.rules, *op.backend_rules[place.backend]) if self._required(op, r)
+        if op.name not in self._ops:
+            self._ops[op.name] = Declared(op, self.place.backend)
+        left = self._ops[op.name].left(known, self.place.sdk, rows, params)
+        return Part(op, tuple(Combination(dtypes, row) for dtypes, row in left.combinations), left.rules)
+
+    def _rows(self, op: CompiledOp) -> list[TypeRow]:
+        """The type rows that the place has: those of the table ``declared``; of specs that are in no database, as sync would."""
+        rows = op.type_rows.get(self.place.backend, ())
+        if self._declared is not None:
+            there = self._declared.get(op.name, frozenset())
+            return [row for row in rows if row.id in there]
+        chip = {name: value for name, value in self.known.items() if name != "sdk"}
+        return [
+            row for row in rows if has(Declared(op, self.place.backend).ranges(row, chip), self.place.sdk)
         ]
-        names = {*known, "dtype", "present", "rank"} | {p.name for p in op.params if p.definition.enum}
-        names -= {n for p in op.params for n in p.definition.enum}
-        telling = [r.parts for r in required if names & r.words]
-        encoded = [r.parts for r in required if "encoding" in r.words]
-        open_ = [p for p in op.params if p.definition.enum and p.name not in params]
-        ways = [[_with_lets(op, {**known, p.name: value}) for value in p.definition.enum] for p in open_] or [
-            [known]
-        ]
-        found: dict[tuple[str, ...], Combination] = {}
-        for row in op.type_rows[place.backend]:
-            has = row.needs is None or self.known[row.needs.has]
-            if has and declared(row.since, row.until, place.sdk):
-                for dtypes in expand_row(row):
-                    if all(any(self._may_be(op, telling, encoded, k, dtypes) for k in way) for way in ways):
-                        found.setdefault(tuple(dtypes.values()), Combination(dtypes, row))
-        types = [{**known, **{f"{slot}.dtype": d for slot, d in c.dtypes.items()}} for c in found.values()]
-        left = [r.rule for r in required if r.rule.backend and not all(r.holds(t) for t in types)]
-        return Part(op, tuple(found.values()), tuple(left))
 
-    def _required(self, op: CompiledOp, rule: CompiledRule) -> bool:
-        if rule.strength == "expect":
-            return False
-        entry = op.unchecked(rule.id).get(self.place.backend) if rule.backend is None else None
-        return entry is None or not declared(entry.since, entry.until, self.place.sdk)
-
-    def _read(self, op: CompiledOp, rule: CompiledRule) -> _Read:
-        if (op.name, rule.id) not in self._rules:
-            self._rules[op.name, rule.id] = _Read.of(rule)
-        return self._rules[op.name, rule.id]
-
-    @staticmethod
-    def _may_be(
-        op: CompiledOp,
-        rules: list[Rule],
-        encoded: list[Rule],
-        known: Mapping[str, Any],
-        dtypes: Mapping[str, str],
-    ) -> bool:
-        here = {**known, **{f"{slot}.dtype": d for slot, d in dtypes.items()}}
-        here |= {f"present({s.name})": True for s in op.slots if not s.optional}
-        if forbidden(rules, here):
-            return False
-        if not encoded:
-            return True
-        quantized = [s.name for s in op.slots if BY_SHORT[dtypes[s.name]].quantized and not s.optional]
-        return all(
-            any(not forbidden(encoded, {**here, f"{slot}.encoding": e}) for e in ENCODINGS)
-            for slot in quantized
-        )
+    @cached_property
+    def _declared(self) -> Mapping[str, frozenset[str]] | None:
+        found = facts(self.catalog)
+        return None if found is None else found.declared(self.place.backend, self.place.soc, self.place.sdk)
 
     # -- PyTorch
 
@@ -262,12 +206,3 @@ def _ranks(step: CompiledMapping | CompiledStep) -> dict[str, Any]:
     """The ranks of inputs that the form permutes by a list, which has as many numbers."""
     lists = {slot: n.args[1] for slot, n in step.inputs.items() if n.kind == "call" and n.value == "permute"}
     return {f"{slot}.rank": len(order.args) for slot, order in lists.items() if order.kind == "list"}
-
-
-def _with_lets(op: CompiledOp, known: Mapping[str, Any]) -> dict[str, Any]:
-    """``known``, and the named conditions of the op that follow from it."""
-    out = dict(known)
-    for name, node in op.lets:
-        if node.type == BOOL and (told := parsed(to_text(node))(out)) is not None:
-            out[name] = told
-    return out

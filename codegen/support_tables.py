@@ -61,7 +61,9 @@ def tables(catalog: Catalog) -> Iterable[Artifact]:
     forms = [*(found["forms"] for found in ops.values()), *families]
     for found in places[:1]:
         text = _csv(
-            {target: cells for home in forms for target, cells in home["cells"].items()}, found.place.backend
+            catalog,
+            {target: cells for home in forms for target, cells in home["cells"].items()},
+            found.place.backend,
         )
         yield Artifact(f"{FOLDER}/executorch/op-support.csv", text, inputs, "csv")
         text = render("op_support.rst.j2", place=found.place)
@@ -116,16 +118,21 @@ def _of_forms(places: Sequence[Support], made: Sequence[Form]) -> dict[str, Any]
 def op_support(support: Support) -> str:
     """The CSV of ExecuTorch's documentation template: a line for each PyTorch operator that the specs map."""
     return _csv(
-        {target: _cells(support, forms) for target, forms in support.forms.items()}, support.place.backend
+        support.catalog,
+        {target: _cells(support, forms) for target, forms in support.forms.items()},
+        support.place.backend,
     )
 
 
-def _csv(cells: Mapping[str, Sequence[str]], backend: str) -> str:
+def _csv(catalog: Catalog, cells: Mapping[str, Sequence[str]], backend: str) -> str:
+    facts = measured.facts(catalog)
+    found = {} if facts is None else facts.operators(backend)
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(COLUMNS)
     lines.writerows(
-        (target, *cells[target], measured.of_operator(target, backend)) for target in sorted(cells)
+        (target, *cells[target], measured.of_operator(found.get(target, ()), backend))
+        for target in sorted(cells)
     )
     return out.getvalue()
 

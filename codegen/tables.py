@@ -32,7 +32,7 @@ COLUMNS = (
 def support(catalog: Catalog) -> Iterable[Artifact]:
     """tables/support.csv, one line for each documented row of types, and tables/support.md."""
     inputs = (*all_specs(catalog), evidence.input_path())
-    also = evidence.key()
+    also = evidence.key(catalog)
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(COLUMNS)
@@ -48,6 +48,7 @@ def _lines(catalog: Catalog, name: str) -> list[tuple[str, ...]]:
     op = catalog.compiled(name)
     found: list[tuple[str, ...]] = []
     for backend, definition in op.definition.backends.items():
+        cells = evidence.here(catalog, backend)
         for row in op.type_rows[backend]:
             _, configuration, number = row.id.split(".")
             types = " ".join(f"{slot}={'|'.join(cell)}" for slot, cell in row.cells.items())
@@ -59,7 +60,7 @@ def _lines(catalog: Catalog, name: str) -> list[tuple[str, ...]]:
                     number,
                     types,
                     definition.source or "",
-                    *evidence.columns(evidence.row_at(catalog, name, row.id)),
+                    *evidence.columns(cells.get((name, row.id))),
                 )
             )
     return found
@@ -97,19 +98,20 @@ def _view(catalog: Catalog) -> dict[str, object]:
     declared = {b for op in catalog.ops.values() for b in op.backends}
     backends = [b for b in catalog.backends if b in declared] + sorted(declared - set(catalog.backends))
     places = {b: m for b in backends if (m := evidence.at(catalog, b)) is not None}
+    here = {b: evidence.here(catalog, b) for b in places}
     ops = []
     for name in sorted_ops(catalog):
         op = catalog.ops[name]
         cells = [" ".join(op.backends[b].dtypes) or "declared" if b in op.backends else "" for b in backends]
         shown = [
-            evidence.of_configurations(catalog, name, b, [r.id for r in catalog.compiled(name).type_rows[b]])
+            evidence.of_configurations(here[b], name, [r.id for r in catalog.compiled(name).type_rows[b]])
             if b in op.backends
             else ""
             for b in places
         ]
         ops.append((op, cells, shown))
     told = [f"{b} {m.sdk}{f' on {m.soc}' if m.soc else ''}" for b, m in places.items()]
-    runs = {c.run for name in catalog.ops for c in evidence.cells("op", name)}
-    at = {(b, m.sdk, m.soc or "") for b, m in places.items()}
-    lines = provenance(r for r in runs if (r.backend, r.sdk, r.soc) in at)
+    lines = provenance(
+        {c.run for cells in here.values() for (name, _), c in cells.items() if name in catalog.ops}
+    )
     return {"backends": backends, "ops": ops, "places": told, "provenance": lines}

@@ -208,7 +208,7 @@ def unmapped(op: str, specs: Path) -> list[str]:
     return [str(p) for p in open_mappings(specs, op)]
 
 
-def make_package(op: str, specs: Path, root: Path) -> Path | None:
+def make_package(op: str, catalog: Catalog, root: Path) -> Path | None:
     """The op package of an op that is not QNN's own, written below build/ and compiled; None for QNN's own.
 
     Raises OpdbError where it cannot be built, above all for an op without a kernel.
@@ -217,7 +217,6 @@ def make_package(op: str, specs: Path, root: Path) -> Path | None:
     from opdb.codegen.packages import of_catalog
     from opdb.execute.packages import package
 
-    catalog = read_catalog(specs)
     name = catalog.ops[op].package
     if name == PACKAGE:
         return None

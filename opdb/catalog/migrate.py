@@ -5,7 +5,7 @@ Each call is one transaction: a process that is killed leaves the old tables or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,11 +15,14 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert, inspect, text
 
 import opdb.migrations
-from opdb.catalog.schema import metadata
-from opdb.catalog.store.connect import Database
+from opdb.catalog.schema import HISTORY, metadata
+from opdb.catalog.schema.names import OLDEST
+from opdb.catalog.schema.views import drop_views
+from opdb.catalog.store.connect import Database, cure_of
+from opdb.catalog.store.evidence import MARK_NEWEST
 from opdb.core.errors import OpdbError
 
 
@@ -44,7 +47,60 @@ def upgrade(url: str, revision: str = "head") -> None:
     if database.sqlite:
         _make_folder(Path(database.name).parent)
     with _migration(database) as connection:
+        found = MigrationContext.configure(connection).get_current_revision()
+        if found is not None and found < OLDEST:
+            raise OpdbError(f"{database.name}: the tables have revision {found}; {cure_of(found)}")
+        kept = _set_aside(connection) if found == OLDEST else []
         command.upgrade(config(connection), revision)
+        _bring_back(connection, kept)
+
+
+#: The tables whose rows stay when a database of opdb 0.2.0 is upgraded: what happened, and what was merged.
+KEPT = (
+    *(t.name for t in HISTORY if t.name != "result_rule"),
+    "evidence_run",
+    "evidence_outcome",
+    "evidence_cell",
+)
+
+
+def _set_aside(connection: Connection) -> list[str]:
+    """Leaves of a database of opdb 0.2.0 only the rows that stay, in tables of other names; these names."""
+    drop_views(connection)
+    for name in KEPT:
+        connection.execute(text(f"CREATE TABLE kept_{name} AS SELECT * FROM {name}"))
+    cascade = "" if connection.dialect.name == "sqlite" else " CASCADE"
+    for name in inspect(connection).get_table_names():
+        if not name.startswith("kept_"):
+            connection.execute(text(f'DROP TABLE "{name}"{cascade}'))
+    return [*KEPT]
+
+
+def _bring_back(connection: Connection, kept: Sequence[str]) -> None:
+    """The rows that were set aside, in the tables of now.  Definitions and what opdb ships are loaded by the next sync."""
+    for name in kept:
+        there = {c["name"] for c in inspect(connection).get_columns(f"kept_{name}")}
+        columns = ", ".join(f'"{c.name}"' for c in metadata.tables[name].c if c.name in there)
+        more = {"evidence_cell": (", newest", ", TRUE")}.get(name, ("", ""))
+        rows = f"SELECT {columns}{more[1]} FROM kept_{name} ORDER BY id"
+        connection.execute(text(f"INSERT INTO {name} ({columns}{more[0]}) {rows}"))
+        if connection.dialect.name != "sqlite":  # the next row gets the next number
+            connection.execute(
+                text(
+                    f"SELECT setval(pg_get_serial_sequence('{name}', 'id'), MAX(id)) FROM {name} HAVING MAX(id) > 0"
+                )
+            )
+    if kept:
+        rules = metadata.tables["result_rule"]
+        for ident, listed in connection.execute(
+            text("SELECT id, rules FROM kept_result WHERE rules <> ''")
+        ).all():
+            each = dict.fromkeys(str(listed).split())
+            said = [{"result_id": ident, "position": i, "rule": rule} for i, rule in enumerate(each)]
+            connection.execute(insert(rules), said)
+        connection.execute(text(MARK_NEWEST))
+    for name in kept:
+        connection.execute(text(f"DROP TABLE kept_{name}"))
 
 
 def downgrade(url: str, revision: str) -> None:
@@ -68,8 +124,7 @@ def check(url: str) -> list[str]:
 def draft(url: str, message: str) -> None:
     """Writes the draft of a revision, from the tables at ``url`` to opdb.catalog.schema; to be read and edited."""
     with _migration(Database(url)) as connection:
-        number = len(list(ScriptDirectory.from_config(config()).walk_revisions())) + 1
-        command.revision(config(connection), message, autogenerate=True, rev_id=f"{number:04}")
+        command.revision(config(connection), message, autogenerate=True, rev_id=f"{int(heads()[0]) + 1:04}")
 
 
 @contextmanager

@@ -187,7 +187,7 @@ def _make_and_prove(
         print(f"  {path}")
     authoring.build(root)
     print("compiled  validators, shim and kernel", flush=True)
-    made = authoring.make_package(name, folder, root)
+    made = authoring.make_package(name, catalog, root)
     if made is not None:
         print(f"package   {made.relative_to(root)}", flush=True)
     where = database.words()
@@ -197,7 +197,7 @@ def _make_and_prove(
         statuses.append(authoring.prove_calls(name, root, [*where, *more]))
     words = (folder / "ops" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
     left = [line.removeprefix("# ") for line in words if line.startswith("# not ")]
-    _print_left(left + [str(p) for p in lint(folder) if Path(p.path).stem == name])
+    _print_left(left + [str(p) for p in lint(folder, catalog) if Path(p.path).stem == name])
     return not any(statuses)
 
 

@@ -159,7 +159,7 @@ def _print_summary(summary: RunSummary) -> None:
         for f in found[: None if what == "fail" else SHOWN]:
             print(f"  {what:8} {f.case} on {f.executor} {f.soc}".rstrip() + f": {f.reason}")
         if what == "finding" and len(found) > SHOWN:
-            print(f"  ... and {len(found) - SHOWN} more; all: opdb query evidence, or the HTML report")
+            print(f"  ... and {len(found) - SHOWN} more; all: opdb query runs, or the HTML report")
     for rule in summary.unbroken:
         print(f"  left     no case breaks {rule}")
     for reason in summary.missing:

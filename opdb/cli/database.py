@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Db, Json, Specs, store
+from opdb.cli.options import Db, Json, Specs, catalogue, store
 from opdb.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def init(database: DatabaseOptions, json: Json = False) -> None:
     with waiting("creating the tables and loading the specs"):
         upgrade(database_url(database.db))
         opened = store(database.db)
-        report = opened.sync(folder)
         opened.load_shipped()
+        report = opened.sync(folder)
     _print_report(report, opened.name, json)
 
 
@@ -74,15 +74,17 @@ def sync(
     from opdb.core.settings import specs_folder
 
     opened = store(database.db)
+    opened.load_shipped()
     _print_report(opened.sync(specs_folder(database.specs), full), opened.name, json)
 
 
-def lint(specs: Specs = None, json: Json = False) -> None:
+def lint(specs: Specs = None, json: Json = False, db: Db = None) -> None:
     """Check the specs: PyTorch arguments, names, what slots mean, canonical spelling."""
     from opdb.core.settings import specs_folder
     from opdb.judge.lint import lint as run
 
-    problems = run(specs_folder(specs))
+    catalog = catalogue(db) if specs is None else None  # a folder that is named may be in no database
+    problems = run(specs_folder(specs), catalog)
     if json:
         print_json(
             [{"path": p.path, "line": p.line, "column": p.column, "message": p.message} for p in problems]
@@ -175,10 +177,9 @@ def datasette(
         print_json(document)
         return
     write_atomically(output, js.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    limits = (
-        "--setting sql_time_limit_ms 20000 --setting suggest_facets off"  # some views count every measurement
+    print(
+        f"{output}: read with: datasette --immutable {opened.name} -m {output} --setting suggest_facets off"
     )
-    print(f"{output}: read with: datasette --immutable {opened.name} -m {output} {limits}")
 
 
 @db_app.command()

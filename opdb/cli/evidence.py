@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opdb.cli.option_groups import with_option_groups
-from opdb.cli.options import Db, Json, Ops, Specs, known_op, store
+from opdb.cli.options import Db, Json, Ops, Specs, known_op, store, synced
 from opdb.cli.output import print_json
 from opdb.core import plugins
 from opdb.core.errors import OpdbError
@@ -85,6 +85,7 @@ class BuildOptions:
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1
     again: Annotated[bool, typer.Option("--again", help="Ask also what the file has already.")] = False
     json: Json = False
+    db: Db = None
     specs: Specs = None
 
 
@@ -96,8 +97,6 @@ def build(options: BuildOptions) -> None:
     What the file has already is not asked again: a build that was interrupted goes on.
     """
     from opdb.catalog.evidence.format import shipped_path
-    from opdb.catalog.store import read_catalog
-    from opdb.core.settings import specs_folder
 
     operators = plugins.load("EVIDENCE", "operators")
     for name in options.precision or ():
@@ -105,7 +104,7 @@ def build(options: BuildOptions) -> None:
             raise OpdbError(
                 f"--precision {name}: no such precision; one of {', '.join(operators.PRECISIONS)}"
             )
-    catalog = read_catalog(specs_folder(options.specs))
+    _, catalog = synced(options.db, options.specs)
     path, built = options.file or shipped_path(), []
     if options.part is not Part.operators and not options.torch_op:
         built.append(_built_ops(catalog, path, options))
@@ -166,19 +165,18 @@ def check(
     file: File = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
     json: Json = False,
+    db: Db = None,
     specs: Specs = None,
 ) -> None:
     """Measure a random share again; exit 1 where a library says otherwise than the file."""
     from datetime import UTC, datetime
 
-    from opdb.catalog.store import read_catalog
-    from opdb.core.settings import specs_folder
     from opdb.measure.evidence.check import check as run
     from opdb.measure.evidence.chips import places
 
     chosen = int(f"{datetime.now(UTC):%Y%m%d}") if seed is None else seed
     print(f"evidence: {share:g} of the cells, --seed {chosen}", file=sys.stderr, flush=True)
-    catalog = read_catalog(specs_folder(specs))
+    _, catalog = synced(db, specs)
     found = run(catalog, _read(file), places(catalog, library or ()), share, chosen, jobs)
     if json:
         told = {"differences": list(map(str, found.differences)), "stale": list(map(str, found.stale)),

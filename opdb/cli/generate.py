@@ -73,8 +73,7 @@ def generate(
         print("\n".join(f"{t.name:22} {t.description}" for t in TARGETS))
         return
     root = repository()
-    opened, report = options.database.brought_up_to_date()
-    catalog = opened.snapshot(report.catalog)
+    catalog = options.database.brought_up_to_date().snapshot()
     ops = [known_op(name, catalog.ops) for name in options.op or ()]
     only = targets or ()
     if options.check or options.diff:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Format, Json, Specs, known_op
+from opdb.cli.options import Db, Format, Json, Specs, catalogue, known_op
 from opdb.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
@@ -44,13 +44,14 @@ def import_xml(
     file: Annotated[Path, typer.Argument(help="An OpDef collection, as the op package generator reads it.")],
     output: Output = None,
     force: Force = False,
+    db: Db = None,
     specs: Specs = None,
     json: Json = False,
 ) -> None:
     """Draft the specs of the custom ops in an XML file."""
     from opdb.author.importers.opxml.read import read
 
-    write_drafts(file, [read(file)], output, force, specs, json)
+    write_drafts(file, [read(file)], output, force, DatabaseOptions(db, specs), json)
 
 
 @import_app.command("udo")
@@ -58,23 +59,29 @@ def import_udo(
     file: Annotated[Path, typer.Argument(help="The JSON of a UDO package of SNPE.")],
     output: Output = None,
     force: Force = False,
+    db: Db = None,
     specs: Specs = None,
     json: Json = False,
 ) -> None:
     """Draft the specs of the ops of a UDO package."""
     from opdb.author.importers.udo import read
 
-    write_drafts(file, read(file), output, force, specs, json)
+    write_drafts(file, read(file), output, force, DatabaseOptions(db, specs), json)
 
 
 def write_drafts(
-    file: Path, found: Sequence[Collection], output: Path | None, force: bool, specs: Path | None, json: bool
+    file: Path,
+    found: Sequence[Collection],
+    output: Path | None,
+    force: bool,
+    database: DatabaseOptions,
+    json: bool,
 ) -> None:
     """Writes the drafts of packages, and prints what they do not express."""
     from opdb.author.importers.opxml.draft import drafts
     from opdb.core.errors import OpdbError
 
-    catalog, folder = _catalog(specs, output)
+    catalog, folder = _catalog(database.db, database.specs, output)
     names = [op.name for collection in found for op in collection.ops]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise OpdbError(f"{file}: {', '.join(twice)} is there more than once; a spec has one op of a name")
@@ -107,13 +114,14 @@ def import_header(
         bool, typer.Option("--fail-on-difference", help="Exit 1 if there is any difference.")
     ] = False,
     format_: Formatted = Format.table,
+    db: Db = None,
     specs: Specs = None,
     json: Json = False,
 ) -> None:
     """Compare the names and enum values of a header with the catalogue."""
     from opdb.author.importers import header
 
-    catalog, folder = _catalog(specs, output if drafts else Path())
+    catalog, folder = _catalog(db, specs, output if drafts else Path())
     found = header.read(file)
     rows = header.compare(found, catalog)
     if drafts:
@@ -138,6 +146,7 @@ def import_docs(
     output: Output = None,
     force: Force = False,
     format_: Formatted = Format.table,
+    db: Db = None,
     specs: Specs = None,
     json: Json = False,
 ) -> None:
@@ -147,7 +156,7 @@ def import_docs(
     from opdb.author.importers.pages.next_version import COLUMNS, update
     from opdb.author.importers.pages.read import read
 
-    catalog, target = _catalog(specs, Path() if dry_run else output)
+    catalog, target = _catalog(db, specs, Path() if dry_run else output)
     pages = read(folder, sdk)
     report = update(pages, catalog)
     if not dry_run:
@@ -203,16 +212,15 @@ def export_xml(
         print(f"not in the XML: {part} ({why})", file=sys.stderr)
 
 
-def _catalog(specs: Path | None, output: Path | None) -> tuple[Catalog, Path]:
-    """The specs, and the folder of drafts."""
-    from opdb.catalog.store import read_catalog
+def _catalog(db: str | None, specs: Path | None, output: Path | None) -> tuple[Catalog, Path]:
+    """The catalogue, and the folder of drafts."""
     from opdb.core.errors import OpdbError
     from opdb.core.settings import is_source_tree, specs_folder
 
     folder = specs_folder(specs)
     if output is None and specs is None and not is_source_tree():
         raise OpdbError("an installed opdb keeps no drafts; name a folder for them with --output")
-    return read_catalog(folder), folder / "drafts" if output is None else output
+    return catalogue(db, specs), folder / "drafts" if output is None else output
 
 
 def _write(folder: Path, texts: Mapping[str, str], force: bool) -> dict[str, Path]:

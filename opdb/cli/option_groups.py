@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from opdb.catalog.store import Store
-    from opdb.catalog.store.current import SyncReport
     from opdb.catalog.targets.target import Target
     from opdb.spec.catalog import Catalog
 
@@ -178,7 +177,7 @@ class DatabaseOptions:
         db = ["--db", self.db] if self.db else []
         return [*db, *(["--specs", str(self.specs)] if self.specs else [])]
 
-    def brought_up_to_date(self) -> tuple[Store, SyncReport]:
+    def brought_up_to_date(self) -> Store:
         """See ``opdb.cli.options.brought_up_to_date``."""
         return option.brought_up_to_date(self.db, self.specs)
 

@@ -12,7 +12,6 @@ from opdb.core import plugins
 
 if TYPE_CHECKING:
     from opdb.catalog.store import Store
-    from opdb.catalog.store.current import SyncReport
     from opdb.spec.catalog import Catalog
 
 
@@ -168,8 +167,8 @@ def store(db: str | None) -> Store:
     return Store(database_url(db))
 
 
-def brought_up_to_date(db: str | None, specs: Path | None = None) -> tuple[Store, SyncReport]:
-    """The store with its tables up to date and the specs loaded, and what that changed."""
+def brought_up_to_date(db: str | None, specs: Path | None = None) -> Store:
+    """The store with its tables up to date, the specs and the evidence that opdb ships loaded."""
     from opdb.core.settings import database_url, specs_folder
 
     opened = store(db)
@@ -177,13 +176,28 @@ def brought_up_to_date(db: str | None, specs: Path | None = None) -> tuple[Store
         from opdb.catalog.migrate import upgrade
 
         upgrade(database_url(db))
-    return opened, opened.sync(specs_folder(specs))
+    opened.load_shipped()
+    opened.sync(specs_folder(specs))
+    return opened
 
 
 def synced(db: str | None, specs: Path | None = None) -> tuple[Store, Catalog]:
     """The same store, and the catalogue out of it."""
-    opened, report = brought_up_to_date(db, specs)
-    return opened, report.catalog or opened.load_catalog()
+    opened = brought_up_to_date(db, specs)
+    return opened, opened.load_catalog()
+
+
+def catalogue(db: str | None, specs: Path | None = None) -> Catalog:
+    """The catalogue out of the database; that of a folder of ops of one's own, which is in none, out of its files."""
+    from opdb.core.settings import specs_folder
+    from opdb.spec.paths import is_own
+
+    folder = specs_folder(specs)
+    if is_own(folder):
+        from opdb.catalog.store import read_catalog
+
+        return read_catalog(folder)
+    return synced(db, specs)[1]
 
 
 def known_op(name: str, known: object) -> str:

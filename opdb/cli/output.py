@@ -8,6 +8,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def print_rows(
         count = write_parquet(output, rows, columns, types or {})
         print(f"{output}: {count} rows", file=sys.stderr)
     elif format_ is Format.table and output is None:
-        _table(list(rows), columns)
+        _table(rows, columns)
     elif output is None:
         for line in _lines(rows, columns, format_, title):
             print(line)
@@ -85,7 +86,7 @@ def _lines(rows: Rows, columns: Sequence[str], format_: Format, title: str) -> I
         return _markdown(rows, columns)
     if format_ is Format.html:
         return _html(rows, columns, title)
-    return _plain(list(rows), columns)
+    return _plain(rows, columns)
 
 
 def _json(rows: Rows) -> Iterator[str]:
@@ -155,23 +156,46 @@ def _shown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[st
     return [c for c in columns if any(cell(r[c]) for r in rows)] or list(columns)
 
 
-def _plain(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[str]:
-    shown = _shown(rows, columns)
-    texts = [[cell(r[c]) for c in shown] for r in rows]
-    widths = [
-        max(len(c), *(min(len(t[i]), 60) for t in texts)) if texts else len(c) for i, c in enumerate(shown)
-    ]
-    for line in [list(shown), ["-" * w for w in widths], *texts]:
-        yield "  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip()
+def _plain(rows: Rows, columns: Sequence[str]) -> Iterator[str]:
+    """Column by column: what a hundred thousand rows have in common is put into words once."""
+    values = list(zip(*(tuple(map(r.__getitem__, columns)) for r in rows), strict=True)) or [()] * len(
+        columns
+    )
+    padded = []
+    for name, column in zip(columns, values, strict=True):
+        words = _words(column)
+        if any(words):
+            width = max(len(name), *(min(len(w), 60) for w in set(words)))
+            wide = {w: w.ljust(width) for w in {name, *words}} | {None: "-" * width}
+            padded.append([wide[name], wide[None], *map(wide.__getitem__, words)])
+    if not padded:
+        padded = [[c, "-" * len(c), *(" " * len(c) for _ in values[0])] for c in columns]
+    for line in zip(*padded, strict=True):
+        yield "  ".join(line).rstrip()
 
 
-def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+def _words(column: Sequence[Any]) -> list[str]:
+    """The texts of a column."""
+    try:
+        known = {v: cell(v) for v in set(column)}
+    except TypeError:  # a list
+        return [cell(v) for v in column]
+    return [known[v] for v in column]
+
+
+def _table(rows: Rows, columns: Sequence[str]) -> None:
+    if not sys.stdout.isatty():
+        lines = _plain(rows, columns)
+        heads = [*islice(lines, 2)]
+        first = next(lines, None)
+        if first is None:
+            print("no rows", file=sys.stderr)
+            return
+        sys.stdout.writelines(f"{line}\n" for line in chain(heads, (first,), lines))
+        return
+    rows = list(rows)
     if not rows:
         print("no rows", file=sys.stderr)
-        return
-    if not sys.stdout.isatty():
-        for line in _plain(rows, columns):
-            print(line)
         return
     from rich.console import Console
     from rich.table import Table

@@ -103,8 +103,6 @@ def _check(asked: Asked) -> None:
 
 def _draft(name: str, asked: Asked, own: OwnOp) -> tuple[str, list[str]]:
     from opdb.author.own_ops.folder import drafted, with_kernel
-    from opdb.catalog.store import read_catalog
-    from opdb.core.settings import specs_folder
 
     if asked.xml is not None:
         from opdb.author.importers.opxml.read import read as read_xml
@@ -119,9 +117,9 @@ def _draft(name: str, asked: Asked, own: OwnOp) -> tuple[str, list[str]]:
     text, words = drafted(name, found, file)
     like = None
     if asked.like is not None:
-        from opdb.cli.options import known_op
+        from opdb.cli.options import known_op, synced
 
-        ops = read_catalog(specs_folder()).ops
+        ops = synced(None)[1].ops
         like = ops[known_op(asked.like, ops)]
     return with_kernel(text, asked.each, asked.package, like), words
 
@@ -134,10 +132,9 @@ def _reference(own: OwnOp, catalog: Catalog, asked: Asked) -> Reference | None:
     if asked.reference is not None:
         return references.of_file(asked.reference, compiled)
     if asked.like is not None:
-        from opdb.catalog.store import read_catalog
-        from opdb.core.settings import specs_folder
+        from opdb.cli.options import synced
 
-        return references.of_op(read_catalog(specs_folder()).compiled(asked.like), compiled)
+        return references.of_op(synced(None)[1].compiled(asked.like), compiled)
     return references.of_elements(compiled) if compiled.each else None
 
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
-from opdb.cli.options import Json, known_op
+from opdb.cli.options import Json, catalogue, known_op
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
 
 if TYPE_CHECKING:
     from opdb.execute.packages.package import PackageFolder
-    from opdb.spec.catalog import Catalog
 
 Kernel = Annotated[
     list[Path] | None,
@@ -39,16 +38,6 @@ def kernel_sources(given: list[Path] | None, specs: Path | None) -> list[Path]:
     from opdb.spec.paths import kernel_files
 
     return [*(given or ()), *kernel_files(specs_folder(specs))]
-
-
-def package_catalog(database: DatabaseOptions) -> Catalog:
-    """That of the database; a folder of ops of one's own is read as it is."""
-    from opdb.catalog.store import read_catalog
-    from opdb.core.settings import specs_folder
-    from opdb.spec.paths import kernel_files
-
-    folder = specs_folder(database.specs)
-    return read_catalog(folder) if kernel_files(folder) else database.catalog()
 
 
 @package_app.command()
@@ -85,7 +74,7 @@ def qnn(
 
     backend = backend_name(backend)
     op_package.check_backend(backend)
-    catalog = package_catalog(database)
+    catalog = catalogue(database.db, database.specs)
     names = [known_op(name, catalog.ops) for name in ops]
     made = op_package.write(
         catalog,
@@ -140,7 +129,7 @@ def check(
 
     if not tiling:
         raise OpdbError("say what to check: --tiling")
-    catalog = package_catalog(database)
+    catalog = catalogue(database.db, database.specs)
     found = [f for op in ops for f in tiles.check(catalog, known_op(op, catalog.ops))]
     if json:
         print_json([asdict(f) for f in found])

@@ -184,7 +184,7 @@ def _print(summary: Summary, low: list[dict[str, Any]], least: float | None) -> 
     if summary.left:
         print(f"{summary.left} are left: the same command goes on with them")
     else:
-        print(f"evidence {summary.evidence[:16]}; disagreements: opdb query evidence --disagree")
+        print(f"evidence {summary.evidence[:16]}; disagreements: opdb query runs --disagree")
     for r in low:
         where = " ".join(filter(None, (r["op"], "on", r["backend"], r["soc"])))
         print(f"  below {least:g} %: {where} has {r['percent'] or 0:.2f} %")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ class QueryOptions:
         str | None, typer.Option("--where", help="Condition over the columns, e.g. \"validates <> 'yes'\".")
     ] = None
     disagree: Annotated[
-        bool, typer.Option("--disagree", help="For evidence: only where a library and opdb's rules disagree.")
+        bool, typer.Option("--disagree", help="For runs: only where a library and opdb's rules disagree.")
     ] = False
     pivot: Annotated[
         bool,
@@ -87,7 +88,7 @@ def query(
     question: Annotated[
         str,
         typer.Argument(
-            help="ops, params, types, torch, rules, backends, socs, errata, support, quirks, evidence, agreement,"
+            help="ops, params, types, torch, rules, backends, socs, errata, support, evidence, runs, agreement,"
             " census or coverage."
         ),
     ],
@@ -97,6 +98,7 @@ def query(
     from opdb.catalog.query import QUESTIONS, stream
     from opdb.catalog.schema.views import ABOUT
 
+    question = _renamed(question, options.disagree)
     rows: Iterable[dict[str, Any]] = stream(store(options.db), question, options.filters(), options.where)
     found = QUESTIONS[question]
     chosen = list(found.columns)
@@ -115,6 +117,16 @@ def query(
         rows = ({c: row[c] for c in chosen} for row in rows)
     format_ = Format.json if options.json else options.format_
     print_rows(rows, chosen, format_, options.title(question), options.output, types)
+
+
+def _renamed(question: str, disagree: bool) -> str:
+    """A question by its name of now, with a line on standard error where it was asked by an old one."""
+    from opdb.catalog.query import RENAMED
+
+    new = "runs" if question == "evidence" and disagree else RENAMED.get(question, question)
+    if new != question:
+        print(f"opdb: the question '{question}' is called '{new}' now", file=sys.stderr)
+    return new
 
 
 def _chosen(columns: str, known: Sequence[str], question: str) -> list[str]:

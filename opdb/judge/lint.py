@@ -26,9 +26,12 @@ from opdb.spec.model import Body, Decomposition, OpDef
 from opdb.spec.paths import spec_name
 
 
-def lint(folder: Path) -> list[Problem]:
-    """All problems, in order of files and places.  Raises SpecError where the specs cannot even be read."""
-    catalog = read_catalog(folder)
+def lint(folder: Path, catalog: Catalog | None = None) -> list[Problem]:
+    """All problems, in order of files and places.  Raises SpecError where the specs cannot even be read.
+
+    ``catalog``: that of the folder out of a database; None for a folder that is in none.
+    """
+    catalog = catalog or read_catalog(folder)
     problems: list[Problem] = []
     for name in catalog.ops:
         document = reread(folder, f"ops/{name}.yaml")

@@ -43,6 +43,8 @@ class Catalog:
     socs: Mapping[str, Soc]
     retired: Mapping[str, tuple[Any, ...]]  # "rules", "ops": names never to be used again
     errata: Mapping[str, Erratum] = field(default_factory=dict)  # faults of vendor libraries, by id
+    #: What the database that it came out of says of it (``opdb.catalog.store.facts``); None: it was read from files.
+    facts: object | None = field(default=None, repr=False)
     ops: Mapping[str, OpDef] = field(init=False)  # with bases merged in
     # Worked out once:
     _compiled: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)

@@ -21,11 +21,16 @@ def spec_files(folder: Path) -> dict[str, Path]:
     opdb's then.
     """
     found = _own(folder)
-    if (folder / KERNELS).is_dir():
+    if is_own(folder):
         bundled = _own(Path(str(files("opdb.specs"))))
         lent = [name for name in LENT if not (folder / name).exists()]
         found |= {n: p for n, p in bundled.items() if n.partition("/")[0] in lent}
     return dict(sorted(found.items()))
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder has ops of one's own: it has kernels/, and no database has it."""
+    return (folder / KERNELS).is_dir()
 
 
 def kernel_files(folder: Path) -> list[Path]:

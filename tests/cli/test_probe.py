@@ -50,7 +50,7 @@ def test_probe(opdb: Run, libraries: object, tmp_path: Path) -> None:
 
     table = json.loads(opdb("query", "agreement", "--json").stdout)
     assert [(r["op"], r["n"], r["percent"]) for r in table] == [("Relu", 40, row["percent"])]
-    listed = json.loads(opdb("query", "evidence", "--disagree", "--json").stdout)
+    listed = json.loads(opdb("query", "runs", "--disagree", "--json").stdout)
     assert len(listed) == row["we_accept_it_rejects"] + row["we_reject_it_accepts"] + row["undecided"]
     report = opdb("conformance", "report")
     assert report.returncode == 0 and report.stdout.splitlines()[1].split()[:4] == [

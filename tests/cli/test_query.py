@@ -92,7 +92,7 @@ def test_parquet(loaded: Run, tmp_path: Path) -> None:
         str(table.schema.field("optional").type) == "bool" and str(table.schema.field("op").type) == "string"
     )
     empty = tmp_path / "empty.parquet"
-    assert loaded("query", "evidence", "--format", "parquet", "--output", str(empty)).returncode == 0
+    assert loaded("query", "runs", "--format", "parquet", "--output", str(empty)).returncode == 0
     assert (parquet.read_table(empty).num_rows, parquet.read_table(empty).num_columns) == (0, 32)
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
@@ -150,3 +150,14 @@ def test_datasette_shows_the_views_and_nothing_else(loaded: Run, tmp_path: Path)
         assert (await serving.client.get("/cli.json?sql=select+1")).status_code == 403
 
     asyncio.run(ask())
+
+
+def test_an_old_name_of_a_question_still_answers(loaded: Run) -> None:
+    for old, new, options in (
+        ("measured", "evidence", ["--op", "Concat", "--sdk", "2.47"]),
+        ("quirks", "errata", ["--op", "Concat"]),
+        ("evidence", "runs", ["--disagree"]),
+    ):
+        asked = loaded("query", old, *options, "--json")
+        assert asked.stderr == f"opdb: the question '{old}' is called '{new}' now\n"
+        assert asked.stdout == loaded("query", new, *options, "--json").stdout

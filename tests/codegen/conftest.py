@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from opdb.catalog import migrate
+from opdb.catalog.store import Store
 from opdb.codegen.artifact import Artifact, Language, Target
 from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.files import read_folder
@@ -28,9 +30,13 @@ def mini() -> Catalog:
 
 
 @pytest.fixture(scope="session")
-def full() -> Catalog:
-    """The ops of specs/."""
-    return catalog_of(ROOT / "specs")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """The ops of specs/, out of a database, as generation has them."""
+    migrate.upgrade(url := f"sqlite:///{tmp_path_factory.mktemp('full') / 'opdb.db'}")
+    store = Store(url)
+    store.load_shipped()
+    store.sync(ROOT / "specs")
+    return store.load_catalog()
 
 
 @pytest.fixture

@@ -401,6 +401,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from conftest import HERE, catalog_of
+from opdb.codegen import commit
 from opdb.codegen.artifact import Artifact, Target
 from opdb.codegen.writer import generate
 made = [Artifact(f"generated/new/b.{s}", "b\\n", ("x",), l) for s, l in (("csv", "csv"), ("md", "markdown"))]

@@ -25,7 +25,7 @@ from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp
 from opdb.spec.files import dump, load, parse_document
 from opdb.spec.model import OpDef
-from opdb.spec.paths import KERNELS, kernel_files
+from opdb.spec.paths import KERNELS, is_own, kernel_files
 
 #: In the first comment of a kernel that opdb began and nobody has written yet.
 TO_WRITE = "What it computes is to be written here"
@@ -61,7 +61,7 @@ def open_folder(folder: Path, op: str) -> OwnOp:
     """Raises OpdbError for an invalid name or a folder of another kind.  Nothing is written yet."""
     if not re.fullmatch(r"[A-Za-z]\w{0,59}", op, re.ASCII):
         raise OpdbError(f"{op!r} is not a valid op name: use letters, digits, and _, starting with a letter")
-    if (folder / "ops").is_dir() and not (folder / KERNELS).is_dir():
+    if (folder / "ops").is_dir() and not is_own(folder):
         raise OpdbError(
             f"{folder}: it has ops/ and no {KERNELS}/; name a folder of ops of your own, or a new one"
         )

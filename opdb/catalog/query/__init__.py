@@ -113,29 +113,21 @@ QUESTIONS: dict[str, Question] = {
             "op backend soc sdk dtype torch_op",
         ),
         _question(
-            "measured",
+            "evidence",
             "the evidence that opdb ships, and what was merged from others' files, as it was measured",
             f"kind op type_row torch_op precision backend soc sdk execution {' '.join(STATUS_COLUMNS[1:])} cases counts furthest"
             " case config stopped stopped_case code code_name reason errata package package_version build_id sha256 flow"
             " measured host generator seed case_limit origin",
-            evidence.measured,
+            evidence.evidence,
             "op backend soc sdk torch_op",
         ),
         _question(
-            "quirks",
-            "where documents, libraries and PyTorch disagree",
-            "op type_row cells backend soc sdk quirk emulated package package_version case code code_name log"
-            " run measurements",
-            evidence.quirks,
-            "op backend soc sdk dtype torch_op",
-        ),
-        _question(
-            "evidence",
-            "every measurement",
+            "runs",
+            "every measurement of one's own",
             f"kind run started op type_row backend soc sdk {_STATUSES} ours rules reasons code code_name log"
             " error_max ulp magnitude seconds detail package package_version emulated config case case_kind executor"
             " executor_version",
-            evidence.evidence,
+            evidence.runs,
             "op backend soc sdk dtype disagree",
         ),
         _question(
@@ -165,6 +157,10 @@ QUESTIONS: dict[str, Question] = {
 }
 
 
+#: Old names of questions -> those of now; the old ones go with the next release.
+RENAMED = {"measured": "evidence", "quirks": "errata"}
+
+
 def ask(store: Store, question: str, filters: Filters | None = None, where: str | None = None) -> list[Row]:
     """The rows that answer a question; each has all of ``QUESTIONS[question].columns``, in order.
 
@@ -188,7 +184,7 @@ def _answers(store: Store, asked: Question, filters: Filters, keep: Condition | 
     with store.asking() as reader:
         for row in asked.answer(View(reader, filters, narrowed)):
             if keep is None or keep.keeps(row):
-                yield {c: row[c] for c in asked.columns}
+                yield row if tuple(row) == asked.columns else {c: row[c] for c in asked.columns}
 
 
 def _checked(question: str, filters: Filters) -> Question:

@@ -1,14 +1,16 @@
-"""Questions about what was measured: support, quirks, evidence, agreement, coverage of the rules."""
+"""Questions about what was measured: support, evidence, runs, agreement, coverage of the rules."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
+from itertools import groupby
 
 from opdb.catalog.query.definitions import type_rows
 from opdb.catalog.query.rows import Row, View
 from opdb.catalog.query.sql import Sql, among, begins, compared, either, is_
 from opdb.catalog.schema import STATUS_COLUMNS
-from opdb.core.sdk import declared, same_sdk, version
+from opdb.catalog.store.support import MEASURED_SDKS, sdk_number
+from opdb.core.sdk import same_sdk, version
 
 #: What support says of a measurement besides its statuses.
 _BESIDE = (
@@ -32,15 +34,7 @@ def _asked(view: View) -> list[Sql]:
         wanted["op"] = view.wanted_ops()
     if f.many("sdk"):
         wanted["sdk"] = _sdks(view)
-        wanted.setdefault("op", _ops(view))  # the indexes begin with the op
-    view.inside = wanted
     return [among(name, values) for name, values in wanted.items()]
-
-
-def _ops(view: View) -> list[str]:
-    """Every op of the catalogue and of what was measured."""
-    found = view.reader.rows("SELECT op FROM probe_run UNION SELECT op FROM conformance_case")
-    return sorted({str(r["op"]) for r in found} | set(view.ops))
 
 
 def _sdks(view: View) -> list[str]:
@@ -52,7 +46,7 @@ def _sdks(view: View) -> list[str]:
     return sorted({s for s in known if view.wants_sdk(s)} | set(view.filters.many("sdk")))
 
 
-def evidence(view: View) -> Iterator[Row]:
+def runs(view: View) -> Iterator[Row]:
     """Everything that was measured: probes, then conformance runs, each in the order in which it was recorded.
 
     With ``disagree`` what the last sweeps over each op found, of probes alone.
@@ -62,7 +56,7 @@ def evidence(view: View) -> Iterator[Row]:
     if view.filters.disagree:
         conditions += [is_("disagrees", "TRUE"), is_("latest", "TRUE")]
     for kind in ("probe",) if view.filters.disagree else ("probe", "conformance"):
-        for r in view.stream("v_evidence", compared("kind", "=", kind), *conditions, order=("id",)):
+        for r in view.stream("v_runs", compared("kind", "=", kind), *conditions, order=("id",)):
             if rows is None or (r["op"], r["type_row"]) in rows:
                 yield r
 
@@ -95,14 +89,35 @@ def support(view: View) -> Iterator[Row]:
     An SDK that is asked about and not on record has rows too: what the documents declare for it.
     """
     documented = bool(view.dtypes or view.filters.many("torch_op"))
-    order = ("op", "place", "type_row", "backend", "soc", "sdk_number", "sdk")
-    for r in view.stream("v_support", *_asked(view), order=order):
+    of_all = not view.filters.many("soc") and "v_support" not in view.narrowed
+    for r in _of_all_chips(view) if of_all else view.stream("v_support", *_asked(view), order=_ORDER):
         if not documented or (r["cells"] is not None and view.has_dtype(r["cells"])):
             yield r
     yield from _unmeasured(view)
 
 
-def measured(view: View) -> list[Row]:
+_ORDER = ("op", "place", "type_row", "backend", "soc", "sdk_number", "sdk")
+
+
+def _of_all_chips(view: View) -> Iterator[Row]:
+    """The rows of v_support for every chip, of which the database gives those of one chip of each part."""
+    members: dict[int, list[str]] = {}
+    for r in view.reader.rows("SELECT part, soc FROM support_place ORDER BY part, soc"):
+        members.setdefault(r["part"], []).append(r["soc"])
+    like = {group[0]: group for group in members.values()}
+    first = either([is_("soc", "NULL"), among("soc", [soc for soc in like if soc])])
+    rows = view.stream("v_support", first, *_asked(view), order=_ORDER)
+    for _, group in groupby(rows, key=lambda r: (r["op"], r["place"], r["type_row"], r["backend"])):
+        of_chips: dict[str, list[Row]] = {}
+        for row in group:
+            del row["place"], row["sdk_number"]  # the order is known
+            of_chips.setdefault(row["soc"] or "", []).append(row)
+        for soc, found in sorted((soc, found) for first, found in of_chips.items() for soc in like[first]):
+            for row in found:
+                yield {**row, "soc": soc or None}
+
+
+def evidence(view: View) -> list[Row]:
     """The cells of evidence that came in files, of ops and of PyTorch's operators in a whole flow."""
     f = view.filters
     wanted = {name: list(f.many(name)) for name in ("op", "backend", "soc") if f.many(name)}
@@ -113,61 +128,46 @@ def measured(view: View) -> list[Row]:
         conditions.append(
             either([either([compared("torch_op", "=", n), begins("torch_op", f"{n}.")]) for n in asked])
         )
-    view.inside = wanted
-    return view.read("v_measured", *conditions, order=("kind", "op", "torch_op", "type_row", "precision", "backend",
+    return view.read("v_evidence", *conditions, order=("kind", "op", "torch_op", "type_row", "precision", "backend",
                                                       "soc", "sdk", "execution"))  # fmt: skip
 
 
 def _unmeasured(view: View) -> Iterator[Row]:
     """The documented rows for an SDK that is asked about and that the view has not."""
-    measured = _measured_sdks(view)
-    asked = {b["name"] for b in view.backends.values() if b["asked"]}
-    socs = view.filters.many("soc")
+    measured: dict[str, set[str]] = {}
+    for r in view.reader.rows(MEASURED_SDKS):
+        measured.setdefault(r["backend"], set()).add(r["sdk"])
+    chips = view.filters.many("soc")
     for sdk in view.filters.many("sdk"):
-        for r in type_rows(view):
-            there = measured.get(r["backend"]) or {r["source_version"] or r["since"] or ""}
-            if any(same_sdk(sdk, s) for s in there):
-                continue
-            nothing = "unknown" if r["backend"] in asked else "not-applicable"
-            chips: Sequence[str | None] = (
-                (socs or tuple(view.chips)) if view.per_soc(r["backend"]) else [None]
-            )
-            for soc in chips if not socs or chips != [None] else ():
-                inside = declared(r["since"], r["until"], sdk) and view.has(soc, r["needs"])
+        wanted = {}
+        for row in type_rows(view):
+            there = measured.get(row["backend"]) or {row["source_version"] or row["since"] or ""}
+            if not any(same_sdk(sdk, s) for s in there):
+                wanted[row["op"], row["type_row"]] = row
+        for r in view.reader.rows(_DECLARED, number=sdk_number(sdk)) if wanted else ():
+            key = (r["op"], r["type_row"])
+            if key in wanted and (not chips or r["soc"] in chips):
+                row = wanted[key]
+                nothing = "unknown" if r["asked"] else "not-applicable"
                 yield {
-                    **{k: r[k] for k in ("op", "type_row", "cells", "backend")}, "soc": soc, "sdk": sdk,
-                    **dict.fromkeys(STATUS_COLUMNS, nothing), "declared": "yes" if inside else "no",
-                    "measurements": 0, **dict.fromkeys(_BESIDE), "source": r["source"], "place": r["place"],
+                    **{k: row[k] for k in ("op", "type_row", "cells", "backend")}, "soc": r["soc"] or None, "sdk": sdk,
+                    **dict.fromkeys(STATUS_COLUMNS, nothing), "declared": r["declared"],
+                    "measurements": 0, **dict.fromkeys(_BESIDE), "source": row["source"], "place": row["place"],
                     "sdk_number": None,
                 }  # fmt: skip
 
 
-def _measured_sdks(view: View) -> dict[str, set[str]]:
-    """The SDKs whose libraries are on record, by backend."""
-    out: dict[str, set[str]] = {}
-    for r in view.reader.rows(_MEASURED_SDKS):
-        out.setdefault(r["backend"], set()).add(r["sdk"])
-    return out
-
-
-_MEASURED_SDKS = """
-SELECT l.backend, l.sdk FROM library AS l
-UNION
-SELECT r.backend, r.sdk FROM evidence_run AS r WHERE r.flow = ''
-UNION
-SELECT e.backend, k.sdk FROM result AS r
-JOIN conformance_case AS k ON k.id = r.conformance_case_id
-JOIN executor AS e ON e.id = r.executor_id
-WHERE e.library_id IS NULL AND e.backend <> ''"""
-
-
-def quirks(view: View) -> list[Row]:
-    """Where a document and the library disagree, or two stages of the library, or the library and PyTorch."""
-    order = ("lax", "op", "place", "type_row", "backend", "soc", "sdk_number", "sdk", "step")
-    rows = view.read("v_quirks", *_asked(view), order=order)
-    if view.dtypes or view.filters.many("torch_op"):
-        rows = [r for r in rows if r["cells"] is not None and view.has_dtype(r["cells"])]
-    return rows
+#: Whether a row is declared for an SDK, on each chip of its backend.
+_DECLARED = """
+SELECT t.op, t.type_row, p.soc, b.asked, CASE WHEN d.id IS NULL THEN 'no' ELSE 'yes' END AS declared
+FROM op_type_row AS t
+JOIN backend AS b ON b.name = t.backend
+JOIN (SELECT '' AS soc, id AS class FROM chip_class WHERE name = ''
+      UNION ALL SELECT chip, chip_class_id FROM soc) AS p ON (p.soc <> '') = (COALESCE(b.context, '') LIKE '%"arch"%')
+LEFT JOIN soc AS c ON c.chip = p.soc
+LEFT JOIN declared AS d ON d.op_type_row_id = t.id AND d.chip_class_id = p.class AND @number BETWEEN d.first AND d.last
+WHERE t.place IS NOT NULL
+ORDER BY t.op, t.place, c.position"""
 
 
 def coverage(view: View) -> list[Row]:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opdb.catalog.query.sql import Sql, every
-from opdb.catalog.schema.names import FEATURES
-from opdb.catalog.schema.views import ABOUT, NARROWED, VALUES, select_of
+from opdb.catalog.schema.views import ABOUT, VALUES
 from opdb.catalog.store.reader import Reader
 from opdb.catalog.store.reader import Row as Record
 from opdb.catalog.targets.chips import resolve
@@ -60,15 +59,14 @@ class View:
         self.reader = reader
         self.narrowed = narrowed or {}
         self.backends = {r["id"]: r for r in reader.rows("SELECT * FROM backend ORDER BY position")}
-        chips = [*reader.rows("SELECT * FROM soc ORDER BY position")]
-        self.chips = {str(r["chip"]): str(r["names"] or "").split(", ") for r in chips}
-        self.features = {str(r["chip"]): {name: r[name] for name in FEATURES} for r in chips}
+        self.chips: dict[str, list[str]] = {}
+        for r in reader.rows(_CHIPS):
+            self.chips.setdefault(str(r["chip"]), []).append(str(r["name"] or ""))
         socs = [resolve(name, self.chips) for name in filters.many("soc")]
         self.filters = replace(filters, soc=socs or None)
         ops = {str(r["name"]): _op(r) for r in reader.rows(_OPS)}
         self.ops = {name: ops[name] for name in sorted(ops)}
         self.dtypes = self._check()
-        self.inside: dict[str, list[str]] = {}  # what rows are counted for, if not for all
         if asked := filters.many("op"):
             self.ops = {name: op for name, op in self.ops.items() if name in asked}
 
@@ -98,27 +96,19 @@ class View:
         """The rows of an SQL view, as they come; text in the order of its characters."""
         columns = {c.name: c.type for c in ABOUT[name].columns}
         listed = ", ".join(f'"{c}"' for c in columns)
-        inside, values = self._inside(name)
-        query = f"SELECT {listed} FROM {inside}"
-        said, more = _where([*conditions, *([self.narrowed[name]] if name in self.narrowed else [])])
+        query = f"SELECT {listed} FROM {name}"
+        said, values = _where([*conditions, *([self.narrowed[name]] if name in self.narrowed else [])])
         query += said
         if order:
             collate = ' COLLATE "C"' if self.reader.postgres else ""
             keys = (f'"{c}"{collate if columns[c] == "text" else ""} NULLS FIRST' for c in order)
             query += f" ORDER BY {', '.join(keys)}"
         booleans = [c for c, kind in columns.items() if kind == "boolean"]
-        for found in self.reader.rows(query, **values, **more):
+        for found in self.reader.rows(query, **values):
             row = dict(found)
             for c in booleans:  # SQLite has numbers
                 row[c] = None if row[c] is None else bool(row[c])
             yield row
-
-    def _inside(self, name: str) -> tuple[str, dict[str, Any]]:
-        """The view; or its SELECT, narrowed from inside by the filters that are columns of it, and their values."""
-        inner = {n: self.inside[n] for n in ("op", "backend", "soc", "sdk") if self.inside.get(n)}
-        if name not in NARROWED or not inner:
-            return name, {}
-        return f"({select_of(name, self.reader.postgres, inner)}) AS narrowed", dict(inner)
 
     def read(self, name: str, *conditions: Sql, order: Sequence[str] = ()) -> list[Row]:
         return list(self.stream(name, *conditions, order=order))
@@ -140,16 +130,6 @@ class View:
 
     def wants_backend(self, name: str) -> bool:
         return name in (self.filters.many("backend") or (name,))
-
-    def per_soc(self, backend: str) -> bool:
-        """Whether verdicts of a backend depend on the SoC: its rules may read the architecture."""
-        return any(
-            b["name"] == backend and b["context"] and '"arch"' in b["context"] for b in self.backends.values()
-        )
-
-    def has(self, soc: str | None, feature: str | None) -> bool:
-        """Whether a chip has what a type row needs (v_types.needs); True for a row that needs nothing."""
-        return feature is None or bool(self.features.get(soc or "", {}).get(feature))
 
     def wants_sdk(self, version: str) -> bool:
         asked = self.filters.many("sdk")
@@ -186,6 +166,7 @@ def _where(conditions: Sequence[Sql]) -> tuple[str, dict[str, Any]]:
     return f" WHERE {said}", {f"v{i}": v for i, v in enumerate(condition.values)}
 
 
+_CHIPS = """SELECT s.chip, n.name FROM soc AS s LEFT JOIN soc_name AS n ON n.soc_id = s.id ORDER BY s.position, n.position"""
 _OPS = """SELECT o.name, o.definition_id, b.definition_id AS base_definition
 FROM op AS o LEFT JOIN base AS b ON b.id = o.base_id"""
 

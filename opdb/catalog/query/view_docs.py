@@ -11,13 +11,14 @@ _HEAD = """# SQL views
 The questions of `opdb query` are views of the database, with the same rows: `opdb query support` reads `v_support`.
 They hold no data and are made anew by `opdb init` and `opdb db upgrade`, on SQLite and PostgreSQL alike.
 
-    opdb query evidence --where "validates = 'crashed' and backend = 'HTP'" --format parquet --output crashes.parquet
+    opdb query runs --where "validates = 'crashed' and backend = 'HTP'" --format parquet --output crashes.parquet
     sqlite3 opdb.db "SELECT op, COUNT(*) FROM v_rules GROUP BY op"
     opdb db datasette --db opdb.db --output metadata.json     # prints how datasette is started with it
 
 `--where` takes any column below: comparisons, `in`, `like`, `is null`, `and`, `or`, `not`, parentheses. It is parsed
-and never given to the database as text. A view that counts (`v_support`, `v_agreement`, `v_quirks`) reads every
-measurement when it is asked by SQL; `opdb query` with `--op`, `--backend`, `--soc` or `--sdk` reads only those it needs.
+and never given to the database as text. `v_support` joins the chips to the table `support`, which has a row for each type row,
+class of chips and SDK: `opdb sync`, new evidence and every run that is recorded keep it current. *Declared* means: the SDK has
+the row, the chip has what it needs, and no rule forbids it for certain.
 
 `opdb query support --pivot` has an op to a line and a target to a column. Its cells name the configurations of data
 types by verdict: yes (all that the library was asked for went well), no, crashed, hung, declared (documented, not

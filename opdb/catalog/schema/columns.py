@@ -46,6 +46,11 @@ def parts(name: str, parent: str, *columns: Any, key: str = "name", within: tupl
     )
 
 
+def listed(name: str, parent: str, column: str) -> Table:
+    """The values of a list that a row of ``parent`` has, in order; a value may be there twice."""
+    return table(name, of(parent), *position(), text(column), UniqueConstraint(f"{parent}_id", "position"))
+
+
 def history(name: str, *parts: Any) -> Table:
     """A table whose rows come one by one; the database gives the ids."""
     return Table(name, metadata, Column("id", Integer, primary_key=True), *parts)

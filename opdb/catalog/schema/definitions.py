@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Float, Integer, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Float,
+    Index,
+    Integer,
+    UniqueConstraint,
+)
 
 from opdb.catalog.schema.columns import (
+    listed,
     maybe,
     metadata,
     number,
@@ -17,7 +27,7 @@ from opdb.catalog.schema.columns import (
     text,
     to,
 )
-from opdb.catalog.schema.names import BINDING_KINDS, FEATURES, RULE_KINDS, TABLES
+from opdb.catalog.schema.names import BINDING_KINDS, FEATURES, RULE_KINDS, STATUS_COLUMNS, TABLES
 
 # -- what the world has
 
@@ -34,7 +44,6 @@ backend = table(
     text("more", "{}"),  # JSON: the other fields of its file
     maybe("about"),  # what it computes on
     maybe("library"),  # its file, where opdb drives it
-    maybe("chips"),  # the only ones that it runs on, between commas
     Column("asked", Integer, nullable=False, server_default="0"),  # 1: the library answers on x86-64 Linux
     UniqueConstraint("name"),
     UniqueConstraint("letter"),
@@ -45,19 +54,28 @@ backend_need = parts(  # of type rows, by the first word of their configuration
     text("feature"),
     key="word",  # a column of soc, e.g. fp16
 )
+backend_chip = listed("backend_chip", "backend", "chip")  # the only ones that it runs on
+chip_class = table(
+    "chip_class",  # chips of which rules of data types say the same; "": where no chip plays a part
+    text("name"),  # e.g. V73 fp16
+    Column("htp_arch", Integer, nullable=True),
+    *(Column(name, Integer, nullable=False, server_default="0") for name in FEATURES),
+    UniqueConstraint("name"),
+)
 soc = table(
     "soc",
     *position(),
     text("chip"),  # e.g. SM8650
+    to("chip_class"),
     Column("soc_model", Integer, nullable=True),
     Column("htp_arch", Integer, nullable=True),
     text("more", "{}"),  # JSON: the other fields of socs.yaml
     *(Column(name, Integer, nullable=False, server_default="0") for name in FEATURES),  # 1: it has
     maybe("soc_ids"),  # numbers between blanks
-    maybe("names"),  # between commas
     maybe("libraries"),  # the versions that open it, e.g. since 2.48; null: all that were asked
     UniqueConstraint("chip"),
 )
+soc_name = listed("soc_name", "soc", "name")  # what it is sold as
 sdk = table("sdk", text("version"), UniqueConstraint("version"))
 retired = table(
     "retired",
@@ -67,12 +85,11 @@ retired = table(
     one_of("kind", ("rules", "ops")),
     UniqueConstraint("kind", "position"),
 )
-spec_file = table("spec_file", text("path"), text("sha256"), text("synced_at"), UniqueConstraint("path"))
+spec_file = table("spec_file", text("path"), text("sha256"), UniqueConstraint("path"))
 snapshot = table(
     "snapshot",  # one row: the state that the last sync left
     text("hash"),
     text("reader"),  # which code read the files
-    text("synced_at"),
     CheckConstraint("id = 1", name="single"),
 )
 
@@ -159,9 +176,14 @@ unchecked = parts(  # rules of the op that a backend does not check
     "unchecked", "op_backend", to("source"), maybe("since"), maybe("until"), maybe("why"), key="rule"
 )
 type_row = parts("type_row", "type_config")  # e.g. HTP.FP16.1
-type_cell = parts(
-    "type_cell", "type_row", text("dtypes"), key="slot"
-)  # short names between spaces: each is allowed
+type_cell = table(
+    "type_cell",  # each data type that a slot may have
+    of("type_row"),
+    *position(),
+    text("slot"),
+    text("dtype"),  # short name
+    UniqueConstraint("type_row_id", "position"),
+)
 torch_mapping = parts(
     "torch_mapping",
     "definition",
@@ -185,7 +207,6 @@ kernel = table(
     "kernel",
     of("definition"),
     text("function"),
-    text("dtypes"),
     maybe("each"),  # JSON: what an element of the result is, where the function is generated
     maybe("by"),  # the enum parameter that chooses among them
     maybe("arguments"),  # names between blanks; NULL: all inputs, parameters and outputs
@@ -194,6 +215,7 @@ kernel = table(
     maybe("tiling"),  # JSON: how a run can be divided
     UniqueConstraint("definition_id"),
 )
+kernel_dtype = listed("kernel_dtype", "kernel", "dtype")  # short name
 tolerance = parts(
     "tolerance", "definition", text("ulp"), Column("absolute", Float, nullable=False), key="dtype"
 )
@@ -307,6 +329,61 @@ erratum_evidence = table(
     to("source", nullable=True),
     one_of("shows", ("absent", "present")),
     UniqueConstraint("erratum_id", "position"),
+)
+
+# -- what sync works out: type rows by op, and support by class of chips
+
+op_type_row = table(
+    "op_type_row",  # of an op with what it inherits; one that was measured and that no document has is without a place
+    text("op"),
+    text("backend"),
+    text("type_row"),  # e.g. HTP.FP16.1
+    maybe("config"),  # e.g. FP16
+    maybe("cells"),  # in words
+    maybe("since"),
+    maybe("until"),
+    to("source", nullable=True),
+    maybe("needs"),  # a column of soc, e.g. fp16
+    Column("place", Integer, nullable=True),  # among the rows of the op
+    UniqueConstraint("op", "type_row", "backend"),
+)
+op_type_cell = table(
+    "op_type_cell",  # each data type that a slot may have in a row
+    of("op_type_row"),
+    *position(),
+    text("slot"),
+    text("dtype"),
+    UniqueConstraint("op_type_row_id", "position"),
+    Index("ix_op_type_cell_dtype", "dtype"),
+)
+declared = table(
+    "declared",  # opdb.spec.declared: SDKs that have a row on chips of a class
+    of("op_type_row"),
+    to("chip_class"),
+    number("first"),  # as numbers: 2.47.1 is 2047001
+    number("last"),
+    UniqueConstraint("op_type_row_id", "chip_class_id", "first"),
+)
+support_place = table(
+    "support_place",  # chips with the same rows of support have the same part
+    number("part"),
+    text("soc"),  # "": where no chip plays a part
+    UniqueConstraint("part", "soc"),
+)
+support = table(
+    "support",  # opdb.catalog.store.support: what v_support says, once for all chips of a part
+    of("op_type_row"),
+    number("part"),
+    text("sdk"),
+    number("sdk_number"),
+    Column("device", Boolean, nullable=False),  # what a device did has rows of its own
+    *(text(c) for c in STATUS_COLUMNS),
+    to("evidence_cell", nullable=True),
+    Column("own", Boolean, nullable=False),  # whether one's own runs say it, not the evidence
+    number("n"),  # of one's own measurements
+    maybe("at"),  # the last of them
+    maybe("library"),  # that they asked
+    UniqueConstraint("op_type_row_id", "part", "sdk", "device"),
 )
 
 #: In an order in which parents come first.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Integer, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, UniqueConstraint
 
 from opdb.catalog.schema.columns import history, number, of, one_of, text, to
 from opdb.catalog.schema.names import ORIGINS, STATUSES
@@ -13,7 +13,6 @@ evidence_file = history(
     "evidence_file",
     text("origin"),
     text("sha256"),  # of the shipped file that was loaded
-    text("loaded"),
     UniqueConstraint("origin"),
 )
 evidence_run = history(
@@ -62,11 +61,13 @@ evidence_outcome = history(
     one_of("kind", ("op", "torch")),
     one_of("origin", ORIGINS),
     UniqueConstraint("origin", "kind", "name", "type_row", "position"),
+    Index("ix_evidence_outcome_name", "name"),
 )
 evidence_cell = history(
     "evidence_cell",
     of("evidence_outcome"),
     to("evidence_run", index=True),
+    Column("newest", Boolean, nullable=False),  # of those about the same
     UniqueConstraint("evidence_outcome_id", "evidence_run_id"),
 )
 

@@ -1,4 +1,4 @@
-"""The tables of what happened: generation, evidence, conformance.  They outlive the definitions."""
+"""The tables of what happened: evidence, conformance.  They outlive the definitions."""
 
 from __future__ import annotations
 
@@ -18,20 +18,6 @@ def _reply() -> list[Any]:
     """What a library said: the low 16 bits of the code, its name, the log."""
     return [Column("code", BigInteger, nullable=True), text("code_name", ""), text("log", "")]
 
-
-# -- generation
-
-artifact = history(
-    "artifact", text("path"), text("target"), text("key"), text("sha256"), UniqueConstraint("path")
-)
-artifact_input = history(
-    "artifact_input",
-    of("artifact"),
-    *position(),
-    text("path"),  # a spec file
-    UniqueConstraint("artifact_id", "position"),
-    UniqueConstraint("artifact_id", "path"),
-)
 
 # -- evidence
 
@@ -155,7 +141,6 @@ result = history(
     to("executor", index=True),
     text("soc", ""),
     *_statuses(*STATUS_COLUMNS),
-    text("rules", ""),  # the ids that the executor reported, between spaces
     *_reply(),
     Column("error_max", Float, nullable=True),
     Column("ulp", Float, nullable=True),
@@ -165,5 +150,25 @@ result = history(
     UniqueConstraint("run_id", "conformance_case_id", "executor_id", "soc"),
 )
 
+result_rule = history(
+    "result_rule",  # the ids that the executor reported
+    of("result"),
+    *position(),
+    text("rule"),  # e.g. LayerNorm.C3
+    UniqueConstraint("result_id", "position"),
+    UniqueConstraint("result_id", "rule"),
+)
+
 #: What no spec and no generation can bring back: dumped and restored.
-HISTORY = (library, probe_run, probe_result, executor, run, conformance_case, case_rule, implication, result)
+HISTORY = (
+    library,
+    probe_run,
+    probe_result,
+    executor,
+    run,
+    conformance_case,
+    case_rule,
+    implication,
+    result,
+    result_rule,
+)

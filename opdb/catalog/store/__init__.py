@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opdb.catalog import schema
-from opdb.catalog.store import artifacts, current, state
+from opdb.catalog.store import current, state, support
 from opdb.catalog.store.connect import Database
+from opdb.catalog.store.reader import writer_of
 from opdb.catalog.store.records import (
-    ArtifactRecord,
     CaseRecord,
     ExecutorRecord,
     LibraryRecord,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from opdb.spec.catalog import Catalog
 
 __all__ = [
-    "ArtifactRecord",
     "CaseRecord",
     "Database",
     "ExecutorRecord",
@@ -52,8 +51,10 @@ __all__ = [
 
 
 def read_catalog(folder: Path, drafts: bool = False, missing: str | None = None) -> Catalog:
-    """The catalogue in a folder of specs, without a database (for lint).  Raises SpecError with all faults.
+    """The catalogue in a folder of specs that is in no database.  Raises SpecError with all faults.
 
+    Two kinds of folder are in none: one of ops of one's own (``opdb.spec.paths.is_own``), and one with a draft that is on
+    trial before a sync takes it.  Everything else reads ``Store.load_catalog`` after ``Store.sync``.
     ``drafts``, ``missing``: as in ``opdb.catalog.store.check.read_catalog``.
     """
     from opdb.catalog.store.check import read_catalog as read
@@ -99,20 +100,18 @@ class Store:
         with self.database.changing() as writer:
             return sync(writer, specs_folder, files, full)
 
-    def snapshot(self, read: Catalog | None = None) -> Snapshot:
-        """What stands for the catalogue until something of it must be read.  Raises OpdbError before the first sync.
-
-        ``read``: the catalogue, if somebody has read it already.
-        """
+    def snapshot(self) -> Snapshot:
+        """What stands for the catalogue until something of it must be read.  Raises OpdbError before the first sync."""
         with self._synced() as reader:
-            return current.snapshot(reader, self.load_catalog if read is None else lambda: read)
+            return current.snapshot(reader, self.load_catalog)
 
     def load_catalog(self) -> Catalog:
         """The catalogue as it is in SQL.  Raises OpdbError before the first sync."""
+        from opdb.catalog.store.facts import Facts
         from opdb.catalog.store.load import load_catalog
 
         with self._synced() as reader:
-            return load_catalog(reader)
+            return load_catalog(reader, facts=Facts(self.database))
 
     def load_op(self, name: str) -> Catalog:
         """A catalogue with one op and its errata, and no families; the whole one if there is no such op.  Raises as before."""
@@ -141,18 +140,6 @@ class Store:
         with self.database.asking() as reader:
             return state.catalog_hash(reader)
 
-    # -- generation
-
-    def artifacts(self) -> dict[str, ArtifactRecord]:
-        """The generated files that are on record, by path."""
-        with self.database.asking() as reader:
-            return artifacts.read(reader)
-
-    def record_artifacts(self, records: Iterable[ArtifactRecord], removed: Iterable[str] = ()) -> None:
-        """Puts these records in place of those with the same paths; forgets ``removed``."""
-        with self.database.changing() as writer:
-            artifacts.record(writer, records, removed)
-
     # -- probes and conformance
 
     def begin_run(self, record: RunRecord) -> int:
@@ -167,7 +154,8 @@ class Store:
         from opdb.catalog.store import history
 
         with self.database.writing() as connection:
-            history.record_results(connection, run, results)
+            ops = history.record_results(connection, run, results)
+            support.refresh(writer_of(connection), ops)
 
     def record_implications(self, implications: Iterable[tuple[str, str, str]]) -> None:
         """(rule, the rule that implies it, why), in place of what was known of the same ops."""
@@ -204,7 +192,8 @@ class Store:
         from opdb.catalog.store import history
 
         with self.database.writing() as connection:
-            history.record_probes(connection, run, probes)
+            ops = history.record_probes(connection, run, probes)
+            support.refresh(writer_of(connection), ops)
 
     def finish_probe_run(self, run: int) -> None:
         """Marks a probe run as complete."""
@@ -219,6 +208,10 @@ class Store:
         """Puts the evidence that opdb ships in the place of the last one; its cells, None where it is there already."""
         from opdb.catalog.store import evidence
 
+        if self.is_current():  # the usual case, which locks nobody out
+            with self.database.asking() as reader:
+                if evidence.is_loaded(reader):
+                    return None
         with self.database.changing() as writer:
             return evidence.load_shipped(writer)
 
@@ -227,7 +220,7 @@ class Store:
         from opdb.catalog.store import evidence
 
         with self.database.asking() as reader:
-            return evidence.stored(reader, origins, name)
+            return evidence.stored(reader, origins, **({} if name is None else {"name": name}))
 
     def record_merged(self, cells: Evidence) -> None:
         """What was merged from colleagues' files is this, and nothing else."""
@@ -250,4 +243,6 @@ class Store:
         from opdb.catalog.store import dump
 
         with self.database.writing() as connection:
-            return dump.restore(connection, lines, name)
+            added = dump.restore(connection, lines, name)
+            support.refresh(writer_of(connection))
+            return added

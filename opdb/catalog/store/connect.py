@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opdb.catalog.schema import REVISION
+from opdb.catalog.schema.names import OLDEST, REVISION
 from opdb.catalog.schema.views import views_are_current
 from opdb.catalog.store.reader import AlchemyWriter, Reader, SqliteReader, SqliteWriter, Writer, reader_of
 from opdb.core.errors import MissingExtra, OpdbError
@@ -170,14 +170,8 @@ class Database:
         if found is None:
             raise OpdbError(f"{self.name}: the database has no opdb tables; create them with 'opdb init'")
         if found != REVISION:
-            older = found < REVISION
-            cure = (
-                "bring it up to date with 'opdb db upgrade'"
-                if older
-                else "install the newer opdb that wrote it"
-            )
             raise OpdbError(
-                f"{self.name}: the tables have revision {found}, this opdb needs {REVISION}; {cure}"
+                f"{self.name}: the tables have revision {found}, this opdb needs {REVISION}; {cure_of(found)}"
             )
 
     def is_current(self) -> bool:
@@ -199,6 +193,15 @@ class Database:
                 f"{self.name}: cannot connect: {_first(text)}; check the URL and that the server runs"
             )
         return OpdbError(f"{self.name}: {_first(text)}")
+
+
+def cure_of(found: str) -> str:
+    """What to do about tables of another revision."""
+    if found > REVISION:
+        return "install the newer opdb that wrote it"
+    if found < OLDEST:
+        return "bring it up to date with opdb 0.2.0 first ('opdb db upgrade'), then with this one"
+    return "bring it up to date with 'opdb db upgrade'"
 
 
 def _revision(reader: Reader) -> str | None:

@@ -30,7 +30,6 @@ class SyncReport:
     unchanged: tuple[str, ...]
     hash: str = ""
     reader: str = field(default="", compare=False, repr=False)  # what read the files before
-    catalog: Catalog | None = field(default=None, compare=False, repr=False)  # if something was read
 
     @property
     def nothing_new(self) -> bool:

@@ -44,7 +44,13 @@ def restore(connection: Connection, lines: Iterable[str], name: str = "dump") ->
         table, row = tables.get(str(entry.get("table"))), entry.get("row")
         if table is None or not isinstance(row, dict):
             raise OpdbError(f'{place}: expected {{"table": ..., "row": ...}} with one of {", ".join(tables)}')
+        rules = (
+            row.pop("rules", "").split() if table is t.result else []
+        )  # a dump of opdb 0.2.0 has them here
         added += _add(connection, table, row, ids, place)
+        for position, rule in enumerate(dict.fromkeys(rules)):
+            said = {"id": 0, "result_id": row["id"], "position": position, "rule": rule}
+            _add(connection, t.result_rule, said, ids, place)
     if number == 0:
         raise OpdbError(f"{name}: empty; expected a dump of opdb's history")
     return added

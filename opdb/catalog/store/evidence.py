@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdb.catalog.evidence import STAGES, WORST, Cell, Evidence, Outcome, Run
 from opdb.catalog.evidence.format import read, shipped_path
-from opdb.catalog.store import state
+from opdb.catalog.store import support
 
 if TYPE_CHECKING:
     from opdb.catalog.store.reader import Reader, Writer
@@ -36,19 +36,29 @@ def load_shipped(writer: Writer, path: Path | None = None) -> int | None:
     Raises OpdbError where the file is damaged.
     """
     path = path or shipped_path()
-    data = path.read_bytes() if path.is_file() else b""
-    sha256 = hashlib.sha256(data).hexdigest()
-    if writer.value("SELECT sha256 FROM evidence_file WHERE origin = 'shipped'") == sha256:
+    if is_loaded(writer, path):
         return None
-    evidence = read(path) if data else Evidence()
+    sha256 = _sha256(path)
+    evidence = read(path) if path.is_file() else Evidence()
     replace(writer, "shipped", evidence)
     writer.run("DELETE FROM evidence_file WHERE origin = 'shipped'")
-    writer.insert("evidence_file", [{"origin": "shipped", "sha256": sha256, "loaded": state.now()}])
+    writer.insert("evidence_file", [{"origin": "shipped", "sha256": sha256}])
     return len(evidence)
 
 
+def is_loaded(reader: Reader, path: Path | None = None) -> bool:
+    """Whether the set that opdb ships is the one that was loaded last."""
+    found = reader.value("SELECT sha256 FROM evidence_file WHERE origin = 'shipped'")
+    return bool(found == _sha256(path or shipped_path()))
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()
+
+
 def replace(writer: Writer, origin: str, evidence: Evidence) -> None:
-    """The cells of one origin are these, and no others."""
+    """The cells of one origin are these, and no others; what is worked out of all evidence follows."""
+    writer.run("DELETE FROM support")  # it names cells
     writer.run(
         "DELETE FROM evidence_cell WHERE evidence_run_id IN (SELECT id FROM evidence_run WHERE origin = @o)",
         o=origin,
@@ -74,9 +84,26 @@ def replace(writer: Writer, origin: str, evidence: Evidence) -> None:
             known.append(cell.outcome)
             ids[*of, place] = first["evidence_outcome"] + len(rows)
             rows.append(_outcome_row(cell, place, ids[*of, place], origin))
-        cells.append({"evidence_outcome_id": ids[*of, place], "evidence_run_id": runs[cell.run]})
+        cells.append(
+            {"evidence_outcome_id": ids[*of, place], "evidence_run_id": runs[cell.run], "newest": True}
+        )
     writer.insert("evidence_outcome", rows)
     writer.insert("evidence_cell", cells)
+    writer.run(MARK_NEWEST)
+    support.refresh(writer)
+
+
+#: Of one key the newest cell counts, a merged one before a shipped one of the same day.
+MARK_NEWEST = """
+UPDATE evidence_cell SET newest = id IN (
+  SELECT x.id FROM (
+    SELECT c.id, row_number() OVER (
+      PARTITION BY o.kind, o.name, o.type_row, r.backend, r.soc, r.sdk, r.execution
+      ORDER BY r.date DESC, r.origin, c.id DESC) AS place
+    FROM evidence_outcome AS o
+    JOIN evidence_cell AS c ON c.evidence_outcome_id = o.id
+    JOIN evidence_run AS r ON r.id = c.evidence_run_id) AS x
+  WHERE x.place = 1)"""
 
 
 def _run_row(run: Run, ident: int, origin: str) -> dict[str, Any]:
@@ -127,24 +154,37 @@ def _counted(text: str, cases: int) -> tuple[dict[str, int], ...]:
     return tuple(found.values())
 
 
-def stored(reader: Reader, origins: Iterable[str], name: str | None = None) -> Evidence:
-    """The cells of these origins, of one op if it is named; of one key the newest, of one day a merged one before a shipped."""
+def stored(reader: Reader, origins: Iterable[str], **where: str) -> Evidence:
+    """The cells of these origins; of one key the newest, of one day a merged one before a shipped.
+
+    ``where``: values of columns, e.g. name="Relu", backend="HTP", soc="SM8650".
+    """
+    tables = {"kind": "o", "name": "o", "backend": "r", "sdk": "r", "soc": "r"}
+    narrow = "".join(f" AND {tables[column]}.{column} = @{column}" for column in where)
     order = "ORDER BY r.date, CASE r.origin WHEN 'shipped' THEN 0 ELSE 1 END"
-    rows = reader.rows(f"""
-SELECT {", ".join(f"r.{n} AS run_{n}" for n in _RUN)}, r.case_limit, o.kind, o.name, o.type_row, o.counts, o.errata,
+    rows = reader.rows(
+        f"""
+SELECT r.id AS run_id, o.id AS outcome_id, {", ".join(f"r.{n} AS run_{n}" for n in _RUN)}, r.case_limit,
+       o.kind, o.name, o.type_row, o.counts, o.errata,
        {", ".join(f'o."{n}"' for n in _OUTCOME)}
 FROM evidence_cell AS c
 JOIN evidence_run AS r ON r.id = c.evidence_run_id
 JOIN evidence_outcome AS o ON o.id = c.evidence_outcome_id
-WHERE r.origin IN @origins{" AND o.name = @name" if name else ""} {order}""", origins=list(origins),
-        **({"name": name} if name else {}))  # fmt: skip
-    found = Evidence()
+WHERE r.origin IN @origins{narrow} {order}""",
+        origins=list(origins),
+        **where,
+    )
+    found, runs, outcomes = Evidence(), dict[int, Run](), dict[int, Outcome]()
     for row in rows:
-        run = Run(**{n: row[f"run_{n}"] for n in _RUN}, limit=row["case_limit"])
-        said = {n: row[n] for n in _OUTCOME}
-        outcome = Outcome(
-            **said, counts=_counted(row["counts"], row["cases"]), errata=tuple(row["errata"].split())
-        )
+        run = runs.get(row["run_id"])
+        if run is None:
+            run = runs[row["run_id"]] = Run(**{n: row[f"run_{n}"] for n in _RUN}, limit=row["case_limit"])
+        outcome = outcomes.get(row["outcome_id"])
+        if outcome is None:
+            said = {n: row[n] for n in _OUTCOME}
+            outcome = outcomes[row["outcome_id"]] = Outcome(
+                **said, counts=_counted(row["counts"], row["cases"]), errata=tuple(row["errata"].split())
+            )
         cell = Cell(row["kind"], row["name"], row["type_row"], run, outcome)
         found.cells[cell.key] = cell
     return found

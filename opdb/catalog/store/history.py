@@ -88,8 +88,8 @@ def _case(connection: Connection, record: CaseRecord) -> int:
     return ident
 
 
-def record_results(connection: Connection, run: int, records: Iterable[ResultRecord]) -> None:
-    """Adds results to a run.  One of the same case, executor and SoC is replaced: a run can be resumed."""
+def record_results(connection: Connection, run: int, records: Iterable[ResultRecord]) -> set[str]:
+    """Adds results to a run; their ops.  One of the same case, executor and SoC is replaced: a run can be resumed."""
     executors: dict[ExecutorRecord, int] = {}
     cases: dict[CaseRecord, int] = {}
     for record in records:
@@ -100,15 +100,22 @@ def record_results(connection: Connection, run: int, records: Iterable[ResultRec
         case = cases.get(record.case) or cases.setdefault(record.case, _case(connection, record.case))
         natural = {"run_id": run, "conformance_case_id": case, "executor_id": executor, "soc": record.soc}
         connection.execute(delete(t.result).where(*(t.result.c[k] == v for k, v in natural.items())))
-        row = {k: v for k, v in vars(record).items() if k not in ("case", "executor", "soc")}
-        row |= {"rules": " ".join(_full(record.case.op, record.rules)), "log": _printable(record.log)}
+        row = {k: v for k, v in vars(record).items() if k not in ("case", "executor", "soc", "rules")}
+        row |= {"log": _printable(record.log)}
         row |= {
             "detail": _printable(record.detail),
             "error_max": _number(record.error_max),
             "ulp": _number(record.ulp),
             "magnitude": _number(record.magnitude),
         }
-        _insert(connection, t.result, {**natural, **row})
+        ident = _insert(connection, t.result, {**natural, **row})
+        rules = [
+            {"result_id": ident, "position": i, "rule": r}
+            for i, r in enumerate(_full(record.case.op, record.rules))
+        ]
+        if rules:
+            connection.execute(insert(t.result_rule), rules)
+    return {case.op for case in cases}
 
 
 def continue_probe_run(
@@ -126,8 +133,11 @@ def continue_probe_run(
     return int(found), frozenset(answered)
 
 
-def record_probes(connection: Connection, run: int, records: Iterable[ProbeRecord]) -> None:
-    """Adds what a library said to a probe run, at its place or after the last; what is there already stays."""
+def record_probes(connection: Connection, run: int, records: Iterable[ProbeRecord]) -> set[str]:
+    """Adds what a library said to a probe run, at its place or after the last; what is there already stays.
+
+    Returns the ops.
+    """
     records = list(records)
     position = t.probe_result.c.position
     mine = t.probe_result.c.probe_run_id == run
@@ -146,6 +156,7 @@ def record_probes(connection: Connection, run: int, records: Iterable[ProbeRecor
             rows.append(row)
     if rows:
         connection.execute(insert(t.probe_result), rows)
+    return {r.op for r in records}
 
 
 def record_implications(connection: Connection, implications: Iterable[tuple[str, str, str]]) -> None:

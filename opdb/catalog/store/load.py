@@ -20,11 +20,13 @@ if TYPE_CHECKING:  # the models of what is not asked for are not made
 Data = dict[str, Any]
 
 
-def load_catalog(reader: Reader, op: str | None = None, erratum: str | None = None) -> Catalog:
+def load_catalog(
+    reader: Reader, op: str | None = None, erratum: str | None = None, facts: object | None = None
+) -> Catalog:
     """The catalogue that is in the database, from its rows alone.
 
     ``op``: of the ops and what they are made of this one alone, its errata, and no families.  ``erratum``: this one
-    alone, and the op that it is about.
+    alone, and the op that it is about.  ``facts``: as the catalogue has them.
     """
     whole = op is None and erratum is None
     rows = _Rows(reader, few=not whole)
@@ -53,7 +55,7 @@ def load_catalog(reader: Reader, op: str | None = None, erratum: str | None = No
     for r in _ordered(rows.all("retired")):
         retired[r["kind"]].append(json.loads(r["entry"]))
     return Catalog(own, bases, _families(rows) if whole else {}, backends, socs_of(socs),
-                   retired_of(retired), _errata(rows, found_errata))  # fmt: skip
+                   retired_of(retired), _errata(rows, found_errata), facts)  # fmt: skip
 
 
 def _families(rows: _Rows) -> dict[str, FamilyDef]:
@@ -147,7 +149,7 @@ class _Rows:
                 computes=r["computes"],
                 scratch=r["scratch"],
                 tiling=_json(r["tiling"]),
-                dtypes=r["dtypes"].split(),
+                dtypes=[d["dtype"] for d in self.of("kernel_dtype", "kernel_id", r["id"])],
             )
             for r in parts("kernel")
         ]
@@ -197,11 +199,7 @@ class _Rows:
         configs = self.of("type_config", "op_backend_id", r["id"])
         dtypes = {
             config["name"]: [
-                {
-                    cell["slot"]: cell["dtypes"].split()
-                    for cell in self.of("type_cell", "type_row_id", row["id"])
-                }
-                for row in self.of("type_row", "type_config_id", config["id"])
+                self._cells(row["id"]) for row in self.of("type_row", "type_config_id", config["id"])
             ]
             for config in configs
         }
@@ -222,6 +220,12 @@ class _Rows:
             "dtypes": dtypes,
             "configurations": origins,
         }
+
+    def _cells(self, row: int) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for cell in self.of("type_cell", "type_row_id", row):
+            found.setdefault(cell["slot"], []).append(cell["dtype"])
+        return found
 
     def _mapping(self, r: Record) -> Data:
         head = _compact(

@@ -123,6 +123,13 @@ def reader_of(connection: Connection) -> Reader:
     return SqliteReader(cast("sqlite3.Connection", connection.connection.driver_connection))
 
 
+def writer_of(connection: Connection) -> Writer:
+    """The same, to change rows."""
+    if connection.dialect.name != "sqlite":
+        return AlchemyWriter(connection)
+    return SqliteWriter(cast("sqlite3.Connection", connection.connection.driver_connection))
+
+
 def _listed(sql: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """A name of a list becomes one name for each of its values; NULL, which equals nothing, for none."""
     found: dict[str, Any] = {}

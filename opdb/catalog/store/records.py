@@ -1,4 +1,4 @@
-"""What generation, probes and conformance runs hand to the store: plain frozen records."""
+"""What probes and conformance runs hand to the store: plain frozen records."""
 
 from __future__ import annotations
 
@@ -10,17 +10,6 @@ from opdb.catalog.store.state import now
 
 def _uid() -> str:
     return uuid.uuid4().hex
-
-
-@dataclass(frozen=True)
-class ArtifactRecord:
-    """One generated file.  Paths are relative to the checkout, with '/'."""
-
-    path: str
-    target: str  # e.g. validators_python
-    key: str  # of everything that went in
-    sha256: str  # of what came out
-    inputs: tuple[str, ...] = ()  # spec files
 
 
 @dataclass(frozen=True)

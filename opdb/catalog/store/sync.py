@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from opdb.catalog.schema.names import TABLES
-from opdb.catalog.store import current, errata
+from opdb.catalog.store import chip_classes, current, errata, support, type_rows
 from opdb.catalog.store.check import read_catalog
 from opdb.catalog.store.current import SyncReport
 from opdb.catalog.store.load import load_catalog
 from opdb.catalog.store.reader import Writer
-from opdb.catalog.store.state import now
 from opdb.catalog.store.write import Rows
 from opdb.spec.catalog import Catalog
 from opdb.spec.paths import KINDS, spec_name
@@ -41,7 +40,7 @@ def sync(writer: Writer, folder: Path, files: Mapping[str, str], full: bool = Fa
         catalog = read_catalog(folder)
     _write(writer, catalog, before, touched)
     _write_files(writer, files, catalog)
-    return replace(report, hash=catalog.hash, catalog=catalog)
+    return replace(report, hash=catalog.hash)
 
 
 def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
@@ -57,11 +56,13 @@ def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
 
 
 def _write(writer: Writer, catalog: Catalog, before: Catalog | None, touched: set[str]) -> None:
-    """Replaces what changed; everything where the backends did, because every definition names them."""
-    if before is None or any(p.startswith("backends/") for p in touched):
+    """Replaces what changed; everything where backends or chips did, because every type row depends on them."""
+    models = chip_classes.reads_models(catalog)
+    everywhere = "socs.yaml" in touched or any(p.startswith("backends/") for p in touched)
+    if before is None or everywhere or chip_classes.reads_models(before) != models:
         for table in reversed(TABLES):
             writer.run(f"DELETE FROM {table}")
-        before, touched = None, {"retired.yaml", "socs.yaml"}
+        before, touched = None, {"retired.yaml"}
         stale_ops, stale_bases = set(catalog.own), set(catalog.bases)
         stale_families, stale_errata = set(catalog.families), set(catalog.errata)
     else:
@@ -79,9 +80,7 @@ def _write(writer: Writer, catalog: Catalog, before: Catalog | None, touched: se
     rows = Rows(writer)
     if before is None:
         rows.add_backends(catalog.backends.values())
-    if "socs.yaml" in touched:
-        writer.run("DELETE FROM soc")
-        rows.add_socs(catalog.socs.values())
+        rows.add_socs(catalog.socs.values(), models)
     if "retired.yaml" in touched:
         writer.run("DELETE FROM retired")
         rows.add_retired(catalog.retired)
@@ -94,7 +93,9 @@ def _write(writer: Writer, catalog: Catalog, before: Catalog | None, touched: se
         rows.add_family(catalog.families[name], [c for c in catalog.candidates if c.family == name])
     for name in sorted(stale_errata & catalog.errata.keys()):
         errata.add(rows, catalog.errata[name])
+    type_rows.add_type_rows(rows, catalog, sorted(stale_ops & catalog.own.keys()))
     rows.flush()
+    support.refresh(writer, None if before is None else stale_ops)
 
 
 def _stem(path: str) -> str:
@@ -113,6 +114,7 @@ def _direct(catalog: Catalog, families: set[str]) -> set[str]:
 def _erase(writer: Writer, ops: set[str], bases: set[str], families: set[str], records: set[str]) -> None:
     """Ops before bases: an op refers to its base.  The parts go with their definition (ON DELETE CASCADE)."""
     for statement, names in (
+        ("DELETE FROM op_type_row WHERE op IN @names", ops),
         ("DELETE FROM definition WHERE id IN (SELECT definition_id FROM op WHERE name IN @names)", ops),
         ("DELETE FROM definition WHERE id IN (SELECT definition_id FROM base WHERE name IN @names)", bases),
         ("DELETE FROM decomposition WHERE family IN @names", families),
@@ -130,6 +132,7 @@ NAMING = (
     "op_backend",
     "unchecked",
     "type_config",
+    "op_type_row",
     "torch_mapping",
     "erratum_seen",
     "erratum_evidence",
@@ -142,18 +145,9 @@ def _write_files(writer: Writer, files: Mapping[str, str], catalog: Catalog) -> 
     writer.run(f"DELETE FROM source WHERE id NOT IN ({used})")
     writer.run("DELETE FROM sdk")
     writer.insert("sdk", [{"id": i, "version": v} for i, v in enumerate(sdks_of(catalog), 1)])
-    stamp = now()
-    kept = {
-        r["path"]: r["synced_at"]
-        for r in writer.rows("SELECT * FROM spec_file")
-        if files.get(r["path"]) == r["sha256"]
-    }
     writer.run("DELETE FROM spec_file")
-    rows = [
-        {"id": i, "path": p, "sha256": s, "synced_at": kept.get(p, stamp)}
-        for i, (p, s) in enumerate(files.items(), 1)
-    ]
+    rows = [{"id": i, "path": p, "sha256": s} for i, (p, s) in enumerate(files.items(), 1)]
     writer.insert("spec_file", rows)
-    state = {"id": 1, "hash": catalog.hash, "reader": current.reader(), "synced_at": stamp}
+    state = {"id": 1, "hash": catalog.hash, "reader": current.reader()}
     writer.run("DELETE FROM snapshot")
     writer.insert("snapshot", [state])

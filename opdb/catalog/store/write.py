@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from opdb.catalog.schema.names import BINDING_KINDS, TABLES
+from opdb.catalog.schema.names import BINDING_KINDS, FEATURES, TABLES
+from opdb.catalog.store.chip_classes import class_of
 from opdb.catalog.store.reader import Writer
 from opdb.spec.backend import Backend
 from opdb.spec.definitions import CompiledOp, CompiledRule
@@ -48,6 +49,11 @@ class Rows:
         self.sources = {r["text"]: int(r["id"]) for r in writer.rows("SELECT id, text FROM source")}
         self.backends = {r["name"]: int(r["id"]) for r in writer.rows("SELECT id, name FROM backend")}
         self.bases = {r["name"]: int(r["id"]) for r in writer.rows("SELECT id, name FROM base")}
+        self.classes = {r["name"]: int(r["id"]) for r in writer.rows("SELECT id, name FROM chip_class")}
+        of_chips = writer.rows(
+            "SELECT s.chip, c.name FROM soc AS s JOIN chip_class AS c ON c.id = s.chip_class_id"
+        )
+        self.class_of = {r["chip"]: r["name"] for r in of_chips}
 
     def add(self, table: str, **row: Any) -> int:
         if table not in self.next:
@@ -90,11 +96,12 @@ class Rows:
                 about=backend.about,
                 library=backend.library.file if backend.library else None,
                 asked=int(backend.asked),
-                chips=", ".join(backend.chips) or None,
                 more=to_json(
                     {k: v for k, v in backend.model_dump(mode="json").items() if k not in IN_COLUMNS}
                 ),
             )
+            for place, chip in enumerate(backend.chips):
+                self.add("backend_chip", backend_id=self.backends[backend.name], position=place, chip=chip)
             for place, (word, need) in enumerate(backend.needs.items()):
                 self.add(
                     "backend_need",
@@ -104,21 +111,29 @@ class Rows:
                     feature=backend.feature(need),
                 )
 
-    def add_socs(self, socs: Iterable[Soc]) -> None:
+    def add_socs(self, socs: Iterable[Soc], models: bool) -> None:
+        """Chips and their classes; ``models``: as ``opdb.catalog.store.chip_classes.class_of`` has it."""
+        self.classes[""] = self.add("chip_class", name="", htp_arch=None, **dict.fromkeys(FEATURES, 0))
         for position, soc in enumerate(socs):
-            self.add(
+            kind = class_of(soc, models)
+            name = self.class_of[soc.chip] = kind["name"]
+            if name not in self.classes:
+                self.classes[name] = self.add("chip_class", **kind)
+            ident = self.add(
                 "soc",
                 position=position,
                 chip=soc.chip,
+                chip_class_id=self.classes[name],
                 soc_model=soc.soc_model,
                 htp_arch=soc.htp_arch,
                 fp16=int(soc.more.get("fp16", False)),
                 bf16=int(soc.more.get("bf16", False)),
                 soc_ids=" ".join(map(str, soc.more.get("soc_id", ()))) or None,
-                names=", ".join(soc.more.get("names", ())) or None,
                 libraries=_libraries(soc.more.get("libraries")) or None,
                 more=to_json(dict(soc.more)),
             )
+            for place, name in enumerate(soc.more.get("names", ())):
+                self.add("soc_name", soc_id=ident, position=place, name=name)
 
     def add_retired(self, retired: Mapping[str, Iterable[Any]]) -> None:
         for kind, entries in retired.items():
@@ -278,17 +293,15 @@ class Rows:
                 row = self.add(
                     "type_row", type_config_id=config, position=number, name=f"{name}.{label}.{number + 1}"
                 )
-                for column, (slot, dtypes) in enumerate(cells.items()):
-                    self.add(
-                        "type_cell", type_row_id=row, position=column, slot=slot, dtypes=" ".join(dtypes)
-                    )
+                pairs = [(slot, dtype) for slot, dtypes in cells.items() for dtype in dtypes]
+                for column, (slot, dtype) in enumerate(pairs):
+                    self.add("type_cell", type_row_id=row, position=column, slot=slot, dtype=dtype)
 
     def _kernel(self, definition: int, kernel: KernelDef) -> None:
-        self.add(
+        ident = self.add(
             "kernel",
             definition_id=definition,
             function=kernel.function,
-            dtypes=" ".join(kernel.dtypes),
             each=None if kernel.each is None else to_json(kernel.each),
             by=kernel.by,
             arguments=" ".join(kernel.arguments) if kernel.arguments else None,
@@ -296,6 +309,8 @@ class Rows:
             scratch=kernel.scratch,
             tiling=None if kernel.tiling is None else to_json(kernel.tiling.model_dump()),
         )
+        for position, dtype in enumerate(kernel.dtypes):
+            self.add("kernel_dtype", kernel_id=ident, position=position, dtype=dtype)
 
     def _mapping(
         self,

@@ -113,7 +113,7 @@ def run(
         sets = derived(pool, names) if pool else [cases(catalog, name, chips) for name in names]
         chosen = _chosen(sets, only)
         summary = RunSummary(cases=len(chosen), unbroken=[r for s in sets for r in s.unbroken])
-        lanes = _lanes(executors, chips, chosen, summary.missing)
+        lanes = _lanes(executors, chips, catalog, chosen, summary.missing)
         try:
             question = {"ops": names, "executors": list(executors), "socs": chips, "only": list(only)}
             record = RunRecord(__version__, catalog.hash, seed, command, json.dumps(question))
@@ -160,14 +160,14 @@ def _chosen(sets: Sequence[CaseSet], only: Sequence[str]) -> list[Case]:
 
 
 def _lanes(
-    names: Sequence[str], socs: tuple[str, ...], chosen: Sequence[Case], missing: list[str]
+    names: Sequence[str], socs: tuple[str, ...], catalog: Catalog, chosen: Sequence[Case], missing: list[str]
 ) -> list[Lane]:
     """One lane for each available executor and SoC; the reasons why others are unavailable go to ``missing``."""
     lanes: list[Lane] = []
     last: OpdbError | None = None
     for name in dict.fromkeys(names):
         try:
-            for executor in open_executors(name, socs):
+            for executor in open_executors(name, socs, catalog):
                 try:
                     lanes.append(Lane(executor, executor.record(), [c for c in chosen if executor.takes(c)]))
                 except OpdbError:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from opdb.catalog.store import read_catalog
 from opdb.catalog.store.records import ResultRecord
 from opdb.core.errors import OpdbError
 from opdb.core.pool import Pool
 from opdb.core.pool.facts import code_facts, package_facts
-from opdb.core.settings import specs_folder
 from opdb.generated.constants.backends import ASKED
 from opdb.measure.conformance.cases import Case, CaseSet, cases
 from opdb.measure.conformance.executors import open_executors
@@ -39,11 +37,10 @@ class Question:
         return Answerer(self)
 
     def facts(self) -> dict[str, str]:
-        """See opdb.core.pool.Work: opdb, the specs, the packages, QNN's libraries."""
-        specs = {"the catalogue": read_catalog(specs_folder()).hash}
+        """See opdb.core.pool.Work: opdb, the packages, QNN's libraries."""
         asked = [b.name for b in ASKED if f"qnn-{b.name.lower()}" in self.executors]
         libraries = {f"QNN's {b} library": _library(b) for b in asked}
-        return code_facts() | specs | package_facts(*PACKAGES) | libraries
+        return code_facts() | package_facts(*PACKAGES) | libraries
 
 
 def _library(backend: str) -> str:
@@ -95,7 +92,7 @@ class Answerer:
 
     def _lane(self, name: str, soc: str) -> Lane:
         if (name, soc) not in self._lanes:
-            (executor,) = open_executors(name, (soc,))
+            (executor,) = open_executors(name, (soc,), self._question.catalog)
             self._lanes[name, soc] = Lane(executor, executor.record(), [])
         return self._lanes[name, soc]
 

@@ -93,7 +93,7 @@ class Answerer:
     def _opened(self, place: Place) -> tuple[Library, LibraryRecord]:
         if self._library is None or self._library[0] != place:
             self.close()
-            library = Library(place.backend, place.soc, place.folder)
+            library = Library(place.backend, self._measurer.catalog, place.soc, place.folder)
             self._library = (place, library, library.library())
         return self._library[1], self._library[2]
 

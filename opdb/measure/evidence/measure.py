@@ -90,8 +90,8 @@ def _some(cases: Sequence[Case], limit: int) -> Sequence[Case]:
 class Library(VendorExecutor):
     """A library whose process serves several ops; ``fresh`` starts another."""
 
-    def __init__(self, backend: str, soc: str, libraries: Path | None) -> None:
-        super().__init__(f"qnn-{backend.lower()}", backend, soc, libraries)
+    def __init__(self, backend: str, catalog: Catalog, soc: str, libraries: Path | None) -> None:
+        super().__init__(f"qnn-{backend.lower()}", backend, catalog, soc, libraries)
 
     def renew(self) -> None:
         """Not for an op or a wrong number: what is not right is asked again (see the module)."""

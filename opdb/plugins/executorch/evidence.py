@@ -98,7 +98,7 @@ def build_flow(
     jobs = [
         (run, precision, names[i : i + CHUNK])
         for soc in socs
-        for run in [_run(soc)]
+        for run in [_run(soc, catalog)]
         for precision in precisions
         for names in [_missing(evidence, run, precision, wanted, again)]
         for i in range(0, len(names), CHUNK)
@@ -128,11 +128,11 @@ def build_flow(
     return built
 
 
-def _run(soc: str) -> Run:
+def _run(soc: str, catalog: Catalog) -> Run:
     """Where cells of the flow come from: the library of the installed wheel, which ExecuTorch's environment leads to."""
     libraries = installed()
     sdk = ".".join(libraries.qnn_version().split(".")[:2])
-    asked = Library(DEFAULT, soc, libraries.folder)
+    asked = Library(DEFAULT, catalog, soc, libraries.folder)
     try:
         record = asked.library()
     finally:

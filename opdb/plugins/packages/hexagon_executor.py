@@ -11,11 +11,9 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from opdb.catalog.store import read_catalog
 from opdb.catalog.store.records import ExecutorRecord
 from opdb.core.errors import OpdbError
 from opdb.core.files import data_folder
-from opdb.core.settings import specs_folder
 from opdb.core.version import __version__
 from opdb.measure.conformance.cases import Case
 from opdb.measure.conformance.executors.base import Answer, Array, Executor
@@ -37,13 +35,13 @@ class HexagonExecutor(Executor):
 
     name, backend, soc, half = "hexagon", "", "", False
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, catalog: Catalog, folder: Path | None = None) -> None:
         """``folder``: as ``program``.  Raises OpdbError: there is no compiler or emulator for Hexagon."""
         check_compiler()
         self._folder = folder
         self._emulator = emulator()
         self._server: Server | None = None
-        self._catalog = read_catalog(specs_folder())
+        self._catalog = catalog
         self._ops = frozenset(name for name, op in self._catalog.ops.items() if op.kernel is not None)
 
     def record(self) -> ExecutorRecord:

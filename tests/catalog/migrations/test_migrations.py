@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,16 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, text
 
 from opdb.catalog import migrate
+from opdb.catalog.query import Filters, ask
 from opdb.catalog.schema import DEFINITIONS, EVIDENCE, HISTORY, REVISION, metadata
+from opdb.catalog.schema.names import OLDEST
 from opdb.catalog.schema.views import drop_views
+from opdb.catalog.store import Store
 from opdb.catalog.store.connect import Database
 from opdb.core.errors import OpdbError
+
+HERE = Path(__file__).parent
+MINI = HERE.parent / "data" / "mini"
 
 
 def tables(url: str) -> dict[str, Any]:
@@ -46,9 +53,9 @@ def test_one_head() -> None:
 
 
 def test_revisions_count_up() -> None:
-    """0001, 0002, ...: the order of their names is their order."""
+    """From the one after opdb 0.2.0: the order of their names is their order."""
     revisions = [r.revision for r in ScriptDirectory.from_config(migrate.config()).walk_revisions()]
-    assert revisions == [f"{n:04}" for n in range(len(revisions), 0, -1)]
+    assert revisions == [f"{int(OLDEST) + n:04}" for n in range(len(revisions), 0, -1)]
 
 
 def test_the_migrations_make_the_schema(tmp_db_url: str) -> None:
@@ -92,38 +99,78 @@ def test_down_and_up_again(tmp_db_url: str) -> None:
     assert tables(tmp_db_url) == before
 
 
-def test_probe_runs_of_before_sweeps_stay(tmp_db_url: str) -> None:
-    """0003: they are sweeps over no op, with no verdict of ours."""
-    migrate.upgrade(tmp_db_url)
-    migrate.downgrade(tmp_db_url, "0002")
-    with Database(tmp_db_url).transaction(write=True) as connection:
-        for statement in (
-            "INSERT INTO library (id, package, version, build_id, sha256, backend, sdk, emulated)"
-            " VALUES (1, 'p', '1', 'b', 's', 'CPU', '2.47', FALSE)",
-            "INSERT INTO probe_run (id, uid, library_id, started, opdb_version, catalog_hash, command, note)"
-            " VALUES (1, 'u', 1, 't', '0', 'h', '', '')",
-            "INSERT INTO probe_result (id, probe_run_id, position, op, type_row, backend, soc, sdk, config, validates,"
-            " finalizes, executes, code_name, log, detail)"
-            " VALUES (1, 1, 0, 'Relu', '', 'CPU', '', '2.47', '{}', 'yes', 'unknown', 'unknown', '', '', '')",
-        ):
-            connection.execute(text(statement))
-    migrate.upgrade(tmp_db_url)
-    with Database(tmp_db_url).transaction(write=False) as connection:
-        assert connection.execute(text("SELECT op, soc, uid FROM probe_run")).all() == [("", "", "u")]
-        found = connection.execute(text("SELECT ours, rules, reasons, validates FROM probe_result")).all()
-        assert found == [("", "", "", "yes")]
-    migrate.downgrade(tmp_db_url, "0002")
-    migrate.upgrade(tmp_db_url)
+@pytest.fixture
+def older(tmp_path: Path) -> sqlite3.Connection:
+    """A small database that opdb 0.2.0 left: specs of tests/data/mini, a conformance run, a sweep, a merged cell."""
+    made = sqlite3.connect(tmp_path / "opdb.db")
+    made.executescript(gzip.decompress((HERE / "opdb-0.2.0.sql.gz").read_bytes()).decode())
+    return made
+
+
+def test_a_database_of_opdb_0_2_keeps_its_history(older: sqlite3.Connection, tmp_path: Path) -> None:
+    kept = [t.name for t in HISTORY if t.name != "result_rule"] + [
+        "evidence_run",
+        "evidence_outcome",
+        "evidence_cell",
+    ]
+
+    def rows(columns: dict[str, list[str]]) -> dict[str, list[Any]]:
+        return {
+            name: older.execute(f"SELECT {', '.join(columns[name])} FROM {name} ORDER BY id").fetchall()
+            for name in kept
+        }
+
+    def quoted(name: str) -> list[str]:
+        return [f'"{r[1]}"' for r in older.execute(f"PRAGMA table_info({name})")]
+
+    columns = {
+        n: [c for c in quoted(n) if c not in ('"rules"', '"newest"') or n == "probe_result"] for n in kept
+    }
+    before, rules = (
+        rows(columns),
+        older.execute("SELECT id, rules FROM result WHERE rules <> '' ORDER BY id").fetchall(),
+    )
+    assert all(before[n] for n in kept if n != "implication") and rules
+    older.close()
+    url = f"sqlite:///{tmp_path / 'opdb.db'}"
+    with pytest.raises(
+        OpdbError, match="revision 0017, this opdb needs 0018; bring it up to date with 'opdb db upgrade'"
+    ):
+        Store(url).load_catalog()
+    migrate.upgrade(url)
+    assert migrate.check(url) == []
+    older = sqlite3.connect(tmp_path / "opdb.db")
+    found = {
+        name: older.execute(f"SELECT {', '.join(columns[name])} FROM {name} ORDER BY id").fetchall()
+        for name in kept
+    }
+    assert found == before
+    listed = older.execute("SELECT result_id, rule FROM result_rule ORDER BY result_id, position").fetchall()
+    assert listed == [(ident, rule) for ident, said in rules for rule in said.split()]
+    assert older.execute("SELECT newest FROM evidence_cell").fetchall() == [(1,)]
+    store = Store(url)
+    store.sync(MINI)
+    support = [r for r in ask(store, "support", Filters(op="Relu")) if r["measurements"]]
+    assert {r["library"] for r in support} == {"onnxruntime-qnn 2.3.0, host, own run"}
+
+
+def test_a_database_of_before_opdb_0_2_is_refused_with_the_cure(
+    older: sqlite3.Connection, tmp_path: Path
+) -> None:
+    older.execute("UPDATE alembic_version SET version_num = '0009'")
+    older.commit()
+    with pytest.raises(OpdbError, match=r"revision 0009; bring it up to date with opdb 0\.2\.0 first"):
+        migrate.upgrade(str(tmp_path / "opdb.db"))
 
 
 def test_check_names_each_difference(tmp_db_url: str) -> None:
     migrate.upgrade(tmp_db_url)
     with Database(tmp_db_url).transaction(write=True) as connection:
-        connection.execute(text("DROP TABLE artifact_input"))
+        connection.execute(text("DROP TABLE erratum_let"))
         connection.execute(text("ALTER TABLE soc ADD COLUMN colour TEXT"))
     found = migrate.check(tmp_db_url)
     assert len(found) == 2
-    assert "add_table" in found[0] and "artifact_input" in found[0]
+    assert "add_table" in found[0] and "erratum_let" in found[0]
     assert "remove_column" in found[1] and "colour" in found[1]
 
 
@@ -134,9 +181,8 @@ def test_check_of_a_database_without_tables(tmp_path: Path) -> None:
 
 
 def test_every_table_is_of_one_kind() -> None:
-    """What sync rewrites, what a dump holds, what files bring, what generation records: nothing is forgotten."""
-    generated = {"artifact", "artifact_input"}
-    kinds = [{x.name for x in kind} for kind in (DEFINITIONS, HISTORY, EVIDENCE)] + [generated]
+    """What sync rewrites, what a dump holds, what files bring: nothing is forgotten."""
+    kinds = [{x.name for x in kind} for kind in (DEFINITIONS, HISTORY, EVIDENCE)]
     assert set.union(*kinds) == set(metadata.tables)
     assert sum(map(len, kinds)) == len(metadata.tables)
 

@@ -128,10 +128,7 @@ def test_rows_come_in_one_order_and_filters_narrow(store: Store, question: str) 
         if name not in QUESTIONS[question].filters:
             continue
         some = ask(store, question, Filters(**{name: value}))
-        if question not in (
-            "support",
-            "quirks",
-        ):  # there an SDK or SoC that is asked about makes its own rows
+        if question != "support":  # there an SDK or SoC that is asked about makes its own rows
             assert [r for r in every if r in some] == some
         if name in ("op", "backend", "soc") and name in QUESTIONS[question].columns:
             assert {r[name] for r in some} <= {value, None} if question == "rules" else {value}
@@ -163,7 +160,7 @@ def test_census_tells_the_furthest_stage(store: Store) -> None:
 
 def test_every_disagreement_is_listed(store: Store) -> None:
     """A crash on what we reject is none; neither is what the library could not be asked."""
-    rows = ask(store, "evidence", Filters(disagree=True))
+    rows = ask(store, "runs", Filters(disagree=True))
     assert [(r["ours"], r["validates"]) for r in rows] == [
         ("accept", "no"), ("reject", "yes"), ("unknown", "no"), ("accept", "crashed")
     ]  # fmt: skip
@@ -270,23 +267,6 @@ def test_what_no_library_answers_is_not_applicable(tmp_path: Path) -> None:
     assert statuses(made, op="Relu", backend="DSP") == ["DSP.All.1 - 2.25.0" + nothing]
     assert statuses(made, op="Relu", backend="DSP", sdk="2.47") == ["DSP.All.1 - 2.47" + nothing]
     assert not any("not-applicable" in row for row in statuses(made, op="Relu", backend="CPU"))
-
-
-def test_quirks(store: Store) -> None:
-    found = {(r["op"], r["type_row"], r["soc"], r["quirk"]): r for r in ask(store, "quirks")}
-    assert set(found) == {
-        ("Relu", "CPU.fp32.1", None, "declared yes, validates no"),
-        ("Relu", "HTP.INT8.1", "SM8750", "validates yes, finalizes no"),
-        ("LayerNorm", "HTP.FP16.2", "SM8550", "validates yes, finalizes crashed"),
-        ("LayerNorm", "CPU.fp32.1", None, "breaks LayerNorm.C4, validates yes"),
-    }
-    probe = found["Relu", "HTP.INT8.1", "SM8750", "validates yes, finalizes no"]
-    assert (probe["code"], probe["log"], probe["emulated"], probe["package_version"]) == (
-        6999,
-        "too large",
-        True,
-        "2.3.0",
-    )
 
 
 def test_coverage(store: Store) -> None:
@@ -462,7 +442,7 @@ def test_every_database_answers_alike(store: Store, tmp_db_url: str) -> None:
                             for s in (store, other))  # fmt: skip
             assert mine == theirs, (question, filters)
     for question, where in (
-        ("evidence", "disagrees = true and code is null"),
+        ("runs", "disagrees = true and code is null"),
         ("support", "measurements > 1"),
     ):
         assert len(ask(store, question, where=where)) == len(ask(other, question, where=where)) > 0
@@ -490,15 +470,14 @@ def test_filters_take_several_values(store: Store) -> None:
 @pytest.mark.parametrize(
     ("question", "where"),
     [
-        ("evidence", "validates = 'no' and not (backend = 'CPU' or code is null)"),
-        ("evidence", "code in (3110, 6999) or soc = 'SM8550'"),
-        ("evidence", "not (ours in ('accept', 'reject')) and log like '%LARGE%'"),
-        ("evidence", "disagrees = true and latest = true"),
-        ("evidence", "not (soc is null) and kind <> 'probe' or op = 'Relu' and ours is not null"),
-        ("evidence", "emulated <> false and code < 7e3 and op > 'M'"),
+        ("runs", "validates = 'no' and not (backend = 'CPU' or code is null)"),
+        ("runs", "code in (3110, 6999) or soc = 'SM8550'"),
+        ("runs", "not (ours in ('accept', 'reject')) and log like '%LARGE%'"),
+        ("runs", "disagrees = true and latest = true"),
+        ("runs", "not (soc is null) and kind <> 'probe' or op = 'Relu' and ours is not null"),
+        ("runs", "emulated <> false and code < 7e3 and op > 'M'"),
         ("support", "measurements > 0 and validates <> 'yes'"),
         ("agreement", "percent > 99"),
-        ("quirks", "not quirk like 'breaks%' and emulated = true"),
         ("types", "backend = 'HTP' and since is not null"),
         ("params", "optional = true"),
         ("coverage", "positive = 0 and implied_by is null"),
@@ -519,8 +498,8 @@ def test_where_in_sql_and_in_python_keep_the_same_rows(store: Store, question: s
 
 
 def test_disagreements_are_rows_of_the_view(store: Store) -> None:
-    listed = ask(store, "evidence", Filters(disagree=True))
-    assert listed and listed == ask(store, "evidence", where="disagrees = true and latest = true")
+    listed = ask(store, "runs", Filters(disagree=True))
+    assert listed and listed == ask(store, "runs", where="disagrees = true and latest = true")
 
 
 def test_pivot(store: Store) -> None:
@@ -533,3 +512,10 @@ def test_pivot(store: Store) -> None:
     assert columns == ["op", "CPU@2.47.0", "HTP@2.47.0"] and len(merged) == 4
     norm = next(r for r in merged if r["op"] == "LayerNorm")
     assert norm["HTP@2.47.0"].startswith("crashed: FP16") and norm["CPU@2.47.0"] == "declared: fp32 int8"
+
+
+def test_the_ops_of_a_data_type_are_a_plain_join(store: Store) -> None:
+    with store.asking() as reader:
+        rows = reader.rows("SELECT DISTINCT op FROM v_type_cells WHERE backend = 'HTP' AND dtype = 'f16'")
+        found = {r["op"] for r in rows}
+    assert found == {r["op"] for r in ask(store, "types", Filters(backend="HTP", dtype="f16"))} != set()

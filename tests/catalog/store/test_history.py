@@ -14,7 +14,6 @@ from opdb.catalog import migrate
 from opdb.catalog import schema as t
 from opdb.catalog.query import ask
 from opdb.catalog.store import (
-    ArtifactRecord,
     CaseRecord,
     ExecutorRecord,
     LibraryRecord,
@@ -88,7 +87,7 @@ def test_a_sweep_goes_on_where_it_was(store: Store) -> None:
 
 def test_results(store: Store) -> None:
     run = fill(store)
-    rows = ask(store, "evidence", where="kind = 'conformance'")
+    rows = ask(store, "runs", where="kind = 'conformance'")
     assert [(r["case"], r["executor"], r["executes"]) for r in rows] == [
         ("LayerNorm-0", "python", "unknown"),
         ("LayerNorm-0", "qnn-htp", "crashed"),
@@ -102,7 +101,7 @@ def test_results(store: Store) -> None:
     # A resumed run says the same thing again: the new result takes the place of the old one.
     store.record_results(run, [ResultRecord(GOOD, QNN_HTP, "SM8650", "yes", "yes", "yes", "yes", "yes")])
     again = ask(
-        store, "evidence", where="kind = 'conformance' and executor = 'qnn-htp' and case_kind = 'positive'"
+        store, "runs", where="kind = 'conformance' and executor = 'qnn-htp' and case_kind = 'positive'"
     )
     assert [r["executes"] for r in again] == ["yes"]
     with store.reading() as connection:
@@ -129,24 +128,12 @@ def test_a_status_that_there_is_not(store: Store) -> None:
         store.record_results(
             run, [ResultRecord(GOOD, PYTHON), ResultRecord(GOOD, PYTHON, validates="supported")]
         )
-    assert ask(store, "evidence") == []  # all of the call, or nothing
-
-
-def test_artifacts(store: Store) -> None:
-    one = ArtifactRecord(
-        "generated/a.py", "builders", "k1", "s1", ("ops/Relu.yaml", "bases/elementwise_unary.yaml")
-    )
-    two = ArtifactRecord("generated/b.py", "builders", "k2", "s2")
-    store.record_artifacts([two, one])
-    assert store.artifacts() == {one.path: one, two.path: two}
-    changed = ArtifactRecord("generated/a.py", "builders", "k3", "s3", ("ops/Relu.yaml",))
-    store.record_artifacts([changed], removed=["generated/b.py", "generated/never.py"])
-    assert store.artifacts() == {changed.path: changed}
+    assert ask(store, "runs") == []  # all of the call, or nothing
 
 
 def history(store: Store) -> list[str]:
     """The history without row numbers."""
-    return [json.dumps(r, sort_keys=True) for q in ("evidence", "quirks", "coverage") for r in ask(store, q)]
+    return [json.dumps(r, sort_keys=True) for q in ("runs", "support", "coverage") for r in ask(store, q)]
 
 
 def test_dump_and_restore(store: Store, specs: Path, tmp_path: Path) -> None:
@@ -197,4 +184,4 @@ def test_a_dump_with_a_wrong_row_changes_nothing(store: Store, tmp_path: Path) -
         Store(url).restore(lines)
     with pytest.raises(OpdbError, match="not JSON"):
         Store(url).restore([*lines[:4], lines[4][:20]])
-    assert ask(Store(url), "evidence") == []
+    assert ask(Store(url), "runs") == []

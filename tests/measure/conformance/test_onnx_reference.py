@@ -111,7 +111,7 @@ def test_without_onnx_the_executor_is_named(
     with pytest.raises(
         MissingExtra, match=r"executor 'onnx.reference' needs is not installed; .*opdb\[onnx\]"
     ):
-        EXECUTORS["onnx.reference"]("")
+        EXECUTORS["onnx.reference"]("", catalog)
     summary = run(catalog, store, ["Relu"], ("python", "onnx.reference"), only=["Relu-sample0-f32"])
     assert (summary.results, len(summary.missing)) == (1, 1)
 

@@ -32,7 +32,7 @@ def test_every_answer_is_a_row(catalog: Catalog, store: Store) -> None:
     assert summary.results == 2 * summary.cases == len(read_rows(store)) == len(seen)
     assert (seen[-1].done, seen[-1].total) == (summary.results, summary.results)
     assert all(set(c) == {"pass"} or c["unknown"] for c in summary.counts.values())
-    rows = ask(store, "evidence")
+    rows = ask(store, "runs")
     assert len(rows) == summary.results
     assert {r["executor"] for r in rows} == set(OWN)
     with store.reading() as connection:

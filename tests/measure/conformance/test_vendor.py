@@ -31,9 +31,9 @@ V68 = "SM8350"  # what only this chip does is asked of it
 
 
 @pytest.fixture(scope="session", params=["qnn-cpu", "qnn-htp"])
-def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
+def executor(request: pytest.FixtureRequest, catalog: Catalog) -> Iterator[Executor]:
     try:
-        made = EXECUTORS[request.param]("SM8650")
+        made = EXECUTORS[request.param]("SM8650", catalog)
     except MissingExtra as missing:
         pytest.skip(str(missing))
     yield made
@@ -162,7 +162,7 @@ def test_every_erratum_of_v68_is_still_there(catalog: Catalog) -> None:
     """Those that no chip but V68's architecture has."""
     arch = {s.chip: s.htp_arch for s in catalog.socs.values()}[V68]
     only = frozenset(e.id for e in RECORDS.values() if e.arch == (arch,) or e.socs == (V68,))
-    executor = EXECUTORS["qnn-htp"](V68)
+    executor = EXECUTORS["qnn-htp"](V68, catalog)
     try:
         found = gone(catalog, lambda op: cases(catalog, op, (V68,)), executor, only)
     finally:

@@ -166,7 +166,7 @@ def test_another_definition_is_another_sweep(tmp_path: Path) -> None:
     assert second.asked == 80 and set(second.runs).isdisjoint(first.runs)
     (row,) = ask(store, "agreement", Filters(op="Relu"))
     assert (row["n"], row["both_accept"]) == (second.agreement[0]["n"], second.agreement[0]["both_accept"])
-    listed = ask(store, "evidence", Filters(disagree=True))
+    listed = ask(store, "runs", Filters(disagree=True))
     assert len(listed) == row["we_accept_it_rejects"] + row["we_reject_it_accepts"] + row["undecided"]
     assert any("Relu.C8" in (r["rules"] or "") for r in listed)
 

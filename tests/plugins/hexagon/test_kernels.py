@@ -86,7 +86,7 @@ def test_a_kernel_counts_the_same_twice_and_more_for_more(server: Server) -> Non
 
 @pytest.mark.parametrize("op", ["Relu", "Quantize"])
 def test_the_executor_passes_its_cases(op: str, catalog: Catalog, case_set: Callable[[str], CaseSet]) -> None:
-    executor = HexagonExecutor(ROOT / "build" / "hexagon")
+    executor = HexagonExecutor(catalog, ROOT / "build" / "hexagon")
     try:
         lane = Lane(executor, executor.record(), [c for c in case_set(op).cases if executor.takes(c)])
         results = [Judge(catalog).ask(lane, case) for case in lane.cases]

@@ -10,6 +10,7 @@ from opdb.core.errors import OpdbError
 from opdb.measure.conformance.executors import USUAL, open_executors
 from opdb.plugins.hexagon import check_compiler, emulator
 from opdb.plugins.hexagon.tools import EMULATOR
+from opdb.spec.catalog import Catalog
 
 pytestmark = pytest.mark.slow
 
@@ -28,13 +29,13 @@ def written(file: Path, text: str) -> Path:
     return file
 
 
-def test_a_part_of_the_compiler_that_is_missing_is_named(programs: Path) -> None:
+def test_a_part_of_the_compiler_that_is_missing_is_named(programs: Path, catalog: Catalog) -> None:
     for tool in ("clang-19", "llvm-ar-19"):
         written(programs / tool, "")
     with pytest.raises(OpdbError, match=r"ld\.lld-19 is not on PATH; install them \(Debian: apt-get install"):
         check_compiler()
     with pytest.raises(OpdbError, match=r"ld\.lld-19 is not on PATH"):
-        next(open_executors("hexagon", ()))
+        next(open_executors("hexagon", (), catalog))
     assert "hexagon" not in USUAL
     written(programs / "ld.lld-19", "")
     check_compiler()

@@ -7,7 +7,7 @@ of this version (``migrations/env.py``).  Names begin with ``v_``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from opdb.catalog.schema.views import definitions, evidence
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABOUT",
-    "NARROWED",
     "VALUES",
     "ViewAbout",
     "ViewColumn",
     "create_views",
     "drop_views",
     "escaped",
-    "select_of",
     "views_are_current",
 ]
 
@@ -39,29 +37,18 @@ _SELECTS: dict[str, Callable[[Dialect], str]] = {
     "v_ops": definitions.ops,
     "v_params": definitions.params,
     "v_types": definitions.types,
+    "v_type_cells": definitions.type_cells,
     "v_torch": definitions.torch,
     "v_errata": definitions.errata,
     "v_results": evidence.results,
     "v_sweeps": evidence.sweeps,
     "v_agreement": evidence.agreement,
     "v_census": evidence.census,
-    "v_measured": evidence.measured,
-    "v_support": evidence.support,
     "v_evidence": evidence.evidence,
-    "v_quirks": evidence.quirks,
+    "v_support": evidence.support,
+    "v_runs": evidence.runs,
     "v_coverage": evidence.coverage,
 }
-
-#: Views that can be narrowed from inside, by op, backend, soc and sdk.
-NARROWED = ("v_measured", "v_support", "v_agreement", "v_census", "v_quirks")
-
-
-def select_of(view: str, postgres: bool = False, narrowed: Collection[str] = ()) -> str:
-    """The SELECT of a view; ``narrowed`` are columns that must have one of the values given under their names.
-
-    Only ``NARROWED`` views heed that: their rows are counted from many, and a condition outside comes too late.
-    """
-    return _SELECTS[view](Dialect(postgres, tuple(narrowed))).strip()
 
 
 def escaped(sql: str) -> str:

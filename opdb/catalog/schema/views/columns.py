@@ -190,6 +190,14 @@ source_version text the version of that document
 needs text what a chip must have, a column of v_socs: fp16 or bf16; empty: nothing
 place
 """, "backend config"),
+    _view("v_type_cells", "The data types that each slot may have in each documented row, one to a row.", """
+op
+backend
+type_row
+slot text the input or output
+dtype text a data type, e.g. bf16
+place
+""", "backend dtype"),
     _view("v_torch", "The ATen targets, and how each becomes QNN ops.", """
 torch_op
 form text op (one op) or decomposition (a chain of ops)
@@ -290,7 +298,7 @@ config text JSON: the first config that came furthest
 package
 package_version
 """, "backend soc sdk furthest"),
-    _view("v_measured", "The evidence that came in files, shipped with opdb or merged: the newest of each cell.", """
+    _view("v_evidence", "The evidence: what libraries did, as opdb ships it or as it was merged; the newest of each cell.", """
 kind text op (an op in a type row, by a library alone) or torch (a PyTorch operator, by a whole flow)
 op
 torch_op
@@ -353,7 +361,7 @@ source
 place
 sdk_number
 """, "backend soc sdk declared validates"),
-    _view("v_evidence", "Every measurement, by probes and by conformance runs.", """
+    _view("v_runs", "Every measurement of one's own, by probes and by conformance runs.", """
 kind text probe or conformance
 id integer the number among its kind; later ones are larger
 run
@@ -390,28 +398,6 @@ executor_version
 disagrees boolean of a probe: whether the library said otherwise than we
 latest
 """),
-    _view("v_quirks", "Where documents, libraries and PyTorch disagree.", """
-op
-type_row
-cells
-backend
-soc
-sdk
-quirk text which two statuses do not fit, or which rule may be broken
-emulated
-package
-package_version
-case
-code
-code_name
-log
-run
-measurements
-lax integer 1 where the library takes what breaks a documented rule
-place
-sdk_number
-step integer which two statuses, in their order
-""", "backend soc sdk quirk"),
     _view("v_coverage", "For each rule: where it is, and which cases tried it; of the last result of each case.", """
 op
 rule

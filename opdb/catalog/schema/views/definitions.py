@@ -56,22 +56,17 @@ FROM param AS x"""
 
 
 def types(d: Dialect) -> str:
-    cells = d.joined(
-        "x.slot || ': ' || replace(x.dtypes, ' ', '|')", ", ", "type_cell AS x WHERE x.type_row_id = r.id",
-        "x.position",
-    )  # fmt: skip
-    return f"""
-WITH {PART}, supplement AS ({merged("op_backend", "backend_id")})
-SELECT s.op, b.name AS backend, c.name AS config, r.name AS type_row, {cells} AS cells,
-       COALESCE(c.since, s.since) AS since, COALESCE(c.until, s.until) AS until, e.text AS source,
-       e.version AS source_version, n.feature AS needs,
-       row_number() OVER (PARTITION BY s.op ORDER BY s.place, c.position, r.position) AS place
-FROM supplement AS s
-JOIN backend AS b ON b.id = s.backend_id
-JOIN type_config AS c ON c.op_backend_id = s.id
-JOIN type_row AS r ON r.type_config_id = c.id
-LEFT JOIN backend_need AS n ON n.backend_id = s.backend_id AND (c.name = n.word OR c.name LIKE n.word || '!_%' ESCAPE '!')
-LEFT JOIN source AS e ON e.id = COALESCE(c.source_id, s.source_id)"""
+    return """
+SELECT t.op, t.backend, t.config, t.type_row, t.cells, t.since, t.until, e.text AS source, e.version AS source_version,
+       t.needs, t.place
+FROM op_type_row AS t LEFT JOIN source AS e ON e.id = t.source_id
+WHERE t.place IS NOT NULL"""
+
+
+def type_cells(d: Dialect) -> str:
+    return """
+SELECT t.op, t.backend, t.type_row, c.slot, c.dtype, t.place
+FROM op_type_row AS t JOIN op_type_cell AS c ON c.op_type_row_id = t.id"""
 
 
 def torch(d: Dialect) -> str:
@@ -135,16 +130,18 @@ LEFT JOIN source AS s ON s.id = r.source_id"""
 
 
 def backends(d: Dialect) -> str:
+    chips = d.joined("x.chip", ", ", "backend_chip AS x WHERE x.backend_id = b.id", "x.position")
     return f"""
 WITH {PART}, place AS ({merged("op_backend", "backend_id")})
-SELECT b.name AS backend, b.about, b.number AS id, b.letter, b.library, b.asked, b.chips,
+SELECT b.name AS backend, b.about, b.number AS id, b.letter, b.library, b.asked, {chips} AS chips,
        (SELECT COUNT(DISTINCT x.op) FROM place AS x WHERE x.backend_id = b.id) AS ops, b.context, b.position AS place
 FROM backend AS b"""
 
 
 def socs(d: Dialect) -> str:
     columns = ", ".join(f"s.{name}" for name in ("soc_model", "htp_arch", "fp16", "bf16"))
-    return f"SELECT s.chip AS soc, s.names, {columns}, s.soc_ids, s.libraries FROM soc AS s"
+    names = d.joined("x.name", ", ", "soc_name AS x WHERE x.soc_id = s.id", "x.position")
+    return f"SELECT s.chip AS soc, {names} AS names, {columns}, s.soc_ids, s.libraries FROM soc AS s"
 
 
 def errata(d: Dialect) -> str:

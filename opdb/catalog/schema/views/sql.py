@@ -13,32 +13,12 @@ class Dialect:
     """The SQL on which SQLite and PostgreSQL differ."""
 
     postgres: bool
-    #: The columns that the reader gives values for; a database does not carry a condition into groups of groups.
-    narrowed: tuple[str, ...] = ()
-
-    def only(self, alias: str, **places: str) -> str:
-        """The conditions on a table with columns of the narrowed names, or with others in their ``places``."""
-        said = {name: places.get(name, f"{alias}.{name}") for name in self.narrowed}
-        return "".join(f" AND {place} IN {VALUES}{name}" for name, place in said.items())
 
     def joined(self, text: str, separator: str, rows: str, order: str) -> str:
         """The texts of ``rows`` (FROM ... WHERE ...) in order, joined; NULL for none.  A scalar subquery."""
         function = "string_agg" if self.postgres else "group_concat"
         inner = f"SELECT {text} AS piece FROM {rows} ORDER BY {order}"
         return f"(SELECT {function}(pieces.piece, '{separator}') FROM ({inner}) AS pieces)"
-
-    def version(self, sdk: str) -> str:
-        """An SDK as a number: 2.47.1 -> 2047001; what is not a number counts as 0."""
-        if self.postgres:
-            parts = [f"substring(split_part({sdk}, '.', {i}) from '^[0-9]+')" for i in (1, 2, 3)]
-            major, minor, patch = (f"CAST(COALESCE(LEFT({p}, 3), '0') AS INTEGER)" for p in parts)
-        else:
-            rest = f"substr({sdk}, instr({sdk}, '.') + 1)"
-            last = f"substr({rest}, instr({rest}, '.') + 1)"
-            major = f"CAST({sdk} AS INTEGER)"
-            minor = f"CASE WHEN instr({sdk}, '.') > 0 THEN CAST({rest} AS INTEGER) ELSE 0 END"
-            patch = f"CASE WHEN {sdk} LIKE '%.%.%' THEN CAST({last} AS INTEGER) ELSE 0 END"
-        return f"({major} * 1000000 + {minor} * 1000 + {patch})"
 
 
 #: (op, definition_id): an op has the parts of its base's definition (own = 0) and of its own (own = 1).

@@ -12,47 +12,49 @@ from opdb.generated.constants.backends import ASKED
 
 if TYPE_CHECKING:
     from opdb.measure.conformance.executors.base import Executor
+    from opdb.spec.catalog import Catalog
 
 
-def _python(soc: str) -> Executor:
+def _python(soc: str, catalog: Catalog) -> Executor:
     from opdb.measure.conformance.executors.validators import PythonExecutor
 
     return PythonExecutor()
 
 
-def _c(soc: str) -> Executor:
+def _c(soc: str, catalog: Catalog) -> Executor:
     from opdb.measure.conformance.executors.validators import CExecutor
 
     return CExecutor()
 
 
-def _added(name: str, soc: str) -> Executor:
-    made: Executor = plugins.load("EXECUTORS", name)()
+def _added(name: str, soc: str, catalog: Catalog) -> Executor:
+    made: Executor = plugins.load("EXECUTORS", name)(catalog)
     return made
 
 
-def _torch(soc: str) -> Executor:
+def _torch(soc: str, catalog: Catalog) -> Executor:
     from opdb.measure.conformance.executors.torch_oracle import TorchExecutor
 
     return TorchExecutor()
 
 
-def _onnx(soc: str) -> Executor:
+def _onnx(soc: str, catalog: Catalog) -> Executor:
     from opdb.measure.conformance.executors.onnx_reference import OnnxExecutor
 
     return OnnxExecutor()
 
 
-def _qnn(name: str, backend: str, soc: str) -> Executor:
+def _qnn(name: str, backend: str, soc: str, catalog: Catalog) -> Executor:
     from opdb.measure.conformance.executors.vendor import VendorExecutor
 
-    return VendorExecutor(name, backend, soc if name in PER_SOC else "")
+    return VendorExecutor(name, backend, catalog, soc if name in PER_SOC else "")
 
 
 #: The libraries of QNN that answer here, e.g. qnn-htp.
 LIBRARIES = {f"qnn-{b.name.lower()}": b for b in ASKED}
-#: name -> a function of the SoC.  Each raises MissingExtra, naming itself, when its extra is not installed.
-EXECUTORS: dict[str, Callable[[str], Executor]] = {
+#: name -> a function of the SoC and of the catalogue, from which some build kernels.  Each raises MissingExtra, naming itself,
+#: when its extra is not installed.
+EXECUTORS: dict[str, Callable[[str, Catalog], Executor]] = {
     "python": _python,
     "c": _c,
     "torch": _torch,
@@ -71,11 +73,11 @@ def require_known(name: str) -> None:
         raise OpdbError(f"no executor '{name}'; known: {', '.join(EXECUTORS)}")
 
 
-def open_executors(name: str, socs: tuple[str, ...]) -> Iterator[Executor]:
+def open_executors(name: str, socs: tuple[str, ...], catalog: Catalog) -> Iterator[Executor]:
     """The executor of that name, once for each SoC where it depends on one.
 
     Raises OpdbError for an unknown name, MissingExtra (naming the executor) where it cannot be had.
     """
     require_known(name)
     for soc in socs if name in PER_SOC else ("",):
-        yield EXECUTORS[name](soc)
+        yield EXECUTORS[name](soc, catalog)

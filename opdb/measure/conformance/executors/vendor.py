@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from opdb.catalog.store import read_catalog
 from opdb.catalog.store.records import ExecutorRecord, LibraryRecord
 from opdb.catalog.targets.target import Target, half
 from opdb.codegen.constants import PACKAGE
@@ -14,13 +13,13 @@ from opdb.codegen.packages import of_catalog
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.graph import single
 from opdb.core.op_config import OpConfig
-from opdb.core.settings import specs_folder
 from opdb.execute.libraries.client import VendorWorker
 from opdb.execute.packages import package as op_package
 from opdb.generated.constants.backends import BACKENDS
 from opdb.judge.validate import check
 from opdb.measure.conformance.cases import Case
 from opdb.measure.conformance.executors.base import Answer, Array, Stage
+from opdb.spec.catalog import Catalog
 
 STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "execute": "execute"}
 
@@ -28,13 +27,15 @@ STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "exe
 class VendorExecutor:
     """One library for one SoC.  Cases that must be rejected, or break what it does not check, are only validated.
 
-    ``libraries``: the folder of QNN's libraries; None for the installed wheel.  Each op has a process of its own: what came
-    before an op can decide what it computes (flaky records of specs/errata).
+    ``catalog``: from which op packages are built; ``libraries``: the folder of QNN's libraries, None for the installed wheel.
+    Each op has a process of its own: what came before an op can decide what it computes (flaky records of specs/errata).
     """
 
-    def __init__(self, name: str, backend: str, soc: str = "", libraries: Path | None = None) -> None:
+    def __init__(
+        self, name: str, backend: str, catalog: Catalog, soc: str = "", libraries: Path | None = None
+    ) -> None:
         self.name, self.backend, self.soc, self._libraries = name, backend, soc, libraries
-        self.half = half(backend)
+        self._catalog, self.half = catalog, half(backend)
         self._op = ""
         self._packaged: dict[str, VendorWorker] = {}  # by op package; QNN's own has ``_worker``
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -90,9 +91,10 @@ class VendorExecutor:
             return self._worker
         if package not in self._packaged:
             self._folder = self._folder or tempfile.TemporaryDirectory(prefix="opdb-packages-")
-            catalog = read_catalog(specs_folder())
-            ops = of_catalog(catalog).get(package, [])
-            made = op_package.write(catalog, ops, Path(self._folder.name, package), backend=self.backend)
+            ops = of_catalog(self._catalog).get(package, [])
+            made = op_package.write(
+                self._catalog, ops, Path(self._folder.name, package), backend=self.backend
+            )
             library = op_package.build(made)
             self._packaged[package] = VendorWorker(
                 self.backend, self.soc or None, libraries=self._libraries, op_packages=[library]

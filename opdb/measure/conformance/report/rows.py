@@ -103,14 +103,17 @@ def read_rows(store: Store, run: int | None = None) -> list[Row]:
         rules: dict[int, list[str]] = defaultdict(list)
         for r in connection.execute(select(t.case_rule).order_by(t.case_rule.c.id)):
             rules[r.conformance_case_id].append(r.rule)
+        reported: dict[int, list[str]] = defaultdict(list)
+        for r in connection.execute(select(t.result_rule).order_by(t.result_rule.c.id)):
+            reported[r.result_id].append(r.rule)
     last = {r.op: r.catalog_hash for r in found}
     latest = {(r.name, r.executor, r.soc): r for r in found if r.catalog_hash == last[r.op]}
-    rows = [_judged(_row(r, rules[r.case_id])) for r in latest.values()]
+    rows = [_judged(_row(r, rules[r.case_id], reported[r.id])) for r in latest.values()]
     order = {name: i for i, name in enumerate(ORDER)}
     return sorted(rows, key=lambda r: (r.op, order.get(r.executor, len(ORDER)), r.soc))
 
 
-def _row(r: Any, expected: Sequence[str]) -> Row:
+def _row(r: Any, expected: Sequence[str], reported: Sequence[str]) -> Row:
     plain: dict[str, Any] = {
         name: getattr(r, name)
         for name in (
@@ -119,7 +122,7 @@ def _row(r: Any, expected: Sequence[str]) -> Row:
             "detail", "run",
         )
     }  # fmt: skip
-    plain |= {"sdk": r.sdk or "", "emulated": bool(r.emulated), "rules": tuple(r.rules.split())}
+    plain |= {"sdk": r.sdk or "", "emulated": bool(r.emulated), "rules": tuple(reported)}
     return Row(case=r.name, expected=tuple(expected), **plain)
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from opdb.cli.import_export import Force, Output, import_app, write_drafts
-from opdb.cli.options import Json, Specs
+from opdb.cli.option_groups import DatabaseOptions
+from opdb.cli.options import Db, Json, Specs
 
 
 def add_to(app: typer.Typer) -> None:
@@ -20,10 +21,11 @@ def import_cloud_ai(
     file: Annotated[Path, typer.Argument(help="The custom_op_config.yaml of a Cloud AI package.")],
     output: Output = None,
     force: Force = False,
+    db: Db = None,
     specs: Specs = None,
     json: Json = False,
 ) -> None:
     """Draft the specs of the custom ops of a Cloud AI package."""
     from opdb.plugins.cloud_ai.importer import read
 
-    write_drafts(file, read(file), output, force, specs, json)
+    write_drafts(file, read(file), output, force, DatabaseOptions(db, specs), json)

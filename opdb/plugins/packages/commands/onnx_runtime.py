@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
-from opdb.cli.options import Json, known_op
+from opdb.cli.options import Json, catalogue, known_op
 from opdb.cli.output import print_json
-from opdb.cli.package import Kernel, kernel_sources, package_app, package_catalog
+from opdb.cli.package import Kernel, kernel_sources, package_app
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,7 +37,7 @@ def ort(
 
     from opdb.plugins.packages import ort_package
 
-    catalog = package_catalog(database)
+    catalog = catalogue(database.db, database.specs)
     names = [known_op(op, catalog.ops) for op in ops]
     root, files = ort_package.write(
         catalog,

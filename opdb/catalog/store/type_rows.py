@@ -1,0 +1,54 @@
+"""The type rows of ops as rows, and what is declared of each: on which class of chips, by which SDKs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opdb.catalog.store.write import Rows
+    from opdb.spec.catalog import Catalog
+    from opdb.spec.soc import Soc
+
+
+def add_type_rows(rows: Rows, catalog: Catalog, ops: Iterable[str]) -> None:
+    """The type rows of ops with what they inherit, and the SDKs that have each on each class of chips."""
+    from opdb.spec.declared import Declared
+
+    chips: dict[str, Soc | None] = {"": None}
+    for soc in catalog.socs.values():
+        chips.setdefault(rows.class_of[soc.chip], soc)
+    known = {name: {c: b.reads(soc) for c, soc in chips.items()} for name, b in catalog.backends.items()}
+    for name in ops:
+        op = catalog.compiled(name)
+        place = 0
+        for backend, of in op.type_rows.items():
+            places = chips if catalog.backends[backend].per_soc else [""]
+            asked = Declared(op, backend)
+            for row in of:
+                place += 1
+                ident = rows.add(
+                    "op_type_row",
+                    op=name,
+                    backend=backend,
+                    type_row=row.id,
+                    config=row.id.split(".")[1],
+                    cells=", ".join(f"{slot}: {'|'.join(cell)}" for slot, cell in row.cells.items()),
+                    since=row.since,
+                    until=row.until,
+                    source_id=rows.source(row.source),
+                    needs=row.needs and catalog.backends[backend].feature(row.needs),
+                    place=place,
+                )
+                pairs = [(slot, dtype) for slot, cell in row.cells.items() for dtype in cell]
+                for column, (slot, dtype) in enumerate(pairs):
+                    rows.add("op_type_cell", op_type_row_id=ident, position=column, slot=slot, dtype=dtype)
+                for chip in places:
+                    for first, last in asked.ranges(row, known[backend][chip]):
+                        rows.add(
+                            "declared",
+                            op_type_row_id=ident,
+                            chip_class_id=rows.classes[chip],
+                            first=first,
+                            last=last,
+                        )
