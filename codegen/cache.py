@@ -25,7 +25,7 @@ from opdb.core.files import write_atomically
 #: The libraries whose version may change a byte; those of the formatters are checked where they run.
 LIBRARIES = ("jinja2", "pydantic", "ruamel.yaml")
 #: Of opdb, besides this package: all that is loaded when something is rendered (tests/codegen/test_cache.py).
-PACKAGES = ("core", "catalog.evidence", "catalog.facts", "runtime", "spec", "spec.lang")
+PACKAGES = ("core", "catalog.evidence", "catalog.facts", "catalog.store", "runtime", "spec", "spec.lang")
 
 
 class Made(NamedTuple):

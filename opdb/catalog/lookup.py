@@ -35,7 +35,7 @@ def show(op: str, *, db: str | None = None) -> dict[str, Any]:
     ``db``: as in ``query``.  Raises OpdbError for an unknown op.
 
     >>> import opdb
-    >>> opdb.show("LayerNorm")["params"]["epsilon"]
+    >>> opdb.show("LayerNorm")["params"]["epsilon"]["type"]
     'f32 = 0.001'
     """
     from opdb.catalog.targets.target import hint

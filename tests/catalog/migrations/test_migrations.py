@@ -22,7 +22,7 @@ from opdb.catalog.store.connect import Database
 from opdb.core.errors import OpdbError
 
 HERE = Path(__file__).parent
-MINI = HERE.parent / "data" / "mini"
+MINI = HERE.parents[1] / "data" / "mini"
 
 
 def tables(url: str) -> dict[str, Any]:

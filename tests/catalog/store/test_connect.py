@@ -144,7 +144,8 @@ def test_tables_of_another_revision(tmp_db_url: str) -> None:
     migrate.upgrade(tmp_db_url)
     store = Store(tmp_db_url)
     for revision, cure in (
-        ("0000", "bring it up to date with 'opdb db upgrade'"),
+        ("0017", "bring it up to date with 'opdb db upgrade'"),
+        ("0000", "bring it up to date with opdb 0.2.0 first"),
         ("9999", "install the newer opdb"),
     ):
         with store.database.transaction(write=True) as connection:

@@ -152,11 +152,7 @@ def test_the_file_of_all_backends_is_refused(tmp_path: Path) -> None:
 def test_cloud_ai_is_one_file() -> None:
     """Without number, library, rules: the op definitions, on its chip."""
     mentions = [p for p in (ROOT / "opdb").rglob("*.py") if re.search(r"\bAIC\b", p.read_text())]
-    packages = (
-        "opdb/plugins/cloud_ai/check/",
-        "opdb/cli/aic",
-        "opdb/conformance/cloud_ai",
-    )  # of custom ops, whose YAML calls the card so
+    packages = "opdb/plugins/cloud_ai/"  # custom ops, whose YAML calls the card so
     assert [p for p in mentions if not p.relative_to(ROOT).as_posix().startswith(packages)] == []
     record = BACKENDS["AIC"]
     assert (record.id, record.library, record.chips, record.letter) == (None, None, ("AIC100",), "Q")
@@ -187,7 +183,7 @@ def test_no_code_names_a_backend() -> None:
     for room in ("opdb", "codegen", "runtime"):
         for path in (ROOT / room).rglob("*.py"):
             name = path.relative_to(ROOT).as_posix()
-            if not name.startswith(("runtime/qnn/", "opdb/judge/errata/")):
+            if not name.startswith(("runtime/qnn/", "opdb/judge/errata/", "opdb/lower/workarounds/")):
                 tree = ast.parse(path.read_text())
                 texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and n.value in BACKENDS]
                 found += [(name, n.value) for n in texts]
@@ -198,7 +194,7 @@ def test_no_code_names_a_backend() -> None:
         (name, "AIC")
         for name in ("opdb/plugins/cloud_ai/check/config.py", "opdb/plugins/cloud_ai/conformance.py")
     ]
-    assert sorted(found) == [*card, *cores, ("opdb/programs/torch_ops/__init__.py", "CPU")]
+    assert sorted(found) == sorted([*card, *cores, ("opdb/programs/torch_ops/__init__.py", "CPU")])
 
 
 # -- SDKs
