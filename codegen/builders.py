@@ -39,6 +39,7 @@ from opdb.spec.mapping import (
     compile_decomposition,
     compile_mapping,
     conjuncts,
+    first_tensor,
     guarded,
     may_be_none,
     plain_type,
@@ -57,7 +58,7 @@ HOMES = (per_channel, constants, lowering, tensors)
 #: Names that a builder uses itself, besides the functions of the rule language.
 OWN_NAMES = (
     frozenset({"all", "any", "map", "node", "given", "listed", "smallest", "largest", "same"})
-    | {"intermediate", "lowered_op", "one_op", "require", "scalar", "tensor_param", "unused"}
+    | {"chain", "lowered_op", "one_op", "require", "scalar", "tensor_param", "unused"}
     | set(emit_python.CHECKED.values())
     | {f.python for f in FUNCTIONS.values()}
 )
@@ -111,7 +112,9 @@ def _compiled(catalog: Catalog, candidate: Candidate, target: str, schemas: Sche
     definition = candidate.definition
     try:
         if isinstance(definition, TorchMapping):
-            return compile_mapping(catalog.compiled(candidate.op or ""), target, definition, schemas(target))
+            signature = definition.signature
+            schema = torch_schema(target, signature) if signature else schemas(target)
+            return compile_mapping(catalog.compiled(candidate.op or ""), target, definition, schema)
         ops = {s.op: catalog.compiled(s.op) for s in definition.ops if s.op in catalog.ops}
         return compile_decomposition(definition, target, ops, schemas(target))
     except CompileError as error:
@@ -257,6 +260,11 @@ class _Function:
         self.name, self.form = name, form
         self.scope, self.given = form.scope, guarded(form.when)
         self.locals = {a.name: self._local(a.name) for a in form.schema.arguments}
+        tensors = form.tensors if isinstance(form, CompiledDecomposition) else ()
+        self.new = {t.name: t for t in tensors}
+        steps = form.steps if isinstance(form, CompiledDecomposition) else ()
+        inputs = [n for s in steps for group in (s.inputs, s.absent) for n in group.values()]
+        self.read_later = {name for n in inputs for name in free_names(n)} & self.new.keys()
         self.read: set[str] = set()
         self.checks: set[str] = set()
         self.lowering: set[str] = set()
@@ -346,15 +354,11 @@ class _Function:
         return f"None if {self._none(missing)} else {text}" if missing else text
 
     def _like(self, step: CompiledMapping | CompiledStep) -> Node:
-        """The tensor whose dtype made tensors take: what the first input reads."""
-        first = next(iter(step.inputs.values()), None)
-        for name in free_names(first) if first is not None else ():
+        """The tensor whose dtype made tensors take: the first one that an input reads."""
+        for name in (name for node in step.inputs.values() for name in free_names(node)):
             known = self.scope.names.get(name)
-            if known is not None and known.type == TENSOR:
-                return Node("name", TENSOR, value=name)
-            if known is not None and known.type == TENSORS:
-                zero = Node("const", "int", value=0, range=(0, 0))
-                return Node("index", TENSOR, (Node("name", TENSORS, value=name), zero))
+            if known is not None and known.type in (TENSOR, TENSORS):
+                return first_tensor(name, self.scope)
         return Node("name", TENSOR, value="result")
 
     def _op(self, step: CompiledMapping | CompiledStep) -> dict[str, Any]:
@@ -368,8 +372,21 @@ class _Function:
             "package": None if (package := step.op.definition.package) == PACKAGE else package,
             "inputs": {s: self._input(s, step, like) if s in step.inputs else "None" for s in slots},
             "params": [self._param(step.op.name, params[p], node) for p, node in step.params.items()],
-            "outputs": {slot: self.text(node) for slot, node in step.outputs.items()},
+            "outputs": {slot: self._output(node) for slot, node in step.outputs.items()},
+            "makes": self._makes(step),
         }
+
+    def _makes(self, step: CompiledMapping | CompiledStep) -> list[str]:
+        """The new tensors of a step, _ for one that nothing reads; none where nothing reads any."""
+        made = [n.value for n in step.outputs.values() if n.kind == "name" and n.value in self.new]
+        return [n if n in self.read_later else "_" for n in made] if self.read_later & {*made} else []
+
+    def _output(self, node: Node) -> str:
+        made = self.new.get(node.value) if node.kind == "name" else None
+        if made is None:
+            return self.text(node)
+        shape = "" if made.shape is None else f", {self.text(made.shape)}"
+        return f"New({python_string(made.name)}, {self.text(made.like)}{shape})"
 
     def _dropped(self, steps: Iterable[CompiledMapping | CompiledStep]) -> list[int]:
         """The results that no op produces."""
@@ -388,20 +405,16 @@ class _Function:
         )
         requires = self._requires()
         dropped = self._dropped(steps)
-        self.lowering |= {"lowered_op"} if several else {"one_op"}
+        self.lowering |= {"Chain", "New"} if self.new else {"lowered_op"} if several else {"one_op"}
         self.lowering |= {"unused"} if dropped else set()
-        self.lowering |= {"intermediate"} if several and several.tensors else set()
         lets = {n: self.text(node) for n, node in several.lets.items()} if several else {}
-        tensors = (
-            [(t.name, self.text(t.shape), self.text(t.like)) for t in several.tensors] if several else []
-        )
         ops = [self._op(s) for s in steps]
         return {
             "decomposition": several.name if several else None,
             "requires": requires,
             "dropped": dropped,
             "lets": lets,
-            "tensors": tensors,
+            "chain": bool(self.new),
             "ops": ops,
             "arguments": [
                 (self.locals[a.name], a.name) for a in form.schema.arguments if a.name in self.read

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from opdb.catalog.facts.signature import torch_schema
 from opdb.codegen import evidence, torch_ops
 from opdb.codegen.artifact import Artifact, all_specs, backend_paths, family_path, sorted_ops, specs_of
 from opdb.codegen.environment import render
@@ -82,7 +83,7 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "tables": _tables(op),
         "measured": evidence.page(catalog, name, [r.id for rows in op.type_rows.values() for r in rows]),
         "errata": catalog.errata_of(name),
-        "mappings": [(target, m, _arguments(m)) for target, m in catalog.mappings(name).items()],
+        "mappings": [(t, m, _arguments(m), _ignored(t, m)) for t, m in catalog.mappings(name).items()],
         "schema": torch_ops.schema(op),
         "quant": [(key, _short(value)) for key, value in definition.quant.items()],
         "tolerance": list(definition.tolerance.items()),
@@ -103,7 +104,7 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
 def index(catalog: Catalog) -> Iterable[Artifact]:
     """docs/index.md and docs/backends.md."""
     ops = [catalog.ops[name] for name in sorted_ops(catalog)]
-    text = render("index.md.j2", ops=ops)
+    text = render("index.md.j2", operators={n: len(catalog.mappings(n)) for n in catalog.ops}, ops=ops)
     yield Artifact("generated/docs/index.md", text, all_specs(catalog), "markdown")
     counts = [(b, sum(name in op.backends for op in ops)) for name, b in catalog.backends.items()]
     inputs = (*all_specs(catalog), *backend_paths(catalog))
@@ -211,3 +212,9 @@ def _arguments(mapping: TorchMapping) -> list[tuple[str, str, str]]:
     for name, text in mapping.outputs.items():
         rows.append(("output", name, f"result {text}" if text.isdigit() else text))
     return rows
+
+
+def _ignored(target: str, mapping: TorchMapping) -> list[tuple[str, str]]:
+    """The ignored arguments that ``target`` has: the mapping may serve other targets too."""
+    own = {a.name for a in torch_schema(target, mapping.signature).arguments}
+    return [(name, why) for name, why in mapping.ignored.items() if name in own]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from opdb.codegen.builders import Form, candidates
+from opdb.codegen.builders import MAKERS, Form, candidates
 from opdb.codegen.evidence import facts
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
@@ -188,7 +188,8 @@ def _settled(part: Part, step: CompiledMapping | CompiledStep, types: Mapping[st
     named = {slot: n.value for slot, n in (*step.inputs.items(), *step.outputs.items()) if n.kind == "name"}
     known = {slot: types[name] for slot, name in named.items() if name in types}
     kept = tuple(c for c in part.combinations if all(c.dtypes[slot] == d for slot, d in known.items()))
-    read = {slot for slot, n in step.inputs.items() if any(map(_is_tensor, walk(n)))}
+    made = {slot for slot, n in step.inputs.items() if n.kind == "call" and n.value in MAKERS}
+    read = {slot for slot, n in step.inputs.items() if any(map(_is_tensor, walk(n)))} - made
     return replace(part, combinations=kept, inner=bool(read) and read <= known.keys())
 
 

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
-from opdb.runtime.checks import shown
-from opdb.runtime.tensors import Rejection, TensorRef, Transform, full
+from opdb.runtime.checks import Undecidable, shown
+from opdb.runtime.tensors import Rejection, TensorRef, Transform, full, intermediate
 
 
 def columns(*lists: Sequence[int]) -> list[list[int]]:
@@ -142,6 +142,66 @@ def one_op(
 ) -> Lowered:
     """The lowering of a node that is one op; the form has the op's name."""
     return Lowered(op, (lowered_op(op, inputs=inputs, outputs=outputs, params=params, package=package),))
+
+
+@dataclass(frozen=True)
+class New:
+    """A tensor that an op of a chain makes, with the dtype and encoding of ``like``, or of this dtype.
+
+    ``shape``: None for the one that the op infers.
+    """
+
+    name: str
+    like: TensorRef | str
+    shape: Sequence[int] | None = None
+
+
+class Chain:
+    """The lowering of a node that is several ops, which are added in the order of execution."""
+
+    def __init__(self, form: str) -> None:
+        self.form = form
+        self._ops: list[LoweredOp] = []
+
+    def op(
+        self,
+        op: str,
+        *,
+        inputs: Inputs,
+        outputs: Mapping[str, TensorRef | New | Sequence[TensorRef | None] | None],
+        params: Sequence[ParamConfig | None] = (),
+        package: str = "qti.aisw",
+    ) -> tuple[TensorRef, ...]:
+        """Adds one op; returns its new tensors.  Raises Rejection where their shapes cannot be inferred."""
+        new = {slot: t for slot, t in outputs.items() if isinstance(t, New)}
+        given = {slot: t for slot, t in outputs.items() if not isinstance(t, New)}
+        shapes: Mapping[str, Any] = {}
+        if any(t.shape is None for t in new.values()):
+            shapes = _inferred(lowered_op(op, inputs=inputs, outputs={}, params=params, package=package))
+        made = {
+            slot: intermediate(t.name, shapes[slot] if t.shape is None else t.shape, t.like)
+            for slot, t in new.items()
+        }
+        outs = {slot: made[slot] if slot in made else given[slot] for slot in outputs}
+        self._ops.append(lowered_op(op, inputs=inputs, outputs=outs, params=params, package=package))
+        return tuple(made.values())
+
+    def lowered(self) -> Lowered:
+        return Lowered(self.form, tuple(self._ops))
+
+
+def _inferred(op: LoweredOp) -> Mapping[str, Any]:
+    """The shapes of the outputs by slot, by the op's own rules."""
+    from opdb.generated import validators  # its modules import this room
+
+    validator = validators.module(op.op)
+    if validator is None:
+        raise Rejection(f"the shapes of {op.op} cannot be inferred: it has no generated validator")
+    try:
+        shapes: Mapping[str, Any] = validator.infer(op.config())
+    except Undecidable as error:
+        raise Rejection(f"the shapes of {op.op} cannot be inferred: {error}") from None
+    return shapes
 
 
 def _flat(slots: Inputs) -> list[tuple[str, TensorRef | None]]:

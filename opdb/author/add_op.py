@@ -13,12 +13,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opdb.catalog.store import read_catalog
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
 from opdb.spec.catalog import Catalog
-from opdb.spec.model import OpDef
+from opdb.spec.model import QNN_PACKAGE, OpDef
+
+if TYPE_CHECKING:
+    from opdb.author.importers.torch_targets import MappingDraft
 
 BUILD_SECONDS = 600
 
@@ -27,7 +31,7 @@ BUILD_SECONDS = 600
 class Draft:
     """A spec that has not been written: its text and where it will stand.  ``kept`` is its file in specs/drafts.
 
-    ``families``: the files of specs/torch that change with it, for targets that have other candidates there.
+    ``families``: the files of specs/torch that change with it: the mappings of QNN's own ops stand there.
     """
 
     op: str
@@ -35,6 +39,7 @@ class Draft:
     text: str
     kept: Path | None = None
     families: tuple[tuple[Path, str], ...] = ()
+    mapped: tuple[str, ...] = ()  # the targets that have a candidate in `families`
 
     @property
     def texts(self) -> tuple[tuple[Path, str], ...]:
@@ -94,7 +99,7 @@ def draft(
         )
     if package is not None and f"\npackage: {package}\n" not in text:
         text = text.replace(f"op: {op}\n", f"op: {op}\npackage: {package}\n", 1)
-    return _with_targets(Draft(op, path, text), specs, torch_targets, signatures)
+    return _with_targets(_in_families(Draft(op, path, text), specs), specs, torch_targets, signatures)
 
 
 def signatures_of(targets: Sequence[str], library: str | None) -> dict[str, str]:
@@ -119,33 +124,68 @@ def _families(catalog: Catalog) -> dict[str, str]:
 def _with_targets(new: Draft, specs: Path, targets: Sequence[str], signatures: Mapping[str, str]) -> Draft:
     """``new`` with an entry for each target that it has none for, as far as names and schema settle it.
 
-    A target that has candidates in a family gets one more there, as the last one.
+    A target of QNN's op, and one that has candidates in a family, gets one more there, as the last one.
     """
-    from opdb.author.importers.torch_targets import draft_mapping, with_candidate, with_mapping
+    from opdb.author.importers.torch_targets import draft_mapping, with_mapping
     from opdb.spec.compiler import compile_op
-    from opdb.spec.family import FamilyDef
     from opdb.spec.files import load, parse_document
     from opdb.spec.model import resolve
 
-    catalog, text = read_catalog(specs, missing=new.op), new.text
+    catalog = read_catalog(specs, missing=new.op)
     families = _families(catalog)
-    changed = dict(new.families)
     for target in dict.fromkeys(targets):
-        own = load(OpDef, parse_document(text, new.path.name))
-        if target in own.torch:
+        own = load(OpDef, parse_document(new.text, new.path.name))
+        if target in own.torch or target in new.mapped or target in _mapped(catalog, new.op):
             continue
         compiled = compile_op(resolve(own, catalog.bases), catalog.context)
         known = catalog.mappings(new.op) if new.op in catalog.ops else own.torch
         made = draft_mapping(compiled, target, signatures.get(target), known)
-        if target not in families:
-            text = with_mapping(text, own, made)
-            continue
-        path = specs / "torch" / f"{families[target]}.yaml"
-        before = changed.get(path) or path.read_text(encoding="utf-8")
-        changed[path] = with_candidate(
-            before, load(FamilyDef, parse_document(before, path.name)), new.op, made
-        )
-    return replace(new, text=text, families=tuple(changed.items()))
+        if target in families or own.package == QNN_PACKAGE:
+            new = _in_family(new, specs, families, made)
+        else:
+            new = replace(new, text=with_mapping(new.text, own, made))
+    return new
+
+
+def _in_family(new: Draft, specs: Path, families: Mapping[str, str], made: MappingDraft) -> Draft:
+    """``new`` with a candidate in the family of its target, which may be a new file."""
+    from opdb.author.importers.torch_targets import new_family, with_candidate
+    from opdb.spec.family import FamilyDef
+    from opdb.spec.files import load, parse_document
+
+    changed = dict(new.families)
+    name, begun = new_family(made.target)
+    path = specs / "torch" / f"{families.get(made.target, name)}.yaml"
+    before = changed.get(path) or (path.read_text(encoding="utf-8") if path.exists() else begun)
+    family = FamilyDef(family=path.stem, summary="", candidates=[])
+    if before != begun:
+        family = load(FamilyDef, parse_document(before, path.name))
+    changed[path] = with_candidate(before, family, new.op, made)
+    return replace(new, families=tuple(changed.items()), mapped=(*new.mapped, made.target))
+
+
+def _in_families(new: Draft, specs: Path) -> Draft:
+    """``new`` with the mappings of a draft of QNN's op in families."""
+    from opdb.author.importers.torch_targets import MappingDraft
+    from opdb.spec.files import load, parse_document
+
+    own = load(OpDef, parse_document(new.text, new.path.name))
+    if own.package != QNN_PACKAGE or not own.torch:
+        return new
+    lines = new.text.splitlines(keepends=True)
+    first = lines.index("torch:\n")
+    last = next((i for i in range(first + 1, len(lines)) if not lines[i].startswith(" ")), len(lines))
+    new = replace(new, text="".join([*lines[:first], *lines[last:]]))
+    catalog = read_catalog(specs, missing=new.op)
+    for target, entry in own.torch.items():
+        if target not in _mapped(catalog, new.op):
+            new = _in_family(new, specs, _families(catalog), MappingDraft(target, entry, ()))
+    return new
+
+
+def _mapped(catalog: Catalog, op: str) -> set[str]:
+    """The targets that families map to ``op`` already; its spec may be missing."""
+    return {target for c in catalog.candidates if c.op == op for target in c.torch}
 
 
 def _from_xml(op: str, file: Path, specs: Path) -> str:
@@ -172,13 +212,13 @@ def _like(name: str | None, specs: Path, op: str) -> OpDef | None:
 
 
 def changes(new: Draft) -> str:
-    """What the draft changes in the files that are there, as unified diffs; "" where the spec is new."""
-    if not new.path.exists():
+    """What the draft changes in the files that are there, as unified diffs, after a new spec; "" where nothing else is new."""
+    if not new.path.exists() and not new.families:
         return ""
-    lines: list[str] = []
-    for path, text in new.texts:
+    lines: list[str] = [] if new.path.exists() else [new.text]
+    for path, text in new.texts if new.path.exists() else new.families:
         name = f"specs/{path.parent.name}/{path.name}"
-        before = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        before = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
         lines += difflib.unified_diff(before, text.splitlines(keepends=True), name, name)
     return "".join(lines)
 
@@ -187,6 +227,7 @@ def write(new: Draft, specs: Path) -> None:
     """Writes the draft into the specs.  Raises SpecError if they cannot be read with it; then nothing has changed."""
     before = {path: path.read_bytes() if path.exists() else None for path, _ in new.texts}
     for path, text in new.texts:
+        path.parent.mkdir(exist_ok=True)
         write_atomically(path, text)
     try:
         read_catalog(specs)

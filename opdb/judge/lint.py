@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from opdb.catalog.facts import aten_schema
 from opdb.catalog.facts.signature import torch_schema
 from opdb.catalog.store import read_catalog
 from opdb.core.errors import OpdbError, Problem
@@ -143,7 +142,8 @@ def _candidate_faults(catalog: Catalog, candidate: Candidate, target: str) -> It
     definition = candidate.definition
     shared = len(candidate.torch) > 1 or candidate.variant is not None
     try:
-        schema = aten_schema(target)
+        signature = None if isinstance(definition, Decomposition) else definition.signature
+        schema = torch_schema(target, signature)
         if isinstance(definition, Decomposition):
             ops = {step.op: catalog.compiled(step.op) for step in definition.ops}
             made = compile_decomposition(definition, target, ops, schema)

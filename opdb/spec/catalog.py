@@ -166,7 +166,7 @@ class Catalog:
         """Those of all families, without variants, in the order of families and of their files."""
         from opdb.spec.family import expand
 
-        return tuple(c for family in self.families.values() for c in expand(family)[0])
+        return tuple(c for family in self.families.values() for c in expand(family, self.ops)[0])
 
     @cached_property
     def _direct(self) -> dict[str, dict[str, TorchMapping]]:

@@ -1,6 +1,7 @@
 """A family: all candidates of one group of ATen targets, in order, the canonical one first (specs/torch/<family>.yaml).
 
-A candidate maps a target to one op (``op``), or to a chain of ops (``ops``).  Its ``when`` says where it is correct;
+A candidate maps a target to one op (``op``), or to a chain of ops, as a formula (``expression``) or op by op (``ops``).
+Its ``when`` says where it is correct;
 which of several correct ones is taken is for opdb.lower.  A candidate with ``variants`` stands for one candidate
 per variant: ``$name`` in its texts is replaced by the variant's value.  ``expand`` gives the candidates without them.
 """
@@ -10,18 +11,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from opdb.spec.definitions import Fault
 from opdb.spec.fields import Expression, Identifier, Model, Source, listed
-from opdb.spec.model import Decomposition, Intermediate, Step, TorchMapping
+from opdb.spec.formula import read_formula
+from opdb.spec.lang.parse import ExpressionError
+from opdb.spec.model import Decomposition, Intermediate, OpDef, Step, TorchMapping
 
 VALUE = re.compile(r"\$([A-Za-z_]\w*)")
 PLAIN = re.compile(r"-?[\w.]+")  # a value that needs no brackets inside an expression
 PROSE = ("summary", "why", "ignored")  # texts that are no expressions
 Place = tuple[str | int, ...]
+#: An op, or the ``$name`` of one.
+OpName = Annotated[str, Field(pattern=r"^\$?[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+def _lines(value: Any) -> Any:
+    return value.strip() if isinstance(value, str) else value
 
 
 class VariantDef(Model):
@@ -36,7 +46,7 @@ class VariantIntermediate(Intermediate):
 
 
 class VariantStep(Step):
-    op: Annotated[str, Field(pattern=r"^\$?[A-Za-z_][A-Za-z0-9_]*$")]
+    op: OpName
     outputs: dict[Identifier, Expression]
     only: Annotated[list[Identifier], BeforeValidator(listed)] = []
 
@@ -47,16 +57,18 @@ class CandidateDef(Model):
     candidate: Identifier | None = None  # None: the op's name
     summary: str | None = None
     torch: Annotated[list[str], BeforeValidator(listed)] = []
+    signature: str | None = None  # the schema of a target that is not ATen's
     variants: dict[Identifier, VariantDef] = {}
     when: Expression | None = None
     why: str | None = None
     let: dict[Identifier, Expression] = {}
     tensors: dict[Identifier, VariantIntermediate] = {}
-    op: Identifier | None = None
+    op: OpName | None = None
     inputs: dict[Identifier, Expression] = {}
     absent: dict[Identifier, Expression] = {}
     params: dict[Identifier, Expression] = {}
     outputs: dict[Identifier, Expression] = {}
+    expression: Annotated[str, BeforeValidator(_lines)] | None = None
     ops: list[VariantStep] = []
     ignored: dict[Identifier, str] = {}
     avoids: list[str] = []  # errata that cannot show here, whatever the configs of its ops say; e.g. HTP-0318
@@ -66,14 +78,15 @@ class CandidateDef(Model):
     def _sound(self) -> CandidateDef:
         if bool(self.torch) == bool(self.variants):
             raise ValueError("a candidate has either 'torch', its targets, or 'variants', each with its own")
-        if (self.op is None) == (not self.ops):
-            raise ValueError("a candidate has either 'op' (one op) or 'ops' (a chain)")
-        if self.op is None and (self.inputs or self.absent or self.params or self.outputs or self.source):
+        if sum(map(bool, (self.op, self.expression, self.ops))) != 1:
+            raise ValueError("a candidate has one of 'op' (one op), 'expression' and 'ops' (chains)")
+        of_one = (self.signature, self.inputs, self.absent, self.params, self.outputs, self.source)
+        if self.op is None and any(of_one):
             raise ValueError(
-                "inputs, absent, params, outputs and source belong to 'op'; those of a chain stand in its 'ops'"
+                "signature, inputs, absent, params, outputs and source belong to 'op'; those of a chain stand in its 'expression' or 'ops'"
             )
         if self.op is not None and (self.let or self.tensors):
-            raise ValueError("'let' and 'tensors' belong to a chain; write 'ops'")
+            raise ValueError("'let' and 'tensors' belong to a chain; write 'expression'")
         if self.op is None and self.candidate is None and not self.variants:
             raise ValueError("a chain needs a name under 'candidate'")
         if self.op is None and self.summary is None:
@@ -100,7 +113,8 @@ class Candidate:
     definition: TorchMapping | Decomposition
     entry: int  # its place in the family
     avoids: tuple[str, ...] = ()  # ids of errata
-    steps: tuple[int, ...] = ()  # of a chain: the places of its steps in the entry
+    steps: tuple[int, ...] = ()  # of a chain op by op: the places of its steps in the entry
+    lines: tuple[str, ...] = ()  # of a formula: the line of each of its steps
     variant: str | None = None
 
     @property
@@ -112,14 +126,23 @@ class Candidate:
     def fault(self, fault: Fault) -> Fault:
         """A fault of the mapping or the chain, at its place in the file of the family."""
         at = fault.at[2:] if self.op is not None else fault.at
-        if at[:1] == ("ops",) and len(at) > 1:
+        told, column = fault.message, 0 if self.variant else fault.column
+        if at[:1] == ("ops",) and self.lines:
+            told += f" (in the line '{self.lines[int(at[1])]}')" if len(at) > 1 else ""
+            at, column = ("expression",), 0
+        elif at[:1] == ("ops",) and len(at) > 1:
             at = ("ops", self.steps[int(at[1])], *at[2:])
-        told = f"{fault.message} (variant {self.variant})" if self.variant else fault.message
-        return Fault(("candidates", self.entry, *at), told, 0 if self.variant else fault.column)
+        told += f" (variant {self.variant})" if self.variant else ""
+        return Fault(("candidates", self.entry, *at), told, column)
 
 
-def expand(family: FamilyDef) -> tuple[tuple[Candidate, ...], tuple[Fault, ...]]:
-    """The candidates of a family in its order, and what is wrong with its variants."""
+def expand(
+    family: FamilyDef, ops: Mapping[str, OpDef] = MappingProxyType({})
+) -> tuple[tuple[Candidate, ...], tuple[Fault, ...]]:
+    """The candidates of a family in its order, and what is wrong with its variants and formulas.
+
+    ``ops``: those that formulas may name, with bases merged in.
+    """
     found: list[Candidate] = []
     faults: list[Fault] = []
     for i, entry in enumerate(family.candidates):
@@ -129,7 +152,10 @@ def expand(family: FamilyDef) -> tuple[tuple[Candidate, ...], tuple[Fault, ...]]
         faults += wrong
         for name in [] if wrong else names:
             try:
-                found.append(_candidate(family.family, i, entry, data, name))
+                found.append(_candidate(family.family, i, entry, data, name, ops))
+            except ExpressionError as error:
+                told = f"{error.message}: {error.shown}" + (f" (variant {name})" if name else "")
+                faults.append(Fault(("candidates", i, "expression"), told))
             except ValidationError as error:
                 told = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
                 faults.append(Fault(("candidates", i, "variants", name or ""), told))
@@ -173,7 +199,7 @@ def _data(entry: CandidateDef) -> dict[str, Any]:
 
 def _of(entry: CandidateDef, data: Mapping[str, Any], variant: str | None) -> dict[str, Any]:
     """The data of an entry with the steps and tensors of one variant."""
-    steps = [data["ops"][n] for n in _steps(entry, variant)]
+    steps = [data["ops"][n] for n in _steps(entry, variant)] if entry.ops else []
     tensors = {n: made for n, made in data.get("tensors", {}).items() if _in(entry.tensors[n].only, variant)}
     return {
         **data,
@@ -202,27 +228,43 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _candidate(
-    family: str, i: int, entry: CandidateDef, whole: Mapping[str, Any], variant: str | None
+    family: str,
+    i: int,
+    entry: CandidateDef,
+    whole: Mapping[str, Any],
+    variant: str | None,
+    ops: Mapping[str, OpDef],
 ) -> Candidate:
-    """One entry, or one of its variants.  Raises ValidationError where a value makes no sense in its place."""
+    """One entry, or one of its variants.
+
+    Raises ValidationError where a value makes no sense in its place, ExpressionError for a formula.
+    """
     data = _of(entry, whole, variant)
-    targets = entry.torch
-    name = entry.candidate or entry.op or ""
+    targets, name = entry.torch, entry.candidate or ""
     if variant is not None:
         chosen = entry.variants[variant]
         data = {k: _filled(v, chosen.values, k in PROSE) for k, v in data.items()}
-        targets, name = chosen.torch, entry.op or variant
+        targets, name = chosen.torch, variant
     if entry.op is not None:
+        op = data["op"]
         mapping = TorchMapping.model_validate(
             {k: v for k, v in data.items() if k in TorchMapping.model_fields}
         )
-        return Candidate(
-            family, name, tuple(targets), entry.op, mapping, i, tuple(entry.avoids), variant=variant
-        )
+        return Candidate(family, op, tuple(targets), op, mapping, i, tuple(entry.avoids), variant=variant)
     chain = {k: v for k, v in data.items() if k in Decomposition.model_fields}
+    lines: tuple[str, ...] = ()
+    if entry.expression is not None:
+        formula = read_formula(data["expression"], ops)
+        lines = tuple(s.line for s in formula.steps)
+        chain["ops"] = [{k: v for k, v in vars(s).items() if k != "line"} for s in formula.steps]
+        for tensor, like in formula.likes.items():
+            chain["tensors"] = {
+                **chain["tensors"],
+                tensor: {**chain["tensors"].get(tensor, {}), "like": like},
+            }
     made = Decomposition.model_validate({**chain, "decomposition": name, "torch": list(targets)})
     avoids, steps = tuple(entry.avoids), _steps(entry, variant)
-    return Candidate(family, name, tuple(targets), None, made, i, avoids, steps, variant)
+    return Candidate(family, name, tuple(targets), None, made, i, avoids, steps, lines, variant)
 
 
 def _filled(value: Any, values: Mapping[str, str], prose: bool) -> Any:

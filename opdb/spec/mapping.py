@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from opdb.spec.definitions import CompiledOp, CompileError, Fault
+from opdb.spec.definitions import CompiledOp, CompileError, Fault, TypeRow
 from opdb.spec.lang.analyse import free_names
 from opdb.spec.lang.nodes import (
     BOOL,
@@ -34,7 +34,7 @@ from opdb.spec.lang.nodes import (
     walk,
 )
 from opdb.spec.lang.parse import ExpressionError, parse
-from opdb.spec.model import Decomposition, Step, TorchMapping
+from opdb.spec.model import Decomposition, Intermediate, Step, TorchMapping
 
 Place = tuple[str | int, ...]
 LET = (INT, INTS, FLOAT, BOOL, TENSOR)
@@ -81,8 +81,10 @@ class CompiledMapping:
 
 @dataclass(frozen=True)
 class CompiledIntermediate:
+    """A tensor between two ops; ``shape``: None for what the op that makes it infers."""
+
     name: str
-    shape: Node
+    shape: Node | None
     like: Node
 
 
@@ -195,14 +197,10 @@ def compile_decomposition(
         if node is not None:
             lets[name] = node
             reader.add(name, Name(node.type, node.range), ("let", name))
-    tensors = []
-    for name, t in definition.tensors.items():
-        text = t.shape if isinstance(t.shape, str) else f"[{', '.join(t.shape)}]"
-        shape = reader.parse(text, ("tensors", name, "shape"), INTS)
-        like = reader.parse(t.like, ("tensors", name, "like"), (TENSOR, DTYPE))
+    names = reader.intermediates(definition)
+    for name in names:
         reader.add(name, Name(TENSOR), ("tensors", name))
-        if shape is not None and like is not None:
-            tensors.append(CompiledIntermediate(name, shape, like))
+    stated = {name: reader.stated(name, t) for name, t in definition.tensors.items()}
     steps = []
     for i, step in enumerate(definition.ops):
         op = ops.get(step.op)
@@ -211,12 +209,31 @@ def compile_decomposition(
             continue
         given = reader.given(op, step, ("ops", i), guarded(when))
         steps.append(CompiledStep(op, *given, reader.outputs(op, step.outputs, ("ops", i))))
-    reader.flow(definition)
+    reader.flow(definition, names)
+    tensors = [] if reader.faults else reader.typed(names, stated, steps)
     _enums([s.op for s in steps], reader)
-    reader.finish()
-    return CompiledDecomposition(
+    made = CompiledDecomposition(
         target, definition, schema, reader.scope, when, lets, tuple(tensors), tuple(steps)
     )
+    if not reader.faults:
+        read = {name for node in _nodes(made) for name in free_names(node)}
+        for name in lets.keys() - read:
+            reader.fault(("let", name), f"nothing reads '{name}'; delete it")
+    reader.finish()
+    return made
+
+
+def _nodes(of: CompiledMapping | CompiledDecomposition) -> list[Node]:
+    """All expressions."""
+    nodes = [] if of.when is None else [of.when]
+    steps: Sequence[CompiledMapping | CompiledStep] = [of] if isinstance(of, CompiledMapping) else of.steps
+    for step in steps:
+        for group in (step.inputs, step.absent, step.params, step.outputs):
+            nodes += group.values()
+    if isinstance(of, CompiledDecomposition):
+        nodes += of.lets.values()
+        nodes += [n for t in of.tensors for n in (t.shape, t.like) if n is not None]
+    return nodes
 
 
 def _enums(ops: Sequence[CompiledOp], reader: _Reader) -> None:
@@ -282,13 +299,21 @@ class _Reader:
             if name not in slots:
                 self.fault(place, f"{op.name} has no input '{name}'; known: {', '.join(slots)}")
                 continue
-            node = self.parse(text, place, TENSORS if slots[name].variadic else TENSOR)
+            node = self.parse(text, place, TENSORS if slots[name].variadic else (TENSOR, FLOAT, INT))
             if node is None:
                 continue
             out[name] = node
             if not slots[name].optional and name not in texts.absent:
                 cure = "say what stands in under 'absent', or 'present({0})' in 'when'"
                 self._needed(op, name, node, given, place, cure)
+        numbers = [name for name, node in out.items() if node.type in (FLOAT, INT)]
+        if out and len(numbers) == len(out):
+            self.fault((*at, "inputs"), f"{op.name} reads numbers only; work them out under 'let'")
+        for name in numbers:
+            others = (n for s in alike(op, name) if s in out and s not in numbers for n in free_names(out[s]))
+            tensors = (n for n in others if n in self.scope.names)
+            like = next((n for n in tensors if self.scope.names[n].type in (TENSOR, TENSORS)), "result")
+            out[name] = number_tensor(out[name], first_tensor(like, self.scope))
         return {s: out[s] for s in slots if s in out}
 
     def _params(
@@ -344,22 +369,125 @@ class _Reader:
             results = f"{count} result{'s' * (count != 1)}"
             self.fault(place, f"the target has {results}, counted from 0; there is no number {number}")
 
-    def flow(self, definition: Decomposition) -> None:
+    def intermediates(self, definition: Decomposition) -> list[str]:
+        """The tensors that ops write and that are no results, in the order of writing."""
+        written = dict.fromkeys(t for step in definition.ops for t in step.outputs.values())
+        names = [t for t in written if t.isidentifier() and t not in self.scope.names]
+        for name in definition.tensors:
+            if name not in names:
+                self.fault(("tensors", name), f"no op writes '{name}'")
+        return names
+
+    def stated(self, name: str, t: Intermediate) -> tuple[Node | None, Node | None]:
+        """The shape and the type that the definition gives an intermediate."""
+        text = f"[{', '.join(t.shape)}]" if isinstance(t.shape, list) else t.shape
+        shape = None if text is None else self.parse(text, ("tensors", name, "shape"), INTS)
+        like = None if t.like is None else self.parse(t.like, ("tensors", name, "like"), (TENSOR, DTYPE))
+        return shape, like
+
+    def typed(
+        self,
+        names: Sequence[str],
+        stated: Mapping[str, tuple[Node | None, Node | None]],
+        steps: Sequence[CompiledStep],
+    ) -> list[CompiledIntermediate]:
+        """The intermediates with their types; a fault where neither is stated or follows from the op."""
+        likes: dict[str, Node] = {}
+        found = {}
+        for i, step in enumerate(steps):
+            for slot, node in step.outputs.items():
+                name = str(node.value) if node.kind == "name" else ""
+                if name not in names:
+                    continue
+                shape, like = stated.get(name, (None, None))
+                like = like or self._like(step, slot, likes)
+                if like is not None and like.value in names:
+                    like = likes.get(like.value)
+                inferred = {x.output for x in step.op.inferences if x.count is None}
+                if like is None:
+                    cure = f"state it: tensors: {{{name}: {{like: f32}}}}"
+                    self.fault(("ops", i, "outputs", slot), f"the type of '{name}' does not follow; {cure}")
+                elif shape is None and slot not in inferred:
+                    cure = f"state it: tensors: {{{name}: {{shape: ...}}}}"
+                    self.fault(("ops", i, "outputs", slot), f"{step.op.name} infers no shape; {cure}")
+                else:
+                    likes[name] = like
+                    found[name] = CompiledIntermediate(name, shape, like)
+        return [*found.values()]
+
+    def _like(self, step: CompiledStep, slot: str, likes: Mapping[str, Node]) -> Node | None:
+        """What has the type of an output: a data type, or a tensor that an input of the op reads."""
+        source = type_of_output(step.op, slot)
+        if isinstance(source, str):
+            return Node("const", DTYPE, value=source)
+        for name in source:
+            read = free_names(step.inputs[name]) if name in step.inputs else ()
+            for n in read:
+                if n in self.scope.names and self.scope.names[n].type in (TENSOR, TENSORS):
+                    return likes.get(n) or first_tensor(n, self.scope)
+        return None
+
+    def flow(self, definition: Decomposition, names: Sequence[str]) -> None:
         """Each intermediate is written once, before it is read."""
         written: set[str] = set()
         for i, step in enumerate(definition.ops):
             for group in (step.inputs, step.absent):
                 for slot, text in group.items():
                     words = set(re.findall(r"[A-Za-z_]\w*", text))
-                    for name in sorted(words & set(definition.tensors) - written):
+                    for name in sorted(words & set(names) - written):
                         self.fault(("ops", i, "inputs", slot), f"'{name}' is read before an op writes it")
             for slot, name in step.outputs.items():
                 if name in written:
                     self.fault(("ops", i, "outputs", slot), f"'{name}' is written twice")
                 written.add(name)
-        for name in definition.tensors:
-            if name not in written:
-                self.fault(("tensors", name), f"no op writes '{name}'")
+
+
+def number_tensor(node: Node, like: Node) -> Node:
+    """``full([1], node, like)``: what a number in the place of a tensor stands for."""
+    one = Node("list", INTS, (Node("const", INT, value=1, range=(1, 1)),), range=(1, 1))
+    if node.type == INT and node.kind == "const":
+        node = Node("const", FLOAT, value=float(node.value))
+    elif node.type == INT:
+        node = Node("call", FLOAT, (node,), "to_float")
+    return Node("call", TENSOR, (one, node, like), "full")
+
+
+def first_tensor(name: str, scope: Scope) -> Node:
+    """The tensor ``name``, or the first one of a list."""
+    if scope.names[name].type == TENSOR:
+        return Node("name", TENSOR, value=name)
+    zero = Node("const", INT, value=0, range=(0, 0))
+    return Node("index", TENSOR, (Node("name", TENSORS, value=name), zero))
+
+
+def type_of_output(op: CompiledOp, slot: str) -> str | tuple[str, ...]:
+    """The data type that an output always has, or the inputs whose type it may have, likeliest first.
+
+    The slot fixes it, a rule ``y.dtype == x.dtype`` says it, or the first row of data types shows it.
+    """
+    fixed = next(s for s in op.outputs if s.name == slot).definition.dtype
+    if len(fixed) == 1:
+        return fixed[0]
+    inputs = [s.name for s in op.inputs]
+    said: list[str] = []
+    for rule in op.rules:
+        sides = [n.args[0].value for n in rule.require.args if n.kind == "attr" and n.value == "dtype"]
+        if rule.when is None and rule.require.value == ("==",) and len(sides) == 2 and slot in sides:
+            said += [s for s in sides if s in inputs]
+    found = tuple(dict.fromkeys([*said, *alike(op, slot)]))
+    row = _first_row(op)
+    return found or (row.cells[slot][0] if row and len(row.cells[slot]) == 1 else ())
+
+
+def alike(op: CompiledOp, slot: str) -> list[str]:
+    """The inputs that have the data types of a slot in the op's first row of data types; all without rows."""
+    row = _first_row(op)
+    names = [s.name for s in op.inputs]
+    return names if row is None else [name for name in names if row.cells[name] == row.cells[slot]]
+
+
+def _first_row(op: CompiledOp) -> TypeRow | None:
+    return next((rows[0] for rows in op.type_rows.values() if rows), None)
 
 
 def unaccounted(
@@ -373,19 +501,11 @@ def unaccounted(
         at: Place = ("torch", mapping.target)
         ignored: Mapping[str, str] = mapping.ignored
         steps: list[tuple[Place, CompiledMapping | CompiledStep]] = [(at, mapping)]
-        nodes = []
     else:
         at, ignored = (), mapping.definition.ignored
         steps = [(("ops", i), s) for i, s in enumerate(mapping.steps)]
-        nodes = [*mapping.lets.values(), *(n for t in mapping.tensors for n in (t.shape, t.like))]
-    if mapping.when is not None:
-        nodes.append(mapping.when)
-    faults: list[Fault] = []
-    for place, step in steps:
-        for group in (step.inputs, step.absent, step.params, step.outputs):
-            nodes += group.values()
-        faults += _unfilled(step, place)
-    read = {name for node in nodes for name in free_names(node)}
+    faults = [fault for place, step in steps for fault in _unfilled(step, place)]
+    read = {name for node in _nodes(mapping) for name in free_names(node)}
     known = {a.name for a in schema.arguments}
     for name in known:
         if name not in read and not ignored.get(name, "").strip():
@@ -399,7 +519,7 @@ def unaccounted(
             listed = ", ".join(a.name for a in schema.arguments)
             what = f"{mapping.target} has no argument '{name}'; known: {listed}"
             faults.append(Fault((*at, "ignored", name), what))
-        elif name in read:
+        elif name in read and not shared:
             faults.append(Fault((*at, "ignored", name), f"'{name}' is read, so it is not ignored"))
     return sorted(faults, key=lambda f: (tuple(map(str, f.at)), f.message))
 

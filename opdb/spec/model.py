@@ -324,11 +324,15 @@ class BaseDef(Body):
     base: Identifier
 
 
+#: The package of QNN's own ops.
+QNN_PACKAGE = "qti.aisw"
+
+
 class OpDef(Body):
-    """One op (specs/ops/<Op>.yaml)."""
+    """One op (specs/ops/<Op>.yaml).  ``torch`` is for ops of other packages: QNN's are mapped in families."""
 
     op: Identifier
-    package: str = "qti.aisw"
+    package: str = QNN_PACKAGE
     extends: Identifier | None = None
 
     @property
@@ -351,10 +355,19 @@ def resolve(own: OpDef, bases: Mapping[str, BaseDef]) -> OpDef:
 
 
 class Intermediate(Model):
-    """A tensor between two ops of a decomposition, with the dtype and encoding of ``like`` (an expression), or a dtype."""
+    """A tensor between two ops of a decomposition, where it is not what the op that makes it infers.
 
-    shape: list[Expression] | str
-    like: Expression
+    ``like``: an expression, whose dtype and encoding it has, or a dtype.
+    """
+
+    shape: list[Expression] | str | None = None
+    like: Expression | None = None
+
+    @model_validator(mode="after")
+    def _sound(self) -> Intermediate:
+        if self.shape is None and self.like is None:
+            raise ValueError("a tensor is stated for its 'shape' or 'like'; leave out what the op infers")
+        return self
 
 
 class Step(Model):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import LiteralScalarString
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -37,6 +39,7 @@ def _styled(value: Any, at: At) -> Any:
     """Shapes, rows and samples in flow style; the rest in block style."""
     if isinstance(value, dict):
         flow = (len(at) >= 2 and at[0] == "samples") or (len(at) == 5 and at[2] == "dtypes")
+        flow = flow or (at[:1] == ("candidates",) and len(at) > 2 and at[-1] != "ignored" and _short(value))
         out = CommentedMap((k, _styled(v, (*at, k))) for k, v in value.items())
         if flow:
             out.fa.set_flow_style()
@@ -46,4 +49,18 @@ def _styled(value: Any, at: At) -> Any:
         if all(not isinstance(v, (dict, list)) for v in value) or (at and at[0] == "samples" and len(at) > 1):
             seq.fa.set_flow_style()
         return seq
+    if isinstance(value, str) and "\n" in value:
+        return LiteralScalarString(value.rstrip("\n") + "\n")
     return value
+
+
+#: What needs no quotes inside of {...}; an expression with brackets or commas stands on a line of its own.
+PLAIN = re.compile(r"[\w.$+*/%()<>=\" -]*[\w)\"]")
+
+
+def _short(value: Any) -> bool:
+    """Whether a mapping of names and short expressions fits on a line."""
+    if not isinstance(value, dict):
+        items = value if isinstance(value, list) else [value]
+        return all(not isinstance(v, str) or (PLAIN.fullmatch(v) and v[0] not in '%-"') for v in items)
+    return len(str(value)) <= 100 and all(map(_short, value.values()))

@@ -32,10 +32,13 @@ def specs(tmp_path: Path) -> Path:
     folder = tmp_path / "specs"
     shutil.copytree(SPECS, folder, ignore=shutil.ignore_patterns("drafts", "__pycache__"))
     (folder / "ops" / "ElementWiseRound.yaml").unlink()
+    (folder / "torch" / "round.yaml").unlink()
     for path in errata_of("ElementWiseRound", folder):
         path.unlink()
     (folder / "drafts").mkdir()
-    (folder / "drafts" / "ElementWiseRound.yaml").write_text(draft("ElementWiseRound"), encoding="utf-8")
+    (folder / "drafts" / "ElementWiseRound.yaml").write_text(
+        draft("ElementWiseRound", ranked=["aten.round.default", "aten.round.decimals"]), encoding="utf-8"
+    )
     return folder
 
 
@@ -65,7 +68,9 @@ def test_a_kept_draft_that_cannot_be_read_stays(specs: Path) -> None:
 
 def test_another_target_asks_for_a_new_draft(specs: Path) -> None:
     new = add_op.draft("ElementWiseRound", specs, ["aten.round.default"])
-    assert new.kept is None and "aten.round.default" in new.text
+    ((path, text),) = new.families
+    assert new.kept is None and path.name == "round.yaml" and "aten.round.default" in text
+    assert "torch:" not in new.text
     add_op.write(new, specs)
     assert (specs / "drafts" / "ElementWiseRound.yaml").is_file()
 
@@ -78,7 +83,15 @@ def test_a_deleted_spec_is_drafted_anew_although_errata_and_candidates_name_the_
     catalog = read_catalog(specs)
     assert {e.op for e in catalog.errata_of("ElementWiseRound")} == {"ElementWiseRound"}
     (specs / "ops" / "Relu.yaml").unlink()
-    assert "aten.relu.default" in add_op.draft("Relu", specs, ["aten.relu.default"]).text
+    assert not add_op.draft("Relu", specs, ["aten.relu.default"]).families
+    (specs / "torch" / "unary.yaml").unlink()
+    ((path, text),) = add_op.draft("Relu", specs, ["aten.relu.default"]).families
+    assert path == specs / "torch" / "relu.yaml" and text.startswith(
+        "family: relu\nsummary: Candidates of relu.\n"
+    )
+    assert text.endswith(
+        "  - torch: [aten.relu.default]\n    op: Relu\n    inputs: {x: self}\n    outputs: {y: 0}\n"
+    )
 
 
 def test_the_next_version_of_a_spec_takes_its_place(specs: Path) -> None:
@@ -110,10 +123,10 @@ def test_a_target_with_candidates_gets_one_more_in_its_family(specs: Path) -> No
     """The draft of the mapping is the last candidate; what a person must say stands in it as comments."""
     new = add_op.draft("ElementWiseRound", specs, ["aten.relu6.default"])
     assert "aten.relu6.default" not in new.text
-    ((path, text),) = new.families
-    assert path == specs / "torch" / "hardtanh.yaml"
+    path = specs / "torch" / "hardtanh.yaml"
+    text = dict(new.families)[path]
     before = path.read_text(encoding="utf-8")
-    added = "  - torch: [aten.relu6.default]\n    op: ElementWiseRound\n    inputs:\n      x: self\n    outputs:\n      y: 0\n"
+    added = "  - torch: [aten.relu6.default]\n    op: ElementWiseRound\n    inputs: {x: self}\n    outputs: {y: 0}\n"
     assert text == before + added and added.splitlines()[0] in add_op.changes(
         add_op.draft("Relu", specs, ["aten.relu6.default"])
     )

@@ -20,6 +20,7 @@ from opdb.spec.mapping import (
     compile_mapping,
     plain_type,
     torch_scope,
+    type_of_output,
     unaccounted,
 )
 from opdb.spec.model import Decomposition, OpDef, TorchMapping
@@ -85,7 +86,11 @@ def test_a_mapping_is_typed_and_in_the_order_of_the_op() -> None:
             "unknown name 'inpt'; did you mean 'input'?",
         ),
         ({"inputs": {"xx": "input"}}, ("inputs", "xx"), "Norm has no input 'xx'; known: x, gamma, beta"),
-        ({"inputs": {"x": "eps"}}, ("inputs", "x"), "expected tensor, got float"),
+        (
+            {"inputs": {"x": "eps", "beta": "2"}},
+            ("inputs",),
+            "Norm reads numbers only; work them out under 'let'",
+        ),
         ({"when": "eps > 0"}, ("inputs", "beta"), "'bias' may be None, and Norm needs 'beta'"),
         ({"when": "eps", "inputs": {"x": "input"}}, ("when",), "expected bool, got float"),
         ({"absent": {"x": "ones([2])"}}, ("absent", "x"), "'x' is always given"),
@@ -180,7 +185,6 @@ class Steps:
             "summary": "A product and a sum.",
             "torch": "aten.addmm.default",
             "when": "beta == 1 and alpha == 1",
-            "tensors": {"product": {"shape": "result.shape", "like": "result"}},
             "ops": [
                 {"op": "MatMul", "inputs": {"a": "mat1", "b": "mat2"}, "outputs": {"y": "product"}},
                 {"op": "ElementWiseAdd", "inputs": {"a": "product", "b": "self"}, "outputs": {"y": "result"}},
@@ -203,12 +207,23 @@ def test_decompositions(catalog: Catalog) -> None:
         ({"ops": [add, matmul]}, ("ops", 0, "inputs", "a"), "'product' is read before an op writes it"),
         ({"ops": [matmul, matmul, add]}, ("ops", 1, "outputs", "y"), "'product' is written twice"),
         (
-            {"ops": [{**add, "inputs": {"a": "mat1", "b": "mat2"}}]},
-            ("tensors", "product"),
-            "no op writes 'product'",
+            {"tensors": {"more": {"like": "f32"}}},
+            ("tensors", "more"),
+            "no op writes 'more'",
         ),
         ({"ops": [{**matmul, "op": "MatMull"}, add]}, ("ops", 0, "op"), "no spec of an op 'MatMull'"),
         ({"let": {"mat1": "1"}}, ("let", "mat1"), "'mat1' is the name of something else already"),
+        ({"let": {"more": "1"}}, ("let", "more"), "nothing reads 'more'"),
+        (
+            {"ops": [{"op": "Cast", "inputs": {"x": "mat1"}, "outputs": {"y": "whole"}}, matmul, add]},
+            ("ops", 0, "outputs", "y"),
+            "the type of 'whole' does not follow; state it: tensors: {whole: {like: f32}}",
+        ),
+        (
+            {"ops": [{"op": "Reshape", "inputs": {"x": "mat1"}, "outputs": {"y": "flat"}}, matmul, add]},
+            ("ops", 0, "outputs", "y"),
+            "Reshape infers no shape; state it: tensors: {flat: {shape: ...}}",
+        ),
         ({"when": "beta == 1"}, (), "the argument 'alpha' of aten.addmm.default is neither read nor ignored"),
         ({"ops": [{**matmul, "inputs": {"a": "mat1"}}, add]}, ("ops", 0), "MatMul needs the input 'b'"),
     ]
@@ -217,3 +232,20 @@ def test_decompositions(catalog: Catalog) -> None:
             changes,
             steps.faults(**changes),
         )
+
+
+@pytest.mark.parametrize(
+    ("op", "slot", "source"),
+    [
+        ("ElementWiseLess", "y", "bool8"),  # its rows
+        ("ElementWiseAdd", "y", ("a", "b")),
+        ("ElementWiseSelect", "y", ("if_true", "if_false")),
+        ("ReduceMean", "y", ("x",)),  # a rule
+        ("ScatterNd", "y", ("updates",)),
+        ("TopK", "values", ("x",)),
+        ("Cast", "y", ()),
+    ],
+)
+def test_the_type_of_an_output(catalog: Catalog, op: str, slot: str, source: str | tuple[str, ...]) -> None:
+    found = type_of_output(catalog.compiled(op), slot)
+    assert found == source if isinstance(source, str) else found[: len(source)] == source

@@ -105,6 +105,12 @@ def with_mapping(text: str, own: OpDef, made: MappingDraft) -> str:
     return "\n".join([*lines[:at], *block, *lines[at:]]) + "\n"
 
 
+def new_family(target: str) -> tuple[str, str]:
+    """The name of a family for ``target``, and the text of its file before its first candidate."""
+    name = target.split(".")[1]
+    return name, f"family: {name}\nsummary: Candidates of {name}.\ncandidates:\n"
+
+
 def with_candidate(text: str, family: FamilyDef, op: str, made: MappingDraft) -> str:
     """``text``, the file of ``family``, with one more candidate, the last one; all else stays as it is."""
     fields = {k: v for k, v in made.entry if v not in (None, {})}

@@ -19,7 +19,7 @@ from opdb.spec.document import Document
 from opdb.spec.errata import compile_erratum, scope_faults
 from opdb.spec.family import expand
 from opdb.spec.files import SpecSet, gather, reread
-from opdb.spec.model import Body, Decomposition, Rule
+from opdb.spec.model import QNN_PACKAGE, Body, Decomposition, Rule
 from opdb.spec.paths import SIDE_FILES, spec_files, spec_name
 
 Place = tuple[str | int, ...]
@@ -228,7 +228,9 @@ class _Check:
 
     def family(self, catalog: Catalog, name: str, broken: set[str]) -> None:
         """The variants can be expanded, names are used once, and ops are known."""
-        candidates, faults = expand(catalog.families[name])
+        candidates, faults = expand(catalog.families[name], catalog.ops)
+        told = tuple(f"no op '{op}' in ops/" for op in broken)  # their own faults say what is wrong
+        faults = tuple(f for f in faults if not (told and f.message.startswith(told)))
         seen: dict[tuple[str, str], int] = {}
         for candidate in candidates:
             steps = candidate.definition.ops if isinstance(candidate.definition, Decomposition) else []
@@ -263,10 +265,14 @@ class _Check:
         ops: dict[str, str] = {}
         for name, op in catalog.ops.items():
             for target in op.torch:
-                if target in families:
+                home = families.get(target) or target.split(".")[1]
+                if op.package == QNN_PACKAGE:
                     message = (
-                        f"{target} has candidates in torch/{families[target]}.yaml; move this mapping there"
+                        f"the mappings of QNN's ops stand in families: move this one to torch/{home}.yaml, as a "
+                        f"candidate with 'torch: [{target}]' and 'op: {name}'"
                     )
+                elif target in families:
+                    message = f"{target} has candidates in torch/{home}.yaml; move this mapping there"
                 elif target in ops:
                     message = (
                         f"{ops[target]} maps {target} too; move both mappings to a family, a file of torch/ "

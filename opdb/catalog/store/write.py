@@ -409,7 +409,7 @@ class Rows:
                 position=position,
                 name=name,
                 **shape,
-                like_tensor=tensor.like,
+                like_tensor=tensor.like or "",  # what the op infers
             )
         for position, step in enumerate(d.ops):
             row = self.add("decomposition_step", **parent, position=position, op=step.op)
