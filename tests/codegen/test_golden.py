@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from opdb.codegen import constants, docs, evidence, formatters, support_tables, tables
+from opdb.catalog import migrate
+from opdb.catalog.store import Store, evidence
+from opdb.codegen import constants, docs, formatters, support_tables, tables
 from opdb.codegen.artifact import sorted_ops, with_header
 from opdb.spec.catalog import Catalog
 
@@ -22,8 +24,19 @@ GOLDEN = Path(__file__).parent / "golden"
 EVIDENCE = Path(__file__).parents[1] / "data" / "mini-evidence.jsonl.gz"
 
 
-def test_golden_files(mini: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
+    """The mini catalogue out of a database that has the frozen cells."""
     monkeypatch.setattr(evidence, "shipped_path", lambda: EVIDENCE)
+    migrate.upgrade(url := f"sqlite:///{tmp_path / 'opdb.db'}")
+    store = Store(url)
+    store.load_shipped()
+    store.sync(GOLDEN.parent / "specs")
+    return store.load_catalog()
+
+
+def test_golden_files(stored: Catalog) -> None:
+    mini = stored
     artifacts = [a for op in sorted_ops(mini) for a in docs.pages(mini, op)]
     artifacts += [
         *docs.index(mini),

@@ -70,7 +70,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     relu = specs / "ops" / "Relu.yaml"
     text = relu.read_text()
     head, source, _ = text.partition("    source: HtpOpDefSupplement.html@2.25.0#Relu\n")
-    tail = text[text.index("torch:") :]
+    tail = text[text.index("quant:") :]
     relu.write_text(head + source + RELU.lstrip("\n") + tail)
     concat = specs / "ops" / "Concat.yaml"
     concat.write_text(re.sub(r"since: .*\n\s*until: .*", "since: '2.47'", concat.read_text()))
