@@ -130,7 +130,7 @@ def _rules(
             rule=rule,
             backend=_backend(compiled, ident),
             stated=True,
-            in_python=ident in SIGNATURE or f'"{ident}"' in source,
+            in_python=_in_python(source, ident),
             doc=f'id="{ident}"' in page,
             python=tried.reported[rule, "python"],
             c=tried.reported[rule, "c"],
@@ -148,6 +148,12 @@ def _source(op: str) -> str:
     return (
         "" if module is None or module.__file__ is None else Path(module.__file__).read_text(encoding="utf-8")
     )
+
+
+def _in_python(source: str, ident: str) -> bool:
+    """Whether a generated validator names a rule; that of a backend's type rows is named by the backend."""
+    rows = f'check_types(report, "{ident.removeprefix("TYPES_")}"'
+    return ident in SIGNATURE or f'"{ident}"' in source or (ident.startswith("TYPES_") and rows in source)
 
 
 def _backend(compiled: CompiledOp, ident: str) -> str:

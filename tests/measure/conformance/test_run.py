@@ -80,7 +80,7 @@ def test_other_data_for_another_seed(catalog: Catalog, store: Store) -> None:
 
 
 def _without(name: str) -> Callable[[str], object]:
-    def missing(soc: str) -> object:
+    def missing(soc: str, catalog: Catalog) -> object:
         raise MissingExtra(f"the package that the executor '{name}' needs", name)
 
     return missing
@@ -105,7 +105,7 @@ def test_what_is_missing_is_named_and_the_others_run(
         ({"ops": ["Relo"]}, "unknown op 'Relo'"),
         (
             {"executors": ["cc"]},
-            "no executor 'cc'; known: python, c, hexagon, torch, onnx.reference, qnn-cpu, qnn-htp",
+            "no executor 'cc'; known: python, c, torch, onnx.reference, qnn-cpu, qnn-htp, hexagon",
         ),
         ({"socs": ["SM8651"]}, "unknown SoC 'SM8651'; did you mean"),
         ({"ops": ["Relu"], "only": ["Relu-sample9*"]}, r"no case 'Relu-sample9\*' among"),
