@@ -176,7 +176,22 @@ def words(node: Definition) -> list[str]:
         raise SystemExit(
             f"tools/reference.py: {node.name} (line {node.lineno}) is public and has no docstring"
         )
-    return text.replace("``", "`").splitlines()
+    return list(fenced(text.replace("``", "`").splitlines()))
+
+
+def fenced(lines: list[str]) -> Iterator[str]:
+    """Examples as code: from a line with >>> to the next empty one."""
+    inside = False
+    for line in lines:
+        if line.startswith(">>> ") and not inside:
+            inside = True
+            yield "```python"
+        if inside and not line:
+            inside = False
+            yield "```"
+        yield line
+    if inside:
+        yield "```"
 
 
 PAGES = {"docs/reference/cli.md": cli_page, "docs/reference/python-api.md": api_page}
