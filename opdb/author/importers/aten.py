@@ -31,8 +31,8 @@ VALUES = {
 }  # fmt: skip
 #: Arguments that choose how PyTorch computes, not what.
 IGNORED = {
-    "cudnn_enable": "Chooses an implementation inside PyTorch; the result is the same.",
-    "cudnn_enabled": "Chooses an implementation inside PyTorch; the result is the same.",
+    "cudnn_enable": "Selects a PyTorch implementation; same result.",
+    "cudnn_enabled": "Selects a PyTorch implementation; same result.",
     "sparse_grad": "Of the backward pass.",
     "scale_grad_by_freq": "Of the backward pass.",
     "sparse": "Of the backward pass.",
