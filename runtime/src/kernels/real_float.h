@@ -1,7 +1,8 @@
 /* Real functions of float, without branches, so that a loop over them is vectorised: exp, expm1, tanh,
  * gelu, sin and cos are at most 2, 2, 3, 7, 2.1 and 2.1 units in the last place off
- * (tests/runtime/native/test_elements.py measures it).  NaN goes through.  A product and a sum may be rounded once or
- * twice (OPDB_FUSED_CLONES): the bound holds for both.  Coefficients are from tools/approximations.py. */
+ * (tests/runtime/native/test_elements.py measures it).  NaN goes through.  A product and a sum may be rounded
+ * once or twice (OPDB_FUSED_CLONES): the bound holds for both.  Coefficients are from
+ * tools/approximations.py. */
 #ifndef OPDB_REAL_FLOAT_H
 #define OPDB_REAL_FLOAT_H
 

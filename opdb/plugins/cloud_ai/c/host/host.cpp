@@ -1,7 +1,8 @@
 /* Calls the functions and kernels of a Cloud AI package as a compiler and a core do, in a process of its own.
  *
- * Standard input: what to call with what, a line each (opdb.plugins.cloud_ai.check.process writes them).  Descriptor 3: a
- * line of JSON for each answer.  What comes before a step is "begin", so that a crash has a place.
+ * Standard input: what to call with what, a line each (opdb.plugins.cloud_ai.check.process writes them).
+ * Descriptor 3: a line of JSON for each answer.  What comes before a step is "begin", so that a crash has a
+ * place.
  */
 #include ADAPTER
 

@@ -1,5 +1,6 @@
-/* The records of a blob (docs/reference/executorch-delegate.md, "Blob"; opdb/plugins/executorch/delegate/blob.py
- * writes them). Little-endian, each a multiple of 8 bytes or of 4; the blob begins at a multiple of 8. */
+/* The records of a blob (docs/reference/executorch-delegate.md, "Blob";
+ * opdb/plugins/executorch/delegate/blob.py writes them). Little-endian, each a multiple of 8 bytes or of 4;
+ * the blob begins at a multiple of 8. */
 #ifndef OPDB_DELEGATE_RECORDS_H
 #define OPDB_DELEGATE_RECORDS_H
 
