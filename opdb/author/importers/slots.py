@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from opdb.author.importers.naming import Names, symbol
@@ -78,9 +79,10 @@ def outputs(op: DocumentedOp, names: Names, ins: dict[str, Any]) -> tuple[dict[s
     """The ``outputs`` of the spec and the ``let`` that their shapes need."""
     out: dict[str, Any] = {}
     lets: dict[str, str] = {}
+    page = _Page(op, names, ins, lets)
     for t in op.outputs:
         entry: dict[str, Any] = {"variadic": True} if t.variadic else {}
-        shape = None if t.variadic else _output_shape(t, op, names, ins, lets)
+        shape = None if t.variadic else page.output_shape(t)
         entry["shape"] = "any" if shape is None else shape
         _common(entry, t)
         if t.variadic:
@@ -103,49 +105,70 @@ def _parts(op: DocumentedOp, names: Names, lets: dict[str, str]) -> dict[str, An
     }
 
 
-def _output_shape(
-    t: DocumentedTensor, op: DocumentedOp, names: Names, ins: dict[str, Any], lets: dict[str, str]
-) -> Any:
-    same = next((c["ref"] for c in t.constraints if c["kind"] == "shape_same" and "ref" in c), None)
-    if same is None and t.facts.get("relation") == "shape(in[0])":
-        same = "in[0]"
-    if same in names.slots:
-        ref = ins.get(names.of(same))
+#: A shape of an output as the spec has it: dimensions, an expression, or None if the page's words are not understood.
+Shape = list[Any] | str | None
+SUMMED = "shape(in[0]) with [axis] = sum(i, shape(in[i])[axis])"
+
+
+@dataclass
+class _Page:
+    """The words of a page about an op, and the draft of what they became so far."""
+
+    op: DocumentedOp
+    names: Names
+    inputs: dict[str, Any]
+    lets: dict[str, str]
+
+    def output_shape(self, t: DocumentedTensor) -> Shape:
+        same = self._same_as(t)
+        if same in self.names.slots:
+            return self._of_input(same)
+        formulas = t.facts.get("dim_formulas", {})
+        if (shape := self._by_rank(t)) is not None:
+            return shape
+        if t.shape is not None and t.shape[0] == "..." and "..." not in t.shape[1:]:
+            return self._with_tail(t.shape[1:], formulas)
+        if "shape[i]" in formulas:
+            return _each(formulas["shape[i]"], self.names)
+        if self.op.inputs and t.facts.get("relation") == SUMMED:
+            first = self.names.of(self.op.inputs[0].slot)
+            return f"replace({first}[0].shape, axis, sum(x.shape[axis] for x in {first}))"
+        if t.shape is not None and "..." not in t.shape and all("[" not in d or "_" in d for d in t.shape):
+            self._define({word: text for word, text in formulas.items() if word != "ROUND"})
+            return [_dim(d, self.names) for d in t.shape]
+        return None
+
+    def _same_as(self, t: DocumentedTensor) -> str | None:
+        """The slot whose shape the output has, in the page's own name."""
+        same = next((c["ref"] for c in t.constraints if c["kind"] == "shape_same" and "ref" in c), None)
+        return "in[0]" if same is None and t.facts.get("relation") == "shape(in[0])" else same
+
+    def _of_input(self, slot: str) -> Shape:
+        ref = self.inputs.get(self.names.of(slot))
         shape = ref.get("shape") if isinstance(ref, dict) else ref
-        return (
-            shape
-            if isinstance(shape, list) and all(d.replace("...", "").isidentifier() for d in shape)
-            else None
-        )
-    rank = t.facts.get("rank_expr", "")
-    if rank == "max(N,M)" and "elementwise_broadcast" in op.facts.get("rules", ()):
-        return f"broadcast({', '.join(s[0].removesuffix('...') for s in list(ins.values())[:2])})"
-    if rank == "N if keep_dims else max(1, N - M)":
-        return "reduced(S, axes, keep_dims)"
-    formulas = t.facts.get("dim_formulas", {})
-    if t.shape is not None and t.shape[0] == "..." and "..." not in t.shape[1:]:
-        heads = [
-            s[0].removesuffix("...") for s in ins.values() if isinstance(s, list) and s[0].endswith("...")
-        ]
-        lets |= {symbol(word): formula(text, names) for word, text in formulas.items()}
-        tail = ", ".join(_dim(d, names) for d in t.shape[1:])
-        return (
-            f"cat({heads[0] if len(heads) == 1 else f'broadcast({heads[0]}, {heads[1]})'}, [{tail}])"
-            if heads
-            else None
-        )
-    if "shape[i]" in formulas:
-        return _each(formulas["shape[i]"], names)
-    summed = "shape(in[0]) with [axis] = sum(i, shape(in[i])[axis])"
-    if op.inputs and t.facts.get("relation") == summed:
-        first = names.of(op.inputs[0].slot)
-        return f"replace({first}[0].shape, axis, sum(x.shape[axis] for x in {first}))"
-    if t.shape is not None and "..." not in t.shape and all("[" not in d or "_" in d for d in t.shape):
-        for word, text in formulas.items():
-            if word != "ROUND":
-                lets[symbol(word)] = formula(text, names)
-        return [_dim(d, names) for d in t.shape]
-    return None
+        named = isinstance(shape, list) and all(d.replace("...", "").isidentifier() for d in shape)
+        return shape if named else None
+
+    def _by_rank(self, t: DocumentedTensor) -> str | None:
+        """The shape of an element-wise op or a reduction, whose pages state the rank alone."""
+        rank = t.facts.get("rank_expr", "")
+        if rank == "max(N,M)" and "elementwise_broadcast" in self.op.facts.get("rules", ()):
+            return f"broadcast({', '.join(s[0].removesuffix('...') for s in list(self.inputs.values())[:2])})"
+        return "reduced(S, axes, keep_dims)" if rank == "N if keep_dims else max(1, N - M)" else None
+
+    def _with_tail(self, tail: tuple[str, ...], formulas: dict[str, str]) -> str | None:
+        """The leading dimensions of the inputs, then ``tail``."""
+        shapes = [s for s in self.inputs.values() if isinstance(s, list) and s[0].endswith("...")]
+        heads = [s[0].removesuffix("...") for s in shapes]
+        self._define(formulas)
+        dims = ", ".join(_dim(d, self.names) for d in tail)
+        if not heads:
+            return None
+        head = heads[0] if len(heads) == 1 else f"broadcast({heads[0]}, {heads[1]})"
+        return f"cat({head}, [{dims}])"
+
+    def _define(self, formulas: dict[str, str]) -> None:
+        self.lets |= {symbol(word): formula(text, self.names) for word, text in formulas.items()}
 
 
 def _each(text: str, names: Names) -> str | None:
