@@ -1,8 +1,8 @@
-"""The candidates of a torch target, and the cheapest of those that fit a node.
+"""The candidates of a torch target, and the cheapest one that fits a node.
 
 Candidates come in the order of their family, the canonical one first.  Each is tried by the caller's ``attempt``, which
-says whether it is correct (its guard), legal (the validators) and right (the errata that the target avoids).  Among
-what is left the cheapest wins, by ``opdb.lower.cost``; of those within one op's own cost the first.
+says whether it is correct (its guard), legal (the validators) and right (the errata that the target avoids).  The cheapest
+of the rest by ``opdb.lower.cost`` wins; among candidates within one op's own cost, the first one wins.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from opdb.lower.cost import MODELLED, Prices
 from opdb.runtime import direct
 from opdb.runtime.forms import Form, Lowered, Reason
 
-#: A node of an ONNX file that is no PyTorch (opdb.programs.onnx.host_node): its argument ``reason`` says why.
+#: A node of an ONNX file that has no PyTorch equivalent (opdb.programs.onnx.host_node): its argument ``reason`` says why.
 ONNX_NODE = "opdb_onnx.node.default"
-#: PyTorch's control flow by its operator's name, with the cure.
+#: PyTorch's control flow by operator name, with the fix.
 CONTROL_FLOW = {
     "cond": "QNN's graphs have no branches on data: compute both branches and choose with torch.where",
     "while_loop": "QNN's graphs have no loops on data (while_loop): repeat the body a fixed number of times",
@@ -34,7 +34,7 @@ class Candidate(Protocol):
     def name(self) -> str: ...
 
     @property
-    def ops(self) -> tuple[str, ...]: ...  # the different ops that it makes
+    def ops(self) -> tuple[str, ...]: ...  # the different ops that it consists of
 
 
 C = TypeVar("C", bound=Candidate)
@@ -47,13 +47,13 @@ def forms(torch_target: str) -> tuple[Form, ...]:
 
 
 def mapped(torch_target: str) -> bool:
-    """Whether this target has a candidate; e.g. aten.relu.default, qnn.Gru.default."""
+    """True if this target has a candidate; e.g. aten.relu.default, qnn.Gru.default."""
     return bool(forms(torch_target))
 
 
 @cache
 def unmapped_reason(torch_target: str) -> Reason:
-    """Why there is no candidate, with the nearest target that has one: another overload, or a similar name."""
+    """Why there is no candidate; names the nearest target that has one: another overload, or a similar name."""
     if torch_target in CONTROL_FLOW:
         return Reason("", "", CONTROL_FLOW[torch_target])
     packets = {t.rpartition(".")[0]: t for t in reversed(TARGETS)}
@@ -70,9 +70,9 @@ def cheapest(
     prices: Prices = MODELLED,
     doubts: Callable[[Lowered], int] = lambda lowered: 0,
 ) -> tuple[Lowered | None, list[Reason]]:
-    """The cheapest candidate of those that fit with the fewest ``doubts``, and what ``attempt`` said of it and of those before.
+    """Returns the cheapest candidate among those with the fewest ``doubts``, and the reasons from ``attempt`` up to that candidate.
 
-    Where none fits, what it said of all of them.  A candidate that ``prices`` never find cheaper is not tried.
+    If none fits, returns the reasons of all of them.  Skips candidates that ``prices`` can never find cheaper.
     """
     best: Lowered | None = None
     fewest = 0

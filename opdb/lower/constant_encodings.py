@@ -1,4 +1,4 @@
-"""The encodings of constants that builders make."""
+"""Encodings of the constants that builders make."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from opdb.runtime.tensors import Rejection, TensorRef
 
 
 def encoded(dtype: str, values: Sequence[float]) -> tuple[list[int], float, int]:
-    """What is stored for ``values`` in the quantized type ``dtype``, with the scale and QNN's offset.
+    """Returns the stored integers for ``values`` in the quantized type ``dtype``, with the scale and QNN's offset.
 
-    One value is the type's end times a small scale, zero in the middle, as rules of weights want it; a scale like
-    the value itself would be far from those of the tensors beside it (HTP-0358).  Several values are multiples of the
-    least scale that represents all of them if there is one; e.g. 1, 1.5 and 2.25 are 56, 84 and 126 times 1 / 56
+    A single value is stored as the largest integer times a small scale, with zero in the middle, as rules for weights want it;
+    a scale equal to the value itself would be far from those of the neighboring tensors (HTP-0358).  Several values are multiples
+    of the smallest scale that represents all of them if there is one; e.g. 1, 1.5 and 2.25 are 56, 84 and 126 times 1 / 56
     (HTP-0359).
     """
     kind = BY_SHORT[dtype]
@@ -34,11 +34,11 @@ def encoded(dtype: str, values: Sequence[float]) -> tuple[list[int], float, int]
 
 
 def stored(t: TensorRef) -> TensorRef:
-    """``t``, numbers that a builder says in a quantized type, as stored integers and their encoding."""
+    """Converts ``t``, real numbers that a builder gave with a quantized type, to stored integers with their encoding."""
     if t.ramp is not None:
         raise Rejection(f"a constant of places of the type {BY_SHORT[t.dtype].qnn}")
     values = t.data if t.fill is None else (t.fill,)
-    assert values is not None  # made, and no ramp
+    assert values is not None  # made by a builder, and not a ramp
     integers, scale, offset = encoded(t.dtype, values)
     quant = Quant("SCALE_OFFSET", (scale,), (offset,))
     return replace(
@@ -50,7 +50,7 @@ def stored(t: TensorRef) -> TensorRef:
 
 
 def _exact(values: Sequence[float]) -> Iterator[float]:
-    """Scales of which all of ``values`` are whole multiples."""
+    """Yields scales that divide all of ``values`` without remainder."""
     smallest = min((abs(v) for v in values if v), default=1.0)
     for parts in range(1, 257):
         scale = smallest / parts

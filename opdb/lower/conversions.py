@@ -8,7 +8,7 @@ from opdb.runtime.tensors import Rejection
 CONVERSIONS = (
     "aten._to_copy.default", "aten.to.device", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.other", "aten.type_as.default",
 )  # fmt: skip
-#: Integers of fewer bits than 32: their name in PyTorch, least and largest number.
+#: Integers of fewer than 32 bits: their name in PyTorch, smallest and largest value.
 SMALL = {
     "u8": ("uint8", 0, 255), "i8": ("int8", -128, 127), "u16": ("uint16", 0, 65535), "i16": ("int16", -32768, 32767),
 }  # fmt: skip
@@ -18,7 +18,7 @@ LARGER = {
 
 
 def into_fewer_bits(view: NodeView) -> Reason | None:
-    """The reason, with the cure, where numbers that may be too large for the result are converted; else None."""
+    """The reason, with the fix, if a conversion reads numbers that may not fit its result type; else None."""
     if view.target not in CONVERSIONS:
         return None
     try:
@@ -34,7 +34,7 @@ def into_fewer_bits(view: NodeView) -> Reason | None:
 
 
 def _smaller(read: str, made: str) -> bool:
-    """Whether integers of one small type are not all of the other."""
+    """True if some values of one small integer type do not fit in the other."""
     if read not in SMALL or read == made:
         return False
     return not (SMALL[made][1] <= SMALL[read][1] and SMALL[read][2] <= SMALL[made][2])

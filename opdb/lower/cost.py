@@ -1,11 +1,11 @@
-"""What the ops of a candidate cost, as one number: what the selection compares, in units of one op's own cost.
+"""The price of a candidate's ops as one number, in units of one op's own cost; the selection compares these.
 
-``Modelled`` is the price where nothing was measured.  An op costs 1 (its start, and its entry in the graph), and 1 more
+``Modelled`` is the price when nothing was measured.  An op costs 1 (its start, and its entry in the graph), plus 1
 for each BYTES that it reads and writes and for each MACS that it multiplies.  A change of layout before or after an op
-costs its bytes alone: the sinks drop it where the neighbor has the same layout.  Channels last is free: images have that
+costs only its bytes: the sinks drop it if the neighbor has the same layout.  Channels last is free: images have that
 layout throughout a network with convolutions, and the Transposes stand at the ops that do not take it.  The two constants are
 the order of magnitude of a Hexagon v73 to v79 (5 microseconds an op, 50 GB/s, 5e12 products a second), not measurements; they
-decide between candidates that differ by whole ops or by several times the work, which is what families have.
+decide between candidates that differ by whole ops or by several times the work, as the candidates of a family do.
 
 Where prices were fitted to a simulation, another ``Prices`` compares: opdb.lower.prices.
 """
@@ -22,14 +22,14 @@ from opdb.runtime.tensors import TensorRef
 
 BYTES = 256 * 1024
 MACS = 25_000_000
-#: A later candidate has to save as much as one op costs at the least: the model does not tell less apart.
+#: A later candidate has to save at least the cost of one op: the model cannot resolve smaller differences.
 MARGIN = 1.0
 IMAGES = ((0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 3, 4, 1), (0, 4, 1, 2, 3))
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one op: bytes read and written, products, and bytes moved by changes of layout."""
+    """The work of one op: bytes read and written, products, and bytes moved by changes of layout."""
 
     bytes: int = 0
     macs: int = 0
@@ -46,13 +46,13 @@ class Cost:
 
 
 class Prices(Protocol):
-    """What compares two candidates of a node."""
+    """Compares two candidates of a node."""
 
     def saves(self, new: Lowered, old: Lowered) -> bool:
-        """Whether ``new`` costs so much less that it is taken in the place of ``old``, which comes before it."""
+        """True if ``new`` costs enough less to be taken instead of ``old``, which comes before it."""
 
     def beyond(self, form: str, ops: tuple[str, ...], old: Lowered) -> bool:
-        """Whether a candidate of that name and of at least these ops never saves anything, so that it is not tried."""
+        """True if a candidate with that name and at least these ops can never save anything, so it is not tried."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ MODELLED = Modelled()
 
 
 def cost_of(op: LoweredOp) -> Cost:
-    """The work of one op, from the shapes of its tensors."""
+    """Computes the work of one op from the shapes of its tensors."""
     tensors = [t for t in (*op.inputs, *op.outputs) if t is not None]
     moved = sum(
         2 * nbytes(t)
@@ -87,7 +87,7 @@ def cost_of(op: LoweredOp) -> Cost:
 
 
 def _of_image(change: LoweredOp) -> bool:
-    """Whether an op is the Transpose of an image, or of a volume, to channels last or back."""
+    """True if an op is the Transpose of an image, or of a volume, to channels last or back."""
     return change.op == "Transpose" and tuple(change.params[0].value) in IMAGES
 
 
@@ -106,7 +106,7 @@ def nbytes(t: TensorRef) -> int:
 
 
 def macs(op: LoweredOp) -> int:
-    """The products of an op; 0 for an op that is no sum of products."""
+    """The number of products of an op; 0 if it is not a sum of products."""
     if op.op not in PRODUCTS or not op.outputs:
         return 0
     inputs = [t.shape for t in op.inputs if t is not None]
@@ -114,12 +114,12 @@ def macs(op: LoweredOp) -> int:
 
 
 def _filter(op: LoweredOp, inputs: list[tuple[int, ...]]) -> int:
-    """Each element of the result sums a filter without its last dimension, the channels of the result."""
+    """Each element of the result sums over the filter without its last dimension, the channels of the result."""
     return prod(op.outputs[0].shape) * prod(inputs[1][:-1])
 
 
 def _transposed_filter(op: LoweredOp, inputs: list[tuple[int, ...]]) -> int:
-    """Each element of the input goes to a filter without its channels of the input."""
+    """Each element of the input is multiplied with the filter without its input channels."""
     return prod(inputs[0]) * prod(inputs[1]) // inputs[1][-2]
 
 

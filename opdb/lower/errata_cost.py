@@ -1,4 +1,4 @@
-"""What avoiding errata costs: the ops, products, bytes and microseconds that a node has more than without the workaround."""
+"""The cost of avoiding errata: the additional ops, products, bytes and microseconds of a node with the workaround."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from opdb.lower.prices import covers, shipped, work_of
 from opdb.lower.workarounds import OF_PROGRAMS
 from opdb.runtime.forms import Lowered, Rejected
 
-#: The ops of one node for a target.
+#: Lowers one node for a target.
 Lower = Callable[[Target], Lowered | Rejected]
 
 
 def extras(lowered: Lowered, lower: Lower, target: Target) -> Mapping[str, Extra | None]:
-    """What each erratum of ``lowered`` costs, by lowering the node again.
+    """The cost of each erratum of ``lowered``, found by lowering the node again.
 
-    Those that are avoided are ignored one after the other, so that their costs add up to what all of them cost.  For one
-    that is warned of: what avoiding it alone would add.  None: the node falls back to the CPU.
+    Avoided errata are ignored one after the other, so their costs add up to the total.  For an erratum that is only
+    warned of: the cost of avoiding it alone.  None: the node would fall back to the CPU.
     """
     if not (lowered.avoided or lowered.warned):
         return {}
@@ -34,7 +34,7 @@ def extras(lowered: Lowered, lower: Lower, target: Target) -> Mapping[str, Extra
         before = after
     for erratum in lowered.warned:
         if RECORDS[erratum].workaround in OF_PROGRAMS:
-            continue  # a node by itself does not tell
+            continue  # cannot be determined from one node
         avoiding = lower(_avoiding(target, (*lowered.avoided, erratum)))
         if isinstance(avoiding, Rejected) or erratum in avoiding.warned:
             costs[erratum] = None
@@ -55,7 +55,7 @@ def _more(a: Lowered, b: Lowered, target: Target) -> Extra:
 
 
 def _time(a: Lowered, b: Lowered, target: Target) -> tuple[float | None, str]:
-    """What ``a`` takes longer, and on which chip, where the table of prices has all ops that the two differ in."""
+    """How much longer ``a`` takes than ``b``, and on which chip; None if the table of prices lacks an op in which the two differ."""
     if not covers(target):
         return None, ""
     table, works = shipped(), (work_of(a.ops), work_of(b.ops))

@@ -1,6 +1,6 @@
-"""A node with quantized tensors, computed in floating point: each is dequantized before, and results are quantized after.
+"""Computes a node with quantized tensors in floating point: Dequantizes before it, and Quantizes after it.
 
-That is what PyTorch's quantized module computes.  It is the last resort: a form of quantized tensors needs fewer ops.
+PyTorch's quantized module computes the same.  This is the last resort: a form with quantized tensors needs fewer ops.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from opdb.runtime.per_channel import floats
 from opdb.runtime.tensors import Rejection, TensorRef
 
 DTYPE = "f32"
-#: The name of such a form, behind that of the form in floats itself.
+#: The suffix that such a form adds to the name of the floating-point form.
 IN_FLOATS = "in floats"
 
 
 class InFloats(WrappedView):
     """``view`` as builders of floating point see it.
 
-    ``layouts``: results change their layout before they are quantized, for targets that move no stored integers; else after,
-    when they are smaller.
+    ``layouts``: results change their layout before they are quantized, for targets that do not move stored integers; otherwise
+    after, when they are smaller.
     """
 
     def __init__(self, view: NodeView, *, layouts: bool = False) -> None:
@@ -32,7 +32,7 @@ class InFloats(WrappedView):
         self.layouts = layouts
         self._read: dict[str, TensorRef] = {}
         self._written: dict[str, TensorRef] = {}
-        self.changed = False  # whether a builder was given something else than ``view`` gives
+        self.changed = False  # True once a builder was given something else than ``view`` gives
 
     def arg(self, name: str) -> Any:
         value = self._view.arg(name)
@@ -46,7 +46,7 @@ class InFloats(WrappedView):
         ]
 
     def around(self, lowered: Lowered) -> Lowered:
-        """``lowered``, a form of this view, with the ops before and after it.  Raises Rejection where it has none."""
+        """Adds the ops before and after ``lowered``, a form of this view.  Raises Rejection if it cannot be done."""
         if not self.changed:
             raise Rejection("no tensor of the node is quantized")
         used = {t.local for op in lowered.ops for t in op.inputs if t is not None}
@@ -99,5 +99,5 @@ def _converted(op: str, source: TensorRef, result: TensorRef) -> LoweredOp:
 
 
 def _name(t: TensorRef) -> str:
-    """Of a tensor of the graph; e.g. conv2d_0."""
+    """The name of a tensor of the graph; e.g. conv2d_0."""
     return "_".join(map(str, t.key)) if isinstance(t.key, tuple) else str(t.key)

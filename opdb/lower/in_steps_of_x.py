@@ -1,8 +1,8 @@
-"""A node that moves or selects stored integers, with another encoding behind it: computed in the steps of x, and converted then.
+"""Computes a node that moves or selects stored integers in the steps of x, then converts to the encoding of its result.
 
-QNN's ops of that kind copy integers, so x and y have one type and encoding there (``share`` in the specs' ``quant`` sections).
-PyTorch's quantized modules may give them two, e.g. 16 bits and 8.  A Convert is as exact as the second quantization of PyTorch's, and
-needs no floating point.
+QNN's ops of that kind copy integers, so x and y have the same type and encoding (``share`` in the specs' ``quant`` sections).
+PyTorch's quantized modules may give them different ones, e.g. 16 bits and 8.  A Convert is as exact as PyTorch's second
+quantization, and needs no floating point.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from opdb.lower.wrapping import PER_TENSOR, WrappedView
 from opdb.runtime.forms import Lowered, LoweredOp, NodeView
 from opdb.runtime.tensors import Rejection, TensorRef, stored_range
 
-#: The name of such a form, behind that of the form itself.
+#: The suffix that such a form adds to the name of the form itself.
 IN_STEPS_OF_X = "in steps of x"
-#: PyTorch's name of a number that an operator writes.
+#: PyTorch's name for the number that an operator writes.
 FILL = "value"
 
 
 class InStepsOfX(WrappedView):
-    """``view`` with the encoding of its first quantized operand that is no constant on its results, too."""
+    """``view`` with its results in the encoding of its first quantized operand that is not a constant."""
 
     def __init__(self, view: NodeView) -> None:
         super().__init__(view)
         self._x: TensorRef | None = None
-        self._fill: float | None = None  # what is written between the elements of x, e.g. around them by Pad
+        self._fill: float | None = None  # the value between the elements of x, e.g. around them by Pad
         self._written: dict[str, TensorRef] = {}
 
     @property
     def changed(self) -> bool:
-        """Whether a builder was given another encoding than ``view`` gives."""
+        """True if a builder was given another encoding than ``view`` gives."""
         return bool(self._written)
 
     def arg(self, name: str) -> Any:
@@ -50,7 +50,7 @@ class InStepsOfX(WrappedView):
         return [self._stand_in(f"moved{i}", t) for i, t in enumerate(self._view.results())]
 
     def around(self, lowered: Lowered) -> Lowered:
-        """``lowered``, a form of this view, with the Converts behind it.
+        """Adds the Converts after ``lowered``, a form of this view.
 
         Raises Rejection if nothing changes, or if results may have values that are not in x.
         """

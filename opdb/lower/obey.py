@@ -1,4 +1,4 @@
-"""Errata obeyed in what a node was lowered to: workarounds transform ops, and hits without a workaround refuse them."""
+"""Applies errata to a lowered node: workarounds transform its ops, and hits without a workaround refuse them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Obeying:
         return Facts(self.surroundings, next(self.numbers))
 
     def pattern(self, erratum: str, decision: str, ops: tuple[LoweredOp, ...]) -> tuple[LoweredOp, ...]:
-        """``ops`` after the workaround of an erratum that depends on the surroundings."""
+        """Applies the workaround of an erratum that depends on the surroundings to ``ops``."""
         find = OF_PATTERNS[RECORDS[erratum].workaround]
         made: list[LoweredOp] = []
         for op in ops:
@@ -42,7 +42,7 @@ class _Obeying:
         return tuple(made)
 
     def op(self, op: LoweredOp, used: frozenset[str] = frozenset()) -> Iterator[LoweredOp]:
-        """``op`` after the workarounds for what it hits, each used once; their ops are asked about too."""
+        """Yields ``op`` after the workarounds for the errata that it hits, each used once; the new ops are checked too."""
         avoided = [e for e in sorted(self.hits(op)) if policy(e, self.target) == AVOID]
         names = {RECORDS[e].workaround for e in avoided} - used
         for name in [n for n in OF_OPS if n in names]:
@@ -56,10 +56,10 @@ class _Obeying:
 
 
 def obeyed(lowered: Lowered, target: Target, surroundings: Surroundings, hits: Hits) -> Lowered:
-    """``lowered`` after the workarounds that the policy of ``target`` asks for; ``avoided`` has their errata.
+    """Applies the workarounds that the policy of ``target`` asks for to ``lowered``; ``avoided`` has their errata.
 
-    ``warned`` has the errata that depend on the surroundings.  Those of single ops are the caller's to judge
-    (``opdb.lower.select``): whether it warns of a hit, or refuses one that no workaround changed.
+    ``warned`` has the errata that depend on the surroundings.  The caller (``opdb.lower.select``) judges the errata of single
+    ops: it warns of a hit, or refuses one that no workaround changed.
     """
     obeying = _Obeying(target, surroundings, hits)
     ops = lowered.ops
@@ -71,9 +71,9 @@ def obeyed(lowered: Lowered, target: Target, surroundings: Surroundings, hits: H
 
 
 def between_conversions(built: Lowered, lowered: Lowered, target: Target) -> Iterator[tuple[str, str]]:
-    """The errata of a node that is computed in floating point between conversions, with what the policy makes of them.
+    """Yields the errata of a node that is computed in floating point between conversions, with the policy's decision on each.
 
-    ``lowered``: what ``obeyed`` made of ``built``.
+    ``lowered``: the result of ``obeyed`` on ``built``.
     """
     for erratum, shows in BETWEEN_CONVERSIONS.items():
         decision = policy(erratum, target)
@@ -82,7 +82,7 @@ def between_conversions(built: Lowered, lowered: Lowered, target: Target) -> Ite
 
 
 def obeyed_in_program(lowered: Mapping[str, Lowered | Rejected], target: Target) -> dict[str, Lowered]:
-    """The nodes of one graph that change, or are warned of, for errata that depend on all of its ops.
+    """The nodes of one graph that change, or get a warning, because of errata that depend on all of its ops.
 
     ``lowered``: the nodes in the order of execution.
     """
@@ -115,9 +115,9 @@ def _of_backend(backend: str) -> list[Erratum]:
 
 
 def _named(target: Target, workarounds: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """The errata of ``target`` that have one of these workarounds and are not ignored, in the order of the workarounds.
+    """Yields the errata of ``target`` that have one of these workarounds and are not ignored, in the order of the workarounds.
 
-    Each with what the policy makes of it, AVOID or WARN.
+    Each comes with the policy's decision, AVOID or WARN.
     """
     for name in workarounds:
         for erratum in _of_backend(str(target.backend)):

@@ -1,8 +1,8 @@
-"""Prices of ops in context, by a table that `opdb cost build-table` made with Qualcomm's simulation (docs/guides/cost.md).
+"""Prices of ops in context, from a table that `opdb cost build-table` made with Qualcomm's simulation (docs/guides/cost.md).
 
-A price is microseconds: some for the op, some for each MB that it reads and writes, some for each G of products.  They were fitted to
-what whole graphs take longer where they differ in a few ops, so an op that the library runs with its neighbor costs next to
-nothing.  An op that has no line costs what ops of its numbers and shape cost together.
+A price is in microseconds: a part for the op, a part per MB that it reads and writes, a part per G of products.  They were
+fitted to the differences in time between whole graphs that differ in a few ops, so an op that the library fuses with its
+neighbor costs next to nothing.  An op without a line costs what ops of its numbers and shape cost on average.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from opdb.runtime.tensors import TensorRef
 FILE = Path(__file__).with_name("prices.json")
 FORMAT = 1
 MB, G = 1e6, 1e9
-#: The architectures for which the estimates of the table's chip rank graphs (docs/guides/cost.md).
+#: The architectures on which the estimates for the table's chip rank graphs (docs/guides/cost.md).
 RANKED = range(73, 82)
-#: Shapes that the chip handles otherwise: five dimensions or more, large tensors of short rows, products of many matrices.
+#: Shapes that the chip treats differently: five dimensions or more, large tensors with short rows, products of many matrices.
 FIVE, NARROW, MANY, USUAL = "5d", "narrow", "many", ""
 NARROW_ROW, NARROW_SIZE, MATRICES = 16, 1024, 16
-#: No op costs less, in microseconds.
+#: The minimum cost of an op, in microseconds.
 LEAST = 0.05
-#: What a later candidate has to save: in microseconds, and as a part of the price of the one before.
+#: The minimum saving of a later candidate: in microseconds, and as a share of the price of the earlier one.
 MARGIN_US, MARGIN_PART = 2.0, 0.25
 
 
 @dataclass(frozen=True, order=True)
 class Kind:
-    """What a line of the table is for.  ``op``: with the number of its operation, e.g. ElementWiseNeuron.1; "": any other op."""
+    """The key of a line of the table.  ``op``: with the number of its operation, e.g. ElementWiseNeuron.1; "": any other op."""
 
     op: str
     numbers: str  # fp16, 8 bits, 16 bits or 32 bits
@@ -47,7 +47,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Line:
-    """Microseconds for an op, for a MB and for a G of products.  ``pairs``: how many differences have the op."""
+    """Microseconds per op, per MB and per G of products.  ``pairs``: the number of differences that have the op."""
 
     us: float
     us_per_mb: float
@@ -55,7 +55,7 @@ class Line:
     pairs: int
 
     def price(self, cost: Cost) -> float:
-        """Of all that ``cost`` says; its changes of layout cost bytes, as they do where they are not dropped."""
+        """The price of all work in ``cost``; changes of layout cost their bytes, as they do when they are not dropped."""
         return (
             self.us * cost.ops
             + self.us_per_mb * (cost.bytes + cost.layout_bytes) / MB
@@ -63,12 +63,12 @@ class Line:
         )
 
 
-#: Where nothing was measured at all: 5 us an op, 50 GB/s, 5e12 products a second (opdb.lower.cost).
+#: Used if nothing was measured at all: 5 us an op, 50 GB/s, 5e12 products a second (opdb.lower.cost).
 UNKNOWN = Line(5.0, 20.0, 200.0, 0)
 
 
 def kind_of(op: LoweredOp) -> Kind:
-    """The line of an op."""
+    """The key of an op's line."""
     operation = next((f".{p.value}" for p in op.params if p.name == "operation"), "")
     inputs = [t for t in op.inputs if t is not None]
     moving = [t for t in (*inputs, *op.outputs) if not t.static]
@@ -79,7 +79,7 @@ def kind_of(op: LoweredOp) -> Kind:
 
 
 def _numbers(tensors: list[TensorRef]) -> str:
-    """The class of the first tensor that holds real numbers; floats are computed in 16 bits whatever holds them."""
+    """The class of the first tensor that holds real numbers; floats of any type are computed in 16 bits."""
     for t in tensors:
         if t.dtype in ("f32", "f16"):
             return "fp16"
@@ -96,9 +96,9 @@ def _shape(tensors: list[TensorRef]) -> str:
     return USUAL
 
 
-#: Of a line in the table's file.
+#: The columns of a line in the table's file.
 COLUMNS = ("op", "numbers", "shape", "us", "us_per_mb", "us_per_g", "pairs")
-#: Ops by what lines are for: how many, their bytes and products.  Of a difference, with negative numbers.
+#: Ops by the key of their line: their count, bytes and products.  Negative numbers occur in differences.
 Work = Mapping[Kind, Cost]
 #: Two forms that were compared in real graphs: the torch operator, the names of the forms in the order of their family, the class of
 #: their numbers, the shapes of the ops of each.
@@ -106,14 +106,14 @@ Forms = tuple[str, str, str, str, str, str]
 
 
 def forms_of(torch_target: str, earlier: str, later: str, works: tuple[Work, Work]) -> Forms:
-    """What two forms of one or more nodes are compared as; ``works``: of the earlier form and of the later one."""
+    """The key under which two forms of one or more nodes are compared; ``works``: those of the earlier and of the later form."""
     numbers = next((k.numbers for k in works[0]), "")
     shapes = ["+".join(sorted({k.shape for k in work})) for work in works]
     return torch_target, earlier, later, numbers, shapes[0], shapes[1]
 
 
 def work_of(ops: Iterable[LoweredOp]) -> dict[Kind, Cost]:
-    """Ops summed by their kind, with the Transposes of images that they need where their neighbors have channels last."""
+    """Sums ops by kind, including the Transposes of images that they need if their neighbors have channels last."""
     found: dict[Kind, Cost] = {}
     for op in ops:
         kind = kind_of(op)
@@ -127,7 +127,7 @@ def work_of(ops: Iterable[LoweredOp]) -> dict[Kind, Cost]:
 
 
 def _channels_first(t: TensorRef) -> bool:
-    """Whether an op takes the rows of an image with its channels first: it reshapes it as PyTorch holds it."""
+    """True if an op reshapes an image as PyTorch holds it, so it takes the image with its channels first."""
     if t.static or len(t.base_shape) != 4 or not t.transforms or t.transforms[0].kind != "reshape":
         return False
     return t.base_shape[1] > 1 and t.base_shape[2] * t.base_shape[3] > 1
@@ -135,9 +135,10 @@ def _channels_first(t: TensorRef) -> bool:
 
 @dataclass(frozen=True)
 class Table:
-    """``soc``: the chip that was simulated, ``build_id``: the library's version, ``models``: what the graphs were.
+    """``soc``: the simulated chip, ``build_id``: the library's version, ``models``: the graphs that were simulated.
 
-    ``compared``: the forms between which the prices decide, as they do in every graph in which the simulation compared the two.
+    ``compared``: the pairs of forms that the prices decide between; the prices agree with every graph in which the simulation
+    compared the two.
     """
 
     soc: str
@@ -148,7 +149,7 @@ class Table:
 
     @cached_property
     def compared_names(self) -> frozenset[tuple[str, str, str]]:
-        """Of ``compared``, the torch operators and the names of the forms."""
+        """The torch operators and the names of the forms in ``compared``."""
         return frozenset((operator, earlier, later) for operator, earlier, later, *_ in self.compared)
 
     def line(self, kind: Kind) -> Line:
@@ -162,22 +163,22 @@ class Table:
         return sum(max(LEAST * cost.ops, self.line(kind).price(cost)) for kind, cost in work.items())
 
     def difference(self, work: Work) -> float:
-        """The same of a difference, of which some is there and some is gone."""
+        """Price of the difference between two graphs; removed work counts negative."""
         return sum(self.line(kind).price(cost) for kind, cost in work.items())
 
     def saves(self, new: Work, old: Work) -> bool:
-        """Whether ``new`` is so much cheaper than ``old`` that the prices tell."""
+        """True if ``new`` is cheaper than ``old`` by more than the margin of the prices."""
         before = self.price(old)
         return self.price(new) + max(MARGIN_US, MARGIN_PART * before) <= before
 
     def knows(self, work: Work) -> bool:
-        """Whether every op was in a graph that another one lacks."""
+        """True if the table has a line for every op: the op made a difference between two simulated graphs."""
         return all(kind in self.lines for kind in work)
 
 
 @dataclass(frozen=True)
 class OfOperator:
-    """The prices by which the forms of one torch operator are compared: the table's for ``compared`` forms, else the model's."""
+    """Compares the forms of one torch operator: by the table's prices for ``compared`` forms, otherwise by the model's."""
 
     table: Table
     torch_target: str
@@ -196,7 +197,7 @@ class OfOperator:
 
 
 def read(text: str) -> Table:
-    """A table from the text of its file.  Raises OpdbError for another format."""
+    """Reads a table from the text of its file.  Raises OpdbError for another format."""
     try:
         document = json.loads(text)
         if document["format"] != FORMAT:
@@ -209,7 +210,7 @@ def read(text: str) -> Table:
 
 
 def written(table: Table) -> str:
-    """The text of a table's file, with a line for each row, in the order of names."""
+    """The text of a table's file: one line per row, sorted."""
     head: dict[str, Any] = {
         "format": FORMAT,
         "soc": table.soc,
@@ -237,12 +238,12 @@ def shipped() -> Table:
 
 
 def covers(target: Target) -> bool:
-    """Whether the table ranks candidates there: on HTP of an architecture of RANKED."""
+    """True if the table ranks candidates on this target: HTP with an architecture of RANKED."""
     if target.backend != SIMULATING or target.soc is None:
         return False
     return target.context().arch in RANKED
 
 
 def prices_of(torch_target: str, target: Target) -> Prices:
-    """The table where it ranks candidates, elsewhere the model."""
+    """The table if it ranks candidates on ``target``, otherwise the model."""
     return OfOperator(shipped(), torch_target) if covers(target) else MODELLED

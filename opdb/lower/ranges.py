@@ -7,18 +7,18 @@ from opdb.generated.constants.quant import RULES
 from opdb.runtime.forms import Lowered, LoweredOp
 from opdb.runtime.tensors import TensorRef, stored_range, widened
 
-#: Ops that choose: each value of the result is one of the first input's, or lies between some; its encoding holds it too.
+#: Ops that choose: each value of the result is one of the first input's, or lies between some; the input's encoding holds it too.
 CHOOSING = ("ReduceMax", "ReduceMin", "PoolMax2d", "PoolMax3d", "PoolAvg2d")
-#: Ops of which a value is not finer than those of the first input: its step is enough for what a Convert makes of it.
+#: Ops whose result is no finer than the first input: the input's step is enough for what a Convert makes of the result.
 INTERPOLATING = ("Resize",)
 
 
 def unranged(lowered: Lowered) -> str:
-    """The first tensor between the ops of a node whose range nobody knows; "" if there is none.
+    """The first tensor between the ops of a node whose range is unknown; "" if there is none.
 
-    What lies between the ops is never observed.  Where it is only moved or chosen, before or after, it has the
-    encoding of what it was or becomes; anything else would saturate, so a quantized node must not become these ops.
-    A workaround may choose an encoding that holds all that the op can make, or all that a Convert makes of it.
+    Tensors between the ops are never observed.  A tensor whose values are only moved or chosen, before or after, has the
+    encoding of its source or of its result; anything else would saturate, so a quantized node must not become these ops.
+    A workaround may choose an encoding that holds everything that the op can produce, or everything that a Convert keeps of it.
     """
     between = [t for op in lowered.ops for t in op.outputs if t.local and BY_SHORT[t.dtype].quantized]
     if not between:
@@ -44,7 +44,7 @@ def unranged(lowered: Lowered) -> str:
 
 
 def _shared(op: LoweredOp) -> list[TensorRef]:
-    """The tensors of ``op`` that have one encoding."""
+    """The tensors of ``op`` that share one encoding."""
     names = RULES[op.op].shared
     tensors = (*op.inputs, *op.outputs)
     slots = op.slots or ("",) * len(tensors)
@@ -52,7 +52,7 @@ def _shared(op: LoweredOp) -> list[TensorRef]:
 
 
 def _chosen(op: LoweredOp) -> list[TensorRef]:
-    """The first input of an op that chooses, and its result where that has the same encoding."""
+    """The first input of an op that chooses, and its result if that has the same encoding; otherwise nothing."""
     source = op.inputs[0]
     if op.op not in CHOOSING or source is None or op.outputs[0].quant != source.quant:
         return []
@@ -60,7 +60,7 @@ def _chosen(op: LoweredOp) -> list[TensorRef]:
 
 
 def _grown(op: LoweredOp) -> list[TensorRef]:
-    """The factors that constants of at least 1 multiply, and the product if it has the same encoding, which holds zero."""
+    """The input and the product of a multiplication by constants of at least 1, if both have the same encoding, which holds zero."""
     if op.op != "ElementWiseMultiply":
         return []
     source, factors = op.inputs
@@ -70,7 +70,7 @@ def _grown(op: LoweredOp) -> list[TensorRef]:
 
 
 def _widened(op: LoweredOp) -> list[TensorRef]:
-    """A tensor and the same numbers with more bits, in the one or the other order."""
+    """The input and result of a Convert between 8 bits and the same numbers with more bits, in either direction."""
     if op.op != "Convert" or op.inputs[0] is None:
         return []
     source, result = op.inputs[0], op.outputs[0]
@@ -81,7 +81,7 @@ def _widened(op: LoweredOp) -> list[TensorRef]:
 
 
 def _cut(op: LoweredOp) -> object:
-    """The key of what a Convert reads, if its range includes that of the result, but for half a step; else None."""
+    """The key of a Convert's input if its range includes that of the result, except for half a step; else None."""
     if op.op != "Convert" or (source := op.inputs[0]) is None:
         return None
     result = op.outputs[0]
@@ -92,7 +92,7 @@ def _cut(op: LoweredOp) -> object:
 
 
 def _bounded(op: LoweredOp) -> list[TensorRef]:
-    """The results of which the spec knows the range, where their encodings are made for it: the ends differ by a step at most."""
+    """The results whose range the spec gives and whose encoding is made for it: the ends differ by at most a step."""
     params = {p.name: p.value for p in op.params}
     slots = op.slots[len(op.inputs) :]
     found = []

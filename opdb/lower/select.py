@@ -1,7 +1,7 @@
-"""One torch node -> QNN ops that a target accepts, or every reason why not.
+"""Lowers one torch node to QNN ops that a target accepts, or gives every reason why not.
 
-Of the candidates of an ATen target whose guards hold and whose ops the generated validators accept, the cheapest
-is taken (``opdb.lower.candidates``).
+Takes the cheapest candidate of an ATen target whose guard holds and whose ops the generated validators accept
+(``opdb.lower.candidates``).
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from opdb.runtime.direct import OWN as QNN
 from opdb.runtime.forms import Form, Lowered, LoweredOp, NodeView, Reason, Rejected, layout_ops
 from opdb.runtime.tensors import Rejection, TensorRef, empty
 
-#: Rules of ops that HTP does not check and that no lowering breaks: it would compute something else.
+#: Rules of ops that HTP does not check and that no lowering may break: HTP would compute something else.
 UNCHECKED = frozenset({"Reshape.C1"})
 REMEMBERED = 1 << 14  # verdicts of op configs
-#: What else than the validators and errata is held against a form, e.g. that there is no C kernel; empty if nothing is.
+#: A further reason to refuse a form, besides the validators and errata, e.g. no C kernel; empty if there is none.
 Refusal = Callable[[Lowered], str]
-#: The name of a form that reads weights of fewer bits in 8, behind that of the form itself.
+#: The suffix that a form which reads narrower weights in 8 bits adds to the name of the form itself.
 IN_8_BITS = "in 8 bits"
-#: Classes of views -> whether they have the methods of Surroundings, which takes long to ask.
+#: Caches whether a class of views has the methods of Surroundings, because issubclass is slow here.
 _IN_A_PROGRAM: dict[type, bool] = {}
 
 
 def lower(
     view: NodeView, target: Target, prices: Prices | None = None, refusal: Refusal = lambda lowered: ""
 ) -> Lowered | Rejected:
-    """The cheapest candidate of ``view`` that ``target`` accepts; its ``notes`` say why earlier ones were not.
+    """The cheapest candidate of ``view`` that ``target`` accepts; its ``notes`` say why earlier ones were refused.
 
     A quantized node is tried in its own types first, then with the ops around it that ``_ways`` names.
-    ``prices``: what compares candidates; by default opdb.lower.prices says what does on ``target``.
+    ``prices``: compares candidates; the default for ``target`` comes from opdb.lower.prices.
     """
     if not mapped(view.target):
         unread = view.target == ONNX_NODE
@@ -77,7 +77,7 @@ def lower(
 
 
 def _ways(view: NodeView) -> Iterator[tuple[NodeView, str]]:
-    """``view``, then views of the same node with other types, each with what is added to the names of its forms."""
+    """Yields ``view``, then views of the same node with other types, each with the suffix for the names of its forms."""
     yield view, ""
     yield InStepsOfX(view), IN_STEPS_OF_X
     wide: NodeView | None = view.in_8_bits() if hasattr(view, "in_8_bits") else None
@@ -106,12 +106,12 @@ def _surroundings(view: Any) -> Surroundings:
 
 
 def _doubts(lowered: Lowered, target: Target) -> int:
-    """How many errata that the policy avoids are left in it: those for which other forms are only preferred."""
+    """The number of errata left in it that the policy avoids only by preferring other forms."""
     return sum(active(erratum, target) for erratum in lowered.warned)
 
 
 def _with_notes(lowered: Lowered, reasons: list[Reason], target: Target) -> Lowered:
-    """An erratum that made an earlier form lose is obeyed, too."""
+    """Adds the notes; an erratum that made an earlier form lose counts as avoided, too."""
     lost = [r.rule for r in reasons if r.rule in RECORDS and active(r.rule, target)]
     lost = [erratum for erratum in lost if erratum not in lowered.warned]
     return replace(lowered, notes=tuple(reasons), avoided=tuple(dict.fromkeys((*lost, *lowered.avoided))))
@@ -152,9 +152,9 @@ def _attempt(
 
 
 def nearest_forms(view: NodeView, target: Target) -> Iterator[tuple[str, str, Variant]]:
-    """What would make ``target`` accept the forms of a rejected node: (form, op, the op's nearest variant).
+    """Yields what would make ``target`` accept the forms of a rejected node: (form, op, the op's nearest variant).
 
-    A form is left out where its guard refuses the node, or where one of its ops has no accepted variant.
+    Skips forms whose guard refuses the node, or that have an op without an accepted variant.
     """
     for form in forms(view.target):
         try:
@@ -190,7 +190,7 @@ def _tensors(op: LoweredOp) -> Iterator[tuple[str, TensorRef, bool]]:
 
 
 def refuses(v: Violation, target: Target) -> bool:
-    """Whether no lowering has an op with this violation."""
+    """True if no lowering may contain an op with this violation."""
     return excludes(v, target) or v.rule in UNCHECKED
 
 
@@ -204,7 +204,7 @@ def _broken(form: str, op: LoweredOp, target: Target, prefix: str) -> Iterator[R
 
 
 def _of_erratum(form: str, erratum: str, decision: str, refusal: str = "", brief: str = "") -> Reason:
-    """``refusal``, ``brief``: what is said of an erratum that is avoided; by default its title."""
+    """``refusal``, ``brief``: the texts for an erratum that is avoided; by default its title."""
     record = RECORDS[erratum]
     if decision == WARN:
         return Reason(form, erratum, warning(record), warning=True)
@@ -212,7 +212,7 @@ def _of_erratum(form: str, erratum: str, decision: str, refusal: str = "", brief
 
 
 def hits(op: LoweredOp, target: Target) -> frozenset[str]:
-    """The errata that the validators of ``target`` report for ``op``; whether they are avoided is the policy's to say."""
+    """The errata that the validators of ``target`` report for ``op``; the policy decides whether they are avoided."""
     return frozenset(v.erratum for v in violations(op.config(), target) if v.erratum)
 
 
@@ -223,10 +223,10 @@ def _nearest(config: OpConfig, target: Target) -> Variant | None:
 
 @lru_cache(REMEMBERED)
 def violations(config: OpConfig, target: Target) -> tuple[Violation, ...]:
-    """What ``target`` holds against an op config without data; models repeat theirs.
+    """The violations of an op config without data on ``target``; cached, because models repeat their configs.
 
-    An op of another package than QNN's is judged by its definition where its spec says nothing of the backend, as the
-    package itself does it.
+    If the spec of an op of another package than QNN's says nothing of the backend, only its definition counts, as in the
+    package itself.
     """
     own = config.package != QNN and target.backend not in validate.validator(config.op).DOCUMENTED
     return validate.check(config, None if own else target).violations

@@ -1,4 +1,4 @@
-"""Forms of a node with other tensors than its own, and ops around them that make up the difference."""
+"""Forms of a node with other tensors than its own, and the ops around them that make up the difference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from opdb.runtime.forms import Form, Lowered, NodeView
 from opdb.runtime.tensors import TensorRef
 
-#: The encoding with one scale for all of a tensor, which Dequantize, Quantize and Convert take here.
+#: The encoding with one scale for a whole tensor, which Dequantize, Quantize and Convert take here.
 PER_TENSOR = "SCALE_OFFSET"
 
 

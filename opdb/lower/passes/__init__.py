@@ -3,7 +3,7 @@
     made = optimize(graph, target)
     made.graph, made.counts   # the new graph; {"fold-batchnorm": 52, ...}
 
-``passes`` has what a pass is and runs them in their order, ``edit`` is the graph while it changes; every other module is one pass.
+``pipeline`` defines the passes and runs them in order, ``edit`` is the graph while it changes; the other modules are passes and helpers.
 """
 
 from opdb.lower.passes.image_io import LAYOUTS, channels_last, check_layout

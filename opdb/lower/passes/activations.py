@@ -1,6 +1,6 @@
-"""move-activations: an activation directly behind the convolution, product or sum that it is computed together with.
+"""move-activations: puts an activation directly after the convolution, product or sum that it is fused with.
 
-Transposes and Reshapes between the two go behind it; a Concat of several such results, too, with an activation for each.
+Transposes and Reshapes between the two move after it, and so does a Concat of several such results, with an activation for each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ACTIVATIONS = (
 
 
 def run(edit: Edit) -> int:
-    """How many were moved."""
+    """Returns the number of activations moved."""
     return sum(
         op.op in ACTIVATIONS and (_over_views(edit, op) or _over_concat(edit, op)) for op in edit.live()
     )
@@ -32,12 +32,12 @@ def _fuses(op: GraphOp | None) -> bool:
 
 
 def _over_views(edit: Edit, op: GraphOp) -> bool:
-    """conv -> views -> activation, as conv -> activation -> views."""
+    """Rewrites conv -> views -> activation as conv -> activation -> views."""
     quant = edit.tensors[op.outputs[0]].quant
     if quant is not None and quant.axis is not None:
         return False
     if any(r.op == "MatMul" for r in edit.readers(op.outputs[0])):
-        # Errata speak of products beside views; a FullyConnected reads past a Reshape (read-rows).
+        # Errata concern products beside views; a FullyConnected reads past a Reshape (read-rows).
         return False
     views: list[GraphOp] = []
     behind, read = op, op.inputs[0] or ""
@@ -64,13 +64,13 @@ def _over_views(edit: Edit, op: GraphOp) -> bool:
 
 
 def _keeps_last(edit: Edit, op: GraphOp) -> bool:
-    """Views that change the last dimension stay: errata speak of products beside them."""
+    """False for views that change the last dimension, which stay: errata concern products beside them."""
     x, y = edit.tensors[op.inputs[0] or ""], edit.tensors[op.outputs[0]]
     return op.op == "Transpose" or x.shape[-1:] == y.shape[-1:]
 
 
 def _over_concat(edit: Edit, op: GraphOp) -> bool:
-    """Concat of convolutions -> activation, as a Concat of activations."""
+    """Rewrites Concat of convolutions -> activation as a Concat of activations."""
     joined = op.inputs[0] or ""
     concat = edit.maker(joined)
     if concat is None or concat.op != "Concat" or edit.only_reader(joined) is not op:
@@ -91,6 +91,6 @@ def _over_concat(edit: Edit, op: GraphOp) -> bool:
 
 
 def _like(edit: Edit, y: GraphTensor, shaped: str, base: str) -> GraphTensor:
-    """A tensor of the type and encoding of ``y`` and the shape of another."""
+    """A tensor with the type and encoding of ``y`` and the shape of ``shaped``."""
     shape = edit.tensors[shaped].shape
     return replace(y, name=edit.fresh(base), shape=shape, type="NATIVE", data=None)

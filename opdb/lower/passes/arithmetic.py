@@ -1,4 +1,4 @@
-"""What the passes read of arithmetic: ops that multiply or add constants, and the axis along which those vary."""
+"""Arithmetic that the passes share: ops that multiply by or add constants, and the axis along which the constants vary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opdb.lower.passes.edit import Edit, parameter
 
 Array = np.ndarray[Any, Any]
 FLOATS = ("f32", "f16")
-#: What an op of two operands computes, by its name; ElementWiseBinary says it by a number.
+#: The operation of an op with two operands, by the op's name; ElementWiseBinary gives it as a number.
 NAMED = {
     "ElementWiseAdd": "ADD",
     "ElementWiseSubtract": "SUBTRACT",
@@ -26,7 +26,7 @@ NAMED = {
     "ElementWiseMinimum": "MINIMUM",
 }
 NUMBERS = {0: "ADD", 2: "DIVIDE", 10: "MAXIMUM", 11: "MINIMUM", 13: "MULTIPLY", 16: "POWER", 18: "SUBTRACT"}
-#: The op that ElementWiseUnary is, by its number.
+#: The op equivalent to an ElementWiseUnary, by its operation number.
 SINGLES = {
     0: "ElementWiseAbs",
     5: "ElementWiseExp",
@@ -40,7 +40,7 @@ OPERATIONS = {name: number for number, name in NUMBERS.items()}
 
 @dataclass(frozen=True)
 class Scaling:
-    """An op that computes y = x * factor + term, of floats; x and y have one shape.
+    """An op that computes y = x * factor + term in floats; x and y have the same shape.
 
     ``factor``, ``term``: float64, of shapes that broadcast to y's; None for 1 and 0.
     """
@@ -53,19 +53,19 @@ class Scaling:
 
 
 def operation(op: GraphOp | None) -> str | None:
-    """What an op of two operands computes, e.g. MULTIPLY; None of any other op."""
+    """The operation of an op with two operands, e.g. MULTIPLY; None for any other op."""
     if op is None:
         return None
     return NUMBERS.get(parameter(op, "operation")) if op.op == "ElementWiseBinary" else NAMED.get(op.op)
 
 
 def single(op: GraphOp) -> str:
-    """The name of an op of one operand, which ElementWiseUnary says by a number."""
+    """The name of an op with one operand; ElementWiseUnary is resolved by its operation number."""
     return SINGLES.get(parameter(op, "operation"), op.op) if op.op == "ElementWiseUnary" else op.op
 
 
 def binary(like: GraphOp, what: str, inputs: Sequence[str], outputs: tuple[str, ...]) -> GraphOp:
-    """An op of two operands that stands for ``like``, named as ``like`` names operations."""
+    """An op with two operands that replaces ``like`` and spells its operation as ``like`` does."""
     kind = next(name for name, computes in NAMED.items() if computes == what)
     params: tuple[ParamConfig, ...] = ()
     if like.op == "ElementWiseBinary":
@@ -74,7 +74,7 @@ def binary(like: GraphOp, what: str, inputs: Sequence[str], outputs: tuple[str, 
 
 
 def scaling(edit: Edit, op: GraphOp) -> Scaling | None:
-    """``op`` as a product with, or sum of, constants; None of any other op, and of quantized tensors."""
+    """``op`` as a product with, or sum of, constants; None for any other op, and for quantized tensors."""
     x, factor, term = op.inputs[0] if op.inputs else None, None, None
     what = operation(op)
     if op.op == "Batchnorm":
@@ -118,18 +118,18 @@ def _real(edit: Edit, x: str, y: str) -> bool:
 
 @dataclass(frozen=True)
 class Along:
-    """Values that vary along one axis at most: one for each of it, or (``axis`` None) a single one."""
+    """Values that vary along at most one axis: one per element of ``axis``, or (``axis`` None) a single one."""
 
     axis: int | None
     values: Array
 
     def over(self, size: int) -> Array:
-        """One value for each of ``size``."""
+        """The values broadcast to ``size`` elements."""
         return np.broadcast_to(self.values.ravel(), (size,))
 
 
 def along(values: Array, rank: int) -> Along | None:
-    """``values``, which broadcast to ``rank`` dimensions, along the only axis where there are several; None of several axes."""
+    """``values``, which broadcast to ``rank`` dimensions, along the only axis on which they vary; None if there are several."""
     shape = (1,) * (rank - values.ndim) + values.shape
     wide = [i for i, d in enumerate(shape) if d != 1]
     if len(wide) > 1:
@@ -142,7 +142,7 @@ Parts = tuple[Along | None, Along | None]
 
 
 def along_one(s: Scaling, rank: int) -> Parts | None:
-    """The factor and the term along one axis, the same for both; None for several."""
+    """The factor and the term along one axis, the same for both; None if there are several."""
     factor = None if s.factor is None else along(s.factor, rank)
     term = None if s.term is None else along(s.term, rank)
     if (s.factor is not None and factor is None) or (s.term is not None and term is None):
@@ -152,21 +152,21 @@ def along_one(s: Scaling, rank: int) -> Parts | None:
 
 
 def axis_of(parts: Parts) -> int | None:
-    """The axis along which the parts vary; None of single numbers."""
+    """The axis along which the parts vary; None for single numbers."""
     return next((p.axis for p in parts if p is not None and p.axis is not None), None)
 
 
 def axis_before(edit: Edit, op: GraphOp, axis: int) -> int | None:
-    """The axis of the input of a Transpose or Reshape that is ``axis`` of its output; None where none is."""
+    """The input axis of a Transpose or Reshape that becomes ``axis`` of its output; None if there is none."""
     return _axis(edit, op, axis, back=True)
 
 
 def axis_behind(edit: Edit, op: GraphOp, axis: int) -> int | None:
-    """The axis of the output of a Transpose or Reshape that is ``axis`` of its input; None where none is."""
+    """The output axis of a Transpose or Reshape that comes from ``axis`` of its input; None if there is none."""
     return _axis(edit, op, axis, back=False)
 
 
-#: Ops behind which an axis may stand in another place.
+#: Ops that may move an axis to another place.
 TURNS = ("Transpose", "Reshape")
 
 
@@ -181,14 +181,14 @@ def _axis(edit: Edit, op: GraphOp, axis: int, back: bool) -> int | None:
 
 
 def rounded(values: Array, dtype: str) -> Array | None:
-    """``values`` as an array of a float type; None where one is out of its range."""
+    """``values`` as an array of a float type; None if one is out of its range."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         made = np.asarray(values).astype(np.float16 if dtype == "f16" else np.float32)
     return made if np.isfinite(made).all() else None
 
 
 def static(edit: Edit, base: str, data: Array, dtype: str) -> GraphTensor:
-    """A constant of these numbers, not in the graph yet."""
+    """A constant with these numbers, not yet added to the graph."""
     return GraphTensor(
         edit.fresh(base), dtype, tuple(data.shape), "STATIC", np.ascontiguousarray(data).reshape(data.shape)
     )

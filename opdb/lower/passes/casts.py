@@ -1,4 +1,4 @@
-"""cancel-casts: Casts, Converts, and a Quantize behind a Dequantize, that give back what went in, or its other sign."""
+"""cancel-casts: removes Casts, Converts, and a Quantize after a Dequantize, that restore their input, or its other signedness."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAIRS = {("Cast", "Cast"), ("Convert", "Convert"), ("Dequantize", "Quantize")}
 
 
 def run(edit: Edit) -> int:
-    """How many pairs became one op or none."""
+    """Returns the number of pairs that became one op or none."""
     return sum(_changed(edit, op) for op in edit.live())
 
 
@@ -37,7 +37,7 @@ def _changed(edit: Edit, op: GraphOp) -> bool:
 
 
 def _same_numbers(x: GraphTensor, y: GraphTensor) -> bool:
-    """Whether stored integers with and without a sign stand for the same numbers."""
+    """True if signed and unsigned stored integers represent the same numbers."""
     if x.quant is None or y.quant is None or BY_SHORT[x.dtype].bits != BY_SHORT[y.dtype].bits:
         return False
     signs = [d.startswith("s") for d in (x.dtype, y.dtype)]
@@ -51,16 +51,16 @@ def _same_numbers(x: GraphTensor, y: GraphTensor) -> bool:
 
 
 def _keeps(kind: str, x: GraphTensor, between: GraphTensor) -> bool:
-    """Whether every value of ``x`` comes back from ``between``."""
+    """True if every value of ``x`` is restored from ``between``."""
     if kind == "Cast":
         return holds(x.dtype, between.dtype)
-    if kind == "Quantize":  # 24 bits between: the nearest of up to 65,536 steps is the one that it was
+    if kind == "Quantize":  # 24 bits in between: rounding to up to 65,536 steps gives back the original one
         return between.dtype == "f32" and BY_SHORT[x.dtype].bits <= 16 and _plain(x.quant)
     return _finer(x, between)
 
 
 def holds(narrow: str, wide: str) -> bool:
-    """Whether each value of a type, not quantized, is one of another."""
+    """True if a wider unquantized type holds every value of a narrower one."""
     a, b = BY_SHORT[narrow], BY_SHORT[wide]
     if a.quantized or b.quantized or "bf16" in (narrow, wide) or a.numpy is None or b.numpy is None:
         return False
@@ -76,7 +76,7 @@ def _plain(quant: Quant | None) -> bool:
 
 
 def _finer(x: GraphTensor, between: GraphTensor) -> bool:
-    """Whether ``between`` spans what ``x`` does by steps of half the size or less: rounding there and back ends at each value."""
+    """True if ``between`` spans the range of ``x`` in steps of at most half the size, so rounding there and back restores each value."""
     if not (_plain(x.quant) and _plain(between.quant)) or BY_SHORT[between.dtype].bits > 16:
         return False
     (low, high), (least, most) = _span(x), _span(between)
@@ -86,7 +86,7 @@ def _finer(x: GraphTensor, between: GraphTensor) -> bool:
 
 
 def _span(t: GraphTensor) -> tuple[float, float]:
-    """The least and the largest real number of a tensor with one scale."""
+    """The smallest and the largest real number of a tensor with one scale."""
     assert t.quant is not None
     low, high = ((edge + t.quant.offset[0]) * t.quant.scale[0] for edge in limits(t.dtype))
     return low, high

@@ -1,4 +1,4 @@
-"""divide-by-product: a division by a constant as a product with its reciprocal."""
+"""divide-by-product: rewrites a division by a constant as a product with its reciprocal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opdb.lower.passes.edit import Edit
 
 
 def run(edit: Edit) -> int:
-    """How many were changed."""
+    """Returns the number of divisions rewritten."""
     return sum(_changed(edit, op) for op in edit.live() if operation(op) == "DIVIDE")
 
 
@@ -28,6 +28,6 @@ def _changed(edit: Edit, op: GraphOp) -> bool:
 
 
 def product(edit: Edit, like: GraphOp, x: str, factor: str, y: str) -> GraphOp:
-    """x times a constant, which comes first beside tensors of five dimensions where the target avoids HTP-0392."""
+    """x times a constant; the constant comes first beside tensors of five dimensions if the target avoids HTP-0392."""
     five = active("HTP-0392", edit.target) and any(len(t.shape) > 4 for t in edit.tensors.values())
     return binary(like, "MULTIPLY", (factor, x) if five else (x, factor), (y,))

@@ -1,4 +1,4 @@
-"""drop-dead: ops of which nothing is read, and constants that no op reads."""
+"""drop-dead: removes ops whose results are not read, and constants that no op reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from opdb.lower.passes.edit import Edit
 
 
 def run(edit: Edit) -> int:
-    """How many ops and constants are gone."""
+    """Returns the number of ops and constants removed."""
     gone = edit.drop_dead()
     unread = [t.name for t in edit.tensors.values() if t.type == "STATIC" and not edit.readers(t.name)]
     for name in unread:

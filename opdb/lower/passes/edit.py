@@ -1,4 +1,4 @@
-"""A QNN graph while passes change it: who makes a tensor, who reads it, and whether a new op may stand on the target."""
+"""A QNN graph while passes change it: makers and readers of tensors, and checks of new ops against the target."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from opdb.judge.validate import check
 
 
 class Edit:
-    """Ops in the order of execution, by name; tensors by name.  Passes change it through its methods alone."""
+    """Ops by name, in the order of execution; tensors by name.  Passes change the graph only through these methods."""
 
     def __init__(self, graph: QnnGraph, target: Target) -> None:
         self.target = target
         self.reset(graph)
 
     def reset(self, graph: QnnGraph) -> None:
-        """Puts another graph in the place of this one: what a pass over all ops at once has made of it."""
+        """Replaces this graph by another one, made by a pass over all ops at once."""
         self.name = graph.name
         self.tensors: dict[str, GraphTensor] = dict(graph.tensors)
         self._ops: dict[str, GraphOp] = {op.name: op for op in graph.ops}
@@ -37,21 +37,21 @@ class Edit:
 
     @property
     def ops(self) -> tuple[GraphOp, ...]:
-        """The ops now, in the order of execution; a pass may change the graph while it goes through them."""
+        """The current ops, in the order of execution; a pass may change the graph while it iterates over them."""
         return tuple(self._ops.values())
 
     def has(self, op: GraphOp) -> bool:
-        """Whether ``op`` is still what stands in the graph under its name."""
+        """True if ``op`` is still the graph's op of that name."""
         return self._ops.get(op.name) is op
 
     def live(self) -> Iterator[GraphOp]:
-        """The ops, each as it is when its turn comes; those that are gone by then are left out."""
+        """Yields the current version of each op in turn; skips ops that are gone by then."""
         for name in tuple(self._ops):
             if (op := self._ops.get(name)) is not None:
                 yield op
 
     def maker(self, tensor: str | None) -> GraphOp | None:
-        """The op that makes a tensor; None of a constant, an input of the graph, or no tensor."""
+        """The op that makes a tensor; None for a constant, an input of the graph, or no tensor."""
         name = self._maker.get(tensor) if tensor is not None else None
         return None if name is None else self._ops[name]
 
@@ -60,16 +60,16 @@ class Edit:
         return tuple(self._ops[name] for name in self._readers.get(tensor, ()))
 
     def only_reader(self, tensor: str) -> GraphOp | None:
-        """The op that alone reads a tensor inside the graph; None if there are others, or if it is an output of the graph."""
+        """The only op that reads a tensor inside the graph; None if there are others, or if it is an output of the graph."""
         found = self._readers.get(tensor, {})
         return self._ops[next(iter(found))] if len(found) == 1 and self.inner(tensor) else None
 
     def inner(self, tensor: str) -> bool:
-        """Whether a tensor is neither a constant nor an input or output of the graph."""
+        """True if a tensor is neither a constant nor an input or output of the graph."""
         return self.tensors[tensor].type == "NATIVE"
 
     def constant(self, tensor: str | None) -> np.ndarray[Any, Any] | None:
-        """The stored numbers of a STATIC tensor in its shape; None of any other."""
+        """The stored numbers of a STATIC tensor in its shape; None for any other tensor."""
         found = self.tensors.get(tensor) if tensor is not None else None
         if found is None or found.type != "STATIC" or found.data is None:
             return None
@@ -78,10 +78,10 @@ class Edit:
     def legal(
         self, op: GraphOp, tensors: Mapping[str, GraphTensor] | None = None, faultless: bool = False
     ) -> bool:
-        """Whether the target takes ``op``: by its validator, and by the errata that its policy avoids.
+        """True if the target accepts ``op``: by its validator, and by the errata that its policy avoids.
 
-        ``tensors``: new ones that the op names and that are not in the graph yet.  ``faultless``: nor has it an erratum for which
-        other forms are only preferred; such a form may be what stands there.  An op without a spec is not.
+        ``tensors``: new tensors of the op that are not in the graph yet.  ``faultless``: also refuses errata for which other forms are
+        only preferred, as the op that is there may be such a form.  An op without a spec is refused.
         """
         if validators.module(op.op) is None:
             return False
@@ -96,7 +96,7 @@ class Edit:
     # -- changing
 
     def fresh(self, base: str) -> str:
-        """A name that no tensor and no op has: ``base``, or that with a number."""
+        """A name that no tensor and no op has: ``base``, or ``base`` with a number."""
         name, n = base, 1
         while name in self.tensors or name in self._ops:
             n += 1
@@ -106,14 +106,14 @@ class Edit:
     def add_constant(
         self, base: str, data: np.ndarray[Any, Any], dtype: str, quant: Quant | None = None
     ) -> str:
-        """A new STATIC tensor of these stored numbers; its name."""
+        """Adds a STATIC tensor with these stored numbers; returns its name."""
         name = self.fresh(base)
         array = np.ascontiguousarray(data)
         self.tensors[name] = GraphTensor(name, dtype, tuple(array.shape), "STATIC", array, quant)
         return name
 
     def add_tensor(self, like: GraphTensor, base: str, shape: Sequence[int] | None = None) -> str:
-        """A new inner tensor with the type and encoding of another; its name."""
+        """Adds an inner tensor with the type and encoding of another; returns its name."""
         name = self.fresh(base)
         self.tensors[name] = replace(
             like, name=name, type="NATIVE", data=None, shape=tuple(like.shape if shape is None else shape)
@@ -121,15 +121,15 @@ class Edit:
         return name
 
     def change(self, op: GraphOp, **fields: Any) -> GraphOp:
-        """Puts other inputs, outputs, params or another kind in the place of an op's; the new op."""
+        """Replaces fields of an op: inputs, outputs, params or kind; returns the new op."""
         new = replace(op, **fields)
         self.replace([op], [new])
         return new
 
     def replace(self, old: Sequence[GraphOp], new: Sequence[GraphOp]) -> None:
-        """Puts ``new``, in their order, where the last of ``old`` stood; tensors that nobody needs any more go.
+        """Puts ``new``, in their order, at the place of the last of ``old``; removes tensors that are no longer needed.
 
-        Every reader of a tensor of ``old`` that ``new`` does not make must have been changed before (``redirect``).
+        Readers of tensors of ``old`` that ``new`` does not make must have been changed before (``redirect``).
         """
         last, gone = old[-1].name, {op.name for op in old}
         if not new or [op.name for op in new] == [last]:  # the others keep their places
@@ -160,9 +160,9 @@ class Edit:
         tensors: Iterable[GraphTensor] = (),
         faultless: bool = False,
     ) -> bool:
-        """``replace``, where the target takes every op of ``new`` (``legal``); whether it was done.
+        """Calls ``replace`` if the target accepts every op of ``new`` (``legal``); returns True if it did.
 
-        ``tensors``: what ``new`` names and the graph does not have yet.
+        ``tensors``: tensors of ``new`` that the graph does not have yet.
         """
         added = {t.name: t for t in tensors}
         if not all(self.legal(op, added, faultless) for op in new):
@@ -172,10 +172,10 @@ class Edit:
         return True
 
     def bypass(self, op: GraphOp, x: str) -> bool:
-        """Takes out an op whose only output equals ``x``, which it reads; whether it could be done.
+        """Removes an op whose only output equals ``x``, which it reads; returns True if that was possible.
 
-        The readers of the output read the input.  An output of the graph is made by what made the input, if nothing else
-        reads that.
+        The readers of the output read the input.  If the output is one of the graph, the op that makes ``x`` makes it instead, provided
+        nothing else reads ``x``.
         """
         y = op.outputs[0]
         if self.inner(y):
@@ -199,7 +199,7 @@ class Edit:
         self._sweep([old])
 
     def drop_dead(self) -> int:
-        """Removes ops of which nothing is read, and their tensors; how many.  The only reader of an input stays."""
+        """Removes ops whose results are not read, and their tensors; returns their number.  The only reader of an input stays."""
         gone = 0
         for op in reversed(self.ops):
             if all(self.inner(t) and not self._readers.get(t) for t in op.outputs) and not self._holds(op):
@@ -210,12 +210,12 @@ class Edit:
         return gone
 
     def _holds(self, op: GraphOp) -> bool:
-        """Whether an op alone reads an input of the graph, which a library may ask for (CPU-0328)."""
+        """True if an op is the only reader of an input of the graph, which a library may require (CPU-0328)."""
         read = [t for t in op.inputs if t is not None and self.tensors[t].type == "APP_WRITE"]
         return any(len(self._readers.get(t, ())) == 1 for t in read)
 
     def graph(self) -> QnnGraph:
-        """The graph now; inputs and outputs stand in the order that they had."""
+        """The current graph; inputs and outputs keep their original order."""
         return QnnGraph(self.name, dict(self.tensors), list(self._ops.values()))
 
     # -- links
@@ -253,12 +253,12 @@ def parameter(op: GraphOp, name: str, default: Any = None) -> Any:
 
 
 def with_parameter(op: GraphOp, param: ParamConfig) -> tuple[ParamConfig, ...]:
-    """The parameters of an op with one in place of that of its name, or added."""
+    """The parameters of an op with one replaced by name, or added."""
     kept = tuple(param if p.name == param.name else p for p in op.params)
     return kept if param in kept else (*kept, param)
 
 
 def transpose(name: str, x: str, perm: Sequence[int], y: str, origin: str) -> GraphOp:
-    """The op that makes ``y`` with the dimension ``perm[i]`` of ``x`` at place ``i``."""
+    """The op that makes ``y`` with dimension ``perm[i]`` of ``x`` at place ``i``."""
     order = ParamConfig("perm", "u32", tuple(perm), (len(perm),))
     return GraphOp(name, "Transpose", (x,), (order,), (y,), origin=origin)

@@ -1,6 +1,6 @@
-"""fold-normalization: products with constants, and sums, before a convolution or a product, into its filter and its bias.
+"""fold-normalization: folds constant products and sums before a convolution or a product into its filter and bias.
 
-A sum goes into the bias only where no zeros surround what the convolution reads: those zeros are added behind the sum.
+A sum goes into the bias only if the convolution's input is not padded with zeros: the padding comes after the sum.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from opdb.lower.passes.weights import Weighted, weighted
 
 
 def run(edit: Edit) -> int:
-    """How many were folded; the nearest to the convolution first."""
+    """Returns the number of ops folded; starts with the nearest to the convolution."""
     found = [s for op in edit.ops if (s := scaling(edit, op)) is not None]
     return sum(edit.has(s.op) and _folded(edit, s) for s in reversed(found))
 

@@ -1,6 +1,6 @@
-"""fold-batchnorm: products with constants and sums behind a convolution or a product, into its filter and its bias.
+"""fold-batchnorm: folds constant products and sums after a convolution or a product into its filter and bias.
 
-What is done to each channel passes Transposes and Reshapes that keep the channels; one number passes a product of two tensors, too.
+Per-channel values pass Transposes and Reshapes that keep the channels; a single number also passes a product of two tensors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opdb.lower.passes.weights import Weighted, weighted
 
 
 def run(edit: Edit) -> int:
-    """How many were folded."""
+    """Returns the number of ops folded."""
     return sum((s := scaling(edit, op)) is not None and _folded(edit, s) for op in edit.live())
 
 
@@ -48,7 +48,7 @@ def _folded(edit: Edit, s: Scaling) -> bool:
 
 
 def _passes(edit: Edit, op: GraphOp, s: Scaling, parts: Parts) -> bool:
-    """Whether what is done to the result of ``op`` can be done to its first input: of views, and of products by one number."""
+    """True if the scaling of the result of ``op`` can move to its first input: for views, and for products by one number."""
     if op.op == "MatMul":
         bias = len(op.inputs) > 2 and op.inputs[2] is not None
         one = s.term is None and parts[0] is not None and parts[0].axis is None

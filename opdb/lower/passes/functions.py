@@ -1,6 +1,6 @@
-"""fuse-functions: GELU, HardSwish, Sigmoid and Tanh out of the ops that a program wrote them with, as one op.
+"""fuse-functions: fuses chains that compute GELU, HardSwish, Sigmoid or Tanh into one op.
 
-A chain is known by its values, not by its form: those that one tensor takes at 20,000 points, and far out, are compared with the function.
+A chain is recognized by its values, not by its form: its results at 20,000 points, and far out, are compared with the function.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 @dataclass(frozen=True)
 class Known:
-    """``bound``: how far a chain may be off, for values up to 1; as a share of larger ones."""
+    """``bound``: the largest error of a chain, absolute for values up to 1, relative for larger ones."""
 
-    number: int  # of the operation of ElementWiseNeuron
+    number: int  # operation number of ElementWiseNeuron
     compute: Callable[[Array], Array]
     bound: float
 
 
-#: GELU by tanh is another function, 4.8e-4 off at most; the lowering of gelu takes the op for both.
+#: GELU by tanh is another function, at most 4.8e-4 off; the lowering of gelu uses the op for both.
 KNOWN = (
     Known(1, lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))), 5e-4),
     Known(3, lambda x: x * np.clip(x + 3, 0, 6) / 6, 1e-6),
@@ -42,7 +42,7 @@ WANTED = {known.number: (known.compute(FEW), known.compute(MANY)) for known in K
 
 
 def run(edit: Edit) -> int:
-    """How many became one op."""
+    """Returns the number of chains that became one op."""
     place = {op.name: i for i, op in enumerate(edit.ops)}
     ends = [op for op in reversed(edit.ops) if function_of(op) is not None]
     return sum(edit.has(op) and _fused(edit, op, place) for op in ends)

@@ -1,4 +1,4 @@
-"""drop-identities: ops whose result is what they read."""
+"""drop-identities: removes ops whose result equals their input."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from opdb.judge.errata.records import RECORDS
 from opdb.lower.passes.arithmetic import operation, scaling
 from opdb.lower.passes.edit import Edit, parameter
 
-#: Ops that only move values: a result of the shape, type and encoding of what they read is that.
+#: Ops that only move values: a result with the shape, type and encoding of the input equals the input.
 MOVES = ("Cast", "Concat", "Convert", "Pad", "Reshape", "StridedSlice", "Tile", "Transpose")
 
 
 def run(edit: Edit) -> int:
-    """How many were dropped."""
+    """Returns the number of ops removed."""
     return sum(
         ((x := _unchanged(edit, op)) is not None and edit.bypass(op, x)) or _broadcast(edit, op)
         for op in edit.live()
@@ -27,7 +27,7 @@ def run(edit: Edit) -> int:
 
 
 def _broadcast(edit: Edit, op: GraphOp) -> bool:
-    """Takes out a Tile of dimensions of one element, where each op that reads it repeats them itself."""
+    """Removes a Tile of dimensions of one element if each op that reads it broadcasts them itself."""
     if op.op != "Tile" or not edit.inner(op.outputs[0]):
         return False
     x, y = edit.tensors[op.inputs[0] or ""], edit.tensors[op.outputs[0]]
@@ -59,7 +59,7 @@ def _alike(edit: Edit, x: str, y: str) -> bool:
 
 
 def _in_place(op: GraphOp) -> bool:
-    """Whether an op whose result has the shape of what it reads leaves every value in its place."""
+    """True if an op whose result has the shape of its input leaves every value in its place."""
     if op.op == "Transpose":
         perm = [int(p) for p in parameter(op, "perm")]
         return perm == sorted(perm)
@@ -70,5 +70,5 @@ def _in_place(op: GraphOp) -> bool:
 
 @lru_cache
 def _halves(target: Target) -> bool:
-    """Whether products with 1 stand in graphs for a reason: a workaround that has floats computed in half precision."""
+    """True if products with 1 are there for a reason: a workaround that makes HTP compute floats in half precision."""
     return any(r.workaround == "in-half-precision" and active(i, target) for i, r in RECORDS.items())

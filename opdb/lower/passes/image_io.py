@@ -1,4 +1,4 @@
-"""Images at the ends of a graph with their channels last, as a camera or a converter's caller has them."""
+"""Converts images at the ends of a graph to channels last, as a camera or a converter's user has them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opdb.lower.passes.edit import Edit, transpose
 from opdb.lower.passes.layouts import Layout, inverse
 from opdb.lower.passes.tensor_layouts import stored
 
-#: keep: as the program has them; nhwc: those of four dimensions with the second one last.
+#: keep: the program's layout; nhwc: tensors of four dimensions with the second one moved last.
 LAYOUTS = ("keep", "nhwc")
 TO_NHWC: Layout = (0, 2, 3, 1)
 
@@ -23,10 +23,10 @@ def check_layout(layout: str) -> None:
 
 
 def channels_last(graph: QnnGraph, target: Target) -> QnnGraph:
-    """The graph with every input and output of four dimensions in NHWC instead of NCHW, under its name.
+    """Returns the graph with every input and output of four dimensions in NHWC instead of NCHW, under its name.
 
-    A Transpose stands between each and the rest, which passes may take away; an end whose Transpose the target does not take
-    stays as it is.  An encoding along an axis goes with it.
+    A Transpose connects each with the rest, which passes may remove; an end whose Transpose the target refuses
+    stays as it is.  The axis of a per-axis encoding moves along.
     """
     edit = Edit(graph, target)
     ops: list[GraphOp] = []
@@ -49,7 +49,7 @@ def channels_last(graph: QnnGraph, target: Target) -> QnnGraph:
 
 
 def _turned(edit: Edit, end: GraphTensor) -> tuple[GraphTensor, GraphTensor] | None:
-    """An end with its channels last, and the inner tensor in its place; None where there is no Transpose between them."""
+    """An end with its channels last, and the inner tensor that replaces it; None if no Transpose can connect them."""
     last = stored(end, TO_NHWC) if len(end.shape) == 4 else None
     if last is None:
         return None

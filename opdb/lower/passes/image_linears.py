@@ -1,6 +1,6 @@
-"""linear-as-convolution: a linear layer of an image with its channels last is a convolution of 1 by 1.
+"""linear-as-convolution: turns a linear layer on an image with its channels last into a 1-by-1 convolution.
 
-Its result keeps the dimensions of the image, and so does what is computed of each element of it.  HTP is slow at the rows that a
+Its result and the elementwise ops after it keep the dimensions of the image.  HTP is slow with the rows that a
 FullyConnected makes of them: a block of ConvNeXt spends 2,692 us in GELU of [3136, 384] and next to none in GELU of
 [1, 56, 56, 384] (QNN 2.51 for SA8255, fp16).
 """
@@ -20,7 +20,7 @@ from opdb.lower.passes.weights import weighted
 
 
 def run(edit: Edit) -> int:
-    """How many layers became convolutions, with the Reshapes that went behind activations."""
+    """Returns the number of layers converted, plus the Reshapes moved after activations."""
     changed = 0
     for op in edit.live():
         if op.op == "FullyConnected":
@@ -31,7 +31,7 @@ def run(edit: Edit) -> int:
 
 
 def _convolved(edit: Edit, op: GraphOp) -> bool:
-    """FullyConnected of [1, H, W, C] -> Conv2d and a Reshape to rows."""
+    """Rewrites a FullyConnected of [1, H, W, C] as a Conv2d and a Reshape to rows."""
     found = weighted(edit, op)
     x, y = edit.tensors[op.inputs[0] or ""], edit.tensors[op.outputs[0]]
     if found is None or len(x.shape) != 4 or x.shape[0] != 1 or min(x.shape[1:3]) < 2:
@@ -53,7 +53,7 @@ def _convolved(edit: Edit, op: GraphOp) -> bool:
 
 
 def _before_view(edit: Edit, op: GraphOp) -> bool:
-    """An activation behind such a Reshape -> before it."""
+    """Moves an activation that follows such a Reshape before it."""
     view = edit.maker(op.inputs[0])
     if view is None or view.op not in VIEWS or edit.only_reader(view.outputs[0]) is not op:
         return False

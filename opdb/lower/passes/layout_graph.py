@@ -1,4 +1,4 @@
-"""The graph of chosen layouts: tensors in their layouts, and the Transposes and Reshapes between these."""
+"""Writes the graph of the chosen layouts: tensors in their layouts, and the Transposes and Reshapes between them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from opdb.lower.passes.edit import Edit, transpose
 from opdb.lower.passes.layouts import Layout, compose, identity, inverse, order, stored_shape
 from opdb.lower.passes.tensor_layouts import stored, with_rows
 
-#: (sizes of more than one element in their order, shape): tensors of one key are the same bytes in the same shape.
+#: (sizes of more than one element in their order, shape): tensors with equal keys are the same bytes in the same shape.
 Key = tuple[Layout, tuple[int, ...]]
 
 
 class Writer:
-    """Ops are added in the order of execution; ``finish`` puts the new graph in the place of the old one.
+    """Collects ops in the order of execution; ``finish`` replaces the old graph by the new one.
 
-    ``transposes``: those that went, by the tensors that they made, whose names are used again; ``alias``: what a tensor
-    is a layout of, and which.
+    ``transposes``: the removed ones, by the tensors that they made, whose names are reused; ``alias``: the base tensor of a
+    tensor, and its layout relative to that.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Writer:
     # -- tensors
 
     def read(self, tensor: str, layout: Layout, reader: GraphOp) -> str:
-        """The name of the tensor that holds ``tensor`` in ``layout``; a Transpose or Reshape is added if there is none."""
+        """The name of the tensor that holds ``tensor`` in ``layout``; adds a Transpose or Reshape if there is none."""
         base, way = self.alias(tensor)
         if self.edit.tensors[base].type == "STATIC":
             missing = len(layout) - len(way)
@@ -85,7 +85,7 @@ class Writer:
 
     def _put(self, base: str, layout: Layout, name: str, kind: str) -> str:
         t = stored(replace(self.edit.tensors[base], type=kind), layout)
-        assert t is not None  # else the layout was not chosen
+        assert t is not None  # otherwise the layout would not have been chosen
         self.tensors[name] = replace(t, name=name)
         self.held.setdefault((base, self._key(base, layout)), name)
         return name
@@ -102,7 +102,7 @@ class Writer:
         return self.held[place]
 
     def constant(self, made: GraphTensor) -> str:
-        """A new constant; its name."""
+        """Adds a constant; returns its name."""
         name = self._fresh(f"{made.name}_permuted")
         self.tensors[name] = replace(made, name=name)
         return name
@@ -110,7 +110,7 @@ class Writer:
     # -- changes of layout
 
     def _changed(self, base: str, wanted: Layout, origin: str, end: str | None = None) -> str:
-        """A tensor in another layout than that in which it is made; ``end``: the output of the graph that it is."""
+        """A tensor in another layout than the one in which it is made; ``end``: the output of the graph that it is, if any."""
         moved = order(self.edit.tensors[base].shape, wanted)
         same = next((n for (b, key), n in self.held.items() if b == base and key[0] == moved), None)
         source = same or self.held[base, self._key(base, self.made[base])]
@@ -133,13 +133,13 @@ class Writer:
         self.ops.append(op)
 
     def with_rows(self, op: GraphOp, sizes: Sequence[int], rows: Layout) -> GraphOp:
-        """The product ``op`` with its weights in the order in which its input is flattened now."""
+        """The product ``op`` with its weights in the order in which its input is now flattened."""
         weights = self.tensors[str(op.inputs[1])]
         name = self.constant(with_rows(op, weights, sizes, rows))
         return replace(op, inputs=(op.inputs[0], name, *op.inputs[2:]))
 
     def finish(self) -> None:
-        """Makes what outputs of the graph still want, and lets the edited graph be this one."""
+        """Makes the remaining outputs of the graph, and replaces the edited graph by this one."""
         for t in self.edit.tensors.values():
             if t.type == "APP_READ" and t.name not in self.tensors:
                 base, way = self.alias(t.name)

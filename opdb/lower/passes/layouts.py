@@ -1,8 +1,8 @@
-"""What becomes of an op whose tensors are stored with their dimensions in another order.
+"""Rules for an op whose tensors are stored with their dimensions in another order.
 
-A layout of a tensor is a permutation: the stored tensor has the dimension ``layout[i]`` of the tensor at place ``i``, as
-Transpose's ``perm`` has it.  ``fit`` says for an op and a layout of its main input which layouts its other tensors have,
-and with which parameters it computes the same; it knows nothing of what a target takes.
+A layout of a tensor is a permutation: the stored tensor has the dimension ``layout[i]`` of the tensor at place ``i``, like
+Transpose's ``perm``.  For an op and a layout of its main input, ``fit`` gives the layouts of its other tensors and
+the parameters with which it computes the same; it does not check what a target accepts.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Rule = Callable[[GraphOp, Tensors, Sequence[GraphTensor], Layout], "Fit | None"]
 
 @dataclass(frozen=True)
 class Fit:
-    """An op in a layout.  A static input of lower rank than its layout gets dimensions of size 1 in front first.
+    """An op in a layout.  A static input of lower rank than its layout first gets leading dimensions of size 1.
 
-    ``rows``: of a Reshape that joins dimensions in another order than before, that order of the joined ones; who reads
+    ``rows``: for a Reshape that joins dimensions in another order than before, the new order of the joined ones; readers of
     the result must read its last dimension in the same order (``joined``).
     """
 
-    op: GraphOp  # with its new parameters; the tensors are those of before
+    op: GraphOp  # with its new parameters, but its old tensors
     inputs: tuple[Layout | None, ...]
     outputs: tuple[Layout, ...]
     rows: Layout | None = None
@@ -47,7 +47,7 @@ def inverse(layout: Layout) -> Layout:
 
 @lru_cache(REMEMBERED)
 def compose(outer: Layout, inner: Layout) -> Layout:
-    """The layout ``inner`` of a tensor that is another one in the layout ``outer``, as a layout of the other."""
+    """Composes layouts: ``inner`` of a tensor that is itself ``outer`` of another one, as a layout of the latter."""
     return tuple(outer[i] for i in inner)
 
 
@@ -56,24 +56,24 @@ def stored_shape(shape: Sequence[int], layout: Layout) -> tuple[int, ...]:
 
 
 def order(shape: Sequence[int], layout: Layout) -> Layout:
-    """The dimensions of more than one element as they are stored: tensors of one order have the same bytes."""
+    """The dimensions of more than one element in stored order: tensors with the same order have the same bytes."""
     return tuple(i for i in layout if shape[i] != 1)
 
 
 def unchanged(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor]) -> Fit:
-    """The op as it is."""
+    """The op unchanged."""
     ins = tuple(None if t is None else identity(len(t.shape)) for t in inputs)
     return Fit(op, ins, tuple(identity(len(t.shape)) for t in outputs))
 
 
 def fit(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
-    """``op`` with its main input, of the rank of ``layout``, in ``layout``; None where it cannot be."""
+    """``op`` with its main input, of the rank of ``layout``, in ``layout``; None if that is impossible."""
     rule = RULES.get(op.op)
     return None if rule is None else rule(op, inputs, outputs, layout)
 
 
 def of_output(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], wanted: Layout) -> Layout | None:
-    """The layout of the main input with which an output is in the layout ``wanted``; None where there is none."""
+    """The layout of the main input that puts an output into the layout ``wanted``; None if there is none."""
     if op.op in VIEWS:
         first = inputs[0]
         assert first is not None
@@ -87,7 +87,7 @@ def of_output(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], want
 
 
 def _gone(op: GraphOp, rank: int) -> set[int]:
-    """The dimensions of the input that the output of a reduction or slice does not have."""
+    """The dimensions of the input that the output of a reduction or slice lacks."""
     if op.op == "StridedSlice":
         bits = int(parameter(op, "shrink_axes", 0))
         return {i for i in range(rank) if bits >> i & 1}
@@ -95,7 +95,7 @@ def _gone(op: GraphOp, rank: int) -> set[int]:
 
 
 def _without(gone: set[int], layout: Layout) -> Layout:
-    """A layout of what is left without some dimensions."""
+    """The layout after removing some dimensions."""
     kept = [i for i in range(len(layout)) if i not in gone]
     return tuple(kept.index(i) for i in layout if i not in gone)
 
@@ -129,7 +129,7 @@ def _broadcast(t: GraphTensor, layout: Layout) -> Layout | None:
 
 
 def _along(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
-    """One ``axis``; all tensors have the rank of the first."""
+    """For ops with one ``axis``; all tensors have the rank of the first."""
     rank = len(layout)
     if any(t is None or len(t.shape) != rank for t in (*inputs, *outputs)):
         return None
@@ -139,7 +139,7 @@ def _along(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout:
 
 
 def _norm(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
-    """``axes``; further inputs lie along these, in their order."""
+    """For ops with ``axes``; further inputs lie along these, in their order."""
     rank = len(layout)
     if len(outputs) != 1 or len(outputs[0].shape) != rank:
         return None
@@ -153,12 +153,12 @@ def _reduction(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], lay
     if len(inputs) != 1 or len(outputs) != 1 or inputs[0] is None or len(inputs[0].shape) != rank:
         return None
     out = _without(_gone(op, rank), layout)
-    # of a result without dimensions a backend makes one of size 1
+    # backends give a result without dimensions one of size 1
     return Fit(_moved_axes(op, rank, layout), (layout,), (out or identity(len(outputs[0].shape)),))
 
 
 def _axes(op: GraphOp, rank: int) -> tuple[int, ...]:
-    """The axes over which a reduction or normalization goes."""
+    """The axes over which a reduction or normalization runs."""
     axes = parameter(op, "axes")
     if axes is None:
         return (int(parameter(op, "axis", 0)),)
@@ -175,7 +175,7 @@ def _moved_axes(op: GraphOp, rank: int, layout: Layout) -> GraphOp:
 
 
 def _by_rows(name: str) -> Rule:
-    """A parameter has a row for each dimension."""
+    """For ops with a parameter that has a row for each dimension."""
 
     def rule(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
         moved = _moved_rows(op, name, layout)
@@ -199,7 +199,7 @@ def _moved_rows(op: GraphOp, name: str, layout: Layout) -> GraphOp | None:
 
 
 def _slice(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
-    """StridedSlice: a row of ranges and a bit of three masks for each dimension."""
+    """For StridedSlice: a row of ranges and a bit of three masks for each dimension."""
     moved = _moved_rows(op, "ranges", layout)
     if moved is None or parameter(op, "new_axes_mask", 0):
         return None
@@ -212,7 +212,7 @@ def _slice(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout:
 
 
 def _gather(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
-    """Indices of one dimension stand where the axis stood."""
+    """For Gather: indices of one dimension replace the axis."""
     indices = inputs[1]
     if indices is None or len(indices.shape) != 1 or len(outputs[0].shape) != len(layout):
         return None
@@ -222,7 +222,7 @@ def _gather(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout
 
 
 def _image(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
-    """Pools and resizes of NHWC: height and width may change places."""
+    """For pools and resizes of NHWC: height and width may be swapped."""
     if layout != (0, 2, 1, 3) or len(inputs) != 1 or len(outputs) != 1 or len(outputs[0].shape) != 4:
         return None
     params = []
@@ -235,7 +235,7 @@ def _image(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout:
 
 
 def _view(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
-    """Reshape and its kin: dimensions that are joined or parted must stay side by side."""
+    """For Reshape and similar ops: dimensions that are joined or split must stay adjacent."""
     first = inputs[0]
     if first is None or len(first.shape) != len(layout) or any(t is not None for t in inputs[1:]):
         return None
@@ -247,7 +247,7 @@ def _view(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: 
 
 @lru_cache(REMEMBERED)
 def _through(before: tuple[int, ...], after: tuple[int, ...], layout: Layout) -> Layout | None:
-    """The layout behind a Reshape of a tensor in ``layout``; dimensions of size 1 stay where they are."""
+    """The layout after a Reshape of a tensor in ``layout``; dimensions of size 1 stay where they are."""
     parts = groups(before, after)
     if parts is None:
         return None

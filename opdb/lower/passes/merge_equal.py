@@ -1,4 +1,4 @@
-"""merge-equal: ops of one kind that read the same, once."""
+"""merge-equal: merges ops of one kind with equal inputs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from opdb.lower.passes.arithmetic import operation
 from opdb.lower.passes.edit import Edit
 from opdb.lower.passes.static_ops import OTHERS
 
-#: Constants of up to this many bytes are compared by their numbers, larger ones by whether they are one array.
+#: Constants of up to this many bytes are compared by value, larger ones by identity of the array.
 BYTES = 4096
 
 
 def run(edit: Edit) -> int:
-    """How many ops less there are."""
+    """Returns the number of ops removed."""
     seen: dict[Any, GraphOp] = {}
     merged = 0
     for op in edit.live():
@@ -28,7 +28,7 @@ def run(edit: Edit) -> int:
 
 
 def _merged(edit: Edit, first: GraphOp, second: GraphOp) -> bool:
-    """Lets those who read ``second`` read ``first``; not where one of them is an output."""
+    """Makes the readers of ``second`` read ``first``; refuses if one of them is an output."""
     pairs = tuple(zip(first.outputs, second.outputs, strict=True))
     if not all(edit.inner(b) and edit.inner(a) for a, b in pairs):
         return False
@@ -51,7 +51,7 @@ def _flat(value: Any) -> Any:
 
 
 def _read(tensor: GraphTensor) -> Any:
-    """What makes two inputs equal: the name, or of a constant the numbers."""
+    """The key under which two inputs are equal: the name, or for a constant its numbers."""
     if tensor.type != "STATIC" or tensor.data is None:
         return tensor.name
     data = np.asarray(tensor.data)

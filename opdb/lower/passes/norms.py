@@ -1,4 +1,4 @@
-"""fuse-norms: Softmax, LayerNorm, RmsNorm and L2Norm out of means, sums and quotients, as one op."""
+"""fuse-norms: fuses means, sums and quotients that compute Softmax, LayerNorm, RmsNorm or L2Norm into one op."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from opdb.core.op_config import ParamConfig
 from opdb.lower.passes.arithmetic import FLOATS, Array, along, operation, rounded, scaling, single, static
 from opdb.lower.passes.edit import Edit, parameter
 
-#: The least number that an exponential may be cut at: e to its power is 0 in float32.
+#: The lowest value at which an exponential's input may be clamped: its exponential is 0 in float32.
 CUT = -86.0
 
 
 def run(edit: Edit) -> int:
-    """How many became one op, and how many products and sums behind one went into it."""
+    """Returns the number of fused norms, plus the products and sums folded into one."""
     fused = sum(_fused(edit, op) for op in reversed(edit.ops) if edit.has(op))
     return fused + sum(_scaled(edit, op) for op in edit.live())
 
@@ -35,7 +35,7 @@ def _fused(edit: Edit, last: GraphOp) -> bool:
 
 @dataclass(frozen=True)
 class Found:
-    """``ops``: what the last op needs and nothing else reads, in the order of execution."""
+    """``ops``: the ops that only the last op needs, in the order of execution."""
 
     kind: str
     x: str
@@ -44,7 +44,7 @@ class Found:
     epsilon: float = 0.0
 
     def forms(self, edit: Edit, last: GraphOp) -> Iterator[tuple[GraphOp, list[GraphTensor]]]:
-        """The op, in the forms of which the target may take one, with its constants."""
+        """Yields the op with its constants, in the forms of which the target may accept one."""
         axes = ParamConfig("axes", "u32", (self.axis,), (1,))
         epsilon = ParamConfig("epsilon", "f32", self.epsilon)
         y = edit.tensors[last.outputs[0]]
@@ -66,7 +66,7 @@ class Found:
 
 
 def _softmax(edit: Edit, last: GraphOp) -> Found | None:
-    """e / sum(e) of e = exp(x - max(x)), which may be cut where it is 0."""
+    """Matches e / sum(e) with e = exp(x - max(x)), which may be clamped where it is 0."""
     power, total = last.inputs
     summed, exp = edit.maker(total), edit.maker(power)
     if operation(last) != "DIVIDE" or summed is None or exp is None or single(exp) != "ElementWiseExp":
@@ -90,7 +90,7 @@ def _softmax(edit: Edit, last: GraphOp) -> Found | None:
 
 
 def _normed(edit: Edit, last: GraphOp) -> Found | None:
-    """x over the root of the mean of its squares (plus a number), or over its length, where that is more than a number."""
+    """Matches x over the root of the mean of its squares (plus a number), or over its length with a lower bound."""
     for x, root in (last.inputs, last.inputs[::-1]):
         maker = edit.maker(root)
         found = None if maker is None or x is None else _root(edit, maker, x, operation(last) == "DIVIDE")
@@ -102,7 +102,7 @@ def _normed(edit: Edit, last: GraphOp) -> Found | None:
 
 
 def _root(edit: Edit, op: GraphOp, x: str, divided: bool) -> Found | None:
-    """What the divisor (or, for a reciprocal root, the factor) of x makes of x."""
+    """The norm of x that has ``op`` as its divisor (or, for a reciprocal root, as its factor)."""
     least, ops = None, [op]
     if divided and operation(op) == "MAXIMUM":
         least, root = edit.constant(op.inputs[1]), edit.maker(op.inputs[0])
@@ -137,7 +137,7 @@ def _squares(edit: Edit, op: GraphOp, x: str) -> bool:
 
 
 def _centered(edit: Edit, found: Found) -> Found | None:
-    """A LayerNorm, where what is normed is x less its mean."""
+    """A LayerNorm, if the normalized tensor is x minus its mean."""
     less = edit.maker(found.x)
     if found.kind != "RmsNorm" or less is None or operation(less) != "SUBTRACT":
         return None
@@ -148,7 +148,7 @@ def _centered(edit: Edit, found: Found) -> Found | None:
 
 
 def _scaled(edit: Edit, op: GraphOp) -> bool:
-    """Puts a product or a sum behind a LayerNorm or RmsNorm over the last axis into its gamma and beta."""
+    """Folds a product or a sum after a LayerNorm or RmsNorm over the last axis into its gamma and beta."""
     s = scaling(edit, op)
     norm = edit.maker(s.x) if s is not None else None
     if (
@@ -186,14 +186,14 @@ def _scaled(edit: Edit, op: GraphOp) -> bool:
 
 
 def _reduced(edit: Edit, op: GraphOp, kind: str) -> int | None:
-    """The last axis, where an op of this kind reduces it alone and keeps it."""
+    """The last axis, if an op of this kind reduces only that and keeps it."""
     axes = [int(a) for a in np.atleast_1d(parameter(op, "axes", ()))]
     rank = len(edit.tensors[op.inputs[0] or ""].shape)
     return axes[0] if op.op == kind and parameter(op, "keep_dims") and axes == [rank - 1] else None
 
 
 def _alone(edit: Edit, found: Found | None, last: GraphOp) -> Found | None:
-    """``found``, where nothing outside reads what its ops make."""
+    """``found``, if nothing outside reads the results of its ops."""
     if found is None:
         return None
     inside = {op.name for op in (*found.ops, last)}

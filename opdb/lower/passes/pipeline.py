@@ -1,4 +1,4 @@
-"""The passes in their order, and what runs them until nothing changes."""
+"""The passes in order, and the loop that runs them until nothing changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from opdb.lower.passes import (
 )
 from opdb.lower.passes.edit import Edit
 
-#: How often the whole list is run at most: a pass may make work for an earlier one.
+#: The maximum number of runs of the whole list: a pass may make work for an earlier one.
 ROUNDS = 8
 
 
@@ -40,7 +40,7 @@ ROUNDS = 8
 class Pass:
     """One rewrite.  ``run`` changes the graph in place and returns how many places it changed.
 
-    ``exact``: every number stays as it is, bit for bit; else floats may differ by rounding, as products are taken in another order.
+    ``exact``: every number stays bit for bit the same; otherwise floats may differ by rounding, as products are reordered.
     """
 
     name: str  # e.g. fold-batchnorm
@@ -111,7 +111,7 @@ NAMES = tuple(p.name for p in PASSES)
 
 @dataclass(frozen=True)
 class Optimized:
-    """``counts``: by pass, how many places it changed; passes that found nothing are left out."""
+    """``counts``: the number of places that each pass changed; passes that found nothing are left out."""
 
     graph: QnnGraph
     counts: Mapping[str, int]
@@ -120,11 +120,11 @@ class Optimized:
 def optimize(
     graph: QnnGraph, target: Target, without: Collection[str] = (), passes: tuple[Pass, ...] = PASSES
 ) -> Optimized:
-    """A graph that computes the same; the given one stays as it is.  ``without``: names of passes that are left out.
+    """Returns a graph that computes the same; the given one is not changed.  ``without``: names of passes to skip.
 
-    Every op that a pass makes is accepted by the validators of ``target``, and has no erratum that the policy of
-    ``target`` avoids; where the op of a rewrite is not, the place stays as it is.  Inputs and outputs keep their names, order,
-    shapes and types.  Raises OpdbError for the name of no pass.
+    The validators of ``target`` accept every op that a pass makes, and it has no erratum that the policy of ``target`` avoids;
+    otherwise the place stays as it is.  Inputs and outputs keep their names, order, shapes and types.
+    Raises OpdbError for an unknown pass.
     """
     check_names(without, tuple(p.name for p in passes))
     edit = Edit(graph, target)
@@ -141,7 +141,7 @@ def optimize(
 
 
 def check_names(given: Collection[str], known: Collection[str] = NAMES) -> None:
-    """Raises OpdbError for the name of no pass."""
+    """Raises OpdbError for an unknown pass."""
     for name in given:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)

@@ -1,4 +1,4 @@
-"""Functions of one tensor: ops of elements, one behind the other, that read nothing else but numbers, and what they compute."""
+"""Functions of one tensor: chains of elementwise ops whose other inputs are numbers, and the functions that they compute."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from opdb.core.graph import GraphOp
 from opdb.lower.passes.arithmetic import FLOATS, Array, operation, single
 from opdb.lower.passes.edit import Edit, parameter
 
-#: A function of the inputs of an op.
+#: A function of an op's inputs.
 Function = Callable[..., Array]
-#: The most ops of a region; erf alone is 21.
+#: The maximum number of ops in a region; erf alone has 21.
 LONGEST = 40
 
 PAIRS: Mapping[str, Function] = {
@@ -42,9 +42,9 @@ SINGLES: Mapping[str, Function] = {
 
 @dataclass(frozen=True)
 class Region:
-    """Ops, in the order of execution, of which the last makes ``y`` and which read ``x`` and numbers alone.
+    """Ops in the order of execution that read only ``x`` and numbers; the last one makes ``y``.
 
-    Nothing else reads what the others make.
+    Nothing else reads the results of the others.
     """
 
     ops: tuple[GraphOp, ...]
@@ -52,7 +52,7 @@ class Region:
     y: str
 
     def values(self, edit: Edit, x: Array) -> Array:
-        """What the ops make of the values ``x``, in double precision."""
+        """Evaluates the ops on the values ``x``, in double precision."""
         held: dict[str, Array] = {self.x: x}
         with np.errstate(all="ignore"):
             for op in self.ops:
@@ -64,7 +64,7 @@ class Region:
 
 
 def function_of(op: GraphOp) -> Function | None:
-    """What an op computes of each element; None of any other op."""
+    """The elementwise function of an op; None for any other op."""
     what = operation(op)
     if what is not None:
         return PAIRS[what]
@@ -92,7 +92,7 @@ def _clip(op: GraphOp) -> Function:
 
 
 def regions(edit: Edit, last: GraphOp, place: Mapping[str, int]) -> Iterator[Region]:
-    """The regions that end with ``last``, the smallest first.  ``place``: of each op in the order of execution, by name."""
+    """Yields the regions that end with ``last``, the smallest first.  ``place``: the position of each op in execution order, by name."""
     ops: dict[str, GraphOp] = {}
     waiting = {last.outputs[0]}
     while len(ops) < LONGEST:

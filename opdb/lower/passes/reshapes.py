@@ -1,4 +1,4 @@
-"""Chains of Reshapes become one, and Reshapes to the shape that is there already none."""
+"""merge-reshapes: merges chains of Reshapes into one, and removes Reshapes to the same shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opdb.lower.passes.layouts import VIEWS
 
 
 def merge(edit: Edit) -> int:
-    """How many Reshapes read what an earlier one read now, or are gone."""
+    """Returns the number of Reshapes that now read an earlier input, or are gone."""
     changed = 0
     for op in edit.ops:
         if edit.has(op) and _moves_nothing(edit, op):
@@ -19,7 +19,7 @@ def merge(edit: Edit) -> int:
 
 
 def _moves_nothing(edit: Edit, op: GraphOp | None) -> bool:
-    """Whether an op gives the stored values of a tensor another shape and does nothing else."""
+    """True if an op only gives the stored values of a tensor another shape."""
     if op is None or op.op not in VIEWS or any(t is not None for t in op.inputs[1:]):
         return False
     x, y = edit.tensors[str(op.inputs[0])], edit.tensors[op.outputs[0]]
@@ -48,7 +48,7 @@ def _merged(edit: Edit, op: GraphOp) -> int:
 
 
 def _drop(edit: Edit, op: GraphOp | None) -> None:
-    """Removes an op whose result is not read any more, and the Reshapes before it that only it read."""
+    """Removes an op whose result is no longer read, and the Reshapes before it that only it read."""
     while op is not None and op.op in VIEWS and edit.inner(op.outputs[0]) and not edit.readers(op.outputs[0]):
         before = edit.maker(op.inputs[0])
         edit.replace([op], [])

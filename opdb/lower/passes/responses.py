@@ -1,4 +1,4 @@
-"""fuse-responses: makes one Lrn of PyTorch's local response normalization (squares, an average over channels, a power, a quotient).
+"""fuse-responses: fuses PyTorch's local response normalization (squares, an average over channels, a power, a quotient) into one Lrn.
 
     mul  Reshape  Pad  Transpose  PoolAvg3d  Transpose  Reshape  mul  add  pow  div     ->     Transpose  Lrn  Transpose
 
@@ -21,13 +21,13 @@ AVERAGES = ("PoolAvg2d", "PoolAvg3d")
 
 
 def run(edit: Edit) -> int:
-    """How many became one op."""
+    """Returns the number of chains that became one op."""
     return sum(_fused(edit, op) for op in reversed(edit.ops) if edit.has(op))
 
 
 @dataclass
 class _Chain:
-    """Walks from the divisor back to the squares.  ``read``: the tensor that is next; ``ops``: the ops so far, last one first."""
+    """Walks from the divisor back to the squares.  ``read``: the next tensor; ``ops``: the ops so far, last one first."""
 
     edit: Edit
     read: str
@@ -42,7 +42,7 @@ class _Chain:
         return True
 
     def number(self, what: str) -> float | None:
-        """The scalar operand of an ADD, MULTIPLY or POWER, which is stepped over; None for anything else."""
+        """Steps over an ADD, MULTIPLY or POWER and returns its scalar operand; None for anything else."""
         op = self.edit.maker(self.read)
         if op is None or operation(op) != what:
             return None
@@ -99,7 +99,7 @@ def _fused(edit: Edit, last: GraphOp) -> bool:
 
 
 def _response(edit: Edit, x: str, last: GraphOp) -> tuple[tuple[ParamConfig, ...], list[GraphOp]] | None:
-    """The parameters of an Lrn, and the ops that it stands for, in the order of execution."""
+    """The parameters of an Lrn, and the ops that it replaces, in the order of execution."""
     shape, divisor = edit.tensors[x].shape, last.inputs[1] or ""
     if {edit.tensors[t].shape for t in (divisor, *last.outputs)} != {shape} or len(shape) < 3:
         return None
@@ -134,7 +134,7 @@ def _response(edit: Edit, x: str, last: GraphOp) -> tuple[tuple[ParamConfig, ...
 
 
 def _window(edit: Edit, chain: _Chain, shape: tuple[int, ...]) -> int | None:
-    """How many channels the pool averages, if it averages nothing else of an image of ``shape`` with zeros around its channels."""
+    """The number of channels averaged, if the pool averages only channels of an image of ``shape`` with zeros around its channels."""
     pool = edit.maker(chain.read)
     if pool is None or pool.op not in AVERAGES:
         return None
@@ -146,7 +146,7 @@ def _window(edit: Edit, chain: _Chain, shape: tuple[int, ...]) -> int | None:
 
 
 def _pads(edit: Edit, pad: GraphOp, radius: int, shape: tuple[int, ...]) -> bool:
-    """Whether ``pad`` puts ``radius`` zeros before and after the channels of an image of ``shape``, as [N, 1, C, ...]."""
+    """True if ``pad`` puts ``radius`` zeros before and after the channels of an image of ``shape``, as [N, 1, C, ...]."""
     given = edit.tensors[pad.inputs[0] or ""].shape
     amounts = np.reshape(parameter(pad, "pad_amount", ()), (-1, 2)).tolist() if pad.op == "Pad" else []
     wanted = [[radius, radius] if place == 2 else [0, 0] for place in range(len(given))]

@@ -1,7 +1,7 @@
-"""read-rows: what computes each row by itself reads past a Reshape before it.
+"""read-rows: lets ops that compute each row separately read past a Reshape before them.
 
-A FullyConnected takes any shape as rows.  LayerNorm and RmsNorm of the last dimension take the wider of two shapes, [1, 197, 768] rather
-than [197, 1, 768], and the Reshape goes behind them: 372 us less of 2,542 for a ViT-B/16 of two layers (QNN 2.51 for SA8255, fp16).
+A FullyConnected takes any shape as rows.  LayerNorm and RmsNorm of the last dimension take the wider of two shapes, [1, 197, 768] instead
+of [197, 1, 768], and the Reshape moves after them: 372 us less of 2,542 for a ViT-B/16 of two layers (QNN 2.51 for SA8255, fp16).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NORMS = ("LayerNorm", "RmsNorm")
 
 
 def run(edit: Edit) -> int:
-    """How many Reshapes were left out or moved."""
+    """Returns the number of Reshapes removed or moved."""
     return sum(
         _past(edit, op) if op.op == "FullyConnected" else op.op in NORMS and _before(edit, op)
         for op in edit.live()

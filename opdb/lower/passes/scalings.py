@@ -1,4 +1,4 @@
-"""merge-scalings: products with constants and sums, one behind the other, as one op."""
+"""merge-scalings: merges successive products with constants and sums into one op."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opdb.lower.passes.edit import Edit
 
 
 def run(edit: Edit) -> int:
-    """How many ops less there are."""
+    """Returns the number of ops removed."""
     merged = 0
     for op in edit.live():
         second = scaling(edit, op)
@@ -24,7 +24,7 @@ def run(edit: Edit) -> int:
 
 
 def _merged(edit: Edit, first: Scaling, second: Scaling) -> bool:
-    """(x * f1 + t1) * f2 + t2 as x * (f1 * f2) + (t1 * f2 + t2): a product, a sum, or, along the channels, a Batchnorm for both."""
+    """Rewrites (x * f1 + t1) * f2 + t2 as x * (f1 * f2) + (t1 * f2 + t2): a product, a sum, or a Batchnorm for both along the channels."""
     factor = _combined(first.factor, second.factor, np.multiply)
     moved = first.term
     if moved is not None and second.factor is not None:
@@ -42,14 +42,14 @@ def _merged(edit: Edit, first: Scaling, second: Scaling) -> bool:
 
 
 def _combined(a: Array | None, b: Array | None, how: np.ufunc) -> Array | None:
-    """``how`` of two constants, of which either may be absent."""
+    """``how`` applied to two constants; either may be absent."""
     if a is None or b is None:
         return b if a is None else a
     return np.asarray(how(a, b))
 
 
 def _one(edit: Edit, first: Scaling, second: Scaling, factor: Array | None, term: Array | None) -> bool:
-    """A product or a sum."""
+    """Writes a product or a sum."""
     like, dtype = second.op, edit.tensors[second.y].dtype
     made = rounded(np.asarray(term if factor is None else factor), dtype)
     if made is None:

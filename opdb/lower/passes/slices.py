@@ -1,7 +1,7 @@
-"""slice-before-reshapes: slices of a dimension that a Reshape made, taken out of the dimension that it was made of.
+"""slice-before-reshapes: moves slices of a dimension that a Reshape made to the dimension that it was made from.
 
-Attention's query, key and value are slices of [197, 3, 1, 768], which is [197, 2304] before.  HTP is slow at the first and quick
-at the second: a ViT-B/16 of two layers takes 5,625 us with the first and 2,542 with the second (QNN 2.51 for SA8255, fp16).
+Attention's query, key and value are slices of [197, 3, 1, 768], which is [197, 2304] before.  HTP is slow with the first and fast
+with the second: a ViT-B/16 of two layers takes 5,625 us with the first and 2,542 with the second (QNN 2.51 for SA8255, fp16).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MASKS = ("begin_mask", "end_mask", "new_axes_mask")
 
 
 def run(edit: Edit) -> int:
-    """How many slices were changed: where all that reads a Reshape are such slices."""
+    """Returns the number of slices changed; only Reshapes that are read by nothing but such slices count."""
     return sum(_changed(edit, op) for op in edit.live() if op.op in VIEWS)
 
 
@@ -39,7 +39,7 @@ def _changed(edit: Edit, view: GraphOp) -> int:
 
 
 def _ahead(edit: Edit, op: GraphOp, x: GraphTensor, axis: int, begin: int, end: int) -> bool:
-    """A slice of ``x``, and a Reshape, in the place of a slice of its Reshape."""
+    """Replaces a slice of a Reshape of ``x`` by a slice of ``x`` and a Reshape."""
     whole = [(0, size, 1) for size in x.shape]
     whole[axis] = (begin, end, 1)
     ranges = ParamConfig("ranges", "i32", tuple(n for r in whole for n in r), (len(whole), 3))
@@ -55,7 +55,7 @@ def _ahead(edit: Edit, op: GraphOp, x: GraphTensor, axis: int, begin: int, end: 
 def _cut(
     edit: Edit, op: GraphOp, before: tuple[int, ...], after: tuple[int, ...]
 ) -> tuple[int, int, int] | None:
-    """The dimension before the Reshape, and from where to where, that a slice takes; None where it takes anything else."""
+    """The dimension before the Reshape, and the begin and end there, of a slice; None if it takes anything else."""
     ranges = [int(n) for n in parameter(op, "ranges", ())]
     if any(parameter(op, mask, 0) for mask in MASKS) or len(ranges) != 3 * len(after):
         return None

@@ -1,4 +1,4 @@
-"""fold-constants: ops that read constants alone are computed now."""
+"""fold-constants: computes ops that only read constants."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.lower.passes.edit import Edit
 from opdb.runtime.kernels import run_graph
 
-#: A constant may be as large as what it is made of, or as this: a graph does not grow by what a Tile repeats.
+#: A constant may be as large as its inputs, or as this: a graph must not grow by what a Tile repeats.
 BYTES = 1 << 20
-#: Whose results do not follow from what they read.
+#: Ops whose results do not follow from their inputs.
 OTHERS = ("Buffer", "RandomUniformLike")
 
 
 def run(edit: Edit) -> int:
-    """How many ops were computed, one behind the other."""
+    """Returns the number of ops computed, in sequence."""
     return sum(_computed(edit, op) for op in edit.live())
 
 
@@ -45,7 +45,7 @@ def _computed(edit: Edit, op: GraphOp) -> bool:
 def _values(
     edit: Edit, op: GraphOp, read: list[GraphTensor], made: list[GraphTensor]
 ) -> list[np.ndarray] | None:
-    """What the C kernel computes; None where there is none for the op and its types."""
+    """The results of the C kernel; None if there is none for the op and its types."""
     ends = {t.name: replace(t, type="APP_READ") for t in made}
     graph = QnnGraph(op.name, {t.name: t for t in read} | ends, [op])
     try:

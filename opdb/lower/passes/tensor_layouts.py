@@ -16,9 +16,9 @@ from opdb.runtime.axes import OF_AXIS, OF_TENSOR
 
 
 def stored(t: GraphTensor, layout: Layout) -> GraphTensor | None:
-    """A tensor as it is stored in a layout; one of lower rank gets dimensions of size 1 in front first.
+    """A tensor as stored in a layout; one of lower rank first gets leading dimensions of size 1.
 
-    None where its encoding, or the way in which its numbers are packed, does not allow it.
+    None if its encoding, or the packing of its numbers, does not allow it.
     """
     missing = len(layout) - len(t.shape)
     if missing == 0 and layout == identity(len(layout)):
@@ -39,7 +39,7 @@ def stored(t: GraphTensor, layout: Layout) -> GraphTensor | None:
 
 
 def reads_rows(edit: Edit, op: GraphOp, slot: int) -> bool:
-    """Whether an op multiplies the last dimension of an input with the rows of a constant that can take any order."""
+    """True if an op multiplies the last dimension of an input with rows of a constant that can be reordered."""
     if slot != 0 or len(op.inputs) < 2:
         return False
     x, weights = edit.tensors[str(op.inputs[0])], edit.tensors[str(op.inputs[1])]
@@ -71,7 +71,7 @@ def _any_order(quant: Quant | None, axis: int) -> bool:
 
 
 def with_rows(op: GraphOp, weights: GraphTensor, sizes: Sequence[int], rows: Layout) -> GraphTensor:
-    """The weights of ``op`` with the rows in the order of an input that was flattened from ``sizes`` in the layout ``rows``."""
+    """The weights of ``op`` with their rows in the order of an input flattened from ``sizes`` in the layout ``rows``."""
     index = np.arange(math.prod(sizes)).reshape(tuple(sizes)).transpose(rows).ravel()
     data = np.asarray(weights.data).reshape(weights.shape)
     return replace(weights, data=np.ascontiguousarray(data.take(index, axis=_rows(op, weights))))

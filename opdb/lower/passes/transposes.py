@@ -1,13 +1,13 @@
-"""One layout for every tensor of the graph, such that Transposes move as few bytes as possible.
+"""sink-transposes: chooses one layout for every tensor of the graph, such that Transposes move as few bytes as possible.
 
-Every Transpose is taken away, which makes its result the same tensor in another layout; each op that can stand in another
-layout (opdb.lower.passes.layouts) chooses one; and where a reader wants another layout than the maker gives, a Transpose is
-put in, one for all readers that want the same, or a Reshape where only dimensions of size 1 move.  So chains merge, pairs
-cancel, and Transposes sink to where fewer bytes pass, or rise.
+Every Transpose is removed, which makes its result the same tensor in another layout; each op that can work in another
+layout (opdb.lower.passes.layouts) chooses one; and if a reader wants another layout than the maker gives, a Transpose is
+inserted, one for all readers that want the same, or a Reshape if only dimensions of size 1 move.  So chains merge, pairs
+cancel, and Transposes move to where fewer bytes pass.
 
-The choice is made op by op, forth and back, by what its neighbors have: forth an op takes the layout of what it reads
-where that costs no more, back the layout in which its result is read.  The cheapest state of all is kept, and the graph is
-changed only if that is cheaper than the graph that was given.
+The choice is made op by op, forward and backward, by the layouts of its neighbors: forward an op takes the layout of its input
+if that costs no more, backward the layout in which its result is read.  The cheapest state of all is kept, and the graph is
+changed only if that is cheaper than the original graph.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from opdb.lower.passes.layouts import (
 )
 from opdb.lower.passes.tensor_layouts import reads_rows, stored
 
-#: Bytes come first; of states with equal bytes the one with fewer Transposes, then with fewer Reshapes.  A Transpose of five
+#: Bytes come first; states with equal bytes are compared by the number of Transposes, then of Reshapes.  A Transpose of five
 #: dimensions counts like four of them: chips have kernels for four.
 BYTE, RESHAPE = 1 << 24, 1
 FORBIDDEN = 1 << 80
@@ -46,7 +46,7 @@ SWEEPS = 4
 
 
 def settle(edit: Edit) -> int:
-    """Chooses the layouts; by how many Transposes the graph has fewer, at least 1 if it changed."""
+    """Chooses the layouts; returns the number of ops saved, at least 1 if the graph changed."""
     state = _Layouts(edit)
     if not state.transposes:
         return 0
@@ -59,11 +59,11 @@ def settle(edit: Edit) -> int:
 
 
 class _Layouts:
-    """``fits``: of each op that is no Transpose, how it stands now."""
+    """``fits``: the current layouts of each op that is not an absorbed Transpose."""
 
     def __init__(self, edit: Edit) -> None:
         self.edit = edit
-        #: tensor -> what it is a layout of, and which; a tensor that is no Transpose's is itself
+        #: tensor -> its base tensor and its layout of that; a tensor that no absorbed Transpose makes is its own base
         self.alias: dict[str, tuple[str, Layout]] = {}
         self.transposes: list[GraphOp] = []
         self.ops: list[GraphOp] = []
@@ -78,7 +78,7 @@ class _Layouts:
         self.fits = [unchanged(op, *t) for op, t in zip(self.ops, self.tensors, strict=True)]
         self.options: dict[tuple[int, Layout], Fit | None] = {}
         self.maker: dict[str, tuple[int, int]] = {}
-        #: what is read: base -> (op, slot, the layout in which the slot sees it)
+        #: the readers of each base tensor: (op, slot, the layout in which the slot sees it)
         self.readers: dict[str, list[tuple[int, int, Layout]]] = {}
         self._link()
         self.ends: dict[str, list[Layout]] = {}
@@ -88,13 +88,13 @@ class _Layouts:
                 self.ends.setdefault(base, []).append(way)
         self.allowed: dict[tuple[str, Layout, Layout], bool] = {}
         self.costs: dict[tuple[str, Layout, frozenset[Layout]], int] = {}
-        #: of each op itself and those that make or read a tensor of it
+        #: for each op: itself and the ops that make or read one of its tensors
         self.near = [self._near(op) for op in self.ops]
-        #: (op, its tensors that count, back) -> how the ops near it stood when it kept its layout
+        #: (op, its tensors that count, back) -> the layouts of the nearby ops when it last kept its own
         self.kept: dict[tuple[int, tuple[str, ...], bool], list[Fit]] = {}
 
     def _absorbed(self, op: GraphOp) -> bool:
-        """Whether an op is a Transpose that moves stored values alone."""
+        """True if an op is a Transpose that only moves stored values."""
         if op.op != "Transpose":
             return False
         x, y = self.edit.tensors[str(op.inputs[0])], self.edit.tensors[op.outputs[0]]
@@ -123,10 +123,10 @@ class _Layouts:
         makers = (self.maker[t][0] for t in tensors if t in self.maker)
         return tuple({*makers, *(i for t in tensors for i, _, _ in self.readers.get(t, ()))})
 
-    # -- what a state costs
+    # -- the cost of a state
 
     def price(self, tensor: str) -> int:
-        """Of the Transpose that makes a tensor."""
+        """The price of a Transpose that makes ``tensor``."""
         t = self.edit.tensors[tensor]
         size = -(-math.prod(t.shape) * BY_SHORT[t.dtype].bits // 8)
         return size * BYTE + TRANSPOSE[len(t.shape) > 4]
@@ -139,14 +139,14 @@ class _Layouts:
         return self.fits[i].outputs[k]
 
     def wanted(self, base: str) -> Iterator[Layout]:
-        """The layouts in which a tensor is read, by ops and at the ends of the graph."""
+        """Yields the layouts in which ops and the graph's outputs read a tensor."""
         for i, k, way in self.readers.get(base, ()):
             if (layout := self.fits[i].inputs[k]) is not None:
                 yield compose(way, layout)
         yield from self.ends.get(base, ())
 
     def cost(self, base: str) -> int:
-        """Of all changes of layout of one tensor."""
+        """The cost of all layout changes of one tensor."""
         made = self.made(base)
         wanted = frozenset(layout for layout in self.wanted(base) if layout != made)
         if not wanted:
@@ -157,7 +157,7 @@ class _Layouts:
         return self.costs[key]
 
     def _cost(self, base: str, made: Layout, wanted: frozenset[Layout]) -> int:
-        """Of the changes from the layout in which a tensor is made to others."""
+        """The cost of the changes from the layout in which a tensor is made to others."""
         shape = self.edit.tensors[base].shape
         forms = {(order(shape, made), stored_shape(shape, made))}
         orders, price = {order(shape, made)}, 0
@@ -173,7 +173,7 @@ class _Layouts:
         return price
 
     def _takes(self, base: str, made: Layout, wanted: Layout) -> bool:
-        """Whether the target takes the Transpose between two layouts."""
+        """True if the target accepts the Transpose between two layouts."""
         key = base, made, wanted
         if key not in self.allowed:
             t = replace(self.edit.tensors[base], type="NATIVE")
@@ -190,7 +190,7 @@ class _Layouts:
     # -- the choice
 
     def improve(self) -> int:
-        """Leaves the cheapest state that was met, and returns what it costs."""
+        """Leaves the cheapest state found, and returns its cost."""
         bases = {*self.readers, *self.ends}
         reads = [self._read_by(i) for i in range(len(self.ops))]
         around = [(*r, *op.outputs) for r, op in zip(reads, self.ops, strict=True)]
@@ -198,7 +198,7 @@ class _Layouts:
         self._sweep(around)
         best = list(self.fits)
         for back, sides in ((False, reads), (True, makes)):
-            self._go(sides, back)  # through all ops that can, whatever it costs behind them
+            self._go(sides, back)  # through all ops that can, whatever it costs later
             self._sweep(around)
             best = self._better(best, around)
             self.fits = list(best)
@@ -210,17 +210,17 @@ class _Layouts:
         return tuple(b for b in dict.fromkeys(read) if b in self.readers)
 
     def _sweep(self, around: Sequence[tuple[str, ...]]) -> None:
-        """Forth and back until nothing gets cheaper."""
+        """Sweeps forward and backward until nothing gets cheaper, at most SWEEPS times."""
         for _ in range(SWEEPS):
             if not self._go(around, False) + self._go(around, True):
                 break
 
     def _go(self, around: Sequence[tuple[str, ...]], back: bool) -> int:
-        """One choice for each op, in their order or backwards; by how much it is dearer then (0 or less)."""
+        """Makes one choice for each op, in order or backward; returns the change in cost (0 or less)."""
         return sum(self._choose(i, around[i], back) for i in range(len(self.ops))[:: -1 if back else 1])
 
     def _better(self, best: list[Fit], around: Sequence[tuple[str, ...]]) -> list[Fit]:
-        """Of the state now and ``best`` the cheaper one, for each group of ops that stand in other layouts and share tensors."""
+        """Takes the cheaper of the current state and ``best``, for each group of ops that differ and share tensors."""
         other, made = self.fits, list(best)
         differ = {i for i, (a, b) in enumerate(zip(best, other, strict=True)) if a != b}
         at: dict[str, list[int]] = {}
@@ -244,7 +244,7 @@ class _Layouts:
         return made
 
     def _choose(self, i: int, around: tuple[str, ...], back: bool) -> int:
-        """Takes the layout of an op that is cheapest for the tensors ``around``; by how much they are dearer then."""
+        """Takes the layout of an op that is cheapest for the tensors ``around``; returns the change in their cost."""
         if self.ops[i].op not in RULES:
             return 0
         stand = [self.fits[j] for j in self.near[i]]
@@ -268,7 +268,7 @@ class _Layouts:
         return least - before
 
     def _rank(self, i: int) -> int:
-        """Of the layouts of an op."""
+        """The rank of an op's layouts."""
         inputs, outputs = self.tensors[i]
         first = inputs[0] if inputs else None
         if self.ops[i].op in ELEMENTWISE or first is None:
@@ -276,7 +276,7 @@ class _Layouts:
         return len(first.shape)
 
     def _as_read(self, i: int) -> Iterator[Layout]:
-        """The layouts of an op in which it reads an input as that is made."""
+        """Yields the layouts in which an op reads an input as it is made."""
         for name in self.ops[i].inputs:
             if name is None:
                 continue
@@ -285,7 +285,7 @@ class _Layouts:
                 yield compose(inverse(way), self.made(base))
 
     def _as_wanted(self, i: int) -> Iterator[Layout]:
-        """The layouts of an op in which it makes an output as that is read."""
+        """Yields the layouts in which an op makes an output as it is read."""
         inputs, outputs = self.tensors[i]
         if not inputs or inputs[0] is None:
             return
@@ -296,7 +296,7 @@ class _Layouts:
                     yield found
 
     def _option(self, i: int, layout: Layout) -> Fit | None:
-        """An op in a layout; None where it cannot be, or the target does not take it."""
+        """An op in a layout; None if that is impossible, or the target refuses it."""
         if (i, layout) not in self.options:
             self.options[i, layout] = self._judged(i, layout)
         return self.options[i, layout]
@@ -314,7 +314,7 @@ class _Layouts:
         for n, (t, way) in enumerate(zip((*inputs, *outputs), ways, strict=True)):
             made = None if t is None or way is None else stored(t, way)
             if t is not None and made is None:
-                return None  # an encoding that cannot be turned
+                return None  # an encoding that cannot be transposed
             names.append(None if made is None else f"{n}")
             if made is not None:
                 held[f"{n}"] = replace(made, name=f"{n}")
@@ -323,16 +323,16 @@ class _Layouts:
         return found if self.edit.legal(tried, held) else None
 
     def _rows_wanted(self, tensor: str) -> bool:
-        """Whether all readers of a tensor can read its last dimension in another order."""
+        """True if all readers of a tensor can read its last dimension in another order."""
         readers = self.readers.get(tensor, [])
         return tensor not in self.ends and all(
             way == identity(len(way)) and reads_rows(self.edit, self.ops[i], k) for i, k, way in readers
         )
 
-    # -- the graph of the choice
+    # -- the chosen graph
 
     def apply(self) -> None:
-        """Lets the edited graph be the one of the choice."""
+        """Replaces the edited graph by the chosen one."""
         writer = Writer(self.edit, {t.outputs[0]: t for t in self.transposes}, self._of)
         for op, found in zip(self.ops, self.fits, strict=True):
             inputs = tuple(
@@ -348,7 +348,7 @@ class _Layouts:
         writer.finish()
 
     def _rows(self, op: GraphOp) -> tuple[tuple[int, ...], Layout] | None:
-        """The sizes and the order in which the first input of an op was flattened, if that is another one than before."""
+        """The sizes and the order in which the first input of an op was flattened, if the order changed; else None."""
         source = self.maker.get(self._of(op.inputs[0])[0]) if op.inputs and op.inputs[0] else None
         if source is None or (rows := self.fits[source[0]].rows) is None:
             return None

@@ -1,4 +1,4 @@
-"""UnPack of five dimensions (e.g. the query, key and value of attention) as a Split, and that Split ahead of the Reshape."""
+"""Rewrites UnPack of five dimensions (e.g. the query, key and value of attention) as a Split, and moves that before the Reshape."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opdb.core.op_config import ParamConfig
 from opdb.lower.passes.edit import Edit, parameter
 from opdb.lower.passes.layouts import VIEWS, groups
 
-#: Chips have kernels of UnPack and Split for so many dimensions.
+#: The number of dimensions for which chips have kernels of UnPack and Split.
 RANK = 4
 
 
 def unpack(edit: Edit) -> int:
-    """UnPack of more than four dimensions -> Split, and a Reshape of each part."""
+    """Rewrites an UnPack of more than four dimensions as a Split and a Reshape of each part; returns the number of changes."""
     changed = 0
     for op in edit.ops:
         if op.op == "UnPack" and len(edit.tensors[str(op.inputs[0])].shape) > RANK:
@@ -37,7 +37,7 @@ def _parted(edit: Edit, op: GraphOp) -> int:
 
 
 def split_first(edit: Edit) -> int:
-    """A Split of more than four dimensions behind a Reshape -> Split, and a Reshape of each part."""
+    """Rewrites a Split of more than four dimensions after a Reshape as a Split and a Reshape of each part."""
     changed = 0
     for op in edit.ops:
         if op.op == "Split" and len(edit.tensors[str(op.inputs[0])].shape) > RANK:
@@ -73,7 +73,7 @@ def _inner(edit: Edit, like: GraphTensor, base: str, shape: tuple[int, ...]) -> 
 def _put(
     edit: Edit, old: list[GraphOp], x: str, axis: int, cuts: Sequence[int], parts: list[GraphTensor]
 ) -> int:
-    """Puts a Split of ``x`` into ``parts``, and Reshapes of these, in the place of ops; 0 where the target does not take them."""
+    """Replaces ``old`` by a Split of ``x`` into ``parts`` and their Reshapes; returns 0 if the target refuses them."""
     op = old[-1]
     index = ParamConfig("split_index", "u32", tuple(cuts), (len(cuts),))
     params = (ParamConfig("axis", "u32", axis), index)

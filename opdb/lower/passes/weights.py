@@ -18,9 +18,9 @@ PRODUCTS = ("FullyConnected", "MatMul")
 
 @dataclass(frozen=True)
 class Weighted:
-    """An op whose filter is a constant, and whose bias is one or absent.
+    """An op with a constant filter, and a bias that is constant or absent.
 
-    The last axis of its result has ``channels`` elements, and that of what it reads ``read``.
+    The last axis of its result has ``channels`` elements, and that of its input ``read``.
     """
 
     op: GraphOp
@@ -31,7 +31,7 @@ class Weighted:
     read: int
 
     def scaled(self, edit: Edit, factor: Array | None, term: Array | None) -> Changed | None:
-        """The op that computes y * factor + term, each one number for each channel of y."""
+        """The op that computes y * factor + term; both have one number per channel of y."""
         bias = self.bias
         if factor is not None and bias is not None:
             bias = bias.astype(np.float64) * factor
@@ -41,7 +41,7 @@ class Weighted:
         return self._with(edit, made, bias)
 
     def behind(self, edit: Edit, factor: Array | None, term: Array | None) -> Changed | None:
-        """The op that computes the same of x where it read x * factor + term, each one number for each channel of x."""
+        """The op that does the same on x instead of x * factor + term; both have one number per channel of x."""
         bias = self.bias
         if term is not None:
             added = self._summed(self.filter.astype(np.float64) * self._along_inputs(term).astype(np.float64))
@@ -50,12 +50,12 @@ class Weighted:
         return self._with(edit, made, bias)
 
     def pads(self) -> bool:
-        """Whether zeros surround what it reads, or it puts them between the elements."""
+        """True if its input is padded with zeros, or if it puts zeros between the elements."""
         amounts = parameter(self.op, "pad_amount", ())
         return self.op.op in TRANSPOSED or bool(np.any(np.asarray(amounts)))
 
     def _along_outputs(self, values: Array) -> Array:
-        """One number for each channel of the result, shaped to be multiplied with the filter."""
+        """One number per channel of the result, shaped to be multiplied with the filter."""
         values = values.astype(self.filter.dtype)
         if self.op.op == "FullyConnected" or self._transposed():
             return values[:, None]
@@ -65,7 +65,7 @@ class Weighted:
         return values
 
     def _along_inputs(self, values: Array) -> Array:
-        """The same for each channel of what is read."""
+        """One number per channel of the input, shaped to be multiplied with the filter."""
         values = values.astype(self.filter.dtype)
         if self.op.op == "FullyConnected" or self._transposed():
             return values
@@ -77,7 +77,7 @@ class Weighted:
         return values[:, None]
 
     def _summed(self, products: Array) -> Array:
-        """The sum of what each channel of the result multiplies."""
+        """Sums the products that belong to each channel of the result."""
         if self.op.op == "FullyConnected" or self._transposed():
             return np.asarray(products.sum(-1))
         return np.asarray(products.reshape(-1, self.channels).sum(0))
@@ -105,20 +105,20 @@ class Weighted:
 
 
 def _loses_bias(edit: Edit) -> bool:
-    """Whether the graph will be quantized for a library that adds no quantized bias to a MatMul."""
+    """True if the graph will be quantized for a library that does not add a quantized bias to a MatMul."""
     return edit.target.to_quantize and active("HTP-0224", edit.target)
 
 
 @dataclass(frozen=True)
 class Changed:
-    """An op to come, and the constants that it reads and the graph does not have yet."""
+    """A new op, and its constants that are not in the graph yet."""
 
     op: GraphOp
     tensors: tuple[GraphTensor, ...]
 
 
 def weighted(edit: Edit, op: GraphOp | None) -> Weighted | None:
-    """``op`` as one with a filter of floats that is a constant; None of any other op."""
+    """``op`` with its constant float filter; None for any other op."""
     if op is None or op.op not in (*CONVOLUTIONS, *TRANSPOSED, *PRODUCTS):
         return None
     given = edit.constant(op.inputs[1])

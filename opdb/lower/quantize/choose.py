@@ -1,4 +1,4 @@
-"""The data types of one node: a row of its target's table that the types of its activations and the rules fit."""
+"""Chooses the data types of one node: a row of its target's table that fits its activations' types and the rules."""
 
 from __future__ import annotations
 
@@ -31,22 +31,20 @@ from opdb.lower.quantize.slots import Place, places
 from opdb.lower.quantize.weights import IN_8_BITS, WeightType, narrowed
 from opdb.runtime.checks import Violation
 
-#: What a Convert costs, in ranks of preference: any type of a static tensor is better.
+#: The cost of a Convert, in ranks of preference: it exceeds that of any type of a static tensor.
 CONVERT = 100
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a node becomes, by slot of its quantized tensors.
+    """The quantized form of a node, by slot of its quantized tensors.
 
     ``per_slice``: slots with a scale per slice; ``symmetric``: slots with real zero in the middle, because the
     spec says so, or because a rule of the target refuses the node without it.
-
-    ``floats``: why the node computes in floats instead, between Dequantizes and Quantizes; "" where it does not.  ``table``: why it
+    ``floats``: why the node computes in floats instead, between Dequantizes and Quantizes; "" if it does not.  ``table``: why it
     is a table instead (opdb.lower.quantize.tables).  ``wider``: why it computes in 16 bits between Converts.  ``whole``: the type in
-    which it writes whole numbers at scale 1, for a node that copies stored numbers.  ``weight``: what its slots
-    with channels have.  ``doubt``: the fault of the library that the form has, where the
-    target has no form without one.
+    which it writes whole numbers at scale 1, for a node that copies stored numbers.  ``weight``: the type of its slots
+    with channels.  ``doubt``: the library's fault that the form has, if the target has no form without one.
     """
 
     dtypes: Mapping[str, str]
@@ -64,7 +62,7 @@ class Form:
 class Wishes:
     """``activations``: the wanted type by tensor (real tensors that are not static, or share an encoding).
 
-    ``ranges``: what each real tensor holds, together with those that share its encoding.  ``floats``: by node, why it is to
+    ``ranges``: the range of each real tensor, together with those that share its encoding.  ``floats``: by node, why it should
     compute in floats.
     """
 
@@ -81,7 +79,7 @@ class Wishes:
 
 
 def known(op: GraphOp) -> Any:
-    """The validator of a node.  Raises OpdbError for one whose op has no spec."""
+    """Returns the validator of a node.  Raises OpdbError if its op has no spec."""
     module = validators.module(op.op)
     if module is None:
         raise OpdbError(
@@ -91,10 +89,9 @@ def known(op: GraphOp) -> Any:
 
 
 def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
-    """The form of a node in integers; where it has none in floats; and on a target that does not compute it in floats as a table, or of
-    8 bits in 16.
+    """Tries the forms of a node in order: integers, floats, and, if the target has no floats, a table, or 16 bits for a node of 8 bits.
 
-    Raises OpdbError with the nearest row, or the rule that stands in the way, where the target does nothing of it.
+    Raises OpdbError with the nearest row, or with the rule that refuses it, if the target accepts none of them.
     """
     if op.name in wishes.floats:
         return _as_asked(graph, op, wishes)
@@ -123,7 +120,7 @@ def choose(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
 
 
 def fits(graph: QnnGraph, wishes: Wishes, op: GraphOp) -> bool:
-    """Whether a node has a form in integers without a fault of the library."""
+    """True if a node has a form in integers without a fault of the library."""
     try:
         _in_integers(graph, op, wishes, faultless=True)
     except NoForm:
@@ -132,7 +129,7 @@ def fits(graph: QnnGraph, wishes: Wishes, op: GraphOp) -> bool:
 
 
 class NoForm(OpdbError):
-    """No form in integers; ``reason``: why, without the node's name."""
+    """Raised if a node has no form in integers; ``reason``: why, without the node's name."""
 
     def __init__(self, where: str, reason: str, message: str = "") -> None:
         super().__init__(where + (message or reason))
@@ -149,14 +146,14 @@ def _as_asked(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
 
 
 def _no_table(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> str | None:
-    """Why the node is no table; "" where it is one, None where it is no function of single elements."""
+    """Why the node cannot be a table; "" if it can, None if it is not a function of single elements."""
     if not tables.source(graph, op):
         return None
     return tables.refusal(graph, op, wishes.activations, wishes.ranges, wishes.target)
 
 
 def _wider(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form | None:
-    """The form of a node of 8 bits in 16; None where it has none."""
+    """The form in 16 bits of a node of 8 bits; None if it has none."""
     mine = {p.tensor for p in places(op) if p.tensor in wishes.activations}
     if any(wishes.activations[n] != "uq8" or graph.tensors[n].type == "STATIC" for n in mine):
         return None
@@ -168,7 +165,7 @@ def _wider(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form | None:
 
 
 def _of_numbers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
-    """Of a Cast between real and whole numbers: truth values at scale 1, others by way of floats where there are any."""
+    """The form of a Cast between real and whole numbers: truth values at scale 1, others in floats if the target has them."""
     whole = holding(graph, op, wishes.ranges, wishes.target)
     source = graph.tensors[op.inputs[0] or ""].dtype
     if whole and source == "bool8":
@@ -183,7 +180,7 @@ def _of_numbers(graph: QnnGraph, op: GraphOp, wishes: Wishes) -> Form:
 def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes, faultless: bool = False) -> Form:
     """The first form that the validator accepts: fewest Converts, then the wanted types of static tensors.
 
-    ``faultless``: without a fault for which other forms are only preferred.  Raises NoForm.
+    ``faultless``: also without a fault that the policy avoids only by preferring other forms.  Raises NoForm.
     """
     module = known(op)
     of_node = places(op)
@@ -195,7 +192,7 @@ def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes, faultless: bool =
         raise NoForm(f"node {op.name} ({op.op}): ", f"the specs hold no table of types for {wishes.target}")
 
     def judge(form: Form) -> Verdict:
-        """A warning refuses too: nobody vouches for the numbers of such a form."""
+        """Refuses warnings too: the numbers of such a form cannot be relied on."""
         verdict = check(_sketch(graph, op, of_node, form, wishes.ranges), wishes.target)
         kept = tuple(
             v for v in verdict.violations if not v.erratum or avoided(v.erratum, wishes.target, faultless)
@@ -228,14 +225,14 @@ def _in_integers(graph: QnnGraph, op: GraphOp, wishes: Wishes, faultless: bool =
 
 
 def _said(violation: Violation) -> str:
-    """Says what must hold if libraries only warn of the rule; otherwise the reason with the values."""
+    """The rule's sentence if libraries only warn of it; otherwise the reason with the values."""
     return violation.sentence if violation.warning and not violation.erratum else violation.brief
 
 
 def _row(
     graph: QnnGraph, of_node: Sequence[Place], cells: Mapping[str, frozenset[str]], wishes: Wishes
 ) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
-    """The choices that a row leaves, each with its cost, and what in the row does not fit."""
+    """The choices that a row leaves, each with its cost, and the cells of the row that do not fit."""
     options: dict[str, list[tuple[int, str]]] = {}
     faults = []
     for slot, cell in cells.items():
@@ -275,7 +272,7 @@ def _options(
 
 
 def _preferences(place: Place, weights: str, activation: str) -> list[str]:
-    """The types of a static tensor, best first: the spec's, then the wanted one for weights, the activations' for others."""
+    """The types of a static tensor, best first: the spec's, then the wanted type for weights, the activations' for others."""
     other = ("u" if weights[0] == "s" else "s") + weights[1:]
     first = [place.rule.dtype] if place.rule.dtype else []
     rest = [weights, other, activation] if place.rule.axis is not None else [activation, weights, other]
@@ -283,7 +280,7 @@ def _preferences(place: Place, weights: str, activation: str) -> list[str]:
 
 
 def _activation(of_node: Sequence[Place], wishes: Wishes) -> str:
-    """The type of the node's result, or of what it reads."""
+    """The type of the node's result, or of its input."""
     found = [wishes.activations[p.tensor] for p in reversed(of_node) if p.tensor in wishes.activations]
     return found[0] if found else ""
 
@@ -293,7 +290,7 @@ def _weights(
 ) -> Iterator[tuple[WeightType, frozenset[str]]]:
     """Yields the types for constants with channels, best first, and the slots with a scale for each slice.
 
-    In the wanted bits, then in all of the type's; where the spec names an axis, with a scale for each slice, then with one for all.
+    Tries the wanted bits, then all bits of the type; if the spec names an axis, with a scale per slice, then with one for all.
     """
     with_axis = [p for p in of_node if p.rule.axis is not None and p.slot in dtypes]
     slots = frozenset(p.slot for p in with_axis)
@@ -312,7 +309,7 @@ def _weights(
 
 
 def _least_symmetric(form: Form, judge: Callable[[Form], Verdict]) -> Form:
-    """``form`` with as few symmetric slots more as are accepted."""
+    """``form`` with as few additional symmetric slots as the validator accepts."""
     kept = frozenset(form.dtypes)
     for slot in form.dtypes:
         fewer = kept - {slot} | form.symmetric
@@ -324,7 +321,7 @@ def _least_symmetric(form: Form, judge: Callable[[Form], Verdict]) -> Form:
 def _sketch(
     graph: QnnGraph, op: GraphOp, of_node: Sequence[Place], form: Form, ranges: Mapping[str, Range]
 ) -> OpConfig:
-    """The node's op config in a form, with the scales that it will have: rules and errata read them."""
+    """The node's op config in a form, with its final scales, because rules and errata read them."""
     config = graph.op_config(op)
     sides = {False: list(config.inputs), True: list(config.outputs)}
     mine = [p for p in of_node if p.slot in form.dtypes]
@@ -338,12 +335,12 @@ def _sketch(
 
 
 def _derived(place: Place, form: Form) -> bool:
-    """Whether its scale is a product of other scales of the node."""
+    """True if its scale is a product of other scales of the node."""
     return bool(place.rule.scale) and form.dtypes[place.slot] == place.rule.dtype
 
 
 def _drawn(graph: QnnGraph, place: Place, form: Form, ranges: Mapping[str, Range]) -> Quant:
-    """The encoding of one tensor; a scale per slice is drawn as one for all."""
+    """The encoding of one tensor in a sketch; scales per slice are sketched as a single one."""
     static = graph.tensors[place.tensor].type == "STATIC"
     axis = place.rule.axis if place.slot in form.per_slice and static else None
     values = ranges.get(place.tensor, Range())

@@ -1,4 +1,4 @@
-"""Clamps that HTP computes wrongly in integers, as a minimum and a maximum with numbers."""
+"""Replaces clamps that HTP computes wrong in integers by a minimum and a maximum with numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.judge.errata.policy import active
 from opdb.lower.quantize.encodings import Range
 
-#: They ignore limits inside the range of the result: of ElementWiseNeuron in 8 and 16 bits, of ReluMinMax in 8 and 16 bits.
+#: Errata that ignore limits inside the range of the result: of ElementWiseNeuron in 8 and 16 bits, of ReluMinMax in 8 and 16 bits.
 FAULTS = ("HTP-0024", "HTP-0025", "HTP-0080", "HTP-0081")
 #: The number of RELU_MIN_MAX among the operations of ElementWiseNeuron.
 CLAMP = 5
@@ -25,9 +25,9 @@ def by_limits(
     target: Target,
     fits: Callable[[GraphOp], bool],
 ) -> tuple[QnnGraph, dict[str, Range]]:
-    """``graph`` without the clamps that do not ``fit`` in integers, and ``seen`` with the ranges of what is new.
+    """Replaces the clamps that do not ``fit`` in integers in ``graph``; returns ``seen`` with the ranges of the new tensors.
 
-    A limit that nothing reaches and that lies outside the result's encoding (``ranges``, with what shares it) is left out.
+    A limit is left out if no value reaches it and it lies outside the result's encoding (``ranges``, with the tensors that share it).
     """
     found = dict(seen)
     if not any(active(fault, target) for fault in FAULTS):
@@ -43,7 +43,7 @@ def by_limits(
 
 
 def limits_of(op: GraphOp) -> tuple[float, float] | None:
-    """The limits of a clamp; None of another op."""
+    """The limits of a clamp; None for another op."""
     given = {p.name: p.value for p in op.params}
     if op.op != "ReluMinMax" and (op.op, given.get("operation")) != ("ElementWiseNeuron", CLAMP):
         return None

@@ -1,4 +1,4 @@
-"""How QNN and its neighbors write what a stored integer stands for.
+"""How QNN and other formats write the meaning of a stored integer.
 
 Each has a scale, and a number for the integer that stands for zero; they differ in its sign, and QHPI in the integers.
 """
@@ -13,7 +13,7 @@ from opdb.core.errors import OpdbError
 
 @dataclass(frozen=True)
 class Convention:
-    """``sign``: of the offset in real = scale * (stored + sign * offset)."""
+    """``sign``: the sign of the offset in real = scale * (stored + sign * offset)."""
 
     name: str
     formula: str
@@ -36,7 +36,7 @@ CONVENTIONS = (QNN, QHPI, ONNX, PYTORCH, CLOUD_AI)
 
 @dataclass(frozen=True)
 class Encoding:
-    """Of one scale.  ``dtype``: short name of QNN's type of the integers, e.g. sq8.  ``offset``: as the convention has it."""
+    """An encoding with one scale.  ``dtype``: short name of QNN's type of the integers, e.g. sq8.  ``offset``: in this convention."""
 
     dtype: str
     scale: float
@@ -44,12 +44,12 @@ class Encoding:
     convention: Convention = QNN
 
     def real(self, stored: int) -> float:
-        """What a stored integer stands for."""
+        """The real number that a stored integer stands for."""
         return self.scale * (stored + self.convention.sign * self.offset)
 
     @property
     def added(self) -> int:
-        """What the convention adds to the integers of the type."""
+        """The number that the convention adds to the integers of the type."""
         kind = BY_SHORT[self.dtype]
         if not kind.quantized:
             raise OpdbError(f"{kind.qnn} is not a quantized type")
@@ -58,7 +58,7 @@ class Encoding:
 
 
 def converted(encoding: Encoding, convention: Convention) -> tuple[Encoding, int]:
-    """The same encoding in another convention, and what is to be added to each stored integer.
+    """The encoding in another convention, and the number to add to each stored integer.
 
     Raises OpdbError for a type that is not quantized.
     """

@@ -1,4 +1,4 @@
-"""A quantized form of a float graph with ranges that nobody measured: enough for its cost, useless for its numbers.
+"""Quantizes a float graph with made-up ranges: enough for its cost, useless for its numbers.
 
 Ranges change nothing in the estimate: MobileNetV2 took the same cycles with made-up ranges and with calibrated ones (docs/guides/cost.md).
 """
@@ -31,7 +31,7 @@ _POSITIVE = ("Relu", "Relu1", "Relu6", "ReluMinMax", "ElementWiseNeuron", "Sigmo
 def quantized(
     graph: QnnGraph, recipe: Recipe, target: Target, sources: Mapping[str, Source] | None = None
 ) -> QnnGraph:
-    """``graph`` by opdb.lower.quantize, with inputs and activations from -4, or 0, to 4.
+    """Quantizes ``graph`` by opdb.lower.quantize, with inputs and activations from -4, or 0, to 4.
 
     Raises OpdbError for a node that has no form on ``target``.
     """
@@ -43,7 +43,7 @@ def quantized(
 def forms(
     graph: QnnGraph, recipe: Recipe, target: Target, sources: Mapping[str, Source] | None = None
 ) -> Plan:
-    """Plans each op of ``graph`` with such ranges, with the reasons of those without a form.
+    """Plans each op of ``graph`` with made-up ranges; the plan has the reasons of the ops without a form.
 
     The plan's graph has the ops of ``graph``, some of them in another form.
     """
@@ -53,7 +53,7 @@ def forms(
 
 
 def _unobserved(recipe: Recipe) -> Recipe:
-    """``recipe`` with the ends of made-up ranges as they are: two values have no distribution."""
+    """``recipe`` with the min-max observer, which keeps the ends of made-up ranges: two values have no distribution."""
     if recipe.activations is None:
         return recipe
     rules = [
@@ -76,7 +76,7 @@ def _ends(dtype: str) -> np.ndarray[Any, Any]:
 
 
 def _limits(op: GraphOp) -> Range | None:
-    """What a clamp leaves of the assumed range; None of another op."""
+    """The part of the assumed range that a clamp leaves; None for another op."""
     given = {p.name: float(p.value) for p in op.params if p.name in ("min_value", "max_value")}
     if not given:
         return None
@@ -85,9 +85,9 @@ def _limits(op: GraphOp) -> Range | None:
 
 
 def _ranges(graph: QnnGraph, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """In the place of a run: the least and the largest value of every result.
+    """Stands in for a run: the smallest and the largest value of every result.
 
-    Of what is moved alone it is that of what is read, e.g. of a Softmax between Transposes.
+    Ops that only move values pass on the range of their inputs, e.g. of a Softmax between Transposes.
     """
     found: dict[str, Range] = {}
     for op in graph.ops:

@@ -1,4 +1,4 @@
-"""Lines of the report: how nodes depart from the recipe, and why."""
+"""Report lines: how nodes depart from the recipe, and why."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from opdb.lower.quantize.choose import Form, NoForm
 from opdb.lower.quantize.recipe_types import Asked
 from opdb.lower.quantize.slots import places
 
-#: Nodes that a line names.
+#: The number of nodes that a line names.
 SHOWN = 3
-#: Refused nodes that an error names.
+#: The number of refused nodes that an error names.
 MOST = 8
 
 
@@ -37,7 +37,7 @@ def otherwise(form: Form) -> tuple[str, str]:
 
 
 def lines(graph: QnnGraph, forms: Mapping[str, Form], wish: Asked) -> Iterator[str]:
-    """A line for the nodes that are not as the recipe has them in one way, for one reason."""
+    """Yields a line for the nodes that depart from the recipe in the same way, for the same reason."""
     nodes: dict[tuple[str, str, str], list[str]] = {}
     for op in graph.ops:
         for how, reason in _departures(op, forms[op.name], wish):
@@ -48,7 +48,7 @@ def lines(graph: QnnGraph, forms: Mapping[str, Form], wish: Asked) -> Iterator[s
 
 
 def _departures(op: GraphOp, form: Form, wish: Asked) -> Iterator[tuple[str, str]]:
-    """How a node departs from what the recipe says, and why."""
+    """Yields how a node departs from the recipe, and why."""
     how, reason = otherwise(form)
     if how:
         yield how, reason

@@ -1,4 +1,4 @@
-"""A graph while it is written."""
+"""Adds tensors to a graph under construction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opdb.core.graph import GraphTensor, QnnGraph
 
 
 def add(graph: QnnGraph, tensor: GraphTensor) -> str:
-    """Adds a tensor, and gives its name; the same one is added once, another of its name gets a number."""
+    """Adds a tensor and returns its name; an equal one is added only once, a different one with its name gets a number."""
     name, n = tensor.name, 1
     while name in graph.tensors:
         held = graph.tensors[name]

@@ -1,4 +1,4 @@
-"""Ranges of real values -> encodings.  Scales are float32, as QNN stores them; real zero is always a stored value."""
+"""Converts ranges of real values to encodings.  Scales are float32, as QNN stores them; real zero is always a stored value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from opdb.core.op_config import Quant
 from opdb.runtime.qnn.real_numbers import limits
 
 Array = np.ndarray[Any, Any]
-#: The smallest scale: below it products of two scales leave float32.
+#: The smallest scale: below it, products of two scales leave the range of float32.
 SMALLEST = 2.0**-60
-#: Of a tensor that is always zero.  HTP adds in steps of the larger scale: 38 dB are left of x beside zeros of scale 1, and 85 beside
+#: The scale of a tensor that is always zero.  HTP adds in steps of the larger scale: beside zeros of scale 1, x keeps 38 dB, and 85 beside
 #: these (probe HTP 2.47.0 QCM6490 SM8550).
 OF_ZEROS = 2.0**-16
 
@@ -23,7 +23,7 @@ OF_ZEROS = 2.0**-16
 class Range:
     """The real values that a tensor takes; zero is always among them.
 
-    ``steps``: how many steps of an encoding make 1, by data type, where the spec of an op says so.
+    ``steps``: the number of steps of an encoding that make 1, by data type, if the spec of an op says so.
     """
 
     low: float = 0.0
@@ -31,19 +31,19 @@ class Range:
     steps: tuple[tuple[str, int], ...] = ()
 
     def __or__(self, other: Range) -> Range:
-        """The values of both; steps stay where one of the two has all values."""
+        """The union of both; the steps of a range that includes the other are kept."""
         for all_of, some in sorted(((self, other), (other, self)), key=lambda pair: not pair[0].steps):
             if all_of.low <= some.low and some.high <= all_of.high:
                 return all_of
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def widened(self, margin: float) -> Range:
-        """Both ends further from zero by the share ``margin``."""
+        """Moves both ends away from zero by the share ``margin``."""
         return Range(self.low * (1 + margin), self.high * (1 + margin))
 
     @classmethod
     def of(cls, values: Array) -> Range:
-        """Of an array of finite values."""
+        """The range of an array of finite values."""
         if not values.size:
             return cls()
         return cls(min(0.0, float(values.min())), max(0.0, float(values.max())))
@@ -62,7 +62,7 @@ def encoding(values: Range, dtype: str, symmetric: bool) -> Quant:
 
 
 def symmetric_encoding(largest: Sequence[float], dtype: str, axis: int | None) -> Quant:
-    """``largest``: the largest magnitude, of each slice along ``axis`` where that is not None."""
+    """The symmetric encoding for ``largest``, the largest magnitude, or one per slice along ``axis`` if that is not None."""
     low, high = limits(dtype)
     middle = (low + high + 1) // 2
     scales = tuple(_scale(m / (high - middle)) for m in largest)
@@ -71,7 +71,7 @@ def symmetric_encoding(largest: Sequence[float], dtype: str, axis: int | None) -
 
 
 def in_16_bits(quant: Quant) -> Quant:
-    """The encoding of uq16 with the ends of ``quant``, one scale of uq8: 257 steps where it has one."""
+    """The encoding of uq16 with the ends of ``quant``, which has one scale of uq8: 257 steps for each of its steps."""
     scale = float(np.float32(quant.scale[0] / 257))
     return replace(quant, scale=(scale,), offset=(quant.offset[0] * 257,))
 
@@ -85,9 +85,9 @@ def of_data(data: Array, dtype: str, symmetric: bool, axis: int | None) -> Quant
 
 
 def product(quants: Sequence[Quant], axis: int | None) -> Quant:
-    """The encoding of a sum of products: the scales multiplied, offset 0; per slice where one of them is.
+    """The encoding of a sum of products: the scales multiplied, offset 0; per slice if one of them is.
 
-    One slice too has an axis: HTP drops a bias with one scale beside weights with a scale per slice (HTP-0442 to HTP-0445).
+    A single slice also has an axis: HTP drops a bias with one scale beside weights with a scale per slice (HTP-0442 to HTP-0445).
     """
     size = max(len(q.scale) for q in quants)
     scales = [1.0] * size
@@ -101,5 +101,5 @@ def product(quants: Sequence[Quant], axis: int | None) -> Quant:
 
 
 def _scale(value: float) -> float:
-    """As QNN stores it."""
+    """A scale as QNN stores it."""
     return float(np.float32(max(value, SMALLEST))) if value else OF_ZEROS

@@ -1,4 +1,4 @@
-"""Nodes that no row of quantized types fits: in floats where the chip has them, or as the whole numbers that they store."""
+"""Nodes that no row of quantized types fits: in floats if the chip has them, or as the whole numbers that they store."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ REAL = ("f32", "f16")
 WHOLE = Quant("SCALE_OFFSET", (1.0,), (0,))
 #: Types that hold whole numbers, the fewest bits first.
 HOLDING = ("uq8", "sq8", "uq16", "sq16")
-#: Faults of values that calibration did not show: sums beyond the range of the result, a divisor of 0.
+#: Faults for values that calibration did not show: sums beyond the range of the result, a divisor of 0.
 UNSEEN = ("HTP-0202", "HTP-0325", "HTP-0326")
 NO_NUMBERS = "it copies stored numbers, which are the values at scale 1 only, and the chip has no floating point to convert them in"
 CONVERTED = "the op copies stored numbers, so they are converted in floats"
 
 
 def computes(graph: QnnGraph, op: GraphOp, target: Target, faultless: bool = False) -> bool:
-    """Whether ``target`` takes the node of a float graph as it is; a chip without floating point takes none.
+    """True if ``target`` accepts the node of a float graph as it is; a chip without floating point accepts none.
 
     ``faultless``: see ``avoided``.
     """
@@ -40,7 +40,7 @@ def computes(graph: QnnGraph, op: GraphOp, target: Target, faultless: bool = Fal
 
 @lru_cache(256)
 def converts(source: str, result: str, target: Target) -> bool:
-    """Whether ``target`` has a Convert between two quantized types."""
+    """True if ``target`` has a Convert between two quantized types."""
     x, y = (
         TensorConfig("", t, (1, 8), "NATIVE", quant=Quant("SCALE_OFFSET", (0.5,), (0,)))
         for t in (source, result)
@@ -49,20 +49,20 @@ def converts(source: str, result: str, target: Target) -> bool:
 
 
 def avoided(erratum: str, target: Target, faultless: bool = False) -> bool:
-    """Whether a form with the erratum is not used; ``faultless``: not even where other forms are only preferred."""
+    """True if a form with the erratum must not be used; ``faultless``: also if other forms are only preferred."""
     if faultless and RECORDS[erratum].effect == "wrong-result" and erratum not in UNSEEN:
         return active(erratum, target)
     return refuses(erratum, target)
 
 
 def reads_numbers(graph: QnnGraph, op: GraphOp) -> bool:
-    """Whether the node copies stored numbers between real tensors and whole numbers or truth values, e.g. a Cast."""
+    """True if the node copies stored numbers between real tensors and whole numbers or truth values, e.g. a Cast."""
     real = {graph.tensors[p.tensor].dtype in REAL for p in places(op) if p.stored}
     return len(real) == 2
 
 
 def holding(graph: QnnGraph, op: GraphOp, ranges: Mapping[str, Range], target: Target) -> str:
-    """The type in which the node, which ``reads_numbers``, may write its whole numbers at scale 1; "" for none."""
+    """The type in which a ``reads_numbers`` node may write its whole numbers at scale 1; "" for none."""
     values = ranges.get(op.outputs[0], Range())
     config = graph.op_config(op)
     if graph.tensors[op.outputs[0]].dtype not in REAL:

@@ -1,6 +1,6 @@
-"""Linear layers whose weights are to have fewer bits, as HTP computes them right.
+"""Rewrites linear layers with narrow weights into forms that HTP computes correctly.
 
-With blocks as convolutions of 1 by 1 (HTP-0357), without as products of rows (HTP-0433).
+With blocks they become 1-by-1 convolutions (HTP-0357), without blocks products of rows (HTP-0433).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LINEAR = "FullyConnected"
 
 
 def for_narrow_weights(graph: QnnGraph, wish: Asked) -> QnnGraph:
-    """``graph`` with each FullyConnected whose static weight, [out, in], is to have fewer bits in another form.
+    """Rewrites each FullyConnected of ``graph`` whose static weight, [out, in], gets fewer bits.
 
     With blocks: Reshape, Conv2d and Reshape.  Without: a Reshape of x to rows before it, if x has more dimensions.
     """
@@ -49,7 +49,7 @@ def _of_rows(graph: QnnGraph, op: GraphOp, weight: GraphTensor) -> Iterator[Grap
 
 
 def _convolution(graph: QnnGraph, op: GraphOp, weight: GraphTensor) -> Iterator[GraphOp]:
-    """The nodes in the place of ``op``; adds their tensors."""
+    """Yields the nodes that replace ``op``; adds their tensors."""
     x, y = graph.tensors[op.inputs[0] or ""], graph.tensors[op.outputs[0]]
     channels = weight.shape[1]
     rows = math.prod(x.shape) // channels

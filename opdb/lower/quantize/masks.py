@@ -1,7 +1,7 @@
-"""Masks of attention: large negative numbers that a softmax turns into zeros, cut off where they would take the scores' steps.
+"""Clips attention masks: large negative numbers, which a softmax turns into zeros, would take steps from the scores.
 
 A score that is 16 below the largest of its row becomes e**-16 of it, less than half a step of any result in 8 or 16 bits.  So the
-encoding of what a softmax reads need not reach lower, and a mask of -60000 is as good as one of -20.
+encoding of a softmax's input need not reach lower, and a mask of -60000 is as good as one of -20.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from opdb.core.graph import QnnGraph
 from opdb.lower.quantize.encodings import Range
 from opdb.lower.quantize.propagate import Groups
 
-#: How far below the largest score of a row values count.
+#: Values count down to this far below the largest score of a row.
 DEPTH = 16.0
-#: Only what reaches this much lower still is cut off: such a range is a mask's, not one of scores.
+#: Values are cut off only if the range reaches this much lower still: such a range is that of a mask, not of scores.
 MASKED = 64.0
 #: Numbers beyond this stand for infinity, e.g. torch.finfo(torch.float32).min; they become ``LARGEST``.
 ENDLESS, LARGEST = 1e30, 60000.0
@@ -28,7 +28,7 @@ ADDING = "ElementWiseAdd"
 
 @dataclass(frozen=True)
 class Clipped:
-    """A tensor whose values below ``floor`` are stored as ``floor``; the lowest that it was seen to have is ``low``."""
+    """A tensor whose values below ``floor`` are stored as ``floor``; ``low`` is the lowest value observed."""
 
     tensor: str
     low: float
@@ -42,7 +42,7 @@ class Clipped:
 
 
 def softmax_axes(graph: QnnGraph) -> dict[str, int]:
-    """The tensors that softmaxes and nothing else read -> the axis."""
+    """Maps tensors that only softmaxes read to the softmax axis."""
     readers: dict[str, list[Any]] = {}
     for op in graph.ops:
         for name in op.inputs:
@@ -57,7 +57,7 @@ def softmax_axes(graph: QnnGraph) -> dict[str, int]:
 
 
 def floor_of(axis: int | None, values: Any) -> float | None:
-    """How low the encoding of a softmax's input needs to reach for these values; rows that are masked whole do not count."""
+    """The lowest value that the encoding of a softmax's input must reach; fully masked rows do not count."""
     array = np.asarray(values)
     if axis is None or axis >= array.ndim:
         return None
@@ -67,7 +67,7 @@ def floor_of(axis: int | None, values: Any) -> float | None:
 
 
 def finite(graph: QnnGraph) -> QnnGraph:
-    """The graph with static numbers that stand for infinity at +-60000, which HTP's floats have, too."""
+    """Replaces static numbers that stand for infinity in the graph by +-60000, which HTP's floats have, too."""
     tensors = {}
     for name, t in graph.tensors.items():
         if t.type == "STATIC" and t.dtype in ("f32", "f16"):
@@ -82,7 +82,7 @@ def finite(graph: QnnGraph) -> QnnGraph:
 def clipped(
     graph: QnnGraph, groups: Groups, ranges: Mapping[str, Range], floors: Mapping[str, float]
 ) -> tuple[dict[str, Range], list[Clipped]]:
-    """``ranges`` without what masks add to them, and what was cut off."""
+    """Returns ``ranges`` without the part that masks add to them, and the tensors that were clipped."""
     found = dict(ranges)
     said = []
     written = {name: op for op in graph.ops for name in op.outputs}

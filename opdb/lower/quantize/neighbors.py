@@ -1,6 +1,6 @@
-"""Quantized nodes with constants, in a form that HTP computes correctly whatever stands beside them.
+"""Quantized nodes with constants, in a form that HTP computes correctly whatever their neighbors are.
 
-Lowering writes programs that are quantized already in this form (opdb.lower.workarounds.htp.sums and clamps).
+Lowering writes already quantized programs in this form, too (opdb.lower.workarounds.htp.sums and clamps).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from opdb.core.op_config import Quant
 from opdb.judge.errata.policy import active
 from opdb.runtime.qnn.real_numbers import limits
 
-#: The ids of a constant that is left out of a sum, and of a limit that is left out of a maximum.
+#: The errata about a constant that is dropped from a sum, and about a limit that is dropped from a maximum.
 SUMS, MAXIMA = "HTP-0393", "HTP-0395"
-#: The parameter ``operation`` of an ElementWiseBinary that does the same.
+#: The parameter ``operation`` of the equivalent ElementWiseBinary.
 ADD, MAXIMUM = 0, 10
 
 
 def among_neighbors(graph: QnnGraph, target: Target) -> QnnGraph:
-    """``graph`` with sums of a constant as differences, and maxima with the number first, where ``target`` has the faults."""
+    """Writes sums of a constant as differences, and maxima with the number first, if ``target`` has the faults."""
     made = QnnGraph(graph.name, dict(graph.tensors))
     for op in graph.ops:
         if active(SUMS, target) and _is(op, "ElementWiseAdd", ADD):
@@ -44,7 +44,7 @@ def _is(op: GraphOp, name: str, operation: int) -> bool:
 
 
 def _difference(graph: QnnGraph, op: GraphOp) -> GraphOp:
-    """x + c as x - (-c), for a quantized constant of one element, or of one for each of the last dimension."""
+    """x + c as x - (-c), for a quantized constant of one element, or of one per element of the last dimension."""
     y = graph.tensors[op.outputs[0]]
     for x, name in (op.inputs, op.inputs[::-1]):
         constant = graph.tensors[name or ""]
@@ -59,7 +59,7 @@ def _difference(graph: QnnGraph, op: GraphOp) -> GraphOp:
 
 
 def _beyond(constant: GraphTensor, y: GraphTensor) -> bool:
-    """Whether a constant of 16 bits has values that ``y`` does not store; differences of such are wrong."""
+    """True if a 16-bit constant has values that ``y`` does not store; differences of such constants are wrong."""
     if BY_SHORT[constant.dtype].bits == 8 or constant.quant is None or y.quant is None:
         return False
     held = (np.asarray(constant.data, np.float64) + constant.quant.offset[0]) * constant.quant.scale[0]

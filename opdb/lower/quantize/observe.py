@@ -1,4 +1,4 @@
-"""The range of every tensor of a float graph, from running it with all intermediates as outputs."""
+"""Observes the range of every tensor of a float graph by running it with all intermediates as outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Run = Callable[[QnnGraph, Mapping[str, Any]], Mapping[str, Any]]
 
 
 class Kept(Protocol):
-    """What goes from one run to the next: an output that is the next run's input, which begins as ``initial``."""
+    """State carried from one run to the next: an output that is the next run's input, which starts as ``initial``."""
 
     @property
     def input(self) -> str: ...
@@ -36,12 +36,13 @@ def observe(
     floors: dict[str, float] | None = None,
     watched: Callable[[str], tuple[Observation, str]] = lambda tensor: (BY_ENDS, ""),
 ) -> dict[str, Range]:
-    """The ranges by tensor over all of ``calibration``: real arrays by the name of the input.
+    """Returns the range of each tensor over all of ``calibration``: real arrays by the name of the input.
 
-    ``states``: their inputs are in no sample, unless one is to begin anew.  ``run`` computes the float graph;
-    e.g. opdb.runtime.kernels.run_graph, or VendorWorker for QNN CPU.  ``floors`` gets how low the inputs of softmaxes need to
-    reach (opdb.lower.quantize.masks).  ``watched``: how the range of a tensor follows from its values, and its wanted type.
-    Raises OpdbError where there is no calibration data, and for values that are not finite.
+    ``states``: their inputs are in no sample, unless one restarts.  ``run`` computes the float graph;
+    e.g. opdb.runtime.kernels.run_graph, or VendorWorker for QNN CPU.  ``floors`` gets the lowest value that the encoding of each
+    softmax's input must reach (opdb.lower.quantize.masks).  ``watched``: how the range of a tensor follows from its values, and its wanted
+    type.
+    Raises OpdbError if there is no calibration data, and for values that are not finite.
     """
     debug = graph.with_intermediates()
     softmaxes = softmax_axes(graph)

@@ -1,7 +1,7 @@
-"""From the values that a tensor was seen to have to the range of its encoding.
+"""Derives the range of a tensor's encoding from the observed values.
 
-Percentiles and the least divergence (entropy) are found by ONNX Runtime's calibration, the least squared error (MSE) by PyTorch's
-histogram observer.
+ONNX Runtime's calibration finds percentiles and the smallest divergence (entropy), PyTorch's histogram observer the least squared
+error (MSE).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from opdb.lower.quantize.encodings import Range
 
 Array = np.ndarray[Any, Any]
 MIN_MAX = "min-max"
-#: Parts of the histograms, and the steps that ONNX Runtime's search for the least divergence tries them with: its defaults.
+#: Histogram bins, and the bins with which ONNX Runtime searches for the smallest divergence: its defaults.
 BINS, ENTROPY_BINS, ENTROPY_STEPS = 2048, 128, 128
 
 
 @dataclass(frozen=True)
 class Observation:
-    """``observer``: min-max, percentile, mse or entropy.  ``percentile``: of percentile alone, in percent."""
+    """``observer``: min-max, percentile, mse or entropy.  ``percentile``: used by percentile only, in percent."""
 
     observer: str = MIN_MAX
     percentile: float = 99.99
 
 
-#: From the least to the largest value.
+#: From the smallest to the largest value.
 BY_ENDS = Observation()
 
 
@@ -43,7 +43,7 @@ class Observer:
     _library: Any = None
 
     def see(self, values: Array) -> None:
-        """Finite values of any shape.  Raises MissingExtra where the library of the observer is not installed."""
+        """Observes finite values of any shape.  Raises MissingExtra if the observer's library is not installed."""
         self.seen = self.seen | Range.of(values)
         if self.how.observer == MIN_MAX or not values.size:
             return

@@ -39,13 +39,13 @@ def forms_of(
     sources: Mapping[str, Source] | None = None,
     run: Run = run_graph,
 ) -> Plan:
-    """Plans each op as ``opdb.lower.quantize.quantize`` does, with the reasons of those without a form."""
+    """Plans each op as ``opdb.lower.quantize.quantize`` does; the plan has the reasons of the ops without a form."""
     return planned(graph, calibration, target, recipe, sources or {}, {}, 0.0, run, ())
 
 
 @dataclass(frozen=True)
 class Plan:
-    """``forms`` and ``refused``: by the name of the node.  ``wanted``, ``seen`` and ``ranges``: by tensor."""
+    """``forms`` and ``refused``: by node name.  ``wanted``, ``seen`` and ``ranges``: by tensor."""
 
     graph: QnnGraph
     target: Target
@@ -70,7 +70,7 @@ def planned(
     run: Run,
     states: Sequence[Kept],
 ) -> Plan:
-    """The ranges of the tensors and the form of each op; see ``opdb.lower.quantize.quantize``."""
+    """Plans the ranges of the tensors and the form of each op; see ``opdb.lower.quantize.quantize``."""
     target = target.spelled()
     graph = of_fewer_dimensions(finite(graph))
     wish = recipe if isinstance(recipe, Asked) else _asked(recipe, graph, sources)
@@ -113,7 +113,7 @@ def planned(
 
 
 def _grouped(graph: QnnGraph, states: Sequence[Kept]) -> Groups:
-    """The real tensors that share an encoding."""
+    """Groups the real tensors that share an encoding."""
     groups = Groups(graph, lambda t: t.dtype in REAL)
     for kept in states:
         if graph.tensors[kept.input].dtype in REAL:
@@ -131,9 +131,9 @@ def _asked(recipe: Recipe | str, graph: QnnGraph, sources: Mapping[str, Source])
 
 
 def _wanted(graph: QnnGraph, groups: Groups, wish: Asked, overrides: Mapping[str, str]) -> dict[str, str]:
-    """The type of every real tensor that is not a weight: those that run through, and those that share with them.
+    """The type of every real tensor that is not a weight: the activations, and the tensors that share an encoding with them.
 
-    Of the types that rules give to tensors with one encoding it is the widest.
+    If rules give several types to tensors with one encoding, the widest counts.
     """
     by_rule: dict[str, str] = {}
     for name, dtype in wish.types.items():
@@ -159,7 +159,7 @@ def _wanted(graph: QnnGraph, groups: Groups, wish: Asked, overrides: Mapping[str
 def _shared_ranges(
     graph: QnnGraph, groups: Groups, wanted: Mapping[str, str], seen: Mapping[str, Range]
 ) -> dict[str, Range]:
-    """By real tensor: what it, and those that share its encoding, were seen to hold, or what the spec of their op says."""
+    """The range of each real tensor, joined with those that share its encoding: observed, or fixed by the spec of its op."""
     own = dict(seen)
     for op in graph.ops:
         for place in places(op):

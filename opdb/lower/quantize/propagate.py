@@ -1,6 +1,6 @@
 """Encodings that follow from other encodings: shared through ops that only move data, fixed, derived.
 
-One engine for all ops: it reads what their specs say (opdb.core.quant_rules) and knows none of them by name.
+One engine for all ops: it reads their specs (opdb.core.quant_rules) and knows none of them by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from opdb.lower.quantize.slots import Place, places
 
 
 class Groups:
-    """Tensors that have one encoding: what ``share`` in the specs joins, from end to end of a graph."""
+    """Tensors that have one encoding: the transitive closure of ``share`` in the specs over the whole graph."""
 
     def __init__(self, graph: QnnGraph, takes: Callable[[GraphTensor], bool]) -> None:
         self.members: dict[str, list[str]] = {name: [name] for name in graph.tensors}
@@ -29,7 +29,7 @@ class Groups:
                 self.join(joined[0], name)
 
     def root(self, tensor: str) -> str:
-        """One tensor that stands for the group of ``tensor``."""
+        """The tensor that represents the group of ``tensor``."""
         return self._root[tensor]
 
     def join(self, a: str, b: str) -> None:
@@ -41,10 +41,10 @@ class Groups:
 
 
 def propagate(graph: QnnGraph) -> QnnGraph:
-    """The graph with an encoding on every quantized tensor: given, or following from those that are given.
+    """Returns the graph with an encoding on every quantized tensor: given, or derived from given ones.
 
-    Raises OpdbError where two given encodings or data types of one group differ, and for a quantized tensor
-    that none follows for: opdb assumes no scale.
+    Raises OpdbError if two given encodings or data types of one group differ, and for a quantized tensor
+    that gets none: opdb assumes no scale.
     """
     groups = Groups(graph, lambda t: BY_SHORT[t.dtype].quantized)
     found = _given(graph, groups)
@@ -70,13 +70,13 @@ def propagate(graph: QnnGraph) -> QnnGraph:
 
 
 def fixed_range(rule: SlotRule) -> Range:
-    """The real values that a spec fixes."""
+    """The range of real values that a spec fixes."""
     assert rule.range is not None
     return Range(*rule.range, rule.steps)
 
 
 def _given(graph: QnnGraph, groups: Groups) -> dict[str, Quant]:
-    """The encoding of each group that has one."""
+    """The encoding of each group that has a given one."""
     found: dict[str, tuple[str, Quant]] = {}
     for tensor in graph.tensors.values():
         root = groups.root(tensor.name)
@@ -102,7 +102,7 @@ def _given(graph: QnnGraph, groups: Groups) -> dict[str, Quant]:
 
 
 def symmetric_groups(graph: QnnGraph, groups: Groups) -> set[str]:
-    """The groups (by root) in which some slot wants real zero in the middle."""
+    """The groups (by root) with a slot that wants real zero in the middle."""
     return {groups.root(place.tensor) for op in graph.ops for place in places(op) if place.rule.symmetric}
 
 

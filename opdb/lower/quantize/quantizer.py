@@ -30,7 +30,7 @@ from opdb.lower.quantize.weights import WeightType, of_weight
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.real_numbers import quantized
 
-#: (tensor, type, whether zero is in the middle): what a Convert makes, once for all that read it.
+#: (tensor, type, zero in the middle): the result of a Convert, which all its readers share.
 Converted = tuple[str, str, bool]
 
 
@@ -48,22 +48,20 @@ def quantize(
     observed: dict[str, Range] | None = None,
     told: list[str] | None = None,
 ) -> QnnGraph:
-    """``graph`` with every real tensor quantized, as ``target`` takes it.
+    """Quantizes every real tensor of ``graph``, as ``target`` accepts it.
 
-    ``calibration``: real arrays by the name of the input, of the kind that the graph will see; ranges are the
-    least and the largest values seen, or what the observer of the recipe makes of them.  ``recipe``: its name, a Recipe whose rules
-    tell nodes by their ``sources`` (by GraphOp.origin), or types by name (opdb.lower.quantize.Asked).
+    ``calibration``: real arrays by the name of the input, like those that the graph will get; ranges are the
+    smallest and the largest observed values, or those that the recipe's observer derives.  ``recipe``: its name, a Recipe whose rules
+    select nodes by their ``sources`` (by GraphOp.origin), or types by name (opdb.lower.quantize.Asked).
     ``overrides`` gives single tensors, and those that share their encoding, another type (short name).  ``margin`` is the share
-    by which observed ranges are widened for values that calibration did not show.  Where a row of the
-    target asks for another type than its neighbor has, a Convert is put between.  ``run`` computes the float
-    graph, by default on the C kernels.  ``states``: what goes from each run to the next, e.g. a cache; ``calibration`` are
-    then runs one after the other, and a state's input and output have one encoding.  ``observed`` gets the range that each
-    tensor was seen to have by itself (opdb.lower.quantize.ranges.crowded), ``told`` what a report has to say: nodes that stay in floats
-    and masks that are cut off.  A node without a form in integers computes in floats where the target has them; otherwise it is a
+    by which observed ranges are widened for values that calibration did not show.  If a row of the
+    target needs another type than the neighbor has, a Convert is inserted.  ``run`` computes the float
+    graph, by default on the C kernels.  ``states``: values carried from each run to the next, e.g. a cache; the samples of
+    ``calibration`` are then successive runs, and a state's input and output have one encoding.  ``observed`` gets the range that each
+    tensor was observed to have by itself (opdb.lower.quantize.ranges.crowded), ``told`` the lines of a report: nodes that stay in floats
+    and masks that are clipped.  A node without a form in integers computes in floats if the target has them; otherwise it becomes a
     table if each element of its result depends on one element of one tensor.
-
-    A recipe with ``rounding: adaround`` is for a graph whose weights opdb.execute.compile.rounding has rounded.
-
+    A recipe with ``rounding: adaround`` needs a graph whose weights opdb.execute.compile.rounding has rounded.
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
     validator refuses in the end, for values that are not finite, and for an unknown type or tensor.
     """
@@ -90,7 +88,7 @@ def quantize(
 
 
 class _Quantizer:
-    """Builds the quantized graph: encodings of what runs through first, then node by node."""
+    """Builds the quantized graph: encodings of the activations first, then node by node."""
 
     def __init__(self, plan: Plan) -> None:
         self.graph, self.groups, self.wanted, self.forms = plan.graph, plan.groups, plan.wanted, plan.forms
@@ -102,7 +100,7 @@ class _Quantizer:
         self.indices: dict[str, str] = {}  # by quantized tensor: the places of its numbers in a table
 
     def _encodings(self) -> dict[str, Quant]:
-        """By tensor, of everything in ``wanted``."""
+        """The encoding of every tensor in ``wanted``."""
         centered = {self.groups.root(t) for t in self.asked.centered if t in self.wanted}
         if self.asked.symmetric:
             centered |= {self.groups.root(t) for t in self.wanted}
@@ -143,7 +141,7 @@ class _Quantizer:
             self._in_integers(op)
 
     def _in_floats(self, op: GraphOp) -> None:
-        """The node as it is in the float graph; what it reads is dequantized, and what others read of it quantized."""
+        """Keeps the node as in the float graph; dequantizes its inputs, and quantizes the results that others read in integers."""
         inputs = tuple(None if name is None else self._float(name, op) for name in op.inputs)
         outputs = []
         for name in op.outputs:
@@ -160,7 +158,7 @@ class _Quantizer:
                 self._op(f"{name}_quantize", "Quantize", self.floats[name], name, op)
 
     def _float(self, name: str, op: GraphOp) -> str:
-        """The float tensor of a real one, dequantized once for all that read it."""
+        """The float copy of a real tensor, dequantized once for all readers."""
         tensor = self.graph.tensors[name]
         if tensor.dtype not in REAL:
             return name
@@ -175,12 +173,12 @@ class _Quantizer:
         return self.floats[name]
 
     def _read_in_integers(self, name: str) -> bool:
-        """Whether something reads the quantized tensor: an end of the graph, or a node in integers."""
+        """True if the quantized tensor is an output of the graph, or a node in integers reads it."""
         ends = self.graph.tensors[name].type == "APP_READ"
         return ends or any(name in op.inputs and not self.forms[op.name].floats for op in self.graph.ops)
 
     def _whole(self, op: GraphOp, dtype: str) -> None:
-        """The node writes whole numbers at scale 1; a Convert brings them to the encoding that its readers know."""
+        """Writes whole numbers at scale 1; a Convert brings them to the encoding that the readers know."""
         name = op.outputs[0]
         tensor = replace(self.graph.tensors[name], name=f"{name}_whole", type="NATIVE")
         made = self._add(replace(tensor, dtype=dtype, quant=WHOLE))
@@ -188,7 +186,7 @@ class _Quantizer:
         self._op(f"{name}_convert", "Convert", made, name, op)
 
     def _table(self, op: GraphOp) -> None:
-        """The node as a table of what it makes of each stored number."""
+        """Replaces the node by a table of its result for each stored number."""
         x, y = (self.made.tensors[n] for n in (tables.source(self.graph, op), op.outputs[0]))
         if x.name not in self.indices:
             self.indices[x.name] = tables.index(self.made, x, op.origin)
@@ -201,7 +199,7 @@ class _Quantizer:
     def _in_integers(self, op: GraphOp) -> None:
         inputs, outputs = list(op.inputs), list(op.outputs)
         of_node = places(op)
-        # in the order of what depends on what: activations, weights, then derived encodings
+        # in dependency order: activations, weights, then derived encodings
         quants = {p.tensor: self.quants[p.tensor] for p in of_node if p.tensor in self.quants}
         for place in of_node:
             if place.tensor not in self.wanted or self._type(op, place) == self.wanted[place.tensor]:
@@ -231,10 +229,10 @@ class _Quantizer:
                 self._op(f"{name}_convert", "Convert", wrote, name, op)
 
     def _of_other(self, op: GraphOp, place: Place, dtype: str, of_node: Iterable[Place]) -> Quant | None:
-        """Of a constant that is zero everywhere, or compared, the encoding of what it is computed with.
+        """Gives a constant that is all zeros, or compared, the encoding of the other operand.
 
-        Any would hold zeros, but HTP compares x with a zero of scale 1 in steps that are coarser than those of x.  A number in
-        the encoding of x is equal to the elements of x that have its value; in another it lies beside them.
+        Any encoding would hold zeros, but HTP compares x with a zero of scale 1 in steps coarser than those of x.  A number in
+        the encoding of x equals the elements of x that have its value; in another encoding it would be slightly off.
         """
         data = np.asarray(self.graph.tensors[place.tensor].data)
         compared = all(self.graph.tensors[name].dtype == "bool8" for name in op.outputs)
@@ -256,7 +254,7 @@ class _Quantizer:
         return of_weight(data, dtype, place.slot in form.symmetric, axis, weight)
 
     def _convert(self, op: GraphOp, place: Place) -> str:
-        """The tensor in the type that the node asks for, from a Convert."""
+        """The tensor in the type that the node needs, from a Convert."""
         dtype = self._type(op, place)
         key = (place.tensor, dtype, place.slot in self.forms[op.name].symmetric)
         if key not in self.converts:
@@ -265,7 +263,7 @@ class _Quantizer:
         return self.converts[key]
 
     def _other_type(self, op: GraphOp, place: Place) -> GraphTensor:
-        """The tensor of a node in the type that the node asks for."""
+        """A copy of a node's tensor in the type that the node needs."""
         dtype, source, form = self._type(op, place), self.graph.tensors[place.tensor], self.forms[op.name]
         quant = encoding(self.ranges[place.tensor], dtype, place.slot in form.symmetric)
         if form.wider and place.slot not in form.symmetric:

@@ -1,4 +1,4 @@
-"""The range of each quantized tensor of a graph: what calibration came to, to look at and to save."""
+"""The range of each quantized tensor of a graph: the outcome of calibration, to view and to save."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.runtime.qnn.real_numbers import limits
 
 @dataclass(frozen=True)
 class TensorRange:
-    """Real values from ``low`` to ``high`` in steps of ``scale``; ``dtype``: short name, e.g. uq8; ``offset`` as QNN counts it."""
+    """Real values from ``low`` to ``high`` in steps of ``scale``; ``dtype``: short name, e.g. uq8; ``offset`` in QNN's convention."""
 
     low: float
     high: float
@@ -24,9 +24,9 @@ class TensorRange:
 
 @dataclass(frozen=True)
 class Crowded:
-    """A tensor that another one, joined with it, leaves only ``steps`` steps of their common encoding.
+    """A tensor that gets only ``steps`` steps of an encoding that it shares with a much wider tensor.
 
-    ``low`` to ``high`` are the values that it was seen to have, and ``wide`` is the other one, of ``wide_low`` to ``wide_high``.
+    ``low`` to ``high`` is its observed range, and ``wide`` is the other tensor, from ``wide_low`` to ``wide_high``.
     """
 
     op: str
@@ -47,12 +47,12 @@ class Crowded:
         )
 
 
-#: A joined tensor with fewer steps than this is told.
+#: Warn when an input of Concat keeps fewer quantization steps than this.
 FEWEST = 16
 
 
 def crowded(graph: QnnGraph, observed: Mapping[str, Range]) -> list[Crowded]:
-    """What each op that joins tensors leaves too few steps, e.g. Concat; ``observed``: the range of each tensor by itself."""
+    """The inputs of joining ops, e.g. Concat, that keep too few steps; ``observed``: the range of each tensor by itself."""
     found = []
     for op in graph.ops:
         joined = [p.tensor for p in places(op) if p.shared and not p.output]
@@ -72,7 +72,7 @@ def crowded(graph: QnnGraph, observed: Mapping[str, Range]) -> list[Crowded]:
 
 
 def ranges_of(graph: QnnGraph) -> dict[str, TensorRange]:
-    """Of the tensors with one scale that a run fills; not of static ones."""
+    """The ranges of the tensors with one scale that a run fills; static ones are left out."""
     found = {}
     for tensor in graph.tensors.values():
         quant = tensor.quant

@@ -141,7 +141,7 @@ class Recipe(Model):
         return Activations(**self.activations.model_dump() | own), whole
 
     def spelled(self) -> dict[str, Any]:
-        """As plain data, with everything that it says; ``parsed`` reads it back."""
+        """Returns the recipe as plain data with all its fields; ``parsed`` reads it back."""
         if self.activations is None or self.weights is None:
             return {"name": self.name, "about": self.about, "float": True}
         said: dict[str, Any] = {"name": self.name, "about": self.about}
@@ -150,7 +150,7 @@ class Recipe(Model):
 
 
 def _said(part: Activations | Weights) -> dict[str, Any]:
-    """All fields of a part, those that have their default, too."""
+    """The fields of a part, including those with their default values."""
     said = {name: value for name, value in vars(part).items() if value is not None}
     if said.get("observer") != "percentile":
         said.pop("percentile", None)
@@ -158,9 +158,9 @@ def _said(part: Activations | Weights) -> dict[str, Any]:
 
 
 def named(word: str) -> Recipe:
-    """The recipe of that name, or in the YAML file of that path.
+    """Returns the recipe of that name, or in the YAML file of that path.
 
-    Raises OpdbError for neither, SpecError with the line for what is wrong in the file.
+    Raises OpdbError if there is neither, SpecError with the line for mistakes in the file.
     """
     if word.endswith(SUFFIXES):
         try:
@@ -179,7 +179,7 @@ def named(word: str) -> Recipe:
 
 
 def parsed(text: str, path: str) -> Recipe:
-    """The recipe in a YAML text.  ``base`` in it: the recipe by name whose fields it has where it gives none.
+    """Parses the recipe in a YAML text.  ``base`` in it names the recipe that supplies missing fields.
 
     Raises SpecError with the line.
     """
@@ -201,7 +201,7 @@ def parsed(text: str, path: str) -> Recipe:
 
 @cache
 def names() -> tuple[str, ...]:
-    """The recipes that opdb has, the usual ones first."""
+    """The names of the recipes that opdb ships, the usual ones first."""
     order = ("8a8w", "16a8w", "16a4w", "16a4w-block", "8a4w", "16a16w", "fp16")
     found = {Path(f.name).stem for f in _folder().iterdir() if f.name.endswith(".yaml")}
     return (*(n for n in order if n in found), *sorted(found.difference(order)))

@@ -38,11 +38,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Asked:
-    """``activations``: QNN's type of what nodes compute, ``weights``: that of constants with channels, for all that nothing else
-    is said of.
+    """Types resolved for one graph.  ``activations``: QNN's type of the nodes' results, ``weights``: constants with channels, by default.
 
     By node of the graph: ``weights_of``; ``floats``: why it computes in floats.  By tensor: ``types``, ``centered`` (real zero in the
-    middle of the stored values) and ``observed`` (how its range follows from its values).  ``unfit``: a line for each rule that fits
+    middle of the stored values) and ``observed`` (how its range follows from its values).  ``unfit``: a line for each rule that matches
     no node.
     """
 
@@ -59,9 +58,9 @@ class Asked:
 
 
 def asked(recipe: Recipe, graph: QnnGraph, sources: Mapping[str, Source]) -> Asked:
-    """``recipe`` on ``graph``, whose nodes come from ``sources`` (by GraphOp.origin).
+    """Resolves ``recipe`` for ``graph``, whose nodes come from ``sources`` (by GraphOp.origin).
 
-    The recipe quantizes: one with ``float: true`` has nothing to ask.
+    The recipe must quantize: one with ``float: true`` has nothing to resolve.
     """
     assert recipe.activations is not None and recipe.weights is not None
     types: dict[str, str] = {}
@@ -102,7 +101,7 @@ def asked(recipe: Recipe, graph: QnnGraph, sources: Mapping[str, Source]) -> Ask
 
 
 def _above(module: str) -> Iterator[str]:
-    """The modules that hold this one; encoder.layers.0 -> encoder.layers, encoder."""
+    """The modules that contain this one; encoder.layers.0 -> encoder.layers, encoder."""
     while "." in module:
         module = module.rpartition(".")[0]
         yield module
@@ -123,7 +122,7 @@ def _weight(said: Weights) -> WeightType:
 
 
 def _unfit(place: int, rule: Rule, graph: QnnGraph, sources: Mapping[str, Source]) -> str:
-    """That a rule fits no node, with the names that are nearest to what it says."""
+    """The message that a rule matches no node, with the names nearest to its selectors."""
     known: Mapping[str, Iterable[str]] = {
         "module": {m for s in sources.values() for m in (s.module, *_above(s.module)) if m},
         "operator": {o for s in sources.values() for o in s.operators} | {op.op for op in graph.ops},

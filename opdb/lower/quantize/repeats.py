@@ -1,4 +1,4 @@
-"""Repeats of five dimensions, which HTP has in floats alone (Tile.H2), of fewer: dimensions that stay are joined."""
+"""Reduces Tiles of five dimensions, which HTP has in floats only (Tile.H2), to fewer: unrepeated dimensions are joined."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig
 
 TILE = "Tile"
-#: Dimensions of a Tile in integers (Tile.H2).
+#: The most dimensions of a Tile in integers (Tile.H2).
 MOST = 4
 
 
 def of_fewer_dimensions(graph: QnnGraph) -> QnnGraph:
-    """``graph`` with each Tile of more than four dimensions between Reshapes, if so many are left where neighbors stay as they are."""
+    """``graph`` with each Tile of more than four dimensions between Reshapes, if joining unrepeated neighbors leaves at most four."""
     if not any(op.op == TILE and len(graph.tensors[op.outputs[0]].shape) > MOST for op in graph.ops):
         return graph
     made = QnnGraph(graph.name, dict(graph.tensors), [])

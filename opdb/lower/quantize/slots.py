@@ -1,4 +1,4 @@
-"""Which slot of its op each tensor of a node fills, and what the op's spec says of its encoding."""
+"""Maps each tensor of a node to its slot of the op, and to the spec's rules for its encoding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Place:
 
 
 def rules_of(op: GraphOp) -> QuantRules:
-    """What the spec of the node's op says; nothing for an op without a spec."""
+    """The encoding rules in the spec of the node's op; no rules for an op without a spec."""
     return RULES.get(op.op, QuantRules())
 
 

@@ -1,7 +1,7 @@
-"""A function of single elements as a table: the stored number of x is the place of y's stored number.
+"""Replaces a function of single elements by a table: the stored number of x is the index of y's stored number.
 
-8 bits need a Cast to INT_32 and a Gather of 256 entries.  Of 16 bits no Cast makes an index, so the number is written as 257 * high + low,
-each part of 8 bits, and the table has an entry for each pair of parts.  HTP finds the entry of the number itself for 99 of 100 numbers,
+8 bits need a Cast to INT_32 and a Gather of 256 entries.  No Cast makes an index of 16 bits, so the number is written as 257 * high + low,
+each part of 8 bits, and the table has an entry for each pair of parts.  HTP finds the exact entry for 99 of 100 numbers,
 and one at most two places away for the others, where low is cut off (HTP v68 and v73, QNN 2.47).
 """
 
@@ -28,7 +28,7 @@ from opdb.runtime.kernels import run_graph
 from opdb.runtime.qnn.real_numbers import limits, quantized
 
 Array = np.ndarray[Any, Any]
-#: Types whose stored numbers are places in a table, with how many there are.
+#: Types whose stored numbers are indices into a table, with the table's size.
 ENTRIES = {"uq8": 256, "uq16": 65536}
 #: One step of the high part in steps of x: 255 * 257 is 65535.
 HIGH = 257
@@ -37,9 +37,9 @@ MIDDLE = 128
 
 
 def source(graph: QnnGraph, op: GraphOp) -> str:
-    """The tensor of which each element alone decides an element of the node's one result; "" for another node.
+    """The tensor whose elements each determine one element of the node's only result; "" for another node.
 
-    What else the node reads are constants of one element.
+    The node's other inputs are constants of one element.
     """
     if op.op not in POINTWISE or len(op.outputs) != 1 or op.package != "qti.aisw":
         return ""
@@ -57,7 +57,7 @@ def source(graph: QnnGraph, op: GraphOp) -> str:
 def refusal(
     graph: QnnGraph, op: GraphOp, activations: Mapping[str, str], ranges: Mapping[str, Range], target: Target
 ) -> str:
-    """Why ``target`` has no table for a node with a ``source``; "" where it has one."""
+    """Why ``target`` has no table for a node with a ``source``; "" if it has one."""
     sketch, ends = QnnGraph("table"), []
     for name in (source(graph, op), op.outputs[0]):
         dtype = activations.get(name, "")
@@ -72,10 +72,10 @@ def refusal(
 
 
 def entries(graph: QnnGraph, op: GraphOp, x: GraphTensor, y: GraphTensor) -> Array:
-    """What the table stores: the node's C kernel on what the numbers of ``x`` stand for, in the encoding of ``y``.
+    """The entries of the table: the node's C kernel applied to the values of ``x``, in the encoding of ``y``.
 
-    What is beyond the range of ``y`` is its end; where the function has no value, the nearest x with a value counts.  ``x`` and
-    ``y``: the quantized tensors.  Raises OpdbError where it has no value at all.
+    Values beyond the range of ``y`` become its end; where the function has no value, the nearest x with a value counts.  ``x`` and
+    ``y``: the quantized tensors.  Raises OpdbError if it has no value at all.
     """
     places = _reals(x)
     config = graph.op_config(op)
@@ -104,9 +104,9 @@ def entries(graph: QnnGraph, op: GraphOp, x: GraphTensor, y: GraphTensor) -> Arr
 
 
 def index(made: QnnGraph, x: GraphTensor, origin: str) -> str:
-    """Writes the ops that make places in a table of the numbers of ``x``; the name of the places, [elements] of i32."""
+    """Writes the ops that turn the numbers of ``x`` into table indices; returns the name of the indices, [elements] of i32."""
     ops = _Ops(made, (math.prod(x.shape),), origin)
-    # Behind an op, Gather mixes up indices of four dimensions: 99,850 of 100,352 of [1, 56, 56, 32] (QNN 2.47, QCM6490 and SM8650).
+    # After an op, Gather mixes up indices of four dimensions: 99,850 of 100,352 of [1, 56, 56, 32] (QNN 2.47, QCM6490 and SM8650).
     flat = x.name if len(x.shape) == 1 else ops.write("Reshape", [x.name], f"{x.name}_flat", x.dtype, x.quant)
     if x.dtype == "uq8":
         return ops.write("Cast", [flat], f"{x.name}_index", "i32")
@@ -123,7 +123,7 @@ def index(made: QnnGraph, x: GraphTensor, origin: str) -> str:
 
 
 def look_up(made: QnnGraph, places: str, y: GraphTensor, data: Array | None, origin: str) -> None:
-    """Writes the ops that make ``y``, which ``made`` has, of the entries ``data`` at ``places``."""
+    """Writes the ops that make ``y``, which ``made`` already has, from the entries ``data`` at ``places``."""
     at = made.tensors[places]
     ops = _Ops(made, at.shape, origin)
     size = len(data) if data is not None else max(ENTRIES.values())
@@ -137,7 +137,7 @@ def look_up(made: QnnGraph, places: str, y: GraphTensor, data: Array | None, ori
 
 
 class _Ops:
-    """Ops on tensors of one shape, written behind each other."""
+    """Appends ops on tensors of one shape."""
 
     def __init__(self, made: QnnGraph, shape: tuple[int, ...], origin: str) -> None:
         self.made, self.shape, self.origin = made, shape, origin
@@ -162,7 +162,7 @@ class _Ops:
 
 
 def _parts(x: GraphTensor) -> tuple[Quant, Quant, Quant]:
-    """The encodings of the high part in 8 bits, of the same in the steps of ``x``, and of what it leaves."""
+    """The encodings of the high part in 8 bits, of the high part in the steps of ``x``, and of the rest."""
     scale, offset = _step(x)
     high = round(offset / HIGH)
     large = float(np.float32(scale * HIGH))
@@ -174,7 +174,7 @@ def _parts(x: GraphTensor) -> tuple[Quant, Quant, Quant]:
 
 
 def _reals(x: GraphTensor) -> Array:
-    """What each place of a table of ``x`` stands for, in float64, within the range of ``x``."""
+    """The real value of each index of a table of ``x``, in float64, within the range of ``x``."""
     scale, offset = _step(x)
     steps = np.arange(ENTRIES[x.dtype], dtype=np.float64)
     if x.dtype == "uq8":
@@ -184,7 +184,7 @@ def _reals(x: GraphTensor) -> Array:
 
 
 def _ends(t: GraphTensor) -> tuple[float, float]:
-    """The least and the greatest number that a quantized tensor stands for."""
+    """The smallest and the largest real number of a quantized tensor."""
     scale, offset = _step(t)
     low, high = limits(t.dtype)
     return (low + offset) * scale, (high + offset) * scale
@@ -196,7 +196,7 @@ def _step(t: GraphTensor) -> tuple[float, int]:
 
 
 def _fault(config: OpConfig, target: Target) -> str:
-    """Why a target does not take an op of a table; "" where it does."""
+    """Why a target does not accept an op of a table; "" if it does."""
     verdict = check(config, target)
     against = [v for v in verdict.violations if not v.warning or (v.erratum and refuses(v.erratum, target))]
     if not against and verdict.verdict == "accept":

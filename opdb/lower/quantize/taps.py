@@ -1,4 +1,4 @@
-"""Filters of few taps that HTP computes wrongly or does not finalize, with taps of zeros behind them."""
+"""Adds taps of zero after filters with few taps that HTP computes wrong or does not finalize."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONVOLUTION = "DepthWiseConv2d"
 def with_zeros(
     graph: QnnGraph, seen: Mapping[str, Range], target: Target, fits: Callable[[GraphOp], bool]
 ) -> tuple[QnnGraph, dict[str, Range]]:
-    """``graph`` with zeros behind filters that do not ``fit`` in integers, and as many behind their images.
+    """``graph`` with zeros after filters that do not ``fit`` in integers, and as many after their images.
 
     The results are the same.  Returns ``seen`` with the ranges of the new filters.
     """
@@ -36,7 +36,7 @@ def with_zeros(
 
 
 def _missing(graph: QnnGraph, op: GraphOp) -> tuple[int, int] | None:
-    """The rows and columns of zeros that the filter would get; None of an op whose filter stays."""
+    """The rows and columns of zeros that the filter needs; None for an op whose filter stays."""
     if op.op != CONVOLUTION:
         return None
     weight = graph.tensors[op.inputs[1] or ""]
@@ -59,7 +59,7 @@ def _widened(graph: QnnGraph, op: GraphOp, more: tuple[int, int], seen: dict[str
 
 
 def _padded(param: ParamConfig, more: tuple[int, int]) -> ParamConfig:
-    """Rows and columns of zeros more behind the image."""
+    """Adds rows and columns of zeros after the image."""
     if param.name != "pad_amount":
         return param
     top, bottom, left, right = np.asarray(param.value).ravel().tolist()

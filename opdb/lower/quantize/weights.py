@@ -14,9 +14,9 @@ from opdb.lower.quantize.encodings import OF_ZEROS, SMALLEST, of_data
 from opdb.runtime.qnn.real_numbers import BLOCK_BITS
 
 Array = np.ndarray[Any, Any]
-#: The largest integer that a block's scale is of the channel's (QNN: 4 bits; ExecuTorch's and AIMET's LPBQ have 1 to 16).
+#: The largest ratio of a block's scale to the channel's (QNN: 4 bits; ExecuTorch's and AIMET's LPBQ have 1 to 16).
 LARGEST_STEP = 16
-#: How far a number on a grid may be from it, in steps: float32 and what passes multiply weights with leave some 1e-6.
+#: How far a number may be from its grid, in steps: float32 and the passes that multiply weights leave an error of about 1e-6.
 ON_GRID = 1e-4
 
 
@@ -24,8 +24,8 @@ ON_GRID = 1e-4
 class WeightType:
     """The type of constants with channels.
 
-    ``dtype``: short name of the type that stores them.  ``bits``: those that count, where they are fewer than the type's.
-    ``per_channel``: a scale for each output channel, where the target has that.  ``block``: input channels that share a scale,
+    ``dtype``: short name of the type that stores them.  ``bits``: the bits used, if fewer than the type's.
+    ``per_channel``: a scale for each output channel, if the target has that.  ``block``: input channels that share a scale,
     0 for all.
     """
 
@@ -44,12 +44,12 @@ class WeightType:
 
     @property
     def wider(self) -> WeightType:
-        """The same in all bits of its type."""
+        """This type with all bits of its dtype, and without blocks."""
         return replace(self, bits=None, block=0)
 
     @property
     def text(self) -> str:
-        """e.g. 4 bits in blocks of 32."""
+        """A description, e.g. 4 bits in blocks of 32."""
         return f"{self.bits or 8} bits" + (f" in blocks of {self.block}" if self.block else "")
 
 
@@ -57,7 +57,7 @@ IN_8_BITS = WeightType()
 
 
 def narrowed(quant: Quant, weight: WeightType) -> Quant:
-    """``quant`` as QNN writes that fewer bits count, or that blocks have scales, of which it has one; its scales stay."""
+    """Marks ``quant`` for fewer bits or for blocks, as QNN writes them; with one block per channel, and unchanged scales."""
     if weight.bits is None:
         return quant
     if weight.block:
@@ -79,7 +79,7 @@ def of_weight(data: Array, dtype: str, symmetric: bool, axis: int | None, weight
 
 
 def _steps(rows: Array, half: int) -> Array:
-    """The step of each row: the largest number is ``half`` - 1 of them, unless all numbers lie on another grid of -half to half - 1.
+    """The step of each row: the largest number is ``half`` - 1 steps, unless all numbers lie on another grid of -half to half - 1.
 
     So weights that another tool has rounded (AdaRound, training) are stored as they are.
     """
@@ -95,10 +95,10 @@ def _steps(rows: Array, half: int) -> Array:
 
 
 def in_blocks(data: Array, axis: int, block: int) -> Quant:
-    """4 bits with a scale per ``block`` elements along the dimension beside ``axis``, which is an integer times that of the slice.
+    """4 bits with a scale per ``block`` elements along the dimension beside ``axis``: an integer times the scale of the slice.
 
-    Of the two integers beside a block's own scale the one is taken that its elements are nearer to.  Of the integers with these
-    ratios they are the largest, as those of files are (opdb.programs.torch.encodings).
+    Of the two integers next to a block's ideal scale, takes the one with the smaller error.  Of the integers with these
+    ratios they are the largest, as in files (opdb.programs.torch.encodings).
     """
     beside = axis - 1 if axis else 1
     rows = np.moveaxis(data.astype(np.float64), (axis, beside), (0, 1)).reshape(data.shape[axis], -1, block)
@@ -123,6 +123,6 @@ def _error(rows: Array, scale: Array) -> Array:
 
 
 def _float32(scales: Array) -> tuple[float, ...]:
-    """As QNN stores them."""
+    """Scales as QNN stores them."""
     held = np.where(scales > 0, np.maximum(scales, SMALLEST), OF_ZEROS).astype(np.float32)
     return tuple(map(float, held))

@@ -1,7 +1,7 @@
-"""The workarounds that errata name: functions that put other ops in the place of one op.
+"""The workarounds that errata name: functions that replace one op by other ops.
 
-A workaround reads the op and the facts about its node, and nothing else.  Whether it is applied is the policy's
-decision (opdb.judge.errata.policy); when it is applied is opdb.lower.obey's.
+A workaround reads the op and the facts about its node, and nothing else.  opdb.judge.errata.policy decides whether it is
+applied, opdb.lower.obey when.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = [
     "Workaround",
 ]
 
-#: What an erratum may name in the place of a workaround: another candidate of the lowering, or none.
+#: Values that an erratum may have instead of a workaround: another candidate of the lowering, or none.
 NOT_A_FUNCTION = frozenset({"other-candidate", "reject"})
 #: name -> workaround of an op for which the validator reports the erratum.
 OF_OPS: Mapping[str, Workaround] = {**htp.OF_OPS}
-#: Of these, the ones whose erratum is about values that they keep away: the config of their op still has it.
+#: Workarounds that clamp values: the op config still matches the erratum afterwards.
 OF_VALUES = htp.OF_VALUES
-#: name -> workaround that itself finds the ops that the erratum is about, as these depend on the surroundings.
+#: name -> workaround that itself finds the ops of the erratum, as these depend on the surroundings.
 OF_PATTERNS: Mapping[str, Workaround] = {**htp.OF_PATTERNS}
-#: name -> workaround of an erratum that depends on all ops before and behind an op.
+#: name -> workaround of an erratum that depends on all ops before and after an op.
 OF_PROGRAMS: Mapping[str, InProgram] = {**htp.OF_PROGRAMS}
-#: erratum -> whether a node that is computed in floating point between conversions has it.
+#: erratum -> a function that is true if a node computed in floating point between conversions has it.
 BETWEEN_CONVERSIONS = {**htp.BETWEEN_CONVERSIONS}

@@ -1,4 +1,4 @@
-"""What a workaround is given besides the op: the surroundings of its node in the program."""
+"""The surroundings of a node in its program, which a workaround gets besides the op."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from opdb.runtime.tensors import TensorRef
 
 @runtime_checkable
 class Surroundings(Protocol):
-    """A node's place in its program.  Views of nodes that stand in a program have these methods too."""
+    """A node's place in its program.  Views of nodes in a program have these methods too."""
 
     def between_views(self) -> bool:
-        """Whether views before and behind the node mix its rows with its columns, or split the columns on both sides."""
+        """True if views before and after the node mix its rows with its columns, or split the columns on both sides."""
 
     def read_in_ranks(self) -> Container[int]:
-        """The ranks of the results, and of what the nodes that read them, or views of them, make."""
+        """The ranks of the results, and of the results of the nodes that read them directly or through views."""
 
     def shown(self) -> Collection[tuple[int, ...]]:
-        """The shapes in which views show the results, also behind permutations, sums, and products by a factor."""
+        """The shapes in which views show the results, also after permutations, sums, and products by a factor."""
 
     def constant_source(self, t: TensorRef) -> TensorRef | None:
-        """What is known of ``t`` before the program runs, where at most one dimension has several elements.
+        """The constant behind ``t``, if at most one dimension has several elements; otherwise None.
 
-        The static tensor that it is or shows through views; ``t``, where ops make it of constants alone; otherwise None.
+        Returns the static tensor that ``t`` is or shows through views, or ``t`` itself if ops compute it from constants alone.
         """
 
 
 class Nowhere:
-    """The surroundings of a node of which only the node itself is known."""
+    """The surroundings of a node without a program: nothing is known outside the node."""
 
     def between_views(self) -> bool:
         return False
@@ -48,13 +48,13 @@ class Nowhere:
 
 @dataclass(frozen=True)
 class Facts:
-    """``number`` differs from call to call within a node: it goes into the names of tensors between ops."""
+    """``number`` differs from call to call within a node; it goes into the names of tensors between ops."""
 
     surroundings: Surroundings
     number: int = 0
 
 
-#: The ops that stand for an op; None where the workaround has no other form of it.
+#: Returns the ops that replace an op; None if the workaround has no other form of it.
 Workaround = Callable[[LoweredOp, Facts], Sequence[LoweredOp] | None]
-#: The new ops of the nodes of a graph that change, from those of all, in the order of execution.
+#: Maps the ops of all nodes of a graph, in the order of execution, to the new ops of the nodes that change.
 InProgram = Callable[[Mapping[str, Sequence[LoweredOp]]], Mapping[str, Sequence[LoweredOp]]]

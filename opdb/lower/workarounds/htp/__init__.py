@@ -21,7 +21,7 @@ from opdb.lower.workarounds.htp import (
 from opdb.lower.workarounds.surroundings import InProgram, Workaround
 from opdb.runtime.forms import LoweredOp
 
-#: In the order of trying, for an op with several errata.
+#: In the order in which they are tried, for an op with several errata.
 OF_OPS: Mapping[str, Workaround] = {
     "average-by-channel": pools.average_by_channel,
     "pad-with-least-number": pools.with_least_number,
@@ -43,7 +43,7 @@ OF_OPS: Mapping[str, Workaround] = {
     "scatter-in-steps-of-y": steps.of_y,
     "bias-along-axis": convolutions.bias_along_axis,
 }
-#: Those that keep away the values that show the erratum; the config of the op still has it.
+#: Workarounds that clamp away the values that trigger the erratum; the op config still matches it.
 OF_VALUES = frozenset({"bounded-exponent"})
 OF_PATTERNS: Mapping[str, Workaround] = {
     "product-of-rows": products.of_rows,
@@ -54,7 +54,7 @@ OF_PATTERNS: Mapping[str, Workaround] = {
     "column-as-row": convolutions.column_as_row,
     "number-first": clamps.number_first,
 }
-#: Of the ops of a form, and of those that workarounds made of them: whether they show the erratum.
+#: erratum -> a function of a form's ops and of the ops after workarounds: true if they show the erratum.
 BETWEEN_CONVERSIONS: Mapping[str, Callable[[Sequence[LoweredOp], Sequence[LoweredOp]], bool]] = {
     "HTP-0396": conversions.pads,
     "HTP-0397": conversions.more_than_one,

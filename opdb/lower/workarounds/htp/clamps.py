@@ -1,7 +1,7 @@
 """Quantized clamps and maxima in forms that HTP computes correctly.
 
-Behind another op HTP reduces a clamp to the range that y stores, so values pass a limit inside that range.  Any op cuts
-off what lies beyond the range: a limit inside the range becomes a maximum, then a minimum.  HTP joins the opposite order
+HTP reduces a clamp after another op to the range that y stores, so values pass a limit inside that range.  Every op cuts
+off what lies beyond the range: a limit inside the range becomes a maximum, then a minimum.  HTP fuses the opposite order
 into a clamp again, even across two nodes, unless the number of the maximum comes first (probe: four chips).
 """
 
@@ -21,7 +21,7 @@ BINARY_MAXIMUM = ("ElementWiseBinary", [10])
 
 
 def by_limits(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A clamp as a maximum, a minimum, or both.  None where a limit differs from the range by rounding alone."""
+    """A clamp as a maximum, a minimum, or both.  None if the limits differ from the range by no more than rounding."""
     return list(_by_limits(op, facts.number)) or None
 
 

@@ -1,8 +1,8 @@
 """Convolutions in forms that HTP computes correctly.
 
-Taps of zero behind the filter, and as many more zeros behind the image, leave the numbers of a convolution unchanged and
-change the kernel that HTP chooses.  The compiler moves Reshapes across a convolution to one channel of an image one wide,
-as it does across products (``products``): an image one high is computed correctly.
+Taps of zero after the filter, with as many more zeros after the image, leave the numbers of a convolution unchanged and
+change the kernel that HTP chooses.  The compiler moves Reshapes across a convolution to one channel of an image of width 1,
+as it does across products (``products``): an image of height 1 is computed correctly.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from opdb.runtime.tensors import TensorRef, intermediate, lengthened, permute, r
 
 
 def zero_column_behind(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """With a column of zeros behind the filter."""
+    """Adds a column of zeros after the filter."""
     return _with_taps_of_zero(op, 0, 1)
 
 
 def zero_taps_behind(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """With a column of zeros behind the filter; by steps of 2 with zeros that make it square, and 3 by 3 at least."""
+    """Adds a column of zeros after the filter; with stride 2 adds zeros that make it square, and at least 3 by 3."""
     return _with_taps_of_zero(op, *taps_behind(_taps(op), _params(op)["stride"]))
 
 
 def taps_behind(taps: tuple[int, int], stride: Sequence[int]) -> tuple[int, int]:
-    """How many rows and columns of zeros ``zero_taps_behind`` adds."""
+    """The number of rows and columns of zeros that ``zero_taps_behind`` adds."""
     if list(stride) != [2, 2]:
         return 0, 1
     size = max(3, *taps)
@@ -37,25 +37,25 @@ def taps_behind(taps: tuple[int, int], stride: Sequence[int]) -> tuple[int, int]
 
 
 def zero_tap_across(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A filter one wide or one high, with a second column or row of zeros."""
+    """Adds a second column or row of zeros to a filter of width 1 or height 1."""
     return _with_taps_of_zero(op, *((0, 1) if _taps(op)[1] == 1 else (1, 0)))
 
 
 def filter_as_long_as_padding(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """With zeros behind the filter until it spans the zeros before the image."""
+    """Adds zeros after the filter until it spans the zeros before the image."""
     (top, _), (left, _) = _params(op)["pad_amount"][-2:]
     height, width = _taps(op)
     return _with_taps_of_zero(op, max(0, top % 8 + 1 - height), max(0, left % 4 + 1 - width))
 
 
 def column_as_row(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A Conv2d of floats to one channel of an image one wide, as one of an image one high."""
+    """Replaces a Conv2d of floats to one channel of an image of width 1 by one of an image of height 1."""
     floats = not {t.dtype for t in op.inputs[:2] if t is not None} - FLOATS
     return [_as_row(op)] if op.op == "Conv2d" and floats and _is_column(op) else None
 
 
 def in_one_step(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A Conv3d whose result is one deep, of the part of x that the filter sees, by a step of 1."""
+    """A Conv3d whose result has depth 1, on the part of x that the filter sees, with stride 1."""
     x, weight = op.inputs[0], op.inputs[1]
     assert x is not None and weight is not None
     given = _params(op)
@@ -83,7 +83,7 @@ def _taps(op: LoweredOp) -> tuple[int, int]:
 
 
 def _is_column(op: LoweredOp) -> bool:
-    """Whether it makes one channel of an image one wide, by more than one tap."""
+    """True if it makes one channel of an image of width 1, with more than one tap."""
     x, weight = op.inputs[0], op.inputs[1]
     assert x is not None and weight is not None
     return x.shape[2] == op.outputs[0].shape[2] == weight.shape[3] == 1 and weight.shape[:2] != (1, 1)
@@ -103,7 +103,7 @@ def _turned(t: TensorRef) -> TensorRef:
 
 
 def _with_taps_of_zero(op: LoweredOp, height: int, width: int) -> Sequence[LoweredOp] | None:
-    """None for a filter whose values are only known when the program runs."""
+    """None if the filter's values are only known when the program runs."""
     x, weight = op.inputs[0], op.inputs[1]
     assert x is not None and weight is not None
     if not weight.static or (weight.made and weight.data is None):
@@ -117,7 +117,7 @@ def _with_taps_of_zero(op: LoweredOp, height: int, width: int) -> Sequence[Lower
 
 
 def bias_along_axis(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """To one channel, with the one scale of the bias along axis 0."""
+    """A convolution to one channel, with the one scale of the bias along axis 0."""
     x, weight, bias = op.inputs[:3]
     assert bias is not None and bias.quant is not None
     along = Quant("AXIS_SCALE_OFFSET", bias.quant.scale, bias.quant.offset or (0,), 0)
@@ -125,7 +125,7 @@ def bias_along_axis(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
 
 
 def _params(op: LoweredOp) -> dict[str, Any]:
-    """The parameters for each dimension of space, as lists."""
+    """The parameters with a value per spatial dimension, as lists."""
     found: dict[str, Any] = {}
     for p in op.params:
         if p.shape is not None and len(p.shape) == 1:

@@ -1,4 +1,4 @@
-"""An exponential of numbers between those at which half precision has 0 and infinity for it."""
+"""An exponential whose input is clamped to the range outside of which half precision gives 0 or infinity."""
 
 from __future__ import annotations
 

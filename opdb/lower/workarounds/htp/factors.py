@@ -1,8 +1,8 @@
-"""Products of floats and constants near tensors of five dimensions, in a form of which HTP finalizes graphs.
+"""Products of floats and constants near tensors of five dimensions, in a form that HTP finalizes.
 
-HTP moves a product by a constant of one element, or of one for each channel, across the op that reads it.  It finalizes no
-graph where one of the two tensors has five dimensions and the other has not, nor where a constant is added behind.  A
-product whose constant comes first stays where it is.
+HTP moves a product by a constant of one element, or of one per channel, across the op that reads it.  It finalizes no
+graph in which one of the two tensors has five dimensions and the other does not, nor one in which a constant is added
+afterwards.  A product whose constant comes first stays where it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BINARY_PRODUCT = ("ElementWiseBinary", [13])
 
 
 def constant_first(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A product of a tensor of floats and a constant, with the constant as the first operand."""
+    """A product of a float tensor and a constant, with the constant as the first operand."""
     if op.op != PRODUCT and (op.op, [p.value for p in op.params]) != BINARY_PRODUCT:
         return None
     x, factor = op.inputs

@@ -14,12 +14,12 @@ VECTOR = 128  # bytes
 
 
 def from_one_matrix(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """Rows of one matrix.  None for a table with an encoding for each of several slices, which no Reshape keeps."""
+    """Gathers rows of one matrix.  None for a table with an encoding per slice and several slices, which no Reshape keeps."""
     return None if _sliced(op) else list(_of_rows(op, facts.number))
 
 
 def from_joined_dimensions(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """One line of indices along the second of few dimensions.  None as for ``from_one_matrix``."""
+    """One line of indices along the second of few dimensions.  None in the same case as ``from_one_matrix``."""
     return None if _sliced(op) else list(_of_joined(op, facts.number))
 
 
@@ -29,7 +29,7 @@ def _sliced(op: LoweredOp) -> bool:
 
 
 def _of_joined(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
-    """Not along the last dimension but one in floats, nor along the last dimension in 8 bits."""
+    """Avoids the second-to-last dimension in floats, and the last dimension in 8 bits."""
     table, indices, outer, size, inner = _parts(op)
     count = math.prod(indices.shape)
     behind = [inner, 1] if inner > 1 else [1] if BY_SHORT[table.dtype].bits == 8 else []
@@ -44,8 +44,8 @@ def _of_joined(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
 
 
 def _of_rows(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
-    """The rows of the first slice, then those of the second, and so on.  HTP reads the last row correctly where it begins a
-    vector, so more rows follow the table until one does."""
+    """Gathers the rows of the first slice, then those of the second, and so on.  HTP reads the last row correctly if it starts a
+    vector, so rows are appended to the table until one does."""
     table, indices, outer, size, inner = _parts(op)
     count = math.prod(indices.shape)
     rows = reshape(table, [outer * size, inner])
@@ -71,7 +71,7 @@ def _of_rows(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
 
 
 def _repeated(rows: TensorRef, more: int, longer: TensorRef, number: int) -> Iterator[LoweredOp]:
-    """``longer``: ``rows``, followed by its first ``more``, which may be all of them several times."""
+    """Yields the ops that make ``longer``: ``rows`` followed by its first ``more`` rows, repeating all of them if needed."""
     count, inner = rows.shape
     again, rest = divmod(more, count)
     parts = [rows] * (again + 1)
@@ -83,7 +83,7 @@ def _repeated(rows: TensorRef, more: int, longer: TensorRef, number: int) -> Ite
 
 
 def _parts(op: LoweredOp) -> tuple[TensorRef, TensorRef, int, int, int]:
-    """Table, indices, and the sizes before, along and behind the axis."""
+    """Table, indices, and the sizes before, along and after the axis."""
     table, indices = op.inputs
     assert table is not None and indices is not None
     axis = next(p.value for p in op.params if p.name == "axis")
@@ -99,7 +99,7 @@ def _parts(op: LoweredOp) -> tuple[TensorRef, TensorRef, int, int, int]:
 def _gather(
     table: TensorRef, indices: TensorRef, axis: int, shape: list[int], y: TensorRef, number: int
 ) -> Iterator[LoweredOp]:
-    """Into ``y``, as ``shape``: what lies between two ops of a lowering gets a Reshape of its own."""
+    """Gathers into ``y``, seen as ``shape``: a tensor between two ops of a lowering gets a Reshape of its own."""
     made = intermediate(f"gathered_{number}", shape, y) if y.local else reshape(y, shape)
     yield lowered_op(
         "Gather",

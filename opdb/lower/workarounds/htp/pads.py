@@ -33,7 +33,7 @@ def _joined(op: LoweredOp, number: int) -> Iterator[LoweredOp]:
 
 
 def _filled(shape: Sequence[int], value: float, x: TensorRef) -> TensorRef:
-    """A constant of ``value``, in the encoding of ``x`` where it is quantized, as near as that comes."""
+    """A constant of ``value``; if ``x`` is quantized, in its encoding, as near as possible."""
     if x.quant is None:
         return full(shape, value, x)
     low, high = stored_range(x)

@@ -14,17 +14,17 @@ LEAST = {"f16": -65504.0, "f32": -3e38}
 
 
 def average_by_channel(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A mean of windows as a convolution of each channel with the weights of the window."""
+    """An average pool as a depthwise convolution with equal weights."""
     return [_by_channel(op)]
 
 
 def every_second_column(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A maximum of windows one wide in steps of 2: every second column is taken before.  None for windows that begin elsewhere."""
+    """A max pool of width 1 with stride 2 that takes every second column first.  None if the windows start at other columns."""
     return list(_of_every_second_column(op, facts.number)) or None
 
 
 def with_least_number(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A maximum of windows over an image that a Pad surrounds with the lowest number there is."""
+    """A max pool over an image that a Pad surrounds with the lowest number there is."""
     return list(_of_a_padded_image(op, facts.number))
 
 

@@ -1,11 +1,10 @@
-"""Ops of FLOAT_32 in a form of which HTP finalizes graphs for v68.
+"""Ops of FLOAT_32 in a form that HTP finalizes for v68.
 
-For v68 some ops keep the single precision of the graph's inputs (``KEEP``), and some exist in half precision alone
-(``HALVE``).  HTP has no conversion from the first to the second, also not through other ops between them, and none where
-an op joins both.  Products with 1 before one of ``KEEP`` make it compute in half precision, too; a Prelu with a slope of 1
-behind it is there for tensors that HTP lays out in tiles, and for some square roots and quotients.
-
-All of it was measured for each op that opdb accepts of FLOAT_32 for SM8350, behind and before others.
+For v68 some ops keep the single precision of the graph's inputs (``KEEP``), and some exist only in half precision
+(``HALVE``).  HTP has no conversion from the first to the second, not even through other ops between them, and none if
+an op joins both.  Products with 1 before an op of ``KEEP`` make it compute in half precision, too; a Prelu with a slope of 1
+after it is there for tensors that HTP lays out in tiles, and for some square roots and quotients.
+All of it was measured for each op that opdb accepts in FLOAT_32 for SM8350, before and after others.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ FLOAT = "f32"
 
 
 def _kinds(names: str, **operations: Iterable[int]) -> frozenset[tuple[Any, ...]]:
-    """Ops by name, and those of a parameter ``operation`` by its number, too."""
+    """Ops by name, and ops with a parameter ``operation`` by its number, too."""
     numbered = {(op, number) for op, numbers in operations.items() for number in numbers}
     return frozenset({(name,) for name in names.split()} | numbered)
 
@@ -40,22 +39,22 @@ HALVE = _kinds(
     ElementWiseNeuron=(7,),
     ElementWiseUnary=(6, 13),
 )
-#: They take single precision, and their results are in half precision.
+#: They take single precision and give half precision.
 CONVERT = _kinds(
     "ElementWiseSquaredDifference PoolAvg2d PoolAvg3d ReduceMax ReduceMean ReduceMin ResizeBilinear TopK",
     ElementWiseBinary=(17,),
 )
-#: Their results are as the graph's inputs, whatever they read; those of convolutions and slices by some steps, sizes and layouts.
+#: Their results have the precision of the graph's inputs, whatever they read; convolutions and slices only for some steps, sizes, layouts.
 FORGET = _kinds(
     "Conv2d DepthWiseConv2d GatherNd LayerNorm SpaceToBatch SpaceToDepth StridedSlice TransposeConv2d"
 )
-#: They take no single precision beside another, and give half precision where all inputs have it.
+#: They refuse single precision beside half precision, and give half precision if all inputs have it.
 JOIN = _kinds("Concat Pack")
 
 
 @dataclass(frozen=True)
 class _State:
-    """Of a tensor.  ``half``: it is in half precision.  ``kept``: the ops of KEEP, by their places, that it comes from."""
+    """The state of a tensor.  ``half``: it is in half precision.  ``kept``: the ops of KEEP, by their places, that it comes from."""
 
     half: bool = False
     kept: frozenset[int] = frozenset()
@@ -66,7 +65,7 @@ HALF = _State(half=True)
 
 
 def in_half_precision(ops: Mapping[str, Sequence[LoweredOp]]) -> dict[str, list[LoweredOp]]:
-    """The ops of each node that changes.  ``ops``: those of the nodes of a graph, in the order of execution."""
+    """The new ops of each node that changes.  ``ops``: the ops of a graph's nodes, in the order of execution."""
     graph = _Graph([(node, op) for node, own in ops.items() for op in own])
     while blamed := graph.blamed():
         graph.changed |= blamed
@@ -80,14 +79,14 @@ def in_half_precision(ops: Mapping[str, Sequence[LoweredOp]]) -> dict[str, list[
 
 @dataclass
 class _Graph:
-    """``ops``: each with its node, in the order of execution.  ``changed``: the places of those that get new neighbors."""
+    """``ops``: each with its node, in the order of execution.  ``changed``: the places of the ops that get new neighbors."""
 
     ops: Sequence[tuple[str, LoweredOp]]
     changed: frozenset[int] = frozenset()
     states: dict[Any, _State] = field(default_factory=dict)
 
     def blamed(self) -> frozenset[int]:
-        """The ops of KEEP whose precision a later op does not take, without those that are changed."""
+        """The ops of KEEP whose precision a later op does not take, without those that are already changed."""
         self.states = {}
         blamed: frozenset[int] = frozenset()
         for place, (node, op) in enumerate(self.ops):
@@ -101,7 +100,7 @@ class _Graph:
         return self.states.get(_source(t, node), AS_GIVEN)
 
     def in_place(self, place: int) -> Iterator[LoweredOp]:
-        """An op behind products with 1, and before a Prelu that leaves its results as they are."""
+        """Yields an op after products with 1, and before a Prelu that leaves its results unchanged."""
         node, op = self.ops[place]
         inputs, outputs = list(op.inputs), list(op.outputs)
         for i, x in enumerate(op.inputs):
@@ -117,7 +116,7 @@ class _Graph:
 
 
 def _made(op: LoweredOp, read: Sequence[_State], place: int) -> tuple[_State, frozenset[int]]:
-    """The state of what the op makes, and the ops to blame where no graph with it is finalized."""
+    """The state of the op's result, and the ops to blame if no graph with it is finalized."""
     half = any(state.half for state in read)
     kept = frozenset(at for state in read for at in state.kept)
     kind = _kind(op)
@@ -154,7 +153,7 @@ def _kind(op: LoweredOp) -> tuple[Any, ...]:
 
 
 def _same_size(op: LoweredOp) -> bool:
-    """HTP leaves out, e.g., a mean over a dimension of one element."""
+    """True for an op that HTP leaves out, e.g. a mean over a dimension of one element."""
     x = next(_floats(op), None)
     moves = _kind(op)[0].startswith(("Reduce", "Pool", "Resize"))
     return x is not None and moves and x.shape == op.outputs[0].shape

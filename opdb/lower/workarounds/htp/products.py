@@ -1,12 +1,11 @@
 """Products of floats between views, as ops that HTP computes correctly there.
 
-HTP's compiler moves Reshapes across a product of floats.  Where a view has rows and columns in one dimension, or where the
+HTP's compiler moves Reshapes across a product of floats.  If a view has rows and columns in one dimension, or if the
 columns are split on both sides, a quarter of the chains around a FullyConnected gives wrong numbers or is not finalized,
 and so does a MatMul of [M, P * Q], seen from [M, P, Q], that is seen as [M, 1, N] (benchmarks/htp_views.py).  As a Conv2d of
-rows, none of 4,000 chains is wrong; as a MatMul whose second matrix is transposed, for weights that are no constants, 2 of
-2,500.  A MatMul of four dimensions is
-wrong in one of ten chains where the first dimension has several elements, comes from a view and meets one of the second
-input.
+rows, none of 4,000 chains is wrong; as a MatMul whose second matrix is transposed, for weights that are not constants, 2 of
+2,500.  A MatMul of four dimensions is wrong in one of ten chains in which the first dimension has several elements, comes from
+a view and meets one of the second input.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FLOATS = {"f16", "f32"}
 
 
 def copies_of_matrices(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A MatMul with a copy of the second matrices for each of the first dimension."""
+    """A MatMul with a copy of the second matrices for each element of the first dimension."""
     first, second = (*op.inputs, None, None)[:2]
     if op.op != "MatMul" or first is None or second is None or {first.dtype, second.dtype} - FLOATS:
         return None
@@ -34,7 +33,7 @@ def copies_of_matrices(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | Non
 
 
 def of_rows(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A product of rows by one matrix as a Conv2d of an image one wide; by weights that are no constants, as a MatMul."""
+    """A product of rows by one matrix as a Conv2d of an image of width 1, or as a MatMul if the weights are not constants."""
     weight = _weight(op)
     rows = op.inputs[0] if op.inputs else None
     if weight is None or rows is None or rows.static or 0 in weight.shape:
@@ -46,7 +45,7 @@ def of_rows(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
 
 
 def by_transposed(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A Conv2d of floats by one tap, of an image one high or wide, as a MatMul, where a view has five dimensions."""
+    """A 1-by-1 Conv2d of floats on an image of height or width 1 as a MatMul, if a view has five dimensions."""
     x, weight, bias = (*op.inputs, None, None)[:3]
     if op.op != "Conv2d" or x is None or weight is None or {x.dtype, weight.dtype} - FLOATS:
         return None
@@ -60,7 +59,7 @@ def by_transposed(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
 
 
 def _in_five(shape: Sequence[int], channels: int) -> bool:
-    """Whether it is one of one, whose last two dimensions are the channels."""
+    """True for five dimensions that start with 1 and whose last two make up the channels."""
     return len(shape) == 5 and shape[0] == 1 and shape[3] * shape[4] == channels
 
 

@@ -1,4 +1,4 @@
-"""Ops that HTP computes correctly for some encodings alone: Converts make these, or what is asked for of them."""
+"""Ops that HTP computes correctly only for some encodings; Converts supply these, or convert from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opdb.runtime.tensors import TensorRef, intermediate
 
 
 def in_65536ths(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
-    """A function of values from 0 to 1, with a result that has the scale 1 / 65536."""
+    """A function with values from 0 to 1 whose result has the scale 1 / 65536."""
     return _converted(op, 1 / 65536, 0, f"share_{facts.number}")
 
 
@@ -38,7 +38,7 @@ def of_y(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
 
 
 def in_encoding_of_x(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp]:
-    """An op that copies stored numbers of x and of what its spec lets share the encoding with it (``share``)."""
+    """An op that copies stored numbers, with its result and all slots that share x's encoding in its spec (``share``) converted to it."""
     x, y = op.inputs[0], op.outputs[0]
     assert x is not None and x.quant is not None
     shared = RULES[op.op].shared

@@ -1,9 +1,9 @@
 """Sums of quantized tensors and constants in a form that HTP computes correctly.
 
-HTP leaves out constants of one element, or of one for each of the last dimension, where they are added behind some ops:
-relu(x * c) + d is relu(x * c), and so behind a TransposeConv2d or its Relu.  Their negatives are subtracted instead.  In
-16 bits they are added where the constant lies beyond what the result stores: HTP joins that difference with a Quantize
-before it into the least number there is.
+HTP drops constants of one element, or of one per element of the last dimension, that are added after some ops:
+relu(x * c) + d becomes relu(x * c), and the same happens after a TransposeConv2d or its Relu.  Their negatives are subtracted
+instead.  In 16 bits they are still added if the constant lies beyond what the result stores: HTP fuses that difference with a
+Quantize before it into the smallest number there is.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from opdb.runtime.forms import LoweredOp, lowered_op
 from opdb.runtime.tensors import TensorRef, intermediate, negated, opposite, stored_range
 
 SUM = "ElementWiseAdd"
-#: Constants that ops make are left out in these types, and are computed correctly in 16 bits.
+#: HTP drops constants that ops compute only in these types; in 16 bits they are computed correctly.
 EIGHT_BITS = ("uq8", "sq8")
 
 
 def negative_subtracted(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A sum of a quantized tensor and a constant as a difference."""
+    """Replaces the sum of a quantized tensor and a constant by a difference."""
     constant, x = _constant(op, facts) if op.op == SUM else (None, None)
     if constant is None or x is None:
         return None
@@ -42,13 +42,13 @@ def negative_subtracted(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | No
 
 
 def _beyond(constant: TensorRef, y: TensorRef) -> bool:
-    """Whether ``constant`` stores numbers that ``y`` does not."""
+    """True if ``constant`` stores numbers that ``y`` cannot."""
     (least, most), (lowest, highest) = stored_range(constant), stored_range(y)
     return least < lowest - y.scale or most > highest + y.scale
 
 
 def _constant(op: LoweredOp, facts: Facts) -> tuple[TensorRef | None, TensorRef | None]:
-    """The constant of one element, or of one for each of the last dimension, and what it is added to."""
+    """The constant of one element, or of one per element of the last dimension, and the tensor that it is added to."""
     for x, other in (op.inputs, op.inputs[::-1]):
         assert x is not None and other is not None
         if other.encoding == "SCALE_OFFSET" and math.prod(other.shape[:-1]) == 1 and math.prod(x.shape) > 1:

@@ -1,7 +1,7 @@
 """Views around a product that HTP's compiler gets wrong (opdb.lower.workarounds.htp.products).
 
-It does so where they mix rows with columns, or split the columns on both sides.  Harmless are rows of one dimension, apart from
-dimensions of size 1 in front, that each view keeps, with columns that at most one side splits, as attention's heads do:
+It does so if they mix rows with columns, or split the columns on both sides.  Harmless are rows of one dimension, apart from
+leading dimensions of size 1, that each view keeps, with columns that at most one side splits, as attention's heads do:
 ``benchmarks/htp_views.py --heads``.
 """
 
@@ -28,7 +28,7 @@ class Seen:
         return self.outside[-1:] != self.shape[-1:]
 
     def rows(self) -> Shape | None:
-        """The rows of ``shape`` as they are outside; None where a view mixes them with columns."""
+        """The rows of ``shape`` as they are outside; None if a view mixes them with columns."""
         if not self.changes_columns:
             return _without_ones(self.outside[:-1])
         at = self._first_column()
@@ -39,7 +39,7 @@ class Seen:
         return self.changes_columns and self._first_column() is not None
 
     def _first_column(self) -> int | None:
-        """The dimension outside from which on all are columns of ``shape``."""
+        """The index of the dimension outside from which on all dimensions are columns of ``shape``."""
         places = reversed(range(len(self.outside)))
         return next((i for i in places if prod(self.outside[i:]) == prod(self.shape[-1:]) > 1), None)
 
@@ -47,7 +47,7 @@ class Seen:
 def wrong_between(shape: Shape, first: Sequence[Seen], others: Sequence[Seen], after: Sequence[Seen]) -> bool:
     """True if HTP computes a node of ``shape`` wrong between these views.
 
-    ``first``: of its first operand; ``others``: of the other ones; ``after``: of its result.
+    ``first``: views of its first operand; ``others``: of the other operands; ``after``: of its result.
     """
     before = [*first, *others]
     if not before or not after or not any(view.changes_columns for view in (*before, *after)):
@@ -63,5 +63,5 @@ def wrong_between(shape: Shape, first: Sequence[Seen], others: Sequence[Seen], a
 
 
 def _without_ones(shape: Shape) -> Shape:
-    """Without dimensions of size 1 in front."""
+    """``shape`` without its leading dimensions of size 1."""
     return tuple(dropwhile(lambda d: d == 1, shape))
