@@ -123,7 +123,7 @@ def _compare(partition: Any, program: Any, target: Any, out: Outcome) -> None:
 
     import opdb.plugins.executorch
     from opdb.lower.candidates import mapped
-    from opdb.lower.select import violations
+    from opdb.lower.violations import violations
     from opdb.plugins.executorch.tools.predict import STOCK, Predictor
 
     def timed(call: Any) -> tuple[float, Any]:

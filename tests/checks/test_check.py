@@ -22,7 +22,7 @@ from opdb.core.errors import OpdbError
 from opdb.core.op_config import Quant
 from opdb.execute.dispatch.plan import partition
 from opdb.lower.candidates import unmapped_reason
-from opdb.lower.select import judge, violations
+from opdb.lower.violations import judge, violations
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 from opdb.runtime.forms import Lowered, LoweredOp

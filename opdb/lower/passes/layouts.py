@@ -1,7 +1,7 @@
 """Rules for an op whose tensors are stored with their dimensions in another order.
 
 A layout of a tensor is a permutation: the stored tensor has the dimension ``layout[i]`` of the tensor at place ``i``, like
-Transpose's ``perm``.  For an op and a layout of its main input, ``fit`` gives the layouts of its other tensors and
+Transpose's ``perm``.  For an op and a layout of its main input, ``in_layout`` gives the layouts of its other tensors and
 the parameters with which it computes the same; it does not check what a target accepts.
 """
 
@@ -19,12 +19,12 @@ from opdb.lower.passes.edit import parameter, with_parameter
 Layout = tuple[int, ...]
 REMEMBERED = 1 << 14  # layouts of each function
 Tensors = Sequence[GraphTensor | None]
-Rule = Callable[[GraphOp, Tensors, Sequence[GraphTensor], Layout], "Fit | None"]
+Rule = Callable[[GraphOp, Tensors, Sequence[GraphTensor], Layout], "OpLayouts | None"]
 
 
 @dataclass(frozen=True)
-class Fit:
-    """An op in a layout.  A static input of lower rank than its layout first gets leading dimensions of size 1.
+class OpLayouts:
+    """An op with the layouts of its tensors.  A static input of lower rank than its layout first gets leading dimensions of size 1.
 
     ``rows``: for a Reshape that joins dimensions in another order than before, the new order of the joined ones; readers of
     the result must read its last dimension in the same order (``joined``).
@@ -60,13 +60,15 @@ def order(shape: Sequence[int], layout: Layout) -> Layout:
     return tuple(i for i in layout if shape[i] != 1)
 
 
-def unchanged(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor]) -> Fit:
+def unchanged(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor]) -> OpLayouts:
     """The op unchanged."""
     ins = tuple(None if t is None else identity(len(t.shape)) for t in inputs)
-    return Fit(op, ins, tuple(identity(len(t.shape)) for t in outputs))
+    return OpLayouts(op, ins, tuple(identity(len(t.shape)) for t in outputs))
 
 
-def fit(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
+def in_layout(
+    op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout
+) -> OpLayouts | None:
     """``op`` with its main input, of the rank of ``layout``, in ``layout``; None if that is impossible."""
     rule = RULES.get(op.op)
     return None if rule is None else rule(op, inputs, outputs, layout)
@@ -103,7 +105,9 @@ def _without(gone: set[int], layout: Layout) -> Layout:
 # -- the kinds of ops
 
 
-def _elementwise(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
+def _elementwise(
+    op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout
+) -> OpLayouts | None:
     if len(outputs) != 1 or len(outputs[0].shape) != len(layout):
         return None
     ins: list[Layout | None] = []
@@ -112,7 +116,7 @@ def _elementwise(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], l
         if t is not None and found is None:
             return None
         ins.append(found)
-    return Fit(op, tuple(ins), (layout,))
+    return OpLayouts(op, tuple(ins), (layout,))
 
 
 def _broadcast(t: GraphTensor, layout: Layout) -> Layout | None:
@@ -128,33 +132,35 @@ def _broadcast(t: GraphTensor, layout: Layout) -> Layout | None:
     return tuple(i - missing for i in rest) if min(rest, default=0) >= missing else None
 
 
-def _along(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
+def _along(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
     """For ops with one ``axis``; all tensors have the rank of the first."""
     rank = len(layout)
     if any(t is None or len(t.shape) != rank for t in (*inputs, *outputs)):
         return None
     axis = layout.index(int(parameter(op, "axis", rank - 1)))
     params = with_parameter(op, ParamConfig("axis", "u32", axis))
-    return Fit(replace(op, params=params), (layout,) * len(inputs), (layout,) * len(outputs))
+    return OpLayouts(replace(op, params=params), (layout,) * len(inputs), (layout,) * len(outputs))
 
 
-def _norm(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
+def _norm(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
     """For ops with ``axes``; further inputs lie along these, in their order."""
     rank = len(layout)
     if len(outputs) != 1 or len(outputs[0].shape) != rank:
         return None
     moved = _moved_axes(op, rank, layout)
     rest = tuple(None if t is None else identity(len(t.shape)) for t in inputs[1:])
-    return Fit(moved, (layout, *rest), (layout,))
+    return OpLayouts(moved, (layout, *rest), (layout,))
 
 
-def _reduction(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
+def _reduction(
+    op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout
+) -> OpLayouts | None:
     rank = len(layout)
     if len(inputs) != 1 or len(outputs) != 1 or inputs[0] is None or len(inputs[0].shape) != rank:
         return None
     out = _without(_gone(op, rank), layout)
     # backends give a result without dimensions one of size 1
-    return Fit(_moved_axes(op, rank, layout), (layout,), (out or identity(len(outputs[0].shape)),))
+    return OpLayouts(_moved_axes(op, rank, layout), (layout,), (out or identity(len(outputs[0].shape)),))
 
 
 def _axes(op: GraphOp, rank: int) -> tuple[int, ...]:
@@ -177,11 +183,13 @@ def _moved_axes(op: GraphOp, rank: int, layout: Layout) -> GraphOp:
 def _by_rows(name: str) -> Rule:
     """For ops with a parameter that has a row for each dimension."""
 
-    def rule(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
+    def rule(
+        op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout
+    ) -> OpLayouts | None:
         moved = _moved_rows(op, name, layout)
         if moved is None or len(inputs) != 1 or len(outputs[0].shape) != len(layout):
             return None
-        return Fit(moved, (layout,), (layout,))
+        return OpLayouts(moved, (layout,), (layout,))
 
     return rule
 
@@ -198,7 +206,7 @@ def _moved_rows(op: GraphOp, name: str, layout: Layout) -> GraphOp | None:
     )
 
 
-def _slice(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
+def _slice(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
     """For StridedSlice: a row of ranges and a bit of three masks for each dimension."""
     moved = _moved_rows(op, "ranges", layout)
     if moved is None or parameter(op, "new_axes_mask", 0):
@@ -208,20 +216,20 @@ def _slice(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout:
             mask = sum(((bits >> old) & 1) << new for new, old in enumerate(layout))
             moved = replace(moved, params=with_parameter(moved, ParamConfig(name, "u32", mask)))
     out = _without(_gone(op, len(layout)), layout)
-    return Fit(moved, (layout,), (out or identity(len(outputs[0].shape)),))
+    return OpLayouts(moved, (layout,), (out or identity(len(outputs[0].shape)),))
 
 
-def _gather(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
+def _gather(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
     """For Gather: indices of one dimension replace the axis."""
     indices = inputs[1]
     if indices is None or len(indices.shape) != 1 or len(outputs[0].shape) != len(layout):
         return None
     axis = int(parameter(op, "axis", 0)) % len(layout)
     params = with_parameter(op, ParamConfig("axis", "i32", layout.index(axis)))
-    return Fit(replace(op, params=params), (layout, (0,)), (layout,))
+    return OpLayouts(replace(op, params=params), (layout, (0,)), (layout,))
 
 
-def _image(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
+def _image(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
     """For pools and resizes of NHWC: height and width may be swapped."""
     if layout != (0, 2, 1, 3) or len(inputs) != 1 or len(outputs) != 1 or len(outputs[0].shape) != 4:
         return None
@@ -231,17 +239,17 @@ def _image(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout:
             half = len(p.value) // 2
             p = replace(p, value=(*p.value[half:], *p.value[:half]))
         params.append(p)
-    return Fit(replace(op, params=tuple(params)), (layout,), (layout,))
+    return OpLayouts(replace(op, params=tuple(params)), (layout,), (layout,))
 
 
-def _view(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> Fit | None:
+def _view(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
     """For Reshape and similar ops: dimensions that are joined or split must stay adjacent."""
     first = inputs[0]
     if first is None or len(first.shape) != len(layout) or any(t is not None for t in inputs[1:]):
         return None
     made = GraphOp(op.name, "Reshape", op.inputs[:1], (), op.outputs, op.package, op.origin)
     if (out := _through(first.shape, outputs[0].shape, layout)) is not None:
-        return Fit(made, (layout,), (out,))
+        return OpLayouts(made, (layout,), (out,))
     return _joined(made, first.shape, outputs[0].shape, layout)
 
 
@@ -267,7 +275,7 @@ def _with_ones(shape: Sequence[int], made: Sequence[int]) -> Layout:
     return tuple(i if shape[i] == 1 else next(rest) for i in range(len(shape)))
 
 
-def _joined(op: GraphOp, before: Sequence[int], after: Sequence[int], layout: Layout) -> Fit | None:
+def _joined(op: GraphOp, before: Sequence[int], after: Sequence[int], layout: Layout) -> OpLayouts | None:
     """All but the first dimensions joined into the last one, in another order than before."""
     parts = groups(before, after)
     if not parts or len(parts[-1][0]) < 2 or parts[-1][1] != (len(after) - 1,):
@@ -279,7 +287,7 @@ def _joined(op: GraphOp, before: Sequence[int], after: Sequence[int], layout: La
     if sorted(mixed) != list(last) or ahead != plain:
         return None
     rows = tuple(last.index(i) for i in mixed)
-    return Fit(op, (layout,), (identity(len(after)),), rows)
+    return OpLayouts(op, (layout,), (identity(len(after)),), rows)
 
 
 def joined_sizes(before: Sequence[int], after: Sequence[int]) -> tuple[int, ...]:

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opdb.lower.workarounds import htp
-from opdb.lower.workarounds.surroundings import Facts, InProgram, Nowhere, Surroundings, Workaround
+from opdb.lower.workarounds.surroundings import (
+    Facts,
+    InProgram,
+    Nowhere,
+    Surroundings,
+    Workaround,
+    surroundings_of,
+)
 
 __all__ = [
     "BETWEEN_CONVERSIONS",
@@ -23,6 +30,7 @@ __all__ = [
     "Nowhere",
     "Surroundings",
     "Workaround",
+    "surroundings_of",
 ]
 
 #: Values that an erratum may have instead of a workaround: another candidate of the lowering, or none.

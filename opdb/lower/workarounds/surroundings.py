@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from functools import cache
+from typing import Any, Protocol, runtime_checkable
 
 from opdb.runtime.forms import LoweredOp
 from opdb.runtime.tensors import TensorRef
@@ -44,6 +45,17 @@ class Nowhere:
 
     def constant_source(self, t: TensorRef) -> TensorRef | None:
         return t if t.static else None
+
+
+def surroundings_of(view: Any) -> Surroundings:
+    """The view itself if it is of a node in a program, else Nowhere."""
+    kind: Any = type(view)
+    return view if _in_a_program(kind) else Nowhere()
+
+
+@cache
+def _in_a_program(kind: type) -> bool:
+    return issubclass(kind, Surroundings)  # slow for a protocol
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from opdb.core.op_config import OpConfig, TensorConfig
 from opdb.generated.torch_ops import SCHEMAS
 from opdb.judge.samples import sample_config, slot_of
 from opdb.lower.candidates import forms
-from opdb.lower.select import judge
+from opdb.lower.violations import judge
 from opdb.runtime.direct import targets
 from opdb.runtime.tensors import TensorRef
 from opdb.spec.catalog import Catalog

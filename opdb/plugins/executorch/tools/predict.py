@@ -39,7 +39,8 @@ from opdb.judge import validate
 from opdb.judge.errata.policy import active, excludes
 from opdb.lower.candidates import ONNX_NODE, mapped, unmapped_reason
 from opdb.lower.errata_cost import extras
-from opdb.lower.select import lower, violations
+from opdb.lower.select import lower
+from opdb.lower.violations import violations
 from opdb.plugins.executorch.builder import op_records
 from opdb.plugins.executorch.builder.partition_reasons import (
     CONSTANT_GRAPH,

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from opdb.catalog.targets.target import Target
 from opdb.judge.errata.policy import active
 from opdb.lower.obey import obeyed
-from opdb.lower.select import hits
+from opdb.lower.violations import hits
 from opdb.lower.workarounds import Nowhere, Surroundings
 from opdb.runtime.forms import Lowered, LoweredOp
 from opdb.runtime.tensors import TensorRef
