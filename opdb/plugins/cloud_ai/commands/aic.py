@@ -1,4 +1,4 @@
-"""aic skeleton; ``aic check`` is aic_check.  ``package aic`` makes packages from specs."""
+"""aic skeleton; ``aic check`` is in ``check``.  ``package aic`` makes packages from specs."""
 
 from __future__ import annotations
 
