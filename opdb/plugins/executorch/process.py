@@ -141,7 +141,7 @@ def main(folder: str) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     ctypes.CDLL(None).fflush(None)  # writes the vendor's lines
-    os._exit(0)  # the vendor's libraries sometimes crash while they are unloaded; the result is already written
+    os._exit(0)  # the vendor's libraries sometimes crash during unloading; the result is written
 
 
 def _portable(error: OpdbError) -> OpdbError:

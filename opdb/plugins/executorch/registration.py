@@ -171,7 +171,7 @@ def errata() -> dict[str, Met]:
 
 
 def differences() -> tuple[Difference, ...]:
-    """With ``keep_stock``: compares ExecuTorch's and opdb's ops for each node that both have a builder for."""
+    """ExecuTorch's and opdb's ops compared, for each node that both have a builder for; only with ``keep_stock``."""
     return tuple(_differences)
 
 
