@@ -84,7 +84,7 @@ def cost(
 
 
 def _found(model: str, options: CostOptions) -> Found:
-    """Simulates the model, and what it is compared with."""
+    """Simulates the model, and compares it with --against."""
     from opdb.cli.cost_output import Found
     from opdb.cli.progress import Stages
     from opdb.measure.cost import Simulator

@@ -10,7 +10,7 @@ from typing import Any
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.files import written_atomically
 
-_BATCH = 20_000  # rows; an op config and its log are some KB
+_BATCH = 20_000  # rows; an op config and its log are a few KB
 
 
 def write_parquet(

@@ -111,7 +111,7 @@ def check_profile(options: RunOptions, backend: str) -> None:
 
 
 def target_of(backend: str, errata: ErrataOptions) -> Target:
-    """The target of a run; by default the emulator if it replaces ``backend`` here."""
+    """The target of a run; by default the emulator if this machine emulates ``backend``."""
     from opdb.catalog.targets.target import Target, emulates_here
     from opdb.judge.errata.policy import known_errata
 

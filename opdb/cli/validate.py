@@ -52,7 +52,7 @@ class ValidateOptions:
     json: Json = False
 
     def check_against(self) -> None:
-        """Raises OpdbError for an unknown --against, and if it lacks a backend whose library can be asked."""
+        """Raises OpdbError for an unknown --against, and without a backend whose library can be asked."""
         if self.against not in (None, "vendor"):
             raise OpdbError(f"--against {self.against}: only 'vendor' is known")
         if self.against and self.target.backend is None:

@@ -68,7 +68,7 @@ class CompiledProgram:
     forms: Mapping[str, str] = field(default_factory=dict)  # node -> the form that opdb's builder chose
     ranges: Mapping[str, TensorRange] = field(
         default_factory=dict
-    )  # of the quantized tensors, by the node that makes each
+    )  # ranges of the quantized tensors, by the node that makes each
 
 
 def compile_module(

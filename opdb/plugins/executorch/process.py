@@ -29,7 +29,7 @@ CALL, RESULT, LOG = "call.pickle", "result.pickle", "log.txt"
 
 
 class ChildError(OpdbError):
-    """A child process gave no result.
+    """A child process ended without a result.
 
     ``kind``: "raised" (a Python exception), "crashed" (died), or "hung" (time limit).
     ``log``: everything it wrote to stdout and stderr, including the vendor's log lines.

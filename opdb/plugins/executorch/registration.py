@@ -72,9 +72,9 @@ def register(
     ``targets``: take over only these ATen targets.
     ``target``: the opdb.catalog.targets.target.Target whose rules decide; by default the backend and SoC of each program's
     compiler specs.
-    ``execution``: "device" or "emulator", what programs are compiled for.  ``errata``: the policy on faults of QNN's library
-    ("avoid", "warn", "ignore"; by default that of the execution, opdb.judge.errata.policy).  ``ignore_errata``: ids of faults to
-    ignore.  A ``target`` that is given has its own values of these three.
+    ``execution``: "device" or "emulator", the target of compiled programs.  ``errata``: the policy on faults of QNN's library
+    ("avoid", "warn", "ignore"; the default depends on the execution, opdb.judge.errata.policy).  ``ignore_errata``: ids of faults to
+    ignore.  A given ``target`` has its own values of these three.
     ``lower``: called with ``target`` instead of opdb.lower.select.lower.
     ``preserve_ops``: operators that are not decomposed if ``lower`` accepts them; by default all of ``targets`` that can
     be.  ``whole`` is its old name.

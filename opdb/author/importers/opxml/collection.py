@@ -87,7 +87,7 @@ class Collection:
     notes: tuple[str, ...] = field(default=(), compare=False)  # omitted parts, each with its line
     rows: str = field(
         default="xml", compare=False
-    )  # the configuration that its data types go into: it has no names for them
+    )  # the configuration for its data types, which have no names for one
 
 
 def package_of(domain: str) -> str:

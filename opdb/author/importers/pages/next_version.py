@@ -38,7 +38,7 @@ Row = dict[str, Any]
 class Report:
     rows: list[Row] = field(default_factory=list)
     drafts: dict[str, str] = field(default_factory=dict)  # op -> text
-    unread: int = 0  # phrases of ops with a spec that no pattern knows
+    unread: int = 0  # unknown phrases about ops with a spec
 
     def add(
         self, op: str, part: str, change: str, before: Any = None, now: Any = None, place: str = ""

@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 @aic_app.callback()
 def _group() -> None:
-    """A group stays one where it has one command."""
+    """Keeps ``aic`` a group even with a single command."""
 
 
 @aic_app.command()

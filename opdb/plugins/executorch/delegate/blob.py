@@ -63,18 +63,18 @@ class Info(NamedTuple):
     sdk: int
     execution: int
     graph: int  # its name in the context
-    package: int  # of the library that prepared the context
+    package: int  # the package of the library that prepared the context
     library_version: int
     build_id: int
     opdb: int  # version
     precision: int  # empty, or fp16
     soc_model: int  # QNN's number, NONE without a chip
-    optimization: int  # 0: the library's choice; so are the next two
+    optimization: int  # 0: the library's choice, as for the next two
     vtcm_mb: int
     hvx_threads: int
     context: int  # NAMED record with the context file; NONE: it is in the section CONTEXT
     reserved: int
-    binary_offset: int  # of QNN's binary inside the context file
+    binary_offset: int  # start of QNN's binary inside the context file
     binary_size: int
 
 
@@ -97,7 +97,7 @@ class Tensor(NamedTuple):
     dims: int  # WORDS
     quant: int  # QUANTS record or NONE
     symmetric: int  # 1: real zero is the middle of the stored values, or there is no encoding
-    specified: int  # of a sparse tensor; 0: dense
+    specified: int  # for a sparse tensor; 0: dense
     sparse_dims: int
     data: int  # 0 none, 1 at ``offset`` of DATA, 2 NAMED record ``offset``
     offset: int  # for a context's tensor without data: the library's number for it

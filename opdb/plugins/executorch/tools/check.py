@@ -104,7 +104,7 @@ def _edge_program(spec: str, module: Any, inputs: Any, chipset: Any) -> Any:
     except Exception as error:  # PyTorch and the passes raise anything
         with suppress(
             RuntimeError, TypeError, ValueError, AssertionError
-        ):  # of a model that cannot be exported
+        ):  # errors of a model that cannot be exported
             flow.refuse_branches(torch.export.export(module, inputs))
         lines = str(error).strip().splitlines()
         why = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
