@@ -115,7 +115,7 @@ class CostOptions:
             raise OpdbError(f"--top {self.top}: a number of rows, 0 for all")
 
     def simulated_chip(self) -> str:
-        """The chip of --soc; with --rank-only, the chip whose simulation ranks models for it.  Raises OpdbError if none does."""
+        """The chip of --soc; with --rank-only, the chip whose simulation ranks models for it.  Raises OpdbError if it does not fit."""
         from opdb.catalog.targets.target import soc_name
         from opdb.lower.prices import RANKED
         from opdb.measure.cost.chips import RANKING, ranks

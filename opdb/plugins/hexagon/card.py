@@ -1,6 +1,6 @@
 """Kernels for Cloud AI's card on Hexagon: compiled from a single file, run in the four threads of a core.
 
-The threads take turns (runtime/src/hexagon/threads.c), so that runs are reproducible; the caller chooses the order in which
+The threads take turns (opdb/plugins/hexagon/c/threads.c), so that runs are reproducible; the caller chooses the order in which
 they start.  Types, layouts, and encodings are Cloud AI's: opdb.plugins.cloud_ai.conformance makes them from an op config.
 """
 

@@ -1,4 +1,4 @@
-"""Encodes calls and answers of the servers of runtime/src/hexagon (frames.h): 8-byte words, and blocks padded to 8 bytes."""
+"""Encodes calls and answers of the servers in opdb/plugins/hexagon/c (frames.h): 8-byte words, and blocks padded to 8 bytes."""
 
 from __future__ import annotations
 
